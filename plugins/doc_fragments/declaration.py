@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options, attributes and notes shared by the modules that declare something."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Used as C(extends_documentation_fragment: mlnode.tuning.declaration)."""
+
+    DOCUMENTATION = r"""
+options:
+  name:
+    description:
+      - The declaration this call belongs to. It is kept on the node as C(/etc/mlnode/declared.d/NAME.json).
+      - Several names may declare different settings of one node. Where two declare the same setting
+        differently, the call fails and names both.
+    type: str
+    default: default
+  layers:
+    description:
+      - V(runtime) is the running kernel, V(boot) is what the next boot brings.
+      - V(boot) alone is for image builds. It reads no hardware of the build host and changes none of its
+        values; automatic values are computed by the agent on the machine that boots the image.
+      - V(runtime) alone changes the running kernel and keeps nothing.
+    type: list
+    elements: str
+    choices: [runtime, boot]
+    default: [runtime, boot]
+  on_unsupported:
+    description:
+      - What to do where this kernel has no such setting or does not let anyone write it.
+      - V(fail) stops before anything is changed, V(warn) says so, V(ignore) shows it in RV(settings) only.
+    type: str
+    choices: [fail, warn, ignore]
+    default: warn
+"""
+
+    ATTRIBUTES = r"""
+options: {}
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+  diff_mode:
+    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
+    support: full
+  idempotent:
+    description: When run twice in a row outside check mode, with the same arguments, the second run shows no change.
+    support: full
+  platform:
+    description: Target OS/families that can be operated against.
+    platforms: Linux
+    support: full
+  action_group:
+    description: Use C(group/mlnode.tuning.tuning) in C(module_defaults) to set defaults for this module.
+    membership:
+      - mlnode.tuning.tuning
+"""

@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command `mlnode`. Exit status: 0 compliant, 1 error, 2 usage, 3 drift."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+from typing import Any, NoReturn, Sequence
+
+from . import revert as undo
+from .errors import MlnodeError
+from .explain import explain
+from .host import Host
+from .node import Survey, apply_all, survey
+from .render import document, node, table
+from .version import VERSION
+
+OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
+
+_EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    options = _parser().parse_args(arguments)
+    host = Host(options.root)
+    if not host.live and options.command in ("apply", "revert"):
+        return _fail(f"{options.command} changes the machine it runs on: --root is for reading only", USAGE)
+    if not os.path.isdir(host.root):
+        return _fail(f"--root {options.root}: no such folder", USAGE)
+    # A terminated apply must roll back, which only an exception makes it do.
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        return _COMMANDS[options.command](host, options)
+    except MlnodeError as error:
+        return _fail(str(error), ERROR)
+    except BrokenPipeError:
+        # `mlnode status | head` is no error; and nothing may be flushed into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except KeyboardInterrupt:
+        return _fail("interrupted; what had been started was put back", ERROR)
+
+
+def _terminated(_signal: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mlnode", description="Shows, checks, applies and undoes what this node is declared to be.",
+        epilog=_EXIT,
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"mlnode {VERSION}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print JSON instead of text")
+    common.add_argument("--root", default="/", metavar="DIR", help="read a captured tree below DIR")
+    for name, text in (
+        ("status", "the table of all settings"),
+        ("check", "only what is not as declared"),
+        ("apply", "make this node what is declared (at boot: the service does this)"),
+        ("revert", "put back every value and file mlnode has changed"),
+    ):
+        commands.add_parser(name, help=text, description=text, parents=[common], epilog=_EXIT)
+    text = "everything about one setting"
+    one = commands.add_parser("explain", help=text, description=text, parents=[common], epilog=_EXIT)
+    one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
+    return parser
+
+
+def _status(host: Host, options: argparse.Namespace) -> int:
+    found = survey(host)
+    return _report(found, options, node.settings(found))
+
+
+def _check(host: Host, options: argparse.Namespace) -> int:
+    found = survey(host)
+    wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
+    return _report(found, options, wanted)
+
+
+def _apply(host: Host, options: argparse.Namespace) -> int:
+    found = apply_all(host)
+    wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
+    return _report(found, options, wanted)
+
+
+def _revert(host: Host, options: argparse.Namespace) -> int:
+    done = [{"key": change.key, "value": change.result} for change in undo.revert(host)]
+    if options.json:
+        _print_json({"format": node.FORMAT, "mlnode": VERSION, "reverted": done})
+        return OK
+    for item in done:
+        print(f"{item['key']}: {document.shown(item['value'])}")
+    print(f"{len(done)} put back" if done else "nothing to put back")
+    return OK
+
+
+def _explain(host: Host, options: argparse.Namespace) -> int:
+    facts = explain(host, options.key)
+    if options.json:
+        _print_json(facts)
+    else:
+        for name, value in facts.items():
+            for number, line in enumerate(_lines(value)):
+                print(f"{name.replace('_', ' ') if number == 0 else '':<12} {line}")
+    return DRIFT if facts["drift"] == "yes" else OK
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [str(item) for item in value] or ["-"]
+    return [document.shown(value)]
+
+
+_COMMANDS = {
+    "status": _status,
+    "check": _check,
+    "apply": _apply,
+    "revert": _revert,
+    "explain": _explain,
+}
+
+
+def _report(found: Survey, options: argparse.Namespace, settings: list[dict[str, Any]]) -> int:
+    counts = document.summary(item.row for item in found.rows)
+    if options.json:
+        _print_json(node.node(found))
+    else:
+        _print_text(found, settings, counts)
+    if found.errors:
+        return ERROR
+    return DRIFT if found.drifted else OK
+
+
+def _print_text(found: Survey, settings: list[dict[str, Any]], counts: dict[str, int]) -> None:
+    if settings:
+        print(table.render(settings, _width()))
+        print()
+    if found.rows:
+        words = ", ".join(f"{number} {status}" for status, number in counts.items())
+        print(f"{len(found.rows)} settings: {words}")
+    for error in found.errors:
+        _fail(error, ERROR)
+
+
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=True))
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"mlnode: {message}", file=sys.stderr)
+    return status

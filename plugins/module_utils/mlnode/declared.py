@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node has been declared to be, kept on the node: /etc/mlnode/declared.d/NAME.json.
+
+Kept unresolved (`auto` stays `auto`), so that one image serves many machine types.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from .errors import DeclarationError, HostError, StoreError
+from .host import Host
+
+FOLDER = "/etc/mlnode/declared.d"
+
+#: Raised with every change that an older agent could not read.
+FORMAT = 1
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z", re.ASCII)
+
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """Everything declared under one name: kind of knob → its specification."""
+
+    name: str
+    kinds: Mapping[str, Spec]
+
+    @property
+    def path(self) -> str:
+        return path_of(self.name)
+
+
+def check_name(name: str) -> str:
+    """The name becomes a file name: raises DeclarationError for anything that is no plain word."""
+    if not _NAME.match(name):
+        raise DeclarationError(
+            f"name {name!r}: use 1 to 63 of a-z, 0-9, _ and -, starting with a letter or digit"
+        )
+    return name
+
+
+def path_of(name: str) -> str:
+    return f"{FOLDER}/{check_name(name)}.json"
+
+
+def render(declaration: Declaration) -> bytes:
+    """The file's bytes, in the order of the declaration, which is the order of the writes."""
+    document = {
+        "format": FORMAT,
+        "name": declaration.name,
+        "kinds": {kind: dict(spec) for kind, spec in declaration.kinds.items()},
+    }
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def parse(text: str, path: str) -> Declaration:
+    """Raises StoreError, naming the file, for anything render() would not have written."""
+    try:
+        document: Any = json.loads(text)
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged ({error}): restore it, or run the playbook again") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        found = document.get("format") if isinstance(document, dict) else type(document).__name__
+        raise StoreError(f"{path}: format {found!r} is not {FORMAT}, which this version of mlnode writes")
+    name, kinds = document.get("name"), document.get("kinds")
+    if not isinstance(name, str) or not isinstance(kinds, dict) or path != path_of(name):
+        raise StoreError(f"{path}: not a declaration of this name written by mlnode")
+    for kind, spec in kinds.items():
+        if not isinstance(spec, dict):
+            raise StoreError(f"{path}: {kind} holds {spec!r}, which is no declaration")
+    return Declaration(name, kinds)
+
+
+def load(host: Host, name: str) -> Declaration | None:
+    """The declaration of a name, or None where there is none."""
+    path = path_of(name)
+    try:
+        return parse(_text(host, path), path)
+    except HostError as error:
+        if error.absent:
+            return None
+        raise
+
+
+def load_all(host: Host) -> list[Declaration]:
+    """All declarations, in the order of their names. Raises StoreError or HostError, never skips."""
+    found = []
+    for file in host.names(FOLDER):
+        if file.endswith(".json"):
+            path = f"{FOLDER}/{file}"
+            found.append(parse(_text(host, path), path))
+    return found
+
+
+def updated(old: Declaration | None, name: str, kind: str, spec: Spec) -> Declaration:
+    """The declaration with one kind replaced and the others kept."""
+    kinds: dict[str, Spec] = dict(old.kinds) if old else {}
+    kinds[kind] = spec
+    return Declaration(name, kinds)
+
+
+def _text(host: Host, path: str) -> str:
+    try:
+        return host.read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise StoreError(f"{path} is damaged ({error}): restore it, or run the playbook again") from error

@@ -1,0 +1,236 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one path from a declaration to an outcome; check mode is the same path without `apply`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Mapping, Sequence
+
+from . import declared, transaction, values
+from .declared import Declaration
+from .errors import DeclarationError, HostError, RefusedError
+from .facts import Facts
+from .host import Host
+from .kind import AGENT_LINK, Context, Kind, Row, Spec
+from .lock import WAIT_SECONDS, locked
+from .origin import Origin
+from .setting import BOTH_LAYERS, BootFile, Layer, Reading, Setting
+from .status import Status
+from .transaction import FileWrite, KernelWrite, LoadModule, Step
+
+
+@dataclass(frozen=True)
+class Request:
+    """One kind of one declaration, and what may be done about it."""
+
+    name: str
+    kind: Kind
+    spec: Spec
+    layers: tuple[Layer, ...] = BOTH_LAYERS
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every setting with its status, and the steps that would make them right."""
+
+    rows: tuple[Row, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was planned, and what every setting is now."""
+
+    plan: Plan
+    rows: tuple[Row, ...]
+    changed: bool
+
+
+def evaluate(host: Host, request: Request) -> Plan:
+    """Parse, read and plan; writes nothing. Raises MlnodeError."""
+    declared.check_name(request.name)
+    on_disk = declared.load_all(host)
+    context = _context(host, request, on_disk)
+    settings = request.kind.parse(request.spec, context.facts if context.runtime else None)
+    _refuse_conflicts(request, settings, on_disk)
+    origin = Origin.load(host)
+    rows = []
+    for setting, reading in zip(settings, request.kind.read(settings, context)):
+        status, reason = judge(setting, reading, context)
+        info = request.kind.info(setting.key, reading.runtime)
+        rows.append(Row(setting, reading, status, reason, info, origin.value_of(reading.path)))
+    files = _boot_files(host, request, rows, context, on_disk) if context.boot else []
+    steps: list[Step] = [step for row in rows for step in _kernel_steps(row, context)]
+    steps += [
+        FileWrite(file.path, file.path, file.content, before=old)
+        for file, old in files
+        if file.content != old
+    ]
+    return Plan(tuple(rows), tuple(steps))
+
+
+def apply(host: Host, request: Request, strict: bool = True, wait_seconds: float = WAIT_SECONDS) -> Outcome:
+    """Make it so, all or nothing. Raises MlnodeError; TransactionError says what was rolled back.
+
+    strict: a refused setting stops everything before the first write. At boot (not strict) the rest of
+    the node is still tuned, and the refused row says so.
+    """
+    with locked(host, wait_seconds):
+        plan = evaluate(host, request)
+        if strict:
+            admit(plan)
+        if plan.steps and not host.is_superuser():
+            raise HostError("change", plan.steps[0].key, None, "root is needed")
+        transaction.run(host, Origin.load(host), plan.steps)
+        after = evaluate(host, request)
+    return _outcome(plan, after)
+
+
+def admit(plan: Plan) -> None:
+    """Raises RefusedError if a guard stands against any row."""
+    refused = [row for row in plan.rows if row.status is Status.REFUSED]
+    if refused:
+        words = "; ".join(f"{row.setting.key}: {row.reason}" for row in refused)
+        raise RefusedError(f"refused, and nothing was changed: {words}")
+
+
+def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
+    """The one status of a setting as the node is now, and why."""
+    if context.runtime:
+        if reading.runtime.absent is not None:
+            return Status.UNSUPPORTED, reading.runtime.absent
+        if reading.runtime.text is None:
+            return Status.UNKNOWN, reading.runtime.problem
+        if differs(reading):
+            if reading.refusal:
+                return Status.REFUSED, reading.refusal
+            if reading.blocked:
+                return Status.UNSUPPORTED, reading.blocked
+            return Status.DRIFTED, _drift_words(setting, reading, context)
+    if context.boot:
+        fault = _boot_fault(setting, reading)
+        if fault:
+            return fault
+    return Status.OK, ""
+
+
+def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
+    words = f"runtime is {reading.runtime}"
+    fault = _boot_fault(setting, reading) if context.boot else None
+    return f"{words}; {fault[1]}" if fault else words
+
+
+def differs(reading: Reading) -> bool:
+    """True if the kernel's present value is not the wanted one."""
+    now = reading.runtime.text
+    return now is not None and reading.target is not None and not values.same(now, reading.target)
+
+
+def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:
+    """What is wrong with the boot layer, or None."""
+    boot = reading.boot
+    if boot.value.unreadable is not None:
+        return Status.UNKNOWN, boot.value.unreadable
+    if boot.value.text is not None and _suffices(setting, reading, boot.value.text):
+        return None
+    found = boot.value.problem or f"{boot.source} sets {boot.value.text}"
+    return (Status.OVERRIDDEN if boot.foreign else Status.DRIFTED), f"boot: {found}"
+
+
+def _suffices(setting: Setting, reading: Reading, text: str) -> bool:
+    if reading.target is None:  # `auto` left to the agent
+        return True
+    if not setting.raise_only:
+        return values.same(text, reading.target)
+    return values.reaches(setting.want or "", text)
+
+
+def _kernel_steps(row: Row, context: Context) -> list[Step]:
+    reading, key = row.reading, row.setting.key
+    if not context.runtime or row.status is not Status.DRIFTED or not differs(reading):
+        return []
+    target, before = reading.target or "", reading.runtime.text or ""  # differs() saw both
+    write = KernelWrite(key, reading.path, target, before, reading.undo, reading.partial)
+    return [*(LoadModule(key, module) for module in reading.load), write]
+
+
+def _context(host: Host, request: Request, on_disk: Sequence[Declaration]) -> Context:
+    return Context(
+        host=host,
+        facts=Facts(host),
+        name=request.name,
+        layers=request.layers,
+        allow=tuple(request.spec.get("allow") or ()),
+        agent=host.is_link(AGENT_LINK) or host.exists(AGENT_LINK),
+        on_disk=_claims(request.kind, on_disk),
+    )
+
+
+def _claims(kind: Kind, declarations: Sequence[Declaration]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for declaration in declarations:
+        if kind.KIND in declaration.kinds:
+            for setting in kind.parse(declaration.kinds[kind.KIND], None):
+                found[setting.key] = setting.claim
+    return found
+
+
+def _refuse_conflicts(request: Request, mine: Sequence[Setting], on_disk: Sequence[Declaration]) -> None:
+    for other in on_disk:
+        if other.name == request.name:
+            continue
+        theirs = _claims(request.kind, [other])
+        for setting in mine:
+            claim = theirs.get(setting.key)
+            if claim is not None and claim != setting.claim:
+                raise DeclarationError(
+                    f"{setting.key}: declared as {setting.claim!r} by {request.name} and as {claim!r} "
+                    f"by {other.name} ({other.path}): the two must agree, or one must leave it out"
+                )
+            _refuse_rivals(request, setting.key, theirs, other)
+
+
+def _refuse_rivals(request: Request, key: str, theirs: Mapping[str, str], other: Declaration) -> None:
+    for their_key in theirs:
+        if their_key in request.kind.rivals(key) or key in request.kind.rivals(their_key):
+            raise DeclarationError(
+                f"{key} (declared by {request.name}) and {their_key} (declared by {other.name}, "
+                f"{other.path}) change each other: only one of them can be declared"
+            )
+
+
+def _boot_files(
+    host: Host,
+    request: Request,
+    rows: Sequence[Row],
+    context: Context,
+    on_disk: Sequence[Declaration],
+) -> list[tuple[BootFile, bytes | None]]:
+    """Each file with its present content. The declaration is first: should the power fail between two
+    files, the agent finishes the work at boot."""
+    old = next((item for item in on_disk if item.name == request.name), None)
+    new = declared.updated(old, request.name, request.kind.KIND, request.spec)
+    files = [BootFile(new.path, declared.render(new))]
+    files += request.kind.boot_files(request.name, rows, context)
+    return [(file, host.content(file.path)) for file in files]
+
+
+def _outcome(plan: Plan, after: Plan) -> Outcome:
+    """The rows as they are now; what was mended says `changed`."""
+    before = {row.setting.key: row for row in plan.rows}
+    written = {step.key for step in plan.steps if isinstance(step, KernelWrite)}
+    rows = []
+    moved = False
+    for row in after.rows:
+        old = before[row.setting.key]
+        moved = moved or old.reading.runtime != row.reading.runtime
+        if row.status is Status.OK and old.status is not Status.OK:
+            row = replace(row, status=Status.CHANGED, reason=old.reason)
+        elif row.reading.partial and differs(row.reading) and row.setting.key in written:
+            words = f"asked for {row.reading.target}, the kernel gave {row.reading.runtime}"
+            words += ": no more memory is free in one piece"
+            row = replace(row, status=Status.CLAMPED, reason=words)
+        rows.append(row)
+    others = any(not isinstance(step, KernelWrite) for step in plan.steps)
+    return Outcome(plan, tuple(rows), changed=moved or others)

@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every error the library raises on purpose. Anything else that escapes is a bug."""
+
+from __future__ import annotations
+
+import errno as _errno
+import os
+
+
+class MlnodeError(Exception):
+    """Base of all errors: the message is complete and meant for an operator."""
+
+
+class DeclarationError(MlnodeError):
+    """What was declared is wrong; nothing was touched."""
+
+
+class StoreError(MlnodeError):
+    """A file in which mlnode keeps its own state is damaged or not ours."""
+
+
+class LockTimeoutError(MlnodeError):
+    """Another run holds the lock for longer than we were willing to wait."""
+
+
+class RefusedError(MlnodeError):
+    """A guard stopped the change before anything was written."""
+
+
+class HostError(MlnodeError):
+    """The machine said no. Carries the path and errno so that callers can tell absent from unreadable."""
+
+    #: errno values that mean "there is no such thing here", as opposed to "it could not be read"
+    ABSENT = (_errno.ENOENT, _errno.ENOTDIR, _errno.ENODEV, _errno.ENXIO)
+
+    def __init__(self, action: str, path: str, number: int | None, detail: str = "") -> None:
+        self.action = action
+        self.path = path
+        self.errno = number
+        self.kernel = _kernel_words(number) or detail
+        super().__init__(f"cannot {action} {path}: {self.kernel}")
+
+    @property
+    def absent(self) -> bool:
+        return self.errno in self.ABSENT
+
+
+class TransactionError(MlnodeError):
+    """A step failed or did not take; says what was put back and what could not be."""
+
+    def __init__(self, message: str, rolled_back: list[str], stuck: list[str]) -> None:
+        self.rolled_back = rolled_back
+        self.stuck = stuck
+        parts = [message]
+        if rolled_back:
+            parts.append("put back: " + ", ".join(rolled_back))
+        elif not stuck:
+            parts.append("nothing else had been changed")
+        if stuck:
+            parts.append("COULD NOT be put back: " + "; ".join(stuck))
+        super().__init__(". ".join(parts))
+
+
+#: What each errno of a rejected write usually means for a kernel file (proc(5), sysctl sources)
+_MEANING = {
+    _errno.EACCES: "this file does not allow it; inside a container or network namespace the host owns it",
+    _errno.EPERM: "root is needed, or lockdown or a container forbids it",
+    _errno.EROFS: "read-only file system, as in an unprivileged container",
+    _errno.EINVAL: "the kernel does not accept this value",
+    _errno.ENOSPC: "no space left",
+    _errno.EBUSY: "in use or not allowed in the present mode",
+    _errno.EIO: "the kernel or the device failed",
+}
+
+
+def _kernel_words(number: int | None) -> str:
+    if number is None:
+        return ""
+    name = _errno.errorcode.get(number, str(number))
+    meaning = _MEANING.get(number)
+    return f"{name} ({os.strerror(number)}{'; ' + meaning if meaning else ''})"

@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything known about one declared setting, for a person in a hurry."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from . import declared
+from .errors import DeclarationError, MlnodeError
+from .host import Host
+from .node import NodeRow, survey
+from .registry import KINDS
+from .render import document
+
+
+def explain(host: Host, key: str) -> dict[str, Any]:
+    """Facts in reading order. Raises MlnodeError if the node does not declare the key."""
+    found = survey(host)
+    for item in found.rows:
+        if item.row.setting.key == key or _spelled(item, key):
+            return _facts(host, item)
+    for error in found.errors:
+        raise MlnodeError(error)
+    freed = _freed_by(host, key)
+    if freed:
+        raise MlnodeError(f"{key} is left untouched: {freed} declares it as null")
+    keys = [item.row.setting.key for item in found.rows]
+    close = difflib.get_close_matches(key, keys, n=3)
+    hint = f"; close to it: {', '.join(close)}" if close else "; `mlnode status` lists what is"
+    raise MlnodeError(f"{key} is not declared on this node{hint}")
+
+
+def _spelled(item: NodeRow, key: str) -> bool:
+    """The same sysctl in its other spelling, or the path of its file."""
+    if key == item.row.reading.path:
+        return True
+    from .knobs.sysctl_parse import canonical
+
+    try:
+        return item.row.setting.kind == "sysctl" and canonical(key) == item.row.setting.key
+    except DeclarationError:
+        return False
+
+
+def _freed_by(host: Host, key: str) -> str:
+    for declaration in declared.load_all(host):
+        settings = declaration.kinds.get("sysctl", {}).get("settings") or {}
+        if key in settings and settings[key] is None:
+            return declaration.path
+    return ""
+
+
+def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
+    row = item.row
+    data = document.setting(row)
+    source = f" ({data['boot_source']})" if data["boot_source"] else ""
+    names: list[str] = [f"{name} ({declared.path_of(name)})" for name in item.declared_by]
+    runtime = data["runtime"] if data["runtime"] is not None else row.reading.runtime.problem
+    boot = data["boot"] if data["boot"] is not None else row.reading.boot.value.problem
+    return {
+        "key": data["key"],
+        "status": data["status"],
+        "drift": "yes" if row.status.is_drift else "no",
+        "why": data["reason"] or "as declared",
+        "declared": data["declared"],
+        "declared_by": names,
+        "want": data["want"],
+        "formula": row.setting.formula or "none: the declared value itself",
+        "runtime": runtime,
+        "boot": f"{document.shown(boot)}{source}",
+        "origin": data["origin"] if data["origin"] is not None else "never changed by mlnode",
+        "file": data["path"],
+        "severity": data["severity"],
+        "reason": row.info.reason,
+        "source": row.info.source,
+        "boot_lines": KINDS[data["kind"]].mentions(data["key"], host),
+    }

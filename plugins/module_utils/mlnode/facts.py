@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hardware as far as a formula asks for it; each fact is read once, and only when asked."""
+
+from __future__ import annotations
+
+import re
+
+from .errors import HostError
+from .host import Host
+
+
+class Facts:
+    """Lazy facts of one node."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._memory: dict[str, int] | None = None
+        self._rate: int | None = None
+        self._command_line: str | None = None
+
+    def memory_kbytes(self, name: str = "MemTotal") -> int:
+        """A row of /proc/meminfo in KiB. Raises HostError where it is not there."""
+        if self._memory is None:
+            text = self._host.read("/proc/meminfo")
+            rows = re.findall(r"^(\w+):\s+([0-9]+) kB$", text, re.MULTILINE | re.ASCII)
+            self._memory = {key: int(number) for key, number in rows}
+        if name not in self._memory:
+            raise HostError("find", f"{name} in /proc/meminfo", None, "no such row")
+        return self._memory[name]
+
+    def memory_bytes(self) -> int:
+        return self.memory_kbytes() * 1024
+
+    def fastest_link_bit_per_s(self) -> int:
+        """Rate of the fastest physical interface that is up; 0 where none tells (virtio, WiFi)."""
+        if self._rate is None:
+            names = self._host.names("/sys/class/net")
+            self._rate = max((self._link_rate(name) for name in names), default=0)
+        return self._rate
+
+    def _link_rate(self, name: str) -> int:
+        base = f"/sys/class/net/{name}"
+        if not self._host.exists(f"{base}/device"):
+            return 0
+        if self._host.value(f"{base}/operstate").text != "up":
+            return 0
+        # Unreadable (EINVAL) and -1 both mean that the driver knows no speed: sysfs-class-net.
+        speed = self._host.value(f"{base}/speed").text or ""
+        return int(speed) * 1_000_000 if re.match(r"[0-9]+\Z", speed, re.ASCII) else 0
+
+    def kernel_release(self) -> str:
+        """As `uname -r`; empty where it cannot be read."""
+        return self._host.value("/proc/sys/kernel/osrelease").text or ""
+
+    def command_line(self, name: str) -> str | None:
+        """The last value of a parameter on the running kernel's command line, or None."""
+        if self._command_line is None:
+            self._command_line = self._host.read("/proc/cmdline")
+        found = None
+        for word in self._command_line.split():
+            key, equals, value = word.partition("=")
+            if key == "--":  # what follows is for init, not for the kernel
+                break
+            if key == name and equals:
+                found = value
+        return found

@@ -1,0 +1,358 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The only door to a machine. Every path is taken below a root, so that a captured tree or a
+test's folder stands in for a node without any code knowing it."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import fnmatch
+import os
+import stat
+import subprocess
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from .errors import HostError
+from .setting import Value
+
+_MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
+
+_SELINUX = "security.selinux"
+
+#: How long a helper program may take; modprobe of a driver is the slowest there is
+_COMMAND_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a command left: exit status and its two outputs."""
+
+    rc: int
+    out: str
+    err: str
+
+
+class Host:
+    """A machine seen through its file system below root, and its commands where root is /."""
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = os.path.abspath(root)
+
+    @property
+    def live(self) -> bool:
+        """False for a captured tree, on which nothing can be run."""
+        return self.root == "/"
+
+    def systemd_runs(self) -> bool:
+        """As sd_booted(3): false in a chroot, an image build or a container without init."""
+        return self.exists("/run/systemd/system")
+
+    def is_superuser(self) -> bool:
+        return os.geteuid() == 0
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def real(self, path: str, follow: bool = True) -> str:
+        """The path to open for a path of the machine; links of a captured tree stay inside it."""
+        if self.live:
+            return path
+        done: list[str] = []
+        todo = [part for part in path.split("/") if part]
+        links = 0
+        while todo:
+            part = todo.pop(0)
+            if part == ".":
+                continue
+            if part == "..":
+                done = done[:-1]
+                continue
+            here = os.path.join(self.root, *done, part)
+            if (todo or follow) and os.path.islink(here):
+                links += 1
+                if links > _MAX_LINKS:
+                    raise HostError("resolve", path, errno.ELOOP)
+                target = os.readlink(here)
+                if target.startswith("/"):
+                    done = []
+                todo = [piece for piece in target.split("/") if piece] + todo
+                continue
+            done.append(part)
+        return os.path.join(self.root, *done)
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file. Raises HostError, whose .absent tells missing from unreadable."""
+        try:
+            with open(self.real(path), "rb") as stream:
+                return stream.read()
+        except OSError as error:
+            raise HostError("read", path, error.errno) from error
+
+    def content(self, path: str) -> bytes | None:
+        """The whole file, or None where there is none. Raises HostError if it cannot be read."""
+        try:
+            return self.read_bytes(path)
+        except HostError as error:
+            if error.absent:
+                return None
+            raise
+
+    def read(self, path: str) -> str:
+        """The file as text; bytes that are no UTF-8 survive a round trip."""
+        return self.read_bytes(path).decode("utf-8", "surrogateescape")
+
+    def value(self, path: str) -> Value:
+        """A kernel file's value without its line end, or why there is none."""
+        try:
+            return Value(text=self.read(path).rstrip("\n"))
+        except HostError as error:
+            if error.absent:
+                return Value(absent=f"{path} does not exist")
+            return Value(unreadable=str(error))
+
+    def names(self, path: str) -> list[str]:
+        """Sorted names in a folder; empty if there is no such folder. Raises HostError if unreadable."""
+        try:
+            return sorted(os.listdir(self.real(path)))
+        except OSError as error:
+            problem = HostError("list", path, error.errno)
+            if problem.absent:
+                return []
+            raise problem from error
+
+    def matching(self, pattern: str) -> list[str]:
+        """Existing paths for a pattern; * stays within one folder, as in glob(7)."""
+        found = [""]
+        for part in pattern.strip("/").split("/"):
+            if any(sign in part for sign in "*?["):
+                found = [
+                    f"{folder}/{name}"
+                    for folder in found
+                    for name in self.names(folder or "/")
+                    if fnmatch.fnmatchcase(name, part)
+                ]
+            else:
+                found = [f"{folder}/{part}" for folder in found]
+        return [path for path in found if self.exists(path)]
+
+    def exists(self, path: str) -> bool:
+        """True if the path, links followed, is there. Raises HostError where nobody can tell."""
+        return self._stat(path, follow=True) is not None
+
+    def is_link(self, path: str) -> bool:
+        found = self._stat(path, follow=False)
+        return found is not None and stat.S_ISLNK(found.st_mode)
+
+    def link_target(self, path: str) -> str:
+        try:
+            return os.readlink(self.real(path, follow=False))
+        except OSError as error:
+            raise HostError("read link", path, error.errno) from error
+
+    def blocked(self, path: str) -> str:
+        """Why not even root may write this kernel file; empty if it may, or if we are not root.
+
+        Asks the kernel (access(2)), as the mode bits of /proc/sys do not tell: in a network namespace
+        a file may look like 0644 and still answer EACCES.
+        """
+        real = self.real(path)
+        if not self.is_superuser() or os.access(real, os.W_OK):
+            return ""
+        try:
+            if os.statvfs(real).f_flag & os.ST_RDONLY:
+                return f"{path} is on a read-only file system, as in an unprivileged container"
+        except OSError as error:
+            return str(HostError("look at", path, error.errno))
+        return f"{path} may not be written here, even by root: set it on the host, not in its container"
+
+    def _stat(self, path: str, follow: bool) -> os.stat_result | None:
+        try:
+            real = self.real(path, follow)
+            return os.stat(real) if follow else os.lstat(real)
+        except OSError as error:
+            problem = HostError("look at", path, error.errno)
+            if problem.absent:
+                return None
+            raise problem from error
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def write_kernel(self, path: str, value: str) -> None:
+        """One write(2) into a file the kernel made; never creates one. Raises HostError."""
+        try:
+            handle = os.open(self.real(path), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+            try:
+                # The line end matters: a write of no bytes at all would never reach the kernel's
+                # handler, so an empty list could not be restored.
+                os.write(handle, (value + "\n").encode("utf-8", "surrogateescape"))
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise HostError(f"write {value!r} to", path, error.errno) from error
+
+    def write_file(self, path: str, content: bytes, mode: int | None = None) -> None:
+        """Replace a file of ours whole: old or new after a power cut, never half of it.
+
+        An existing file keeps its owner and SELinux label, and its mode where none is given; a new one
+        is 0644 then. Raises HostError.
+        """
+        real = self.real(path, follow=False)
+        folder, name = os.path.split(real)
+        # One fixed name per target: a killed run leaves at most one such file, and the next run
+        # takes it over. No reader of a .d folder picks it up, as it ends in no known suffix.
+        temporary = os.path.join(folder, f".{name}.mlnode-tmp")
+        try:
+            self._make_folder(folder)
+            try:
+                self._fill(temporary, content, mode, real)
+                os.rename(temporary, real)
+            except BaseException:
+                _unlink_quietly(temporary)
+                raise
+            _sync_folder(folder)
+        except OSError as error:
+            raise HostError("write", path, error.errno) from error
+
+    def write_link(self, path: str, target: str) -> None:
+        """Make path a symbolic link to target, replacing what is there. Raises HostError."""
+        real = self.real(path, follow=False)
+        try:
+            self._make_folder(os.path.dirname(real))
+            if os.path.lexists(real):
+                os.unlink(real)
+            os.symlink(target, real)
+            _sync_folder(os.path.dirname(real))
+        except OSError as error:
+            raise HostError("link", path, error.errno) from error
+
+    def remove_file(self, path: str) -> None:
+        """Remove a file of ours and what a killed write left beside it. Absent is fine."""
+        real = self.real(path, follow=False)
+        folder, name = os.path.split(real)
+        _unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+        try:
+            os.unlink(real)
+            _sync_folder(folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise HostError("remove", path, error.errno) from error
+
+    def remove_folder_if_empty(self, path: str) -> None:
+        """Remove a folder we made, unless somebody put something into it."""
+        try:
+            os.rmdir(self.real(path, follow=False))
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
+                raise HostError("remove", path, error.errno) from error
+
+    def missing_folders(self, path: str) -> tuple[str, ...]:
+        """The parents of path that do not exist yet, outermost first."""
+        missing: list[str] = []
+        folder = os.path.dirname(path)
+        while folder not in ("", "/") and not self.exists(folder):
+            missing.insert(0, folder)
+            folder = os.path.dirname(folder)
+        return tuple(missing)
+
+    def snapshot(self, path: str) -> dict[str, str | int] | None:
+        """A file's content and attributes, ready for JSON; None if it is not there."""
+        found = self._stat(path, follow=False)
+        if found is None:
+            return None
+        if stat.S_ISLNK(found.st_mode):
+            return {"link": self.link_target(path)}
+        return {
+            "content": base64.b64encode(self.read_bytes(path)).decode("ascii"),
+            "mode": stat.S_IMODE(found.st_mode),
+            "uid": found.st_uid,
+            "gid": found.st_gid,
+        }
+
+    def put_back(self, path: str, saved: Mapping[str, str | int] | None) -> None:
+        """Make a file what snapshot() saw."""
+        if saved is None:
+            self.remove_file(path)
+            return
+        if "link" in saved:
+            self.write_link(path, str(saved["link"]))
+            return
+        self.write_file(path, base64.b64decode(str(saved["content"])), int(saved["mode"]))
+        real = self.real(path)
+        try:
+            os.chmod(real, int(saved["mode"]))
+            if self.is_superuser():
+                os.chown(real, int(saved["uid"]), int(saved["gid"]))
+        except OSError as error:
+            raise HostError("restore owner and mode of", path, error.errno) from error
+
+    def run(self, command: Sequence[str], stdin: str | None = None) -> Finished:
+        """Run a program without a shell. Raises HostError where it cannot be started or hangs."""
+        if not self.live:
+            raise HostError("run", command[0], None, f"{self.root} is a captured tree, not a machine")
+        try:
+            done = subprocess.run(
+                list(command),
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=_COMMAND_SECONDS,
+                check=False,
+                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
+            )
+        except subprocess.TimeoutExpired as error:
+            raise HostError("run", command[0], None, f"no answer in {_COMMAND_SECONDS:.0f} s") from error
+        except OSError as error:
+            raise HostError("run", command[0], error.errno) from error
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    # -- details ---------------------------------------------------------------------------
+
+    @staticmethod
+    def _make_folder(folder: str) -> None:
+        os.makedirs(folder, mode=0o755, exist_ok=True)
+
+    @staticmethod
+    def _fill(temporary: str, content: bytes, mode: int | None, target: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(temporary, flags, 0o600)
+        try:
+            try:
+                old = os.lstat(target)
+            except FileNotFoundError:
+                os.fchmod(handle, 0o644 if mode is None else mode)
+            else:
+                os.fchmod(handle, stat.S_IMODE(old.st_mode) if mode is None else mode)
+                if os.geteuid() == 0:
+                    os.fchown(handle, old.st_uid, old.st_gid)
+                _copy_label(target, temporary)
+            left = memoryview(content)
+            while left:
+                left = left[os.write(handle, left) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _copy_label(source: str, target: str) -> None:
+    try:
+        label = os.getxattr(source, _SELINUX)
+    except OSError:  # no SELinux, or a file system without labels
+        return
+    os.setxattr(target, _SELINUX, label)
+
+
+def _sync_folder(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _unlink_quietly(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a kind of knob is: the functions each file in knobs/ offers to the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Mapping, Protocol, Sequence
+
+from .facts import Facts
+from .host import Host
+from .setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Value
+from .status import Severity, Status
+
+#: The link is what `systemctl enable` makes; read as a file, so that a captured tree tells too.
+AGENT_UNIT = "mlnode-apply.service"
+AGENT_LINK = f"/etc/systemd/system/multi-user.target.wants/{AGENT_UNIT}"
+
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Info:
+    """Why a knob is declared: what a deviation costs, the reason, and where that is written."""
+
+    severity: Severity
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting with what was read and the one status it ends in."""
+
+    setting: Setting
+    reading: Reading
+    status: Status
+    reason: str
+    info: Info
+    origin: str | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a kind may know besides its own settings.
+
+    name: the declaration that is looked at. allow: guards the operator has switched off by name.
+    agent: whether the boot service is enabled. on_disk: keys (and claims) the agent would apply.
+    """
+
+    host: Host
+    facts: Facts
+    name: str = "default"
+    layers: tuple[Layer, ...] = BOTH_LAYERS
+    allow: tuple[str, ...] = ()
+    agent: bool = False
+    on_disk: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def runtime(self) -> bool:
+        return Layer.RUNTIME in self.layers
+
+    @property
+    def boot(self) -> bool:
+        return Layer.BOOT in self.layers
+
+    def agent_applies(self, setting: Setting) -> bool:
+        """True if the boot service will bring exactly this setting."""
+        return self.agent and self.on_disk.get(setting.key) == setting.claim
+
+    def boot_by_agent(self, setting: Setting, target: str | None) -> Boot:
+        """The boot layer of a setting that no drop-in carries."""
+        if self.agent_applies(setting):
+            return Boot(Value(text=target or setting.claim), AGENT_UNIT)
+        if not self.agent:
+            return Boot(Value(absent=f"nothing brings it back: {AGENT_UNIT} is not enabled"))
+        return Boot(Value(absent="not yet declared on the node"))
+
+
+class Kind(Protocol):
+    """A module of knobs/ with these names."""
+
+    KIND: str
+
+    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
+        """Settings of a declaration. facts None: leave `auto` unresolved. Raises DeclarationError."""
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """One reading per setting, in the same order. Raises HostError only where nothing is known."""
+
+    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+        """The drop-ins that carry these rows at boot."""
+
+    def rivals(self, key: str) -> tuple[str, ...]:
+        """Other keys that a write to this one would change, so that both cannot be declared."""
+
+    def mentions(self, key: str, host: Host) -> list[str]:
+        """Every place that says something about the key at boot, for an explanation."""
+
+    def info(self, key: str, runtime: Value) -> Info:
+        """What is known about a key."""

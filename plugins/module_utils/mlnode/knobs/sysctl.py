@@ -1,0 +1,279 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind sysctl: /proc/sys at run time, a drop-in that sorts last at boot."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from .. import sysctl_d, values
+from ..errors import DeclarationError, HostError
+from ..facts import Facts
+from ..host import Host
+from ..kind import Context, Info, Row, Spec
+from ..setting import Boot, BootFile, Reading, Setting, Value, Write
+from ..status import Status
+from . import sysctl_guards, sysctl_info, sysctl_parse
+
+KIND = "sysctl"
+
+#: Sorts after 99-sysctl.conf, which many systems link to /etc/sysctl.conf, and after any word that
+#: people choose to be last, save those that begin with zz themselves.
+DROP_IN_NAME = "zz-mlnode-"
+DROP_IN = f"/etc/sysctl.d/{DROP_IN_NAME}"
+MODULES_FILE = "/etc/modules-load.d/mlnode-"
+
+#: Where the scheduler's knob went in 5.13 (commit 8a99b6833c88); debugfs, so lockdown may hide it
+_DEBUG_MIGRATION_COST = "/sys/kernel/debug/sched/migration_cost_ns"
+
+#: Values that live in a module: key → prefix of the module's name
+_MODULE_PREFIX = {"net.ipv4.tcp_congestion_control": "tcp_", "net.core.default_qdisc": "sch_"}
+_AVAILABLE = {"net.ipv4.tcp_congestion_control": "/proc/sys/net/ipv4/tcp_available_congestion_control"}
+
+#: Statuses of rows that are not ours to persist: the kernel lacks them, or a guard said no
+_NOT_KEPT = (Status.UNSUPPORTED, Status.UNKNOWN, Status.REFUSED)
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """See sysctl_parse.parse."""
+    return sysctl_parse.parse(spec, facts)
+
+
+def mentions(key: str, host: Host) -> list[str]:
+    """Every sysctl.d line that speaks of the key, in the order in which they count."""
+    lines = sysctl_d.load(host).statements(sysctl_d.slashed(key))
+    return [f"{line.where}: {line.text}" for line in lines]
+
+
+def rivals(key: str) -> tuple[str, ...]:
+    """See sysctl_parse.rivals."""
+    return sysctl_parse.rivals(key)
+
+
+def info(key: str, runtime: Value) -> Info:
+    """See sysctl_info.info."""
+    return sysctl_info.info(key, runtime)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """What the kernel and the sysctl.d folders say about each setting."""
+    config = sysctl_d.load(context.host)
+    return [_read_one(setting, config, context) for setting in settings]
+
+
+def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:
+    if not context.runtime:
+        native = sysctl_parse.node_pages(setting.key) is None
+        boot = _boot(setting, setting.want, native, config, context)
+        return Reading(setting.path, Value(), boot, setting.want, native=native)
+    path = _path_here(setting, context)
+    native = path.startswith("/proc/sys/") and path == setting.path
+    runtime = _runtime(setting, path, context)
+    if runtime.text is None:
+        # What no kernel file takes now, none will take from a boot file either.
+        return Reading(path, runtime, Boot(runtime), native=native)
+    target = _target(setting, runtime.text)
+    offered, load, modules, lack = _modules(setting.key, target, context)
+    return Reading(
+        path=path,
+        runtime=Value(text=" ".join(values.tokens(runtime.text))),
+        boot=_boot(setting, target, native, config, context),
+        target=target,
+        undo=_undo(setting.key, path, runtime.text, context),
+        offered=offered,
+        blocked=lack or context.host.blocked(path),
+        refusal=sysctl_guards.refusal(setting.key, path, runtime.text, target, context),
+        partial="nr_hugepages" in path,
+        native=native,
+        load=load,
+        modules=modules,
+    )
+
+
+def _path_here(setting: Setting, context: Context) -> str:
+    """The file that carries the setting on this kernel."""
+    host = context.host
+    if setting.key == sysctl_parse.MIGRATION_COST and not host.exists(setting.path):
+        return _DEBUG_MIGRATION_COST
+    if "hugepages-@kB" in setting.path:
+        return setting.path.replace("@", str(context.facts.memory_kbytes("Hugepagesize")))
+    return setting.path
+
+
+def _runtime(setting: Setting, path: str, context: Context) -> Value:
+    found = context.host.value(path)
+    if found.absent is None:
+        return found
+    if path == _DEBUG_MIGRATION_COST:
+        return Value(
+            absent=f"no longer in /proc/sys since Linux 5.13, and no {path}: debugfs is not mounted, or "
+            "lockdown hides it"
+        )
+    if setting.path.startswith("/proc/sys/net/"):
+        return Value(absent=f"{path} does not exist: not built, its module not loaded, or the network "
+                            "namespace of a container")  # fmt: skip
+    return Value(absent=f"{path} does not exist: this kernel has no such setting")
+
+
+def _target(setting: Setting, runtime: str) -> str | None:
+    if setting.want is None or not setting.raise_only:
+        return setting.want
+    try:
+        return values.raised(setting.want, runtime)
+    except DeclarationError as error:
+        raise DeclarationError(f"{setting.key}: {error}") from error
+
+
+def _undo(key: str, path: str, runtime: str, context: Context) -> tuple[Write, ...]:
+    """The writes that bring this state back, side effects of a change included."""
+    other = sysctl_parse.sibling(key)
+    if other and values.same(runtime, "0"):
+        # A 0 here means that the other half rules, and 0 itself may be refused (vm.dirty_bytes).
+        other_path = sysctl_parse.path_of(other)
+        ruling = context.host.value(other_path).text
+        if ruling is not None and not values.same(ruling, "0"):
+            return (Write(other_path, ruling),)
+    if key == "vm.nr_hugepages":
+        shares = context.host.matching(
+            "/sys/devices/system/node/node*/hugepages/"
+            f"hugepages-{context.facts.memory_kbytes('Hugepagesize')}kB/nr_hugepages"
+        )
+        if len(shares) > 1:  # a write to the total would spread the pool evenly
+            return tuple(Write(share, context.host.read(share).strip()) for share in shares)
+    return (Write(path, runtime),)
+
+
+# -- modules -------------------------------------------------------------------------------
+
+
+def _modules(
+    key: str, target: str | None, context: Context
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str]:
+    """What the kernel offers, modules to load now and at boot, and what is lacking."""
+    if key not in _MODULE_PREFIX or target is None:
+        return (), (), (), ""
+    module = _MODULE_PREFIX[key] + target.replace("-", "_")
+    loadable = _is_loadable(module, context)
+    wanted = (module,) if loadable else ()
+    if key not in _AVAILABLE:
+        loaded = context.host.exists(f"/sys/module/{module}")
+        return (), wanted if not loaded else (), wanted, ""
+    offered = values.tokens(context.host.value(_AVAILABLE[key]).text or "")
+    if target in offered:
+        return offered, (), wanted, ""
+    if loadable:
+        return offered, wanted, wanted, ""
+    release = context.facts.kernel_release()
+    return (
+        offered,
+        (),
+        (),
+        (
+            f"{target} is not offered by this kernel ({', '.join(offered) or 'no list'}), and "
+            f"/lib/modules/{release} has no module {module}"
+        ),
+    )
+
+
+def _is_loadable(module: str, context: Context) -> bool:
+    """True if the running kernel's folder has it as a loadable module, not built in."""
+    folder = f"/lib/modules/{context.facts.kernel_release()}"
+    try:
+        listing = context.host.read(f"{folder}/modules.dep")
+    except HostError:
+        return False
+    names = {line.split(":")[0].rsplit("/", 1)[-1] for line in listing.splitlines()}
+    return any(name.split(".ko")[0].replace("-", "_") == module for name in names)
+
+
+# -- boot layer ----------------------------------------------------------------------------
+
+
+def _boot(
+    setting: Setting,
+    target: str | None,
+    native: bool,
+    config: sysctl_d.BootConfig,
+    context: Context,
+) -> Boot:
+    if not native:
+        return context.boot_by_agent(setting, target)
+    if config.unreadable:
+        return Boot(Value(unreadable="; ".join(config.unreadable)))
+    line, value = _ruling_line(setting.key, config)
+    if line is None:
+        return _boot_without_file(setting, target, context)
+    # An earlier file, or a glob, gives way as soon as our own drop-in names the key.
+    later = not line.is_glob and line.file.rsplit("/", 1)[-1] > f"{DROP_IN_NAME}{context.name}.conf"
+    foreign = later and not _is_ours(line)
+    if value is None:
+        return Boot(Value(absent=f"{line.where} excludes it"), line.where, foreign)
+    return Boot(Value(text=value), line.where, foreign)
+
+
+def _ruling_line(key: str, config: sysctl_d.BootConfig) -> tuple[sysctl_d.Line | None, str | None]:
+    """The line that decides a key, and its effect: a later line for the sibling sets this one to 0."""
+    line = config.winner(sysctl_d.slashed(key))
+    other = sysctl_parse.sibling(key)
+    rival = config.winner(sysctl_d.slashed(other)) if other else None
+    if rival is not None and not values.same(rival.value or "0", "0"):
+        if line is None or config.lines.index(rival) > config.lines.index(line):
+            return rival, "0"
+    return line, line.value if line else None
+
+
+def _boot_without_file(setting: Setting, target: str | None, context: Context) -> Boot:
+    if target is None:
+        return context.boot_by_agent(setting, target)
+    if setting.raise_only:
+        if values.same(target, setting.want or ""):
+            return context.boot_by_agent(setting, target)
+        # More than the floor, and no file set it: the kernel's own default is high enough.
+        return Boot(Value(text=target), "kernel default")
+    return Boot(Value(absent="no file in sysctl.d sets it: the kernel's default comes back"))
+
+
+def _is_ours(line: sysctl_d.Line) -> bool:
+    return line.file.startswith(DROP_IN)
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """The drop-in of one declaration and its list of modules; without content where not needed."""
+    config = sysctl_d.load(context.host)
+    foreign = sysctl_d.BootConfig(tuple(line for line in config.lines if not _is_ours(line)))
+    lines: list[str] = []
+    modules: list[str] = []
+    for row in rows:
+        if row.status in _NOT_KEPT or not row.reading.native or row.reading.target is None:
+            continue
+        modules += row.reading.modules
+        lines += _drop_in_lines(row, foreign)
+    return [
+        BootFile(f"{DROP_IN}{name}.conf", _file(name, lines)),
+        BootFile(f"{MODULES_FILE}{name}.conf", _file(name, sorted(set(modules)))),
+    ]
+
+
+def _drop_in_lines(row: Row, foreign: sysctl_d.BootConfig) -> list[str]:
+    setting, value = row.setting, row.reading.target or ""
+    if setting.raise_only:
+        # A fixed line would lower a default that grows with memory, so the agent raises at boot.
+        # Only where another file sets less does a line of ours have to stand against it.
+        line = foreign.winner(sysctl_d.slashed(setting.key))
+        if line is None or line.value is None or setting.want is None:
+            return []
+        if values.reaches(setting.want, line.value):
+            return []
+        value = setting.want
+    comment = [f"# {setting.claim}: {setting.formula}"] if setting.formula else []
+    return [*comment, f"{setting.key} = {value}"]
+
+
+def _file(name: str, lines: Sequence[str]) -> bytes | None:
+    if not lines:
+        return None
+    head = [
+        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
+        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain KEY",
+    ]
+    return "\n".join([*head, *lines, ""]).encode("utf-8")

@@ -1,0 +1,249 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind thp: transparent huge pages and khugepaged (admin-guide/mm/transhuge.rst).
+
+No drop-in of the system carries these files, so the agent brings them back at boot; a parameter on the
+kernel command line is reported as the boot layer's value, because it rules until then.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, Sequence
+
+from .. import values
+from ..errors import DeclarationError
+from ..facts import Facts
+from ..host import Host
+from ..kind import Context, Info, Row, Spec
+from ..setting import Boot, BootFile, Reading, Setting, Value, Write
+from ..status import Severity
+
+KIND = "thp"
+
+BASE = "/sys/kernel/mm/transparent_hugepage"
+_MIN_FREE = "/proc/sys/vm/min_free_kbytes"
+_SOURCE = "admin-guide/mm/transhuge.rst"
+
+#: Files of words, directly below BASE
+_WORDS = ("enabled", "defrag", "shmem_enabled")
+#: Files of one number below BASE/khugepaged
+KHUGEPAGED = (
+    "defrag",
+    "scan_sleep_millisecs",
+    "alloc_sleep_millisecs",
+    "pages_to_scan",
+    "max_ptes_none",
+    "max_ptes_swap",
+    "max_ptes_shared",
+)
+_PER_SIZE = ("enabled", "shmem_enabled")
+_SIZE = re.compile(r"[0-9]+kB\Z", re.ASCII)
+_WORD = re.compile(r"[a-z_+]+\Z", re.ASCII)
+
+#: Kernel command line: knob → parameter (kernel-parameters.txt)
+_PARAMETERS = {"enabled": "transparent_hugepage", "shmem_enabled": "transparent_hugepage_shmem"}
+_SIZE_PARAMETERS = {"enabled": "thp_anon", "shmem_enabled": "thp_shmem"}
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # nothing here is automatic
+    known = (*_WORDS, "use_zero_page", "khugepaged", "sizes")
+    for name in spec:
+        if name not in known:
+            raise DeclarationError(f"thp.{name}: unknown; known are {', '.join(known)}")
+    found = [_word(name, f"{BASE}/{name}", spec.get(name)) for name in _WORDS]
+    found.append(_number("use_zero_page", f"{BASE}/use_zero_page", spec.get("use_zero_page")))
+    for name, value in _section(spec, "khugepaged").items():
+        if name not in KHUGEPAGED:
+            raise DeclarationError(f"thp.khugepaged.{name}: unknown; known are {', '.join(KHUGEPAGED)}")
+        found.append(_number(f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", value))
+    for size, files in _section(spec, "sizes").items():
+        found += _sized(size, files)
+    return [setting for setting in found if setting is not None]
+
+
+def _section(spec: Spec, name: str) -> Mapping[str, Any]:
+    section = spec.get(name) or {}
+    if not isinstance(section, Mapping):
+        raise DeclarationError(f"thp.{name}: {section!r} is no dictionary")
+    return section
+
+
+def _sized(size: Any, files: Any) -> list[Setting | None]:
+    if not isinstance(size, str) or not _SIZE.match(size):
+        raise DeclarationError(f"thp.sizes.{size}: write the size as the kernel does, such as 2048kB")
+    if files is None:
+        return []
+    if not isinstance(files, Mapping) or any(name not in _PER_SIZE for name in files):
+        raise DeclarationError(f"thp.sizes.{size}: give {' or '.join(_PER_SIZE)}, not {files!r}")
+    folder = f"hugepages-{size}"
+    return [_word(f"{folder}.{name}", f"{BASE}/{folder}/{name}", value) for name, value in files.items()]
+
+
+def _word(name: str, path: str, value: Any) -> Setting | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        raise DeclarationError(
+            f"thp.{name}: YAML boolean {str(value).lower()}; the kernel wants a word, so quote it"
+        )
+    if not isinstance(value, str) or not _WORD.match(value):
+        raise DeclarationError(f"thp.{name}: {value!r} is no word such as madvise")
+    return Setting(KIND, f"thp.{name}", path, value, value)
+
+
+def _number(name: str, path: str, value: Any) -> Setting | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        raise DeclarationError(
+            f"thp.{name}: YAML boolean {str(value).lower()}; the kernel wants a number, so write {int(value)}"
+        )
+    text = str(value)
+    if not isinstance(value, (int, str)) or not re.match(r"[0-9]+\Z", text, re.ASCII):
+        raise DeclarationError(f"thp.{name}: {value!r} is no number of 0 or more")
+    return Setting(KIND, f"thp.{name}", path, text, text)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """Runtime from sysfs, boot from the command line or the agent. Raises DeclarationError for a word
+    the kernel does not offer."""
+    return [_read_one(setting, context) for setting in settings]
+
+
+def _read_one(setting: Setting, context: Context) -> Reading:
+    boot = _boot(setting, context)
+    if not context.runtime:
+        return Reading(setting.path, Value(), boot, setting.want)
+    raw = context.host.value(setting.path)
+    if raw.text is None:
+        return Reading(setting.path, _explained(raw, setting, context), boot, setting.want)
+    offered = values.choices(raw.text)
+    if offered and setting.want not in offered:
+        raise DeclarationError(
+            f"{setting.key}: this kernel does not offer {setting.want!r} in {setting.path}; "
+            f"it offers {', '.join(offered)}"
+        )
+    now = values.chosen(raw.text)
+    return Reading(
+        path=setting.path,
+        runtime=Value(text=now),
+        boot=boot,
+        target=setting.want,
+        undo=_undo(setting, now, context),
+        offered=offered,
+        blocked=context.host.blocked(setting.path),
+    )
+
+
+def _explained(raw: Value, setting: Setting, context: Context) -> Value:
+    if raw.absent is None:
+        return raw
+    if not context.host.exists(BASE):
+        return Value(absent=f"{BASE} does not exist: this kernel has no transparent huge pages")
+    if "/hugepages-" in setting.path:
+        sizes = [name[10:] for name in context.host.names(BASE) if name.startswith("hugepages-")]
+        return Value(absent=f"{setting.path} does not exist; sizes here: {', '.join(sizes) or 'none'}")
+    return Value(absent=f"{setting.path} does not exist in this kernel")
+
+
+def _undo(setting: Setting, now: str, context: Context) -> tuple[Write, ...]:
+    """A change of `enabled` makes khugepaged recompute vm.min_free_kbytes, so that is put back as well."""
+    writes = [Write(setting.path, now)]
+    if setting.key.endswith("enabled"):
+        reserve = context.host.value(_MIN_FREE).text
+        if reserve is not None:
+            writes.append(Write(_MIN_FREE, reserve))
+    return tuple(writes)
+
+
+def _boot(setting: Setting, context: Context) -> Boot:
+    name = setting.key[len("thp.") :]
+    # The command line of a build host says nothing about the machines that will boot its image.
+    given = _from_command_line(name, context.facts) if context.runtime else None
+    if given is None:
+        return context.boot_by_agent(setting, setting.want)
+    parameter, value = given
+    return Boot(Value(text=value), f"kernel command line ({parameter}={value})", foreign=True)
+
+
+def _from_command_line(name: str, facts: Facts) -> tuple[str, str] | None:
+    """Parameter and value that the command line gives a knob."""
+    if name in _PARAMETERS:
+        value = facts.command_line(_PARAMETERS[name])
+        return None if value is None else (_PARAMETERS[name], value)
+    folder, _dot, file = name.partition(".")
+    if not folder.startswith("hugepages-"):
+        return None
+    parameter = _SIZE_PARAMETERS[file]
+    policies = facts.command_line(parameter)
+    if policies is None:
+        return None
+    value = sized_policies(policies).get(int(folder[10:-2]))
+    return None if value is None else (parameter, value)
+
+
+def sized_policies(text: str) -> dict[int, str]:
+    """`16K,32K:always;64K-2M:madvise` as size in kB → policy. What the kernel would reject is left out:
+    it then drops the whole parameter (mm/huge_memory.c: setup_thp_anon)."""
+    found: dict[int, str] = {}
+    for clause in text.split(";"):
+        sizes, colon, policy = clause.partition(":")
+        if not colon or not _WORD.match(policy):
+            return {}
+        for span in sizes.split(","):
+            first, dash, last = span.partition("-")
+            low, high = _kilobytes(first), _kilobytes(last if dash else first)
+            if low is None or high is None or low > high:
+                return {}
+            size = low
+            while size <= high:
+                found[size] = policy
+                size *= 2
+    return found
+
+
+def _kilobytes(text: str) -> int | None:
+    match = re.match(r"([0-9]{1,9})([KMG])\Z", text, re.ASCII | re.IGNORECASE)
+    if not match:
+        return None
+    number = int(match.group(1)) << {"K": 0, "M": 10, "G": 20}[match.group(2).upper()]
+    return number if number and number & (number - 1) == 0 else None
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """None: the agent re-applies the declaration."""
+    del name, rows, context
+    return []
+
+
+def mentions(key: str, host: Host) -> list[str]:
+    """The kernel command line's word, if it has one."""
+    given = _from_command_line(key[len("thp.") :], Facts(host))
+    return [f"/proc/cmdline: {given[0]}={given[1]}"] if given else []
+
+
+def rivals(key: str) -> tuple[str, ...]:
+    """None: every file stands for itself."""
+    del key
+    return ()
+
+
+_REASONS: dict[str, tuple[Severity, str]] = {
+    "enabled": (Severity.MEDIUM, "always lets any process stall in compaction; madvise serves those that ask"),
+    "defrag": (Severity.MEDIUM, "direct compaction in a page fault stalls the thread for milliseconds"),
+    "shmem_enabled": (Severity.LOW, "huge pages for shared memory, which data loaders use"),
+    "use_zero_page": (Severity.LOW, "read faults map one shared zero page"),
+}  # fmt: skip
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason; `always` at run time is severity high."""
+    name = key[len("thp.") :]
+    if name == "enabled" and runtime.text == "always":
+        return Info(Severity.HIGH, _REASONS[name][1], _SOURCE)
+    default = (Severity.LOW, "how hard khugepaged and each page size work in the background")
+    severity, reason = _REASONS.get(name, default)
+    return Info(severity, reason, _SOURCE)

@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One writer at a time: two playbooks, or a playbook and the boot service, must not interleave."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import contextmanager
+from typing import Iterator
+
+from .errors import HostError, LockTimeoutError
+from .host import Host
+
+#: On a tmpfs, so that no reboot ever finds a stale one; flock(2) itself dies with its holder.
+LOCK_PATH = "/run/mlnode.lock"
+
+#: An apply takes well under a second; a minute covers a machine that swaps itself to death.
+WAIT_SECONDS = 60.0
+
+_POLL_SECONDS = 0.05
+
+
+@contextmanager
+def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
+    """Hold the node's lock. Raises LockTimeoutError naming the holder's process id."""
+    real = host.real(LOCK_PATH)
+    deadline = time.monotonic() + wait_seconds
+    handle = _take(real, deadline, wait_seconds)
+    try:
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n".encode("ascii"))
+        yield
+    finally:
+        # Removed while still held: whoever waits on this inode sees in _take that it is gone.
+        try:
+            os.unlink(real)
+        except FileNotFoundError:
+            pass
+        finally:
+            os.close(handle)
+
+
+def _take(real: str, deadline: float, wait_seconds: float) -> int:
+    while True:
+        handle = _open(real)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_current(handle, real):
+                return handle
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                os.close(handle)
+                raise LockTimeoutError(
+                    f"another mlnode run (process {holder}) has held {LOCK_PATH} for more than "
+                    f"{wait_seconds:.0f} s: wait for it to end, then run again"
+                ) from None
+            time.sleep(_POLL_SECONDS)
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _open(real: str) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        os.makedirs(os.path.dirname(real), exist_ok=True)
+        return os.open(real, flags, 0o644)
+    except OSError as error:
+        raise HostError("lock", LOCK_PATH, error.errno) from error
+
+
+def _is_current(handle: int, real: str) -> bool:
+    try:
+        there = os.stat(real)
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(handle)
+    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)

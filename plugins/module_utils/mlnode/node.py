@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole node: every declaration it keeps, looked at or applied with the same engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Callable, Sequence
+
+from . import declared, engine
+from .declared import Declaration
+from .engine import Request
+from .errors import MlnodeError
+from .host import Host
+from .kind import Row
+from .registry import KINDS
+from .status import Status
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A row and the names that declare it."""
+
+    row: Row
+    declared_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The state of a node. errors: what kept parts of it from being looked at or applied."""
+
+    rows: tuple[NodeRow, ...]
+    errors: tuple[str, ...]
+    changed: bool = False
+
+    @property
+    def drifted(self) -> bool:
+        return any(item.row.status.is_drift for item in self.rows)
+
+    @property
+    def compliant(self) -> bool:
+        """True only if everything declared was seen and is right: an empty node is not."""
+        return not self.errors and not self.drifted
+
+
+def survey(host: Host) -> Survey:
+    """Look at everything declared; writes nothing."""
+
+    def look(request: Request) -> tuple[Sequence[Row], bool]:
+        return engine.evaluate(host, request).rows, False
+
+    return _each(host, look)
+
+
+def apply_all(host: Host) -> Survey:
+    """Apply everything declared, at boot or by hand. One failing part does not stop the others."""
+
+    def work(request: Request) -> tuple[Sequence[Row], bool]:
+        outcome = engine.apply(host, request, strict=False)
+        return outcome.rows, outcome.changed
+
+    return _each(host, work)
+
+
+def _each(host: Host, treat: Callable[[Request], tuple[Sequence[Row], bool]]) -> Survey:
+    errors: list[str] = []
+    try:
+        declarations = declared.load_all(host)
+    except MlnodeError as error:
+        return Survey((), (str(error),))
+    if not declarations:
+        errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
+    found: dict[str, NodeRow] = {}
+    changed = False
+    for request in _requests(declarations, errors):
+        try:
+            rows, moved = treat(request)
+        except MlnodeError as error:
+            errors.append(f"{request.name}, {request.kind.KIND}: {error}")
+            continue
+        changed = changed or moved
+        for row in rows:
+            _merge(found, request.name, row)
+    return Survey(tuple(found.values()), tuple(errors), changed)
+
+
+def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Request]:
+    """In the order of the kinds, so that dependent kinds follow across declarations too."""
+    errors += [
+        f"{declaration.path}: kind {kind!r} is unknown to this version of mlnode"
+        for declaration in declarations
+        for kind in declaration.kinds
+        if kind not in KINDS
+    ]
+    return [
+        Request(declaration.name, kind, declaration.kinds[name])
+        for name, kind in KINDS.items()
+        for declaration in declarations
+        if name in declaration.kinds
+    ]
+
+
+def _merge(found: dict[str, NodeRow], name: str, row: Row) -> None:
+    """Names that agree on a key share its row; the worse status stays."""
+    known = found.get(row.setting.key)
+    if known is None:
+        found[row.setting.key] = NodeRow(row, (name,))
+        return
+    worse = row if known.row.status in (Status.OK, Status.CHANGED) else known.row
+    found[row.setting.key] = replace(known, row=worse, declared_by=(*known.declared_by, name))

@@ -1,0 +1,159 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every knob and file was before mlnode first touched it: /var/lib/mlnode/origin.json.
+
+Written, and on disk, before the first change it describes. A later run never overwrites an entry, so a
+killed run costs nothing: the next one finds the true origin, not a half-tuned one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping
+
+from .errors import HostError, StoreError
+from .host import Host
+from .values import chosen, same
+
+PATH = "/var/lib/mlnode/origin.json"
+FORMAT = 1
+
+#: One entry: id, key, value (for people), and one of writes | file | module, which restore() puts back.
+Entry = Mapping[str, Any]
+
+
+def kernel_entry(key: str, path: str, value: str, writes: list[list[str]]) -> Entry:
+    return {"id": f"kernel:{path}", "key": key, "value": value, "writes": writes}
+
+
+def file_entry(host: Host, path: str) -> Entry:
+    """A file as it is now, and the folders that would have to be made for it."""
+    saved = host.snapshot(path)
+    entry: dict[str, Any] = {"id": f"file:{path}", "key": path, "file": path, "saved": saved}
+    entry["value"] = "absent" if saved is None else "present"
+    entry["folders"] = list(host.missing_folders(path))
+    return entry
+
+
+def module_entry(name: str) -> Entry:
+    return {"id": f"module:{name}", "key": f"module {name}", "value": "not loaded", "module": name}
+
+
+class Origin:
+    """The store. Entries keep the order in which things were first changed; undo goes backwards."""
+
+    def __init__(self, host: Host, entries: list[Entry]) -> None:
+        self._host = host
+        self._entries = {str(entry["id"]): entry for entry in entries}
+
+    @classmethod
+    def load(cls, host: Host) -> Origin:
+        """Raises StoreError on a damaged file: going on would make tuned values the new origin."""
+        try:
+            text = host.read(PATH)
+        except HostError as error:
+            if error.absent:
+                return cls(host, [])
+            raise
+        try:
+            document: Any = json.loads(text)
+            if document["format"] != FORMAT:
+                raise StoreError(f"{PATH}: format {document['format']!r} is not {FORMAT}")
+            entries = [dict(entry) for entry in document["entries"]]
+            return cls(host, [entry for entry in entries if _sound(entry)])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"{PATH} is damaged ({type(error).__name__}: {error}): restore it from a backup, or move "
+                "it away to give up undoing what mlnode has changed so far"
+            ) from error
+
+    def entries(self) -> list[Entry]:
+        return list(self._entries.values())
+
+    def value_of(self, path: str) -> str | None:
+        """A kernel file's value before we first wrote it, or None if we never did."""
+        entry = self._entries.get(f"kernel:{path}")
+        return None if entry is None else str(entry["value"])
+
+    def remember(self, entries: list[Entry]) -> list[Entry]:
+        """Add what is not known yet, put it on disk before returning, and return what was new."""
+        fresh = [entry for entry in entries if entry["id"] not in self._entries]
+        if fresh:
+            self._entries.update({str(entry["id"]): entry for entry in fresh})
+            self._save()
+        return fresh
+
+    def forget(self, entries: list[Entry]) -> None:
+        """These have been put back; the last one takes the file with it."""
+        for entry in entries:
+            self._entries.pop(str(entry["id"]), None)
+        if entries:
+            self._save()
+
+    def _save(self) -> None:
+        if not self._entries:
+            self._host.remove_file(PATH)
+            self._host.remove_folder_if_empty(PATH.rsplit("/", 1)[0])
+            return
+        document = {"format": FORMAT, "entries": self.entries()}
+        content = (json.dumps(document, indent=1) + "\n").encode("ascii")
+        # 0600: it may hold the content of files that not everybody may read.
+        self._host.write_file(PATH, content, mode=0o600)
+
+
+def _sound(entry: Mapping[str, Any]) -> bool:
+    """Raises KeyError or TypeError where restore() would; an entry is whole or the store is damaged."""
+    str(entry["id"]), str(entry["key"]), str(entry["value"])
+    if "writes" in entry:
+        return all(len(write) == 2 for write in entry["writes"])
+    if "file" in entry:
+        return isinstance(entry["saved"], (dict, type(None))) and isinstance(entry["folders"], list)
+    return isinstance(entry["module"], str)
+
+
+def is_back(host: Host, entry: Entry) -> bool:
+    """True where the node already is what the entry says. Raises HostError."""
+    if "writes" in entry:
+        now = [(host.value(path), value) for path, value in entry["writes"]]
+        return all(text.text is not None and same(chosen(text.text), value) for text, value in now)
+    if "file" in entry:
+        return bool(host.snapshot(entry["file"]) == entry["saved"])
+    return not host.exists(f"/sys/module/{entry['module']}")
+
+
+def restore(host: Host, entry: Entry) -> bool:
+    """Put one thing back; the same code for a rollback and for `mlnode revert`.
+
+    Returns False where it was already as the entry says. Raises HostError.
+    """
+    if "file" not in entry and is_back(host, entry):
+        return False
+    if "writes" in entry:
+        return _restore_kernel(host, entry)
+    if "file" in entry:
+        changed = not is_back(host, entry)
+        host.put_back(entry["file"], entry["saved"])
+        for folder in reversed(entry["folders"]):
+            host.remove_folder_if_empty(folder)
+        return changed
+    # A module in use stays: it is harmless, and gone with the next boot.
+    host.run(["modprobe", "-r", entry["module"]])
+    return not host.exists(f"/sys/module/{entry['module']}")
+
+
+def _restore_kernel(host: Host, entry: Entry) -> bool:
+    for path, value in entry["writes"]:
+        # One by one and just before the write, as restoring one file may change the next.
+        before = host.value(path)
+        if before.text is not None and same(chosen(before.text), value):
+            continue
+        try:
+            host.write_kernel(path, value)
+        except HostError as error:
+            if not error.absent:  # the device or interface is gone, and its knob with it
+                raise
+            continue
+        now = host.value(path)
+        if now.text is None or not same(chosen(now.text), value):
+            raise HostError("restore", path, None, f"wrote {value!r}, the kernel shows {now!s}")
+    return True

@@ -1,0 +1,14 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All kinds of knob, in the order in which they are applied: for the agent and the drift check.
+
+A module imports its own kind only, so that its payload stays small.
+"""
+
+from __future__ import annotations
+
+from .kind import Kind
+from .knobs import sysctl, thp
+
+#: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
+KINDS: dict[str, Kind] = {thp.KIND: thp, sysctl.KIND: sysctl}

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rows as plain data: one shape for module results, `mlnode --json` and every report."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from ..kind import Row
+
+
+def setting(row: Row) -> dict[str, Any]:
+    """One setting. A null value is explained by its reason."""
+    reading = row.reading
+    return {
+        "kind": row.setting.kind,
+        "key": row.setting.key,
+        "path": reading.path,
+        "declared": row.setting.claim,
+        "want": reading.target if reading.target is not None else row.setting.want,
+        "runtime": reading.runtime.text,
+        "boot": reading.boot.value.text,
+        "boot_source": reading.boot.source or None,
+        "origin": row.origin,
+        "status": str(row.status),
+        "severity": str(row.info.severity),
+        "reason": row.reason,
+    }
+
+
+def summary(rows: Iterable[Row]) -> dict[str, int]:
+    """How many rows ended in each status; statuses nobody has are left out."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[str(row.status)] = counts.get(str(row.status), 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def shown(value: Any) -> str:
+    """A value for people: an empty list and a missing one look different."""
+    if value is None:
+        return "-"
+    return str(value).replace("\t", " ") or '""'

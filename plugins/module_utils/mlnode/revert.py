@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything back to what it was before the first run: values, files, modules; newest change first."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from .errors import HostError, TransactionError
+from .host import Host
+from .lock import WAIT_SECONDS, locked
+from .origin import Entry, Origin, is_back, restore
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that a revert changes. For a file the texts are its contents; None: not there."""
+
+    key: str
+    before: str | None
+    after: str | None
+    is_file: bool = False
+
+    @property
+    def result(self) -> str:
+        """The value it has again; of a file, what became of it."""
+        if self.is_file:
+            return "removed" if self.after is None else "restored"
+        return self.after or ""
+
+    @property
+    def is_unit(self) -> bool:
+        return self.is_file and self.key.startswith("/etc/systemd/")
+
+
+def pending(host: Host) -> list[Change]:
+    """What a revert would change, in the order in which it would. Raises MlnodeError."""
+    entries = reversed(Origin.load(host).entries())
+    return [_change(host, entry) for entry in entries if not is_back(host, entry)]
+
+
+def _change(host: Host, entry: Entry) -> Change:
+    if "file" in entry:
+        path, saved = entry["file"], entry["saved"]
+        return Change(path, _described(host.snapshot(path)), _described(saved), is_file=True)
+    if "module" in entry:
+        return Change(entry["key"], "loaded", entry["value"])
+    return Change(entry["key"], host.value(entry["id"].partition(":")[2]).text, entry["value"])
+
+
+def _described(saved: Mapping[str, Any] | None) -> str | None:
+    """A file's content as text, None if there is none; of an archive only its size."""
+    if saved is None:
+        return None
+    if "link" in saved:
+        return f"link to {saved['link']}\n"
+    content = base64.b64decode(saved["content"])
+    return f"{len(content)} bytes\n" if b"\0" in content else content.decode("utf-8", "replace")
+
+
+def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
+    """Put everything back and return what had to be changed.
+
+    What cannot be put back is kept for the next try, and named in the TransactionError at the end.
+    """
+    with locked(host, wait_seconds):
+        origin = Origin.load(host)
+        if origin.entries() and not host.is_superuser():
+            raise HostError("revert", "this node", None, "root is needed")
+        changes = pending(host)
+        undone: list[str] = []
+        done: list[Entry] = []
+        stuck: list[str] = []
+        for entry in reversed(origin.entries()):
+            try:
+                if restore(host, entry):
+                    undone.append(f"{entry['key']} = {entry['value']}")
+                done.append(entry)
+            except HostError as error:
+                stuck.append(f"{entry['key']} ({error})")
+        origin.forget(done)
+    if stuck:
+        raise TransactionError("revert is not complete", undone, stuck)
+    return changes

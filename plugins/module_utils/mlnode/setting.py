@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The vocabulary: what is wanted, what was read. Frozen, so that no layer edits another's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Layer(str, Enum):
+    """Where a setting lives: the running kernel, or what the next boot brings."""
+
+    RUNTIME = "runtime"
+    BOOT = "boot"
+
+
+BOTH_LAYERS = (Layer.RUNTIME, Layer.BOOT)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A text, or why there is none. Absent and unreadable are different answers."""
+
+    text: str | None = None
+    absent: str | None = None
+    unreadable: str | None = None
+
+    def __str__(self) -> str:
+        if self.text is not None:
+            return self.text
+        return "absent" if self.absent is not None else "unreadable"
+
+    @property
+    def problem(self) -> str:
+        return self.absent or self.unreadable or ""
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What the next boot brings, and who says so.
+
+    source: `path:line`, `kernel command line` or the agent's unit. foreign: not ours, so that a
+    value which differs from the declared one is an override and no mere omission.
+    """
+
+    value: Value
+    source: str = ""
+    foreign: bool = False
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One declared knob, parsed and resolved as far as the hardware was allowed to be read.
+
+    want: the value for the kernel; None while `auto` is unresolved (image bake: boot layer only).
+    claim: the declaration as text, for people and to compare two declarations of one key.
+    raise_only: the present value wins where it is greater.
+    formula: how an automatic number came about.
+    """
+
+    kind: str
+    key: str
+    path: str
+    want: str | None
+    claim: str
+    raise_only: bool = False
+    formula: str = ""
+
+
+@dataclass(frozen=True)
+class Write:
+    """One value into one kernel file."""
+
+    path: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the node says about one setting.
+
+    path: the file that really carries it here (a fallback may differ from Setting.path).
+    target: the value to reach, with `auto` and raise-only resolved; None where they cannot be yet.
+    undo: the writes that bring the present state back; more than one where a write has side effects.
+    offered: what the kernel lists as possible; empty where it lists nothing.
+    blocked: why the file cannot be written even by root; empty if it can.
+    refusal: the guard that stops a change to the target, and how to allow it.
+    partial: the kernel may take the value and give less (huge pages).
+    native: a drop-in of the system carries it at boot; False where only the agent does.
+    load, modules: kernel modules to load now, and to load at every boot.
+    """
+
+    path: str
+    runtime: Value
+    boot: Boot
+    target: str | None = None
+    undo: tuple[Write, ...] = ()
+    offered: tuple[str, ...] = ()
+    blocked: str = ""
+    refusal: str = ""
+    partial: bool = False
+    native: bool = False
+    load: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BootFile:
+    """A whole file of ours that the system reads at boot; content None where none is needed."""
+
+    path: str
+    content: bytes | None

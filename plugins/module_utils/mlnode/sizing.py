@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every `auto` formula, pure, with its source. Units are in the names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from .errors import DeclarationError
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What the formulas need and no kernel file tells.
+
+    rtt_us: round trip to the farthest peer that must run at full rate; 100 is one data hall.
+    disk_bytes_per_s: what the slowest disk that takes dirty pages writes; 2e9 is one NVMe drive.
+    hosts, rails: size of the layer-2 domain, for the neighbour table.
+    """
+
+    rtt_us: int = 100
+    disk_bytes_per_s: int = 2_000_000_000
+    hosts: int | None = None
+    rails: int | None = None
+
+    @classmethod
+    def parse(cls, spec: Mapping[str, Any]) -> Sizing:
+        """Raises DeclarationError on an unknown name or a value that is no positive integer."""
+        known = cls.__dataclass_fields__
+        values = {}
+        for name, value in spec.items():
+            if name not in known:
+                raise DeclarationError(f"sizing.{name}: unknown; known are {', '.join(known)}")
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise DeclarationError(f"sizing.{name}: {value!r} is no positive integer")
+            values[name] = value
+        return cls(**values)
+
+
+def next_power_of_two(number: int) -> int:
+    """The smallest power of two that is not below number (1 for anything below 1)."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def socket_buffer_max(rate_bit_per_s: int, rtt_us: int, memory_bytes: int) -> int:
+    """Upper bound of a socket buffer, in bytes.
+
+    Four times the bandwidth-delay product (twice for the kernel's own accounting of skb overhead,
+    tcp(7) tcp_adv_win_scale; twice for loss recovery, RFC 9438 keeps a window in flight while one is
+    resent), as a power of two. Never under 16 MiB, which 25 Gb/s needs at 1 ms; never over 128 MiB or
+    1/64 of memory, as each socket may take it.
+    """
+    product = rate_bit_per_s * rtt_us // 8 // 1_000_000
+    cap = min(128 * MIB, memory_bytes // 64)
+    # The cap is last: on a small machine memory counts more than speed.
+    return min(max(next_power_of_two(4 * product), 16 * MIB), cap)
+
+
+def min_free_kbytes(memory_kbytes: int) -> int:
+    """Free memory the kernel keeps for atomic allocations (NIC receive), in KiB.
+
+    0.5 % of memory, at most 1 GiB: enough for a 400 Gb/s NIC's burst, far under the 5 % at which
+    kernel documentation (admin-guide/sysctl/vm.rst) and vendors warn of instant out-of-memory.
+    """
+    return min(GIB // KIB, memory_kbytes // 200)
+
+
+def dirty_background_bytes(memory_bytes: int, disk_bytes_per_s: int) -> int:
+    """Dirty page cache at which the kernel starts to write, in bytes, whole MiB.
+
+    Two seconds of disk time, at most the kernel's own 10 % default (vm.rst): on 2 TB of memory the
+    default waits for 200 GB and then stalls every fsync for minutes.
+    """
+    return _whole_mib(min(memory_bytes // 10, 2 * disk_bytes_per_s))
+
+
+def dirty_bytes(memory_bytes: int, disk_bytes_per_s: int) -> int:
+    """Dirty page cache at which writers are made to wait, in bytes, whole MiB.
+
+    Ten seconds of disk time, at most 40 % of memory: checkpoints burst without stalling, and the
+    node is clean again ten seconds later.
+    """
+    return _whole_mib(min(memory_bytes * 2 // 5, 10 * disk_bytes_per_s))
+
+
+def neighbour_gc_thresh3(hosts: int, rails: int) -> int:
+    """Hard limit of the neighbour table: a power of two ≥ 4 · hosts · rails (ip-sysctl.rst).
+
+    Every rail of every peer is one entry; the factor leaves room for IPv6 and for churn.
+    """
+    return next_power_of_two(4 * hosts * rails)
+
+
+def hugepages(need_bytes: int, page_bytes: int) -> int:
+    """Pages of page_bytes that hold need_bytes and 5 % over, for alignment of several mappings."""
+    return -(-need_bytes * 105 // (100 * page_bytes))
+
+
+def _whole_mib(number: int) -> int:
+    """Rounded down, so that a few kB more or less of memory after a firmware update change nothing."""
+    return max(MIB, number // MIB * MIB)

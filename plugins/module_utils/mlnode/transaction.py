@@ -1,0 +1,129 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All steps of one declaration, or none: write, read back, and put everything back on a failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Sequence, Union
+
+from .errors import HostError, MlnodeError, TransactionError
+from .host import Host
+from .origin import Entry, Origin, file_entry, kernel_entry, module_entry, restore
+from .setting import Write
+from .values import chosen, same
+
+
+@dataclass(frozen=True)
+class KernelWrite:
+    """A value for a kernel file. partial: the kernel may give less than asked (huge pages)."""
+
+    key: str
+    path: str
+    value: str
+    before: str
+    undo: tuple[Write, ...]
+    partial: bool = False
+
+    def entry(self, _host: Host) -> Entry:
+        writes = [[write.path, write.value] for write in self.undo]
+        return kernel_entry(self.key, self.path, self.before, writes)
+
+    def perform(self, host: Host) -> None:
+        host.write_kernel(self.path, self.value)
+        now = host.value(self.path)
+        if now.text is None:
+            raise HostError("read back", self.path, None, now.problem)
+        if not self.partial and not same(chosen(now.text), self.value):
+            raise HostError(
+                f"set {self.key} to {self.value!r} in",
+                self.path,
+                None,
+                f"the write was accepted, but the kernel now shows {chosen(now.text)!r}",
+            )
+
+
+@dataclass(frozen=True)
+class FileWrite:
+    """A file of ours; content None removes it, mode None keeps the present one."""
+
+    key: str
+    path: str
+    content: bytes | None
+    before: bytes | None = None
+    mode: int | None = None
+
+    def entry(self, host: Host) -> Entry:
+        return file_entry(host, self.path)
+
+    def perform(self, host: Host) -> None:
+        if self.content is None:
+            host.remove_file(self.path)
+        else:
+            host.write_file(self.path, self.content, self.mode)
+
+
+@dataclass(frozen=True)
+class LinkWrite:
+    """A symbolic link of ours."""
+
+    key: str
+    path: str
+    target: str
+    before: str = ""
+
+    def entry(self, host: Host) -> Entry:
+        return file_entry(host, self.path)
+
+    def perform(self, host: Host) -> None:
+        host.write_link(self.path, self.target)
+
+
+@dataclass(frozen=True)
+class LoadModule:
+    """A kernel module that a value needs."""
+
+    key: str
+    name: str
+
+    def entry(self, _host: Host) -> Entry:
+        return module_entry(self.name)
+
+    def perform(self, host: Host) -> None:
+        done = host.run(["modprobe", "--", self.name])
+        if done.rc != 0:
+            detail = done.err.strip() or f"modprobe ended with {done.rc}"
+            raise HostError(f"load the module {self.name} for {self.key}:", "modprobe", None, detail)
+
+
+Step = Union[KernelWrite, FileWrite, LinkWrite, LoadModule]
+
+
+def run(host: Host, origin: Origin, steps: Sequence[Step]) -> None:
+    """Perform all steps in order. Raises TransactionError with what was rolled back."""
+    entries = [step.entry(host) for step in steps]
+    fresh = origin.remember(entries)
+    for position, step in enumerate(steps):
+        try:
+            step.perform(host)
+        except BaseException as error:
+            # The failed step itself may have taken half an effect, so it is put back too.
+            undone, stuck = _roll_back(host, entries[: position + 1])
+            if not stuck:
+                # Nothing of this run is left, so a later first change must find a later origin.
+                origin.forget(fresh)
+            if isinstance(error, MlnodeError):
+                raise TransactionError(f"{step.key}: {error}", undone, stuck) from error
+            raise
+
+
+def _roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
+    undone: list[str] = []
+    stuck: list[str] = []
+    for entry in reversed(entries):
+        try:
+            if restore(host, entry):
+                undone.append(f"{entry['key']} = {entry['value']}")
+        except HostError as error:
+            stuck.append(f"{entry['key']} ({error})")
+    return undone, stuck

@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernel values compared by what they mean, not by how they are spelled. Pure text functions."""
+
+from __future__ import annotations
+
+import re
+
+from .errors import DeclarationError
+
+_INT = re.compile(r"-?[0-9]+\Z", re.ASCII)
+_RANGES = re.compile(r"[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*\Z", re.ASCII)
+_BRACKET = re.compile(r"\[([^\[\]\s]+)\]")
+
+#: Spellings the kernel itself prints or takes for a switch (lib/kstrtox.c: kstrtobool)
+_TRUE = frozenset({"1", "y", "Y", "on", "On", "ON"})
+_FALSE = frozenset({"0", "n", "N", "off", "Off", "OFF"})
+
+
+def tokens(text: str) -> tuple[str, ...]:
+    """The words of a value: the kernel prints tabs where people write spaces."""
+    return tuple(text.split())
+
+
+def same(left: str, right: str) -> bool:
+    """True if both mean the same to the kernel: numbers, switches, lists of ranges, words."""
+    mine, theirs = tokens(left), tokens(right)
+    return len(mine) == len(theirs) and all(_same_token(a, b) for a, b in zip(mine, theirs))
+
+
+def _same_token(left: str, right: str) -> bool:
+    if left == right:
+        return True
+    if _INT.match(left) and _INT.match(right):
+        return int(left) == int(right)
+    for words in (_TRUE, _FALSE):
+        if left in words and right in words:
+            return True
+    if "," in left + right or "-" in left + right:
+        ranges = number_ranges(left)
+        return ranges is not None and ranges == number_ranges(right)
+    return False
+
+
+def number_ranges(text: str) -> tuple[tuple[int, int], ...] | None:
+    """Merged ranges of `1,2,5-9`, or None if text is no such list.
+
+    Kept as ranges and never as single numbers, because 0-4294967295 is a legal list.
+    """
+    if not _RANGES.match(text):
+        return None
+    spans = []
+    for part in text.split(","):
+        first, _dash, last = part.partition("-")
+        spans.append((int(first), int(last or first)))
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(spans):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def integers(text: str) -> tuple[int, ...] | None:
+    """All tokens as integers, or None if one is not."""
+    words = tokens(text)
+    if not words or not all(_INT.match(word) for word in words):
+        return None
+    return tuple(int(word) for word in words)
+
+
+def raised(floor: str, current: str) -> str:
+    """What a raise-only setting wants: the greater of two values, token by token, or every member of
+    two lists of ranges.
+
+    Raises DeclarationError where the two cannot be compared (different length, no numbers).
+    """
+    if _is_list(floor):
+        return _union(floor, current)
+    low, now = integers(floor), integers(current)
+    if low is None or now is None or len(low) != len(now):
+        raise DeclarationError(
+            f"at_least {floor!r} cannot be compared with the present value {current!r}: "
+            "both must be the same number of integers"
+        )
+    return " ".join(str(max(pair)) for pair in zip(low, now))
+
+
+def reaches(floor: str, value: str) -> bool:
+    """True if a value is already as high as floor, or holds every member of it."""
+    try:
+        return same(raised(floor, value), value)
+    except DeclarationError:
+        return False
+
+
+def _is_list(text: str) -> bool:
+    return number_ranges(text) is not None and not _INT.match(text)
+
+
+def _union(left: str, right: str) -> str:
+    both = ",".join(part for part in (left, right.strip()) if part)
+    merged = number_ranges(both)
+    if merged is None:
+        raise DeclarationError(f"at_least {left!r}: the present value {right!r} is no list of numbers")
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in merged)
+
+
+def chosen(text: str) -> str:
+    """The active word of `always [madvise] never`; the whole text where nothing is bracketed."""
+    match = _BRACKET.search(text)
+    return match.group(1) if match else text.strip()
+
+
+def choices(text: str) -> tuple[str, ...]:
+    """Every word the kernel offers, in its order; empty where the file lists no choice."""
+    if not _BRACKET.search(text):
+        return ()
+    return tuple(word.strip("[]") for word in tokens(text))

@@ -1,0 +1,86 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Install the command mlnode and its boot service."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: agent
+short_description: Install the command mlnode and its boot service
+version_added: 0.1.0
+description:
+  - Installs C(/usr/local/bin/mlnode), the library of this collection as one executable zip that needs nothing
+    but Python 3.8 or newer, and C(mlnode-apply.service), which applies the node's declarations at every boot.
+  - The service is enabled, not started. It works without a running systemd, as in a chroot or an image build.
+  - Equal sources give an equal file, so that a second run changes nothing.
+author:
+  - mlnode.tuning contributors (@mlnode)
+options:
+  interpreter:
+    description: The Python the command starts with, as written behind C(#!).
+    type: str
+    default: /usr/bin/env python3
+extends_documentation_fragment:
+  - mlnode.tuning.declaration.attributes
+seealso:
+  - module: mlnode.tuning.node_revert
+"""
+
+EXAMPLES = r"""
+- name: Install the agent
+  mlnode.tuning.agent:
+  register: mlnode_agent
+
+- name: Make systemd read the changed unit
+  ansible.builtin.systemd_service:
+    daemon_reload: true
+  when: mlnode_agent.daemon_reload_required
+"""
+
+RETURN = r"""
+path:
+  description: Where the command is.
+  returned: success
+  type: str
+  sample: /usr/local/bin/mlnode
+daemon_reload_required:
+  description: Whether the unit or its link changed and a systemd is running that has to be told.
+  returned: success
+  type: bool
+  sample: true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"interpreter": {"type": "str", "default": agent.INTERPRETER}},
+        supports_check_mode=True,
+    )
+    host, interpreter = Host(), module.params["interpreter"]
+    try:
+        if module.check_mode:
+            steps = agent.plan(host, interpreter)
+        else:
+            steps = agent.install(host, interpreter)
+        reload = any(step.key != agent.COMMAND for step in steps) and host.systemd_runs()
+    except MlnodeError as error:
+        tuning_module.fail(module, f"agent: {error}")
+    tuning_module.leave(
+        module,
+        changed=bool(steps),
+        path=agent.COMMAND,
+        daemon_reload_required=reload,
+        diff=tuning_module.diff(steps),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Put back everything mlnode has changed on a node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_revert
+short_description: Put back everything mlnode has changed on a node
+version_added: 0.1.0
+description:
+  - Puts every kernel value, file and module back to what it was before this collection first changed it, newest
+    change first, and removes what the collection installed, the agent included.
+  - What cannot be put back fails the module, is named, and is kept for the next try.
+author:
+  - mlnode.tuning contributors (@mlnode)
+options: {}
+extends_documentation_fragment:
+  - mlnode.tuning.declaration.attributes
+seealso:
+  - module: mlnode.tuning.agent
+"""
+
+EXAMPLES = r"""
+- name: Make the node what it was
+  mlnode.tuning.node_revert:
+"""
+
+RETURN = r"""
+reverted:
+  description: What was put back (in check mode, what would be), in this order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    key:
+      description: The setting or the file.
+      type: str
+      sample: vm.swappiness
+    value:
+      description: The value it has again; V(removed) or V(restored) for a file.
+      type: str
+      sample: "60"
+daemon_reload_required:
+  description: Whether a unit was put back or removed and a systemd is running that has to be told.
+  returned: success
+  type: bool
+  sample: true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    host = Host()
+    try:
+        changes = revert.pending(host)
+        if not module.check_mode:
+            revert.revert(host)
+        reload = any(change.is_unit for change in changes) and host.systemd_runs()
+    except MlnodeError as error:
+        tuning_module.fail(module, f"revert: {error}")
+    tuning_module.leave(
+        module,
+        changed=bool(changes),
+        reverted=[{"key": change.key, "value": change.result} for change in changes],
+        daemon_reload_required=reload,
+        diff=tuning_module.revert_diff(changes),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declare kernel settings below /proc/sys as one set."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: sysctl_ml
+short_description: Declare kernel settings below /proc/sys as one set
+version_added: 0.1.0
+description:
+  - Brings a whole set of sysctl settings to a node in one call, in the running kernel and for the next boot.
+  - Every value is read back after it was written. If one does not take, all of the call are put back and the
+    error names key, path, value and what the kernel said.
+  - Reads all C(sysctl.d) folders as C(systemd-sysctl) does. A setting that a later file overrides is
+    reported as RV(settings[].status=overridden) with that file and line.
+  - What a setting was before the first change is kept, so that M(mlnode.tuning.node_revert) or
+    C(mlnode revert) can put it back.
+author:
+  - mlnode.tuning contributors (@mlnode)
+options:
+  settings:
+    description:
+      - Key and value. Keys are written as C(sysctl(8)) does; in the name of a VLAN interface the dot becomes a
+        slash, as in C(net.ipv4.conf.eth0/100.rp_filter). C(vm.nr_hugepages@node0) is the share of one NUMA
+        node, C(vm.nr_hugepages@node0/1048576kB) the same for another page size.
+      - A number or text is the exact value. Values are compared word by word, so that tabs do not matter.
+      - V(auto) is computed on the node, for C(net.core.rmem_max), C(net.core.wmem_max), C(vm.min_free_kbytes),
+        C(vm.dirty_bytes), C(vm.dirty_background_bytes) and C(net.ipv4.neigh.default.gc_thresh1) to C(3). In
+        C(net.ipv4.tcp_rmem) and C(net.ipv4.tcp_wmem) it stands for one of the three numbers. Apart from
+        the two dirty limits, V(auto) never lowers a present value.
+      - V({at_least: N}) raises a value that is lower and leaves one that is higher.
+      - V({for_bytes: N}) computes the number of huge pages that hold N bytes and 5 % over.
+      - V(null) leaves a setting untouched.
+      - A YAML boolean is refused, as the kernel wants a number.
+      - C(vm.dirty_bytes) and C(vm.dirty_ratio), and the like, cannot be declared together, because writing one
+        sets the other to 0.
+    type: dict
+    required: true
+  sizing:
+    description: What the formulas of V(auto) need and the node cannot tell.
+    type: dict
+    default: {}
+    suboptions:
+      rtt_us:
+        description: Round trip to the farthest peer that must be reached at full rate, in microseconds.
+        type: int
+        default: 100
+      disk_bytes_per_s:
+        description: What the slowest disk that takes dirty pages can write, in bytes per second.
+        type: int
+        default: 2000000000
+      hosts:
+        description: Hosts in the layer 2 domain, for the neighbour table.
+        type: int
+      rails:
+        description: Network ports per host in that domain.
+        type: int
+  allow:
+    description:
+      - Guards to switch off. Without it a dangerous change is refused before anything is written.
+      - V(hugepages) is a pool over half of the free memory, V(min_free) is C(vm.min_free_kbytes) over 5 % of
+        memory, V(overcommit) is C(vm.overcommit_memory=2), V(one_way) is what only a reboot can undo.
+    type: list
+    elements: str
+    choices: [hugepages, min_free, overcommit, one_way]
+    default: []
+extends_documentation_fragment:
+  - mlnode.tuning.declaration
+  - mlnode.tuning.declaration.attributes
+notes:
+  - Exact values and the dirty limits are kept in C(/etc/sysctl.d/zz-mlnode-NAME.conf), modules they need in
+    C(/etc/modules-load.d/mlnode-NAME.conf). Values with V(at_least), and V(auto) where it only raises, are
+    brought back at boot by the agent, as a fixed line would lower a default that grows with memory; see
+    M(mlnode.tuning.agent).
+seealso:
+  - module: mlnode.tuning.thp
+  - module: mlnode.tuning.agent
+  - module: mlnode.tuning.node_drift
+"""
+
+EXAMPLES = r"""
+- name: Memory and network of a training node
+  mlnode.tuning.sysctl_ml:
+    name: training_node
+    settings:
+      vm.swappiness: 1
+      vm.min_free_kbytes: auto
+      vm.dirty_background_bytes: auto
+      vm.dirty_bytes: auto
+      vm.max_map_count: {at_least: 1048576}
+      net.ipv4.tcp_rmem: 4096 131072 auto
+      net.ipv4.ip_local_reserved_ports: 9100,29500
+
+- name: BBR for nodes that read from an object store far away
+  mlnode.tuning.sysctl_ml:
+    name: wan
+    settings:
+      net.ipv4.tcp_congestion_control: bbr
+      net.core.default_qdisc: fq
+      net.core.rmem_max: auto
+    sizing:
+      rtt_us: 20000
+
+- name: Huge pages for a model server, half on each NUMA node
+  mlnode.tuning.sysctl_ml:
+    name: model_server
+    settings:
+      vm.nr_hugepages@node0: {for_bytes: 42949672960}
+      vm.nr_hugepages@node1: {for_bytes: 42949672960}
+    allow: [hugepages]
+
+- name: Image build, where nothing of the build host may be read or changed
+  mlnode.tuning.sysctl_ml:
+    name: training_node
+    layers: [boot]
+    settings:
+      vm.swappiness: 1
+      vm.min_free_kbytes: auto
+"""
+
+RETURN = r"""
+settings:
+  description: Every declared setting with its four states and its one status.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: The kind of knob.
+      type: str
+      sample: sysctl
+    key:
+      description: The setting.
+      type: str
+      sample: vm.swappiness
+    path:
+      description: The kernel file that carries it on this node.
+      type: str
+      sample: /proc/sys/vm/swappiness
+    declared:
+      description: The declaration as written.
+      type: str
+      sample: "1"
+    want:
+      description: The value to reach, with V(auto) computed.
+      type: str
+      sample: "1"
+    runtime:
+      description: The kernel's present value; null where there is none, with the reason in C(reason).
+      type: str
+      sample: "1"
+    boot:
+      description: What the next boot brings; null where nothing is known to set it.
+      type: str
+      sample: "60"
+    boot_source:
+      description: File and line, the agent's unit or the kernel command line that says so.
+      type: str
+      sample: /etc/sysctl.d/zzz.conf:1
+    origin:
+      description: The value before mlnode first changed it; null if it never did.
+      type: str
+      sample: "60"
+    status:
+      description:
+        - V(ok), V(changed) (V(drifted) in check mode), V(overridden), V(clamped), V(unsupported), V(refused),
+          V(unknown) or V(pending_reboot).
+      type: str
+      sample: overridden
+    severity:
+      description: What a deviation costs, V(high), V(medium) or V(low).
+      type: str
+      sample: medium
+    reason:
+      description: Why the status is what it is.
+      type: str
+      sample: "boot: /etc/sysctl.d/zzz.conf:1 sets 60"
+reboot_required:
+  description: Whether something takes effect only after a reboot.
+  returned: success
+  type: bool
+  sample: false
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **tuning_module.ARGUMENTS,
+            "settings": {"type": "dict", "required": True},
+            "sizing": {
+                "type": "dict",
+                "default": {},
+                "options": {
+                    "rtt_us": {"type": "int", "default": 100},
+                    "disk_bytes_per_s": {"type": "int", "default": 2_000_000_000},
+                    "hosts": {"type": "int"},
+                    "rails": {"type": "int"},
+                },
+            },
+            "allow": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["hugepages", "min_free", "overcommit", "one_way"],
+                "default": [],
+            },
+        },
+        supports_check_mode=True,
+    )
+    # Kept on the node, so only what was really said.
+    sizing = {name: value for name, value in module.params["sizing"].items() if value is not None}
+    said = {"settings": module.params["settings"], "sizing": sizing, "allow": module.params["allow"]}
+    spec = {name: value for name, value in said.items() if value or name == "settings"}
+    tuning_module.declare(module, sysctl, spec)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Everything a person or a CI job does here is a target of this file; `make` alone lists them.
+# Needs bash, git and Python 3.11 to 3.13; the rest is installed into .venv* from the hash-pinned locks.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+# The recipes are steps in an order, some of which change the machine: never run them side by side.
+.NOTPARALLEL:
+
+INVENTORY ?= inventory/local.yml
+ARGS ?=
+
+RUNTIME := $(CURDIR)/.venv/bin
+TEST := $(CURDIR)/.venv-test/bin
+OLDEST := $(CURDIR)/.venv-oldest/bin
+COLLECTIONS := $(CURDIR)/.ansible/collections
+LINK := $(COLLECTIONS)/ansible_collections/mlnode/tuning
+
+# The checkout is found under its collection name through LINK. ANSIBLE_CONFIG, since ansible ignores the
+# ansible.cfg of a folder that anyone may write to (a mounted share, for one).
+export ANSIBLE_COLLECTIONS_PATH := $(COLLECTIONS)
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+export PYTHONUNBUFFERED := 1
+
+play = PATH="$(RUNTIME):$$PATH" ansible-playbook -i $(INVENTORY)
+step = @printf '==> [%s] %s\n' "$$(date +%T)" "$(1)"
+in_test = @export PATH="$(TEST):$$PATH";
+pin = uv pip compile --quiet --universal --python-version $(2) --generate-hashes --no-emit-index-url \
+    --custom-compile-command "make lock" $(ARGS) --output-file $(1).txt $(1).in
+
+##@ Use
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
+	@printf '\nVariables: INVENTORY=%s  ARGS="--limit NODE --tags AREA ..." (passed on as they are)\n' '$(INVENTORY)'
+
+.PHONY: env
+env: link ## make .venv, in which the playbooks run
+	@tools/venv.sh .venv requirements.txt
+
+.PHONY: site
+site: env ## tune the nodes of INVENTORY
+	@$(play) playbooks/site.yml $(ARGS)
+
+.PHONY: preview
+preview: env ## show what `make site` would change, and change nothing
+	@$(play) playbooks/site.yml --check --diff $(ARGS)
+
+.PHONY: drift
+drift: env ## tell what differs from the declaration
+	@$(play) playbooks/drift.yml $(ARGS)
+
+.PHONY: revert
+revert: env ## put back what was there before the first run
+	@$(play) playbooks/revert.yml $(ARGS)
+
+##@ Develop
+
+.PHONY: test
+test: lint sanity unit-ansible unit-oldest unit-node molecule pytest ## every gate, as CI runs them; the pytest summary comes last
+
+.PHONY: lint
+lint: ruff mypy vermin yamllint ansible-lint reuse docs-lint changelog-lint ## the static checks, each a target of its own
+
+.PHONY: unit
+unit: env-test ## the unit tests alone (ARGS="-k NAME")
+	$(call step,unit tests)
+	$(in_test) pytest tests/unit $(ARGS)
+
+.PHONY: sanity
+sanity: env-test ## ansible-test sanity
+	$(call step,ansible-test sanity)
+	$(in_test) tools/ansible-test.sh sanity
+
+.PHONY: molecule
+molecule: env-test ## the scenarios in containers
+	$(call step,molecule)
+	$(in_test) tools/container-lab.sh $(TEST)/molecule test -s default
+
+.PHONY: docs
+docs: env-test ## write the reference in docs/reference from the modules' documentation
+	$(call step,reference documentation)
+	$(in_test) antsibull-docs collection --use-current --squash-hierarchy --fail-on-error \
+	    --output-format simplified-rst --dest-dir docs/reference --cleanup everything mlnode.tuning
+
+.PHONY: lock
+lock: env-test ## pin what the requirements*.in files ask for (ARGS=--upgrade for newer versions)
+	$(call step,lock files)
+	$(in_test) $(foreach name,requirements requirements-test requirements-oldest,$(call pin,$(name),3.11);) \
+	    $(call pin,requirements-node,3.8)
+
+.PHONY: clean
+clean: ## remove environments, caches and results
+	rm -rf .venv .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* .hypothesis .mypy_cache \
+	    .pytest_cache .ruff_cache htmlcov tests/output mlnode-tuning-*.tar.gz
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+# What follows is made by the targets above, and can be called by name too.
+
+.PHONY: link
+link:
+	@mkdir -p "$(dir $(LINK))"
+	@ln -sfn ../../../.. "$(LINK)"
+
+.PHONY: env-test
+env-test: link
+	@tools/venv.sh .venv-test requirements-test.txt
+
+.PHONY: env-oldest
+env-oldest: link
+	@tools/venv.sh .venv-oldest requirements-oldest.txt
+
+.PHONY: ruff
+ruff: env-test
+	$(call step,ruff)
+	$(in_test) ruff check .
+	$(in_test) ruff format --check .
+
+.PHONY: mypy
+mypy: env-test
+	$(call step,mypy --strict)
+	$(in_test) mypy -p ansible_collections.mlnode.tuning.plugins
+
+.PHONY: vermin
+vermin: env-test
+	$(call step,vermin: what nodes run needs no more than Python 3.8)
+	$(in_test) vermin --target=3.8- --no-tips --violations --eval-annotations plugins/module_utils plugins/modules
+
+.PHONY: yamllint
+yamllint: env-test
+	$(call step,yamllint)
+	$(in_test) yamllint --strict .
+
+.PHONY: ansible-lint
+ansible-lint: env-test
+	$(call step,ansible-lint)
+	$(in_test) ansible-lint --offline --profile production --strict
+
+.PHONY: reuse
+reuse: env-test
+	$(call step,reuse)
+	$(in_test) reuse lint --lines
+
+.PHONY: docs-lint
+docs-lint: env-test
+	$(call step,antsibull-docs)
+	$(in_test) antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
+
+.PHONY: changelog-lint
+changelog-lint: env-test
+	$(call step,antsibull-changelog)
+	$(in_test) antsibull-changelog lint
+
+.PHONY: unit-ansible
+unit-ansible: env-test
+	$(call step,ansible-test units)
+	$(in_test) tools/ansible-test.sh units
+
+.PHONY: unit-oldest
+unit-oldest: env-oldest
+	$(call step,unit tests on the oldest ansible-core)
+	@PATH="$(OLDEST):$$PATH" pytest tests/unit -q
+
+# The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the
+# type behind every method call, so this is what catches the newer ones.
+LIBRARY_TESTS := tests/unit/plugins/module_utils/mlnode
+.PHONY: unit-node
+unit-node: link
+	$(call step,unit tests of the library on Python 3.8)
+	@python=$$(tools/python38.sh); \
+	if [ -z "$$python" ]; then echo "skipped: there is no Python 3.8 here"; exit 0; fi; \
+	tools/venv.sh .venv-node requirements-node.txt "$$python"; \
+	.venv-node/bin/pytest $(LIBRARY_TESTS) -q
+
+.PHONY: pytest
+pytest: env-test
+	$(call step,unit and system tests with coverage)
+	$(in_test) pytest --cov --cov-report=term $(ARGS)

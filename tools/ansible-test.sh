@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Usage: tools/ansible-test.sh sanity|units [ARGUMENT...]
+#
+# Runs ansible-test (the first on PATH) on a copy of the working tree. It needs one: it takes the collection's name
+# from the real path .../ansible_collections/mlnode/tuning, and a link does not do.
+set -euo pipefail
+
+say() { printf 'ansible-test: %s\n' "$*"; }
+
+[ $# -ge 1 ] || {
+    printf 'usage: tools/ansible-test.sh sanity|units [ARGUMENT...]\n' >&2
+    exit 2
+}
+command=$1
+shift
+cd "$(dirname "$0")/.."
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+copy=$work/ansible_collections/mlnode/tuning
+mkdir -p "$copy" "$work/bin"
+
+# What git knows or would add, as it lies in the working tree now; a file deleted there is skipped.
+git ls-files --cached --others --exclude-standard --deduplicate -z |
+    while IFS= read -r -d '' file; do
+        if [ -e "$file" ] || [ -L "$file" ]; then printf '%s\0' "$file"; fi
+    done | tar --create --null --files-from=- | tar --extract --directory="$copy"
+
+# ansible-test takes every pythonX.Y on PATH for a working one; version managers put stubs there that fail.
+# A folder with such a stub is left out of PATH.
+runs() { "$1" -c '' >/dev/null 2>&1; }
+path=
+IFS=: read -r -a folders <<<"$PATH"
+for folder in "${folders[@]}"; do
+    usable=yes
+    for interpreter in "$folder"/python3.[0-9] "$folder"/python3.[0-9][0-9]; do
+        if [ -x "$interpreter" ] && ! runs "$interpreter"; then
+            usable=no
+            break
+        fi
+    done
+    if [ "$usable" = yes ]; then path=$path:$folder; fi
+done
+
+# 3.8 is the oldest Python of a managed node. Where one is at hand, modules are compiled and imported on it too.
+oldest=$(tools/python38.sh)
+if [ -n "$oldest" ]; then ln -s "$oldest" "$work/bin/python3.8"; fi
+path=${path#:}:$work/bin
+
+# The sanity tests install their pinned tools with a pip that ansible-test fetches from a site of its own, which
+# not every network reaches. Python carries a pip: where nothing was fetched yet, that one does the same.
+local_version=$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+python - 3.8 "$local_version" <<'PYTHON'
+import os
+import sys
+
+from ansible_test._internal.host_configs import VirtualPythonConfig
+from ansible_test._internal.python_requirements import get_venv_packages
+
+STAND_IN = '''\
+"""Installs the packages named on the command line with the pip that Python carries."""
+import subprocess
+import sys
+
+packages = [arg for arg in sys.argv[1:] if arg not in ("--no-setuptools", "--no-wheel")]
+subprocess.check_call([sys.executable, "-m", "ensurepip"], stdout=subprocess.DEVNULL)
+subprocess.check_call([sys.executable, "-m", "pip", "install", "--quiet"] + packages)
+'''
+
+cache = os.path.expanduser("~/.ansible/test/cache")
+os.makedirs(cache, exist_ok=True)
+for version in sys.argv[1:]:
+    pip = get_venv_packages(VirtualPythonConfig(version=version))["pip"]
+    script = os.path.join(cache, "get_pip_%s.py" % pip.replace(".", "_"))
+    if not os.path.exists(script):
+        with open(script + ".new", "w") as new:
+            new.write(STAND_IN)
+        os.replace(script + ".new", script)
+PYTHON
+
+case $command in
+sanity)
+    if [ -n "$oldest" ]; then
+        say "compile and import on Python $local_version and 3.8"
+    else
+        say "compile and import on Python $local_version; there is no python3.8 here"
+    fi
+    set -- sanity --local --color no "$@"
+    ;;
+units)
+    # The tests need pytest, which only the environment's own Python has.
+    set -- units --local --color no --python "$local_version" "$@"
+    ;;
+*) set -- "$command" "$@" ;;
+esac
+
+cd "$copy"
+env -u ANSIBLE_CONFIG -u ANSIBLE_COLLECTIONS_PATH PATH="$path" ansible-test "$@"

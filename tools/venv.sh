@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Usage: tools/venv.sh DIR LOCKFILE [PYTHON]
+#
+# Makes the Python virtual environment DIR from the hash-pinned LOCKFILE, with PYTHON or else with the newest of
+# Python 3.11 to 3.13 that works here. Does nothing when DIR was already made from that same lock: the stamp, written
+# last, holds the lock's checksum and the Python version, so an environment that was left half-made is made anew.
+set -euo pipefail
+
+say() { printf 'venv: %s\n' "$*"; }
+die() {
+    printf 'venv: error: %s\n' "$*" >&2
+    exit 1
+}
+
+[ $# -eq 2 ] || [ $# -eq 3 ] || die "usage: tools/venv.sh DIR LOCKFILE [PYTHON]"
+dir=${1%/}
+lock=$2
+[ -f "$lock" ] || die "no lock file $lock"
+stamp=$dir/.lock-stamp
+sum=$(sha256sum <"$lock")
+sum=${sum%% *}
+
+# Up to date: same lock, and the interpreter behind the environment is still the version it was made with.
+# Where it lies is part of the stamp, since the scripts in bin/ name that place and a moved tree breaks them.
+if [ -f "$stamp" ] && [ -x "$dir/bin/python" ]; then
+    version=$("$dir/bin/python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null) || version=
+    if [ -n "$version" ] && [ "$(cat "$stamp")" = "$sum $version $(cd "$dir" && pwd -P)" ]; then
+        exit 0
+    fi
+fi
+
+# An interpreter counts only if it runs: version managers put stubs on PATH that fail when they are called.
+supported() {
+    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
+}
+
+find_python() {
+    local candidate
+    for candidate in python3.13 python3.12 python3.11 python3; do
+        if supported "$candidate"; then
+            command -v "$candidate"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# Debian and Ubuntu ship Python without ensurepip; the package with it has the version in its name.
+has_venv() { "$1" -c 'import ensurepip, venv' >/dev/null 2>&1; }
+
+apt_install() {
+    local as_root=()
+    command -v apt-get >/dev/null 2>&1 || die "missing: $*. Install it with this system's package manager and run again."
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null 2>&1 || ! sudo -n true 2>/dev/null; then
+            die "missing: $*. As root: apt-get install $*"
+        fi
+        as_root=(sudo -n)
+    fi
+    say "installing with apt-get: $*"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update </dev/null
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" </dev/null >/dev/null
+}
+
+if [ $# -eq 3 ]; then
+    python=$3
+elif ! python=$(find_python); then
+    if command -v python3 >/dev/null 2>&1 && version=$(python3 --version 2>/dev/null); then
+        die "need Python 3.11, 3.12 or 3.13; the only one that runs here is $version"
+    fi
+    apt_install python3 python3-venv
+    python=$(find_python) || die "need Python 3.11, 3.12 or 3.13; the one of this system's packages is $(python3 --version 2>&1)"
+fi
+version=$("$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
+
+if ! has_venv "$python"; then
+    apt_install "python${version%.*}-venv"
+    has_venv "$python" || die "$python has no venv module even with python${version%.*}-venv installed"
+fi
+
+say "making $dir with Python $version from $lock"
+rm -rf "$dir"
+"$python" -m venv "$dir"
+log=$dir/pip.log
+start=$SECONDS
+total=$(grep -c '^[a-z0-9].*==' "$lock")
+# A line per package is noise, a minute of silence is worse: every twentieth is told.
+if ! "$dir/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off \
+    --require-hashes -r "$lock" </dev/null 2>&1 | tee "$log" |
+    awk -v total="$total" '
+        /^Collecting / && ++n % 20 == 0 { print "venv: fetched " n " of at most " total; fflush() }
+        /^Installing collected/ { print "venv: installing"; fflush() }'; then
+    tail -n 30 "$log" >&2
+    die "pip could not install $lock (the lines above are the end of its output)"
+fi
+printf '%s %s %s\n' "$sum" "$version" "$(cd "$dir" && pwd -P)" >"$stamp"
+say "$dir is ready ($((SECONDS - start)) s)"

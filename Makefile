@@ -129,7 +129,7 @@ mypy: env-test
 .PHONY: vermin
 vermin: env-test
 	$(call step,vermin: what nodes run needs no more than Python 3.8)
-	$(in_test) vermin --target=3.8- --no-tips --violations --eval-annotations plugins/module_utils plugins/modules
+	$(in_test) vermin --target=3.8- --no-tips --violations plugins/module_utils plugins/modules
 
 .PHONY: yamllint
 yamllint: env-test

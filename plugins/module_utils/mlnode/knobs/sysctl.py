@@ -216,10 +216,10 @@ def _ruling_line(key: str, config: sysctl_d.BootConfig) -> tuple[sysctl_d.Line |
     line = config.winner(sysctl_d.slashed(key))
     other = sysctl_parse.sibling(key)
     rival = config.winner(sysctl_d.slashed(other)) if other else None
-    if rival is not None and not values.same(rival.value or "0", "0"):
-        if line is None or config.lines.index(rival) > config.lines.index(line):
-            return rival, "0"
-    return line, line.value if line else None
+    if rival is None or values.same(rival.value or "0", "0"):
+        return line, line.value if line else None
+    later = line is None or config.lines.index(rival) > config.lines.index(line)
+    return (rival, "0") if later else (line, line.value if line else None)
 
 
 def _boot_without_file(setting: Setting, target: str | None, context: Context) -> Boot:

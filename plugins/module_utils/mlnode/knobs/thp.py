@@ -232,7 +232,7 @@ def rivals(key: str) -> tuple[str, ...]:
 
 
 _REASONS: dict[str, tuple[Severity, str]] = {
-    "enabled": (Severity.MEDIUM, "always lets any process stall in compaction; madvise serves those that ask"),
+    "enabled": (Severity.MEDIUM, "always lets any process stall in compaction; madvise serves who asks"),
     "defrag": (Severity.MEDIUM, "direct compaction in a page fault stalls the thread for milliseconds"),
     "shmem_enabled": (Severity.LOW, "huge pages for shared memory, which data loaders use"),
     "use_zero_page": (Severity.LOW, "read faults map one shared zero page"),

@@ -1,0 +1,15 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> Machine:
+    """A small Debian node, untouched."""
+    return Machine.debian(str(tmp_path / "node"))

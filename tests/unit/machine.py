@@ -1,0 +1,227 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine in a folder, with a small kernel behind its files: it refuses, ignores and has side effects
+as the real one does, and can be told to fail."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Finished, Host
+
+THP = "/sys/kernel/mm/transparent_hugepage"
+RELEASE = "6.12.0-test"
+
+#: A small Debian node; every text is what the kernel prints
+KERNEL = {
+    "/proc/cmdline": "BOOT_IMAGE=/vmlinuz root=/dev/vda1 ro quiet",
+    "/proc/meminfo": (
+        "MemTotal:       65536000 kB\nMemFree:        40000000 kB\nHugepagesize:       2048 kB"
+    ),
+    "/proc/sys/kernel/osrelease": RELEASE,
+    "/proc/sys/vm/swappiness": "60",
+    "/proc/sys/vm/dirty_ratio": "20",
+    "/proc/sys/vm/dirty_bytes": "0",
+    "/proc/sys/vm/dirty_background_ratio": "10",
+    "/proc/sys/vm/dirty_background_bytes": "0",
+    "/proc/sys/vm/min_free_kbytes": "67584",
+    "/proc/sys/vm/max_map_count": "65530",
+    "/proc/sys/vm/nr_hugepages": "0",
+    "/proc/sys/vm/overcommit_memory": "0",
+    "/proc/sys/vm/zone_reclaim_mode": "0",
+    "/proc/sys/kernel/numa_balancing": "1",
+    "/proc/sys/fs/file-max": "9223372036854775807",
+    "/proc/sys/net/core/rmem_max": "212992",
+    "/proc/sys/net/core/default_qdisc": "fq_codel",
+    "/proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456",
+    "/proc/sys/net/ipv4/ip_local_reserved_ports": "",
+    "/proc/sys/net/ipv4/tcp_available_congestion_control": "reno cubic",
+    "/proc/sys/net/ipv4/tcp_congestion_control": "cubic",
+    "/proc/sys/net/ipv4/conf/all/rp_filter": "0",
+    "/proc/sys/net/ipv4/conf/eth0.100/rp_filter": "0",
+    f"{THP}/enabled": "[always] madvise never",
+    f"{THP}/defrag": "always defer defer+madvise [madvise] never",
+    f"{THP}/shmem_enabled": "always within_size advise [never] deny force",
+    f"{THP}/use_zero_page": "1",
+    f"{THP}/khugepaged/defrag": "1",
+    f"{THP}/khugepaged/scan_sleep_millisecs": "10000",
+    f"{THP}/khugepaged/pages_to_scan": "4096",
+    f"{THP}/hugepages-64kB/enabled": "always inherit madvise [never]",
+    f"{THP}/hugepages-2048kB/enabled": "always [inherit] madvise never",
+    "/sys/class/net/eth0/device/vendor": "0x15b3",
+    "/sys/class/net/eth0/operstate": "up",
+    "/sys/class/net/eth0/speed": "100000",
+    "/sys/class/net/lo/operstate": "unknown",
+}
+
+#: Files of the distribution that the sysctl kind looks at
+FILES = {
+    f"/lib/modules/{RELEASE}/modules.dep": (
+        "kernel/net/ipv4/tcp_bbr.ko.xz:\nkernel/net/sched/sch_fq.ko.xz: kernel/x.ko.xz\n"
+    ),
+    "/usr/lib/sysctl.d/50-default.conf": "# defaults\n-net.ipv4.conf.*.rp_filter = 2\n",
+    "/etc/sysctl.conf": "#kernel.domainname = example.com\n",
+    "/etc/systemd/system/.keep": "",
+    "/run/.keep": "",
+    "/var/lib/.keep": "",
+    "/sys/module/.keep": "",
+}
+
+#: What the kernel computes when khugepaged starts (mm/khugepaged.c: set_recommended_min_free_kbytes)
+RECOMMENDED_MIN_FREE = 90112
+
+_SIBLINGS = {
+    "/proc/sys/vm/dirty_bytes": "/proc/sys/vm/dirty_ratio",
+    "/proc/sys/vm/dirty_ratio": "/proc/sys/vm/dirty_bytes",
+    "/proc/sys/vm/dirty_background_bytes": "/proc/sys/vm/dirty_background_ratio",
+    "/proc/sys/vm/dirty_background_ratio": "/proc/sys/vm/dirty_background_bytes",
+}
+
+
+class Machine(Host):
+    """A Host below a folder. Attributes steer the kernel's moods:
+
+    fails: path → errno of the next writes; unreadable: path → errno of reads; ignores: paths whose
+    writes are accepted without effect; gives: path → the most it grants; read_only: paths that blocked()
+    names.
+    """
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.fails: dict[str, int] = {}
+        self.unreadable: dict[str, int] = {}
+        self.ignores: set[str] = set()
+        self.gives: dict[str, int] = {}
+        self.read_only: dict[str, str] = {}
+        self.superuser = True
+        self.writes: list[tuple[str, str]] = []
+
+    @classmethod
+    def debian(cls, root: str, kernel: Mapping[str, str] | None = None) -> Machine:
+        """A node as KERNEL and FILES say; kernel adds to or replaces single files."""
+        machine = cls(root)
+        for path, text in {**KERNEL, **(kernel or {})}.items():
+            machine.put(path, text + "\n")
+        for path, text in FILES.items():
+            machine.put(path, text)
+        return machine
+
+    # -- arranging -----------------------------------------------------------------------
+
+    def put(self, path: str, text: str, mode: int = 0o644) -> None:
+        real = self.root + path
+        os.makedirs(os.path.dirname(real), exist_ok=True)
+        with open(real, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.chmod(real, mode)
+
+    def remove(self, path: str) -> None:
+        os.unlink(self.root + path)
+
+    def link(self, path: str, target: str) -> None:
+        real = self.root + path
+        os.makedirs(os.path.dirname(real), exist_ok=True)
+        os.symlink(target, real)
+
+    def enable_agent(self) -> None:
+        self.link(
+            "/etc/systemd/system/multi-user.target.wants/mlnode-apply.service",
+            "/etc/systemd/system/mlnode-apply.service",
+        )
+
+    def tree(self) -> dict[str, tuple[str, int]]:
+        """Every file, link and folder with its content and mode: what `the same` means in a test."""
+        found: dict[str, tuple[str, int]] = {}
+        for folder, folders, files in os.walk(self.root):
+            for name in [*folders, *files]:
+                real = os.path.join(folder, name)
+                path = real[len(self.root) :]
+                if os.path.islink(real):
+                    found[path] = ("-> " + os.readlink(real), 0)
+                elif os.path.isdir(real):
+                    found[path] = ("/", 0)
+                else:
+                    with open(real, "rb") as stream:
+                        content = stream.read().decode("utf-8", "surrogateescape")
+                    found[path] = (content, os.stat(real).st_mode & 0o7777)
+        return found
+
+    def now(self, path: str) -> str:
+        return self.read(path).rstrip("\n")
+
+    # -- the kernel ----------------------------------------------------------------------
+
+    def is_superuser(self) -> bool:
+        return self.superuser
+
+    def blocked(self, path: str) -> str:
+        return self.read_only.get(path, "")
+
+    def read_bytes(self, path: str) -> bytes:
+        if path in self.unreadable:
+            raise HostError("read", path, self.unreadable[path])
+        return super().read_bytes(path)
+
+    def write_kernel(self, path: str, value: str) -> None:
+        if path in self.fails:
+            raise HostError(f"write {value!r} to", path, self.fails[path])
+        self.writes.append((path, value))
+        if path in self.ignores:
+            return
+        old = self.read(path)
+        self._store(path, self._accepted(path, value, old.rstrip("\n")))
+        if path in _SIBLINGS:
+            self._store(_SIBLINGS[path], "0")
+        if path == f"{THP}/enabled" and value != "never":
+            reserve = int(self.now("/proc/sys/vm/min_free_kbytes"))
+            self._store("/proc/sys/vm/min_free_kbytes", str(max(reserve, RECOMMENDED_MIN_FREE)))
+
+    def run(self, command: Sequence[str], stdin: str | None = None) -> Finished:
+        if list(command[:2]) == ["modprobe", "--"]:
+            return self._load(command[2])
+        if list(command[:2]) == ["modprobe", "-r"]:
+            return self._unload(command[2])
+        return super().run(command, stdin)
+
+    def _accepted(self, path: str, value: str, old: str) -> str:
+        if "[" in old:
+            words = old.replace("[", "").replace("]", "").split()
+            if value not in words:
+                raise HostError(f"write {value!r} to", path, errno.EINVAL)
+            return " ".join(f"[{word}]" if word == value else word for word in words)
+        if path.endswith("tcp_congestion_control"):
+            if value not in self.now("/proc/sys/net/ipv4/tcp_available_congestion_control").split():
+                raise HostError(f"write {value!r} to", path, errno.ENOENT)
+            return value
+        if path.endswith(("_bytes", "bytes")) and value == "0":
+            raise HostError(f"write {value!r} to", path, errno.EINVAL)
+        if re.fullmatch(r"-?\d+(\s+-?\d+)*", old):
+            if not re.fullmatch(r"-?\d+(\s+-?\d+)*", value) or len(value.split()) != len(old.split()):
+                raise HostError(f"write {value!r} to", path, errno.EINVAL)
+            if path in self.gives:
+                value = str(min(int(value), self.gives[path]))
+            return "\t".join(value.split())
+        return value
+
+    def _load(self, name: str) -> Finished:
+        if name not in self.read(f"/lib/modules/{RELEASE}/modules.dep"):
+            return Finished(1, "", f"modprobe: FATAL: Module {name} not found in directory\n")
+        os.makedirs(f"{self.root}/sys/module/{name}")
+        if name.startswith("tcp_"):
+            path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+            self._store(path, f"{self.now(path)} {name[4:]}")
+        return Finished(0, "", "")
+
+    def _unload(self, name: str) -> Finished:
+        os.rmdir(f"{self.root}/sys/module/{name}")
+        path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+        self._store(path, " ".join(word for word in self.now(path).split() if f"tcp_{word}" != name))
+        return Finished(0, "", "")
+
+    def _store(self, path: str, text: str) -> None:
+        with open(self.real(path), "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(text + "\n")

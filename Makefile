@@ -31,6 +31,8 @@ step = @printf '==> [%s] %s\n' "$$(date +%T)" "$(1)"
 in_test = @export PATH="$(TEST):$$PATH";
 pin = uv pip compile --quiet --universal --python-version $(2) --generate-hashes --no-emit-index-url \
     --custom-compile-command "make lock" $(ARGS) --output-file $(1).txt $(1).in
+reference = antsibull-docs --config-file docs/antsibull-docs.cfg collection --use-current --squash-hierarchy \
+    --fail-on-error --output-format simplified-rst
 
 ##@ Use
 
@@ -65,7 +67,7 @@ revert: env ## put back what was there before the first run
 test: lint sanity unit-ansible unit-oldest unit-node molecule pytest ## every gate, as CI runs them; the pytest summary comes last
 
 .PHONY: lint
-lint: ruff mypy vermin yamllint ansible-lint reuse docs-lint changelog-lint ## the static checks, each a target of its own
+lint: ruff mypy vermin yamllint ansible-lint reuse docs-lint docs-fresh changelog-lint ## the static checks, each a target of its own
 
 .PHONY: unit
 unit: env-test ## the unit tests alone (ARGS="-k NAME")
@@ -85,8 +87,8 @@ molecule: env-test ## the scenarios in containers
 .PHONY: docs
 docs: env-test ## write the reference in docs/reference from the modules' documentation
 	$(call step,reference documentation)
-	$(in_test) antsibull-docs collection --use-current --squash-hierarchy --fail-on-error \
-	    --output-format simplified-rst --dest-dir docs/reference --cleanup everything mlnode.tuning
+	@mkdir -p docs/reference && chmod go-w docs/reference
+	$(in_test) $(reference) --cleanup everything --dest-dir docs/reference mlnode.tuning
 
 .PHONY: lock
 lock: env-test ## pin what the requirements*.in files ask for (ARGS=--upgrade for newer versions)
@@ -150,6 +152,14 @@ reuse: env-test
 docs-lint: env-test
 	$(call step,antsibull-docs)
 	$(in_test) antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
+
+.PHONY: docs-fresh
+docs-fresh: env-test
+	$(call step,docs/reference is what make docs writes)
+	$(in_test) if [ ! -d docs/reference ]; then echo "skipped: there is no docs/reference yet"; exit 0; fi; \
+	new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
+	$(reference) --dest-dir "$$new" mlnode.tuning; \
+	diff --recursive --brief docs/reference "$$new" || { echo "run: make docs"; exit 1; }
 
 .PHONY: changelog-lint
 changelog-lint: env-test

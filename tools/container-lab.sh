@@ -58,10 +58,9 @@ may_raise_limits=$((16#$capabilities >> 24 & 1))
 containers=()
 engine=()
 if [ "$may_raise_limits" -eq 0 ]; then
-    # The limits of this shell, which are the most that it can hand on. -u is `unlimited` or a number.
-    processes=$(ulimit -Hu)
-    [ "$processes" != unlimited ] || processes=-1
-    containers+=("default_ulimits = [\"nofile=$(ulimit -Hn):$(ulimit -Hn)\", \"nproc=$processes:$processes\"]")
+    # The open files of this shell, the most that it can hand on; podman lowers its own processes to 32768.
+    files=$(ulimit -Hn)
+    containers+=("default_ulimits = [\"nofile=$files:$files\", \"nproc=8192:8192\"]")
 fi
 pure_cgroup2() { [ "$(stat --file-system --format=%T /sys/fs/cgroup)" = cgroup2fs ]; }
 if ! pure_cgroup2; then

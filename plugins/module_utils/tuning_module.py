@@ -40,14 +40,18 @@ def declare(module: AnsibleModule, kind: Kind, spec: dict[str, Any]) -> NoReturn
     layers = tuple(layer for layer in Layer if layer.value in module.params["layers"])
     request = Request(module.params["name"], kind, spec, layers)
     host = Host()
-    try:
-        plan = engine.evaluate(host, request)
+
+    def gate(plan: Plan) -> None:
         engine.admit(plan)
         _stop_if_unsupported(module, plan)
+
+    try:
         if module.check_mode:
+            plan = engine.evaluate(host, request)
+            gate(plan)
             rows, changed = plan.rows, bool(plan.steps)
         else:
-            outcome = engine.apply(host, request)
+            outcome = engine.apply(host, request, gate)
             plan, rows, changed = outcome.plan, outcome.rows, outcome.changed
     except MlnodeError as error:
         fail(module, f"{kind.KIND} {module.params['name']}: {error}")

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Mapping, Sequence
+from typing import Callable, Mapping, Sequence
 
 from . import declared, transaction, values
 from .declared import Declaration
@@ -70,16 +70,35 @@ def evaluate(host: Host, request: Request) -> Plan:
     return Plan(tuple(rows), tuple(steps))
 
 
-def apply(host: Host, request: Request, strict: bool = True, wait_seconds: float = WAIT_SECONDS) -> Outcome:
-    """Make it so, all or nothing. Raises MlnodeError; TransactionError says what was rolled back.
+def admit(plan: Plan) -> None:
+    """Raises an error for what must not or cannot be, before anything is written.
 
-    strict: a refused setting stops everything before the first write. At boot (not strict) the rest of
-    the node is still tuned, and the refused row says so.
+    The gate of a run that somebody watches. At boot there is none: one setting that this kernel does not
+    take must not leave the rest of the node untuned, and its row says what is wrong.
     """
+    invalid = [row for row in plan.rows if row.reading.invalid]
+    if invalid:
+        raise DeclarationError(f"{_words(invalid)}; nothing was changed")
+    refused = [row for row in plan.rows if row.status is Status.REFUSED]
+    if refused:
+        raise RefusedError(f"refused, and nothing was changed: {_words(refused)}")
+
+
+def no_gate(plan: Plan) -> None:
+    """Lets everything pass that has a step."""
+    del plan
+
+
+def apply(
+    host: Host,
+    request: Request,
+    gate: Callable[[Plan], None] = admit,
+    wait_seconds: float = WAIT_SECONDS,
+) -> Outcome:
+    """Make it so, all or nothing. Raises MlnodeError; TransactionError says what was rolled back."""
     with locked(host, wait_seconds):
         plan = evaluate(host, request)
-        if strict:
-            admit(plan)
+        gate(plan)
         if plan.steps and not host.is_superuser():
             raise HostError("change", plan.steps[0].key, None, "root is needed")
         transaction.run(host, Origin.load(host), plan.steps)
@@ -87,12 +106,8 @@ def apply(host: Host, request: Request, strict: bool = True, wait_seconds: float
     return _outcome(plan, after)
 
 
-def admit(plan: Plan) -> None:
-    """Raises RefusedError if a guard stands against any row."""
-    refused = [row for row in plan.rows if row.status is Status.REFUSED]
-    if refused:
-        words = "; ".join(f"{row.setting.key}: {row.reason}" for row in refused)
-        raise RefusedError(f"refused, and nothing was changed: {words}")
+def _words(rows: Sequence[Row]) -> str:
+    return "; ".join(f"{row.setting.key}: {row.reading.invalid or row.reason}" for row in rows)
 
 
 def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
@@ -102,11 +117,13 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
             return Status.UNSUPPORTED, reading.runtime.absent
         if reading.runtime.text is None:
             return Status.UNKNOWN, reading.runtime.problem
+        if reading.invalid:
+            return Status.UNSUPPORTED, reading.invalid
         if differs(reading):
-            if reading.refusal:
-                return Status.REFUSED, reading.refusal
             if reading.blocked:
                 return Status.UNSUPPORTED, reading.blocked
+            if reading.refusal:
+                return Status.REFUSED, reading.refusal
             return Status.DRIFTED, _drift_words(setting, reading, context)
     if context.boot:
         fault = _boot_fault(setting, reading)

@@ -85,6 +85,7 @@ class Reading:
     undo: the writes that bring the present state back; more than one where a write has side effects.
     offered: what the kernel lists as possible; empty where it lists nothing.
     blocked: why the file cannot be written even by root; empty if it can.
+    invalid: why this kernel can never take the wanted value; empty if it can.
     refusal: the guard that stops a change to the target, and how to allow it.
     partial: the kernel may take the value and give less (huge pages).
     native: a drop-in of the system carries it at boot; False where only the agent does.
@@ -98,6 +99,7 @@ class Reading:
     undo: tuple[Write, ...] = ()
     offered: tuple[str, ...] = ()
     blocked: str = ""
+    invalid: str = ""
     refusal: str = ""
     partial: bool = False
     native: bool = False

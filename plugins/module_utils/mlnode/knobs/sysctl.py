@@ -72,7 +72,10 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     if runtime.text is None:
         # What no kernel file takes now, none will take from a boot file either.
         return Reading(path, runtime, Boot(runtime), native=native)
-    target = _target(setting, runtime.text)
+    try:
+        target = _target(setting, runtime.text)
+    except DeclarationError as error:
+        return Reading(path, runtime, Boot(Value(absent=str(error))), native=native, invalid=str(error))
     offered, load, modules, lack = _modules(setting.key, target, context)
     return Reading(
         path=path,
@@ -118,10 +121,7 @@ def _runtime(setting: Setting, path: str, context: Context) -> Value:
 def _target(setting: Setting, runtime: str) -> str | None:
     if setting.want is None or not setting.raise_only:
         return setting.want
-    try:
-        return values.raised(setting.want, runtime)
-    except DeclarationError as error:
-        raise DeclarationError(f"{setting.key}: {error}") from error
+    return values.raised(setting.want, runtime)
 
 
 def _undo(key: str, path: str, runtime: str, context: Context) -> tuple[Write, ...]:

@@ -108,8 +108,7 @@ def _number(name: str, path: str, value: Any) -> Setting | None:
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """Runtime from sysfs, boot from the command line or the agent. Raises DeclarationError for a word
-    the kernel does not offer."""
+    """Runtime from sysfs, boot from the command line or the agent."""
     return [_read_one(setting, context) for setting in settings]
 
 
@@ -121,13 +120,12 @@ def _read_one(setting: Setting, context: Context) -> Reading:
     if raw.text is None:
         return Reading(setting.path, _explained(raw, setting, context), boot, setting.want)
     offered = values.choices(raw.text)
+    invalid = ""
     if offered and setting.want not in offered:
-        raise DeclarationError(
-            f"{setting.key}: this kernel does not offer {setting.want!r} in {setting.path}; "
-            f"it offers {', '.join(offered)}"
-        )
+        invalid = f"this kernel does not offer {setting.want!r} in {setting.path}, but {', '.join(offered)}"
     now = values.chosen(raw.text)
     return Reading(
+        invalid=invalid,
         path=setting.path,
         runtime=Value(text=now),
         boot=boot,

@@ -85,8 +85,9 @@ molecule: env-test ## the scenarios in containers
 	$(in_test) tools/container-lab.sh $(TEST)/molecule test -s default
 
 .PHONY: docs
-docs: env-test ## write the reference in docs/reference from the modules' documentation
+docs: env-test ## write docs/reference and the table of docs/values.md from the sources
 	$(call step,reference documentation)
+	$(in_test) PYTHONPATH="$(COLLECTIONS)" python tools/values_doc.py
 	@mkdir -p docs/reference && chmod go-w docs/reference
 	$(in_test) $(reference) --cleanup everything --dest-dir docs/reference mlnode.tuning
 
@@ -156,8 +157,8 @@ docs-lint: env-test
 .PHONY: docs-fresh
 docs-fresh: env-test
 	$(call step,docs/reference is what make docs writes)
-	$(in_test) if [ ! -d docs/reference ]; then echo "skipped: there is no docs/reference yet"; exit 0; fi; \
-	new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
+	$(in_test) PYTHONPATH="$(COLLECTIONS)" python tools/values_doc.py --check
+	$(in_test) new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
 	$(reference) --dest-dir "$$new" mlnode.tuning; \
 	diff --recursive --brief docs/reference "$$new" || { echo "run: make docs"; exit 1; }
 

@@ -16,7 +16,7 @@ description:
   - The service is enabled, not started. It works without a running systemd, as in a chroot or an image build.
   - Equal sources give an equal file, so that a second run changes nothing.
 author:
-  - mlnode.tuning contributors (@mlnode)
+  - mlnode.tuning contributors (!UNKNOWN)
 options:
   interpreter:
     description: The Python the command starts with, as written behind C(#!).

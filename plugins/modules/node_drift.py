@@ -16,7 +16,7 @@ description:
   - Drift does not fail this module; use RV(compliant) to decide. A node on which nothing is declared, or part of
     which cannot be read, is not compliant.
 author:
-  - mlnode.tuning contributors (@mlnode)
+  - mlnode.tuning contributors (!UNKNOWN)
 options: {}
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes

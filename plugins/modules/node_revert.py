@@ -15,7 +15,7 @@ description:
     change first, and removes what the collection installed, the agent included.
   - What cannot be put back fails the module, is named, and is kept for the next try.
 author:
-  - mlnode.tuning contributors (@mlnode)
+  - mlnode.tuning contributors (!UNKNOWN)
 options: {}
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes

@@ -19,7 +19,7 @@ description:
   - What a setting was before the first change is kept, so that M(mlnode.tuning.node_revert) or
     C(mlnode revert) can put it back.
 author:
-  - mlnode.tuning contributors (@mlnode)
+  - mlnode.tuning contributors (!UNKNOWN)
 options:
   settings:
     description:
@@ -31,8 +31,9 @@ options:
         C(vm.dirty_bytes), C(vm.dirty_background_bytes) and C(net.ipv4.neigh.default.gc_thresh1) to C(3). In
         C(net.ipv4.tcp_rmem) and C(net.ipv4.tcp_wmem) it stands for one of the three numbers. Apart from
         the two dirty limits, V(auto) never lowers a present value.
-      - V({at_least: N}) raises a value that is lower and leaves one that is higher.
-      - V({for_bytes: N}) computes the number of huge pages that hold N bytes and 5 % over.
+      - "V({at_least: N}) raises a value that is lower and leaves one that is higher. In a list of ports it
+        adds what is missing."
+      - "V({for_bytes: N}) computes the number of huge pages that hold N bytes and 5 % over."
       - V(null) leaves a setting untouched.
       - A YAML boolean is refused, as the kernel wants a number.
       - C(vm.dirty_bytes) and C(vm.dirty_ratio), and the like, cannot be declared together, because writing one

@@ -14,9 +14,9 @@ description:
   - Sets transparent huge pages, their use per size, and khugepaged, in the running kernel and for the next boot.
   - Words are checked against the list the kernel itself offers, before anything is written.
   - A C(transparent_hugepage=) on the kernel command line that says something else is reported as
-    RV(settings[].status=overridden), because it rules the boot until the agent runs.
+    V(overridden), because it rules the boot until the agent runs.
 author:
-  - mlnode.tuning contributors (@mlnode)
+  - mlnode.tuning contributors (!UNKNOWN)
 options:
   enabled:
     description:

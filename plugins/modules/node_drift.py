@@ -42,6 +42,11 @@ compliant:
   returned: success
   type: bool
   sample: false
+verdict:
+  description: The state of the node in one line.
+  returned: success
+  type: str
+  sample: "not as declared; 1 drifted, 33 ok, 1 unsupported"
 drift:
   description: One line per setting that is not as declared.
   returned: success
@@ -96,6 +101,7 @@ def main() -> None:
         module,
         changed=False,
         compliant=state["compliant"],
+        verdict=node.verdict(found),
         drift=node.drift_words(found),
         errors=state["errors"],
         summary=state["summary"],

@@ -31,7 +31,7 @@ def render(settings: Sequence[dict[str, Any]], width: int | None) -> str:
 def _cells(item: dict[str, Any]) -> Sequence[str]:
     return (
         item["key"],
-        item["declared"],
+        shown(item["declared"]),
         shown(item["runtime"]),
         shown(item["boot"]),
         item["status"],

@@ -54,6 +54,7 @@ attributes:
     support: full
   action_group:
     description: Use C(group/mlnode.tuning.tuning) in C(module_defaults) to set defaults for this module.
+    support: full
     membership:
       - mlnode.tuning.tuning
 """

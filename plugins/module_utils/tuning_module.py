@@ -85,7 +85,7 @@ def diff(steps: Sequence[Step]) -> list[dict[str, str]]:
     for step in steps:
         if isinstance(step, KernelWrite):
             old.append(f"{step.key} = {document.shown(step.before)}")
-            new.append(f"{step.key} = {step.value}")
+            new.append(f"{step.key} = {document.shown(step.value)}")
         elif isinstance(step, LoadModule):
             new.append(f"module {step.name} loaded")
         elif isinstance(step, LinkWrite):

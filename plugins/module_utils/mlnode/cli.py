@@ -36,7 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A terminated apply must roll back, which only an exception makes it do.
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        return _COMMANDS[options.command](host, options)
+        status = _COMMANDS[options.command](host, options)
+        # Here, as a pipe that was closed meanwhile is no more than noise once the interpreter ends.
+        sys.stdout.flush()
+        return status
     except MlnodeError as error:
         return _fail(str(error), ERROR)
     except BrokenPipeError:
@@ -97,8 +100,8 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
         _print_json({"format": node.FORMAT, "mlnode": VERSION, "reverted": done})
         return OK
     for item in done:
-        print(f"{item['key']}: {document.shown(item['value'])}")
-    print(f"{len(done)} put back" if done else "nothing to put back")
+        _say(f"{item['key']}: {document.shown(item['value'])}")
+    _say(f"{len(done)} put back" if done else "nothing to put back")
     return OK
 
 
@@ -109,7 +112,7 @@ def _explain(host: Host, options: argparse.Namespace) -> int:
     else:
         for name, value in facts.items():
             for number, line in enumerate(_lines(value)):
-                print(f"{name.replace('_', ' ') if number == 0 else '':<12} {line}")
+                _say(f"{name.replace('_', ' ') if number == 0 else '':<12} {line}")
     return DRIFT if facts["drift"] == "yes" else OK
 
 
@@ -141,11 +144,11 @@ def _report(found: Survey, options: argparse.Namespace, settings: list[dict[str,
 
 def _print_text(found: Survey, settings: list[dict[str, Any]], counts: dict[str, int]) -> None:
     if settings:
-        print(table.render(settings, _width()))
-        print()
+        _say(table.render(settings, _width()))
+        _say("")
     if found.rows:
         words = ", ".join(f"{number} {status}" for status, number in counts.items())
-        print(f"{len(found.rows)} settings: {words}")
+        _say(f"{len(found.rows)} settings: {words}")
     for error in found.errors:
         _fail(error, ERROR)
 
@@ -155,9 +158,15 @@ def _width() -> int | None:
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=True))
+    _say(json.dumps(value, indent=2, ensure_ascii=True))
+
+
+def _say(text: str) -> None:
+    # A kernel value may hold any byte, and a terminal may know few characters: neither ends in a traceback.
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
 def _fail(message: str, status: int) -> int:
-    print(f"mlnode: {message}", file=sys.stderr)
+    sys.stderr.write(f"mlnode: {message}\n")
     return status

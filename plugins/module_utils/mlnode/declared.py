@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from .errors import DeclarationError, HostError, StoreError
+from .errors import DeclarationError, HostError, MlnodeError, StoreError
 from .host import Host
 
 FOLDER = "/etc/mlnode/declared.d"
@@ -65,12 +65,19 @@ def parse(text: str, path: str) -> Declaration:
     try:
         document: Any = json.loads(text)
     except ValueError as error:
-        raise StoreError(f"{path} is damaged ({error}): restore it, or run the playbook again") from error
+        raise StoreError(
+            f"{path} is damaged ({error}): restore it, or remove it and run the playbook again"
+        ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise StoreError(f"{path}: format {found!r} is not {FORMAT}, which this version of mlnode writes")
     name, kinds = document.get("name"), document.get("kinds")
-    if not isinstance(name, str) or not isinstance(kinds, dict) or path != path_of(name):
+    if (
+        not isinstance(name, str)
+        or not _NAME.match(name)
+        or path != path_of(name)
+        or not isinstance(kinds, dict)
+    ):
         raise StoreError(f"{path}: not a declaration of this name written by mlnode")
     for kind, spec in kinds.items():
         if not isinstance(spec, dict):
@@ -89,13 +96,21 @@ def load(host: Host, name: str) -> Declaration | None:
         raise
 
 
-def load_all(host: Host) -> list[Declaration]:
-    """All declarations, in the order of their names. Raises StoreError or HostError, never skips."""
+def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
+    """All declarations, in the order of their names. Raises MlnodeError, never skips in silence.
+
+    errors: takes the words about a file that cannot be used, so that the others still count.
+    """
     found = []
     for file in host.names(FOLDER):
         if file.endswith(".json"):
             path = f"{FOLDER}/{file}"
-            found.append(parse(_text(host, path), path))
+            try:
+                found.append(parse(_text(host, path), path))
+            except MlnodeError as error:
+                if errors is None:
+                    raise
+                errors.append(str(error))
     return found
 
 
@@ -110,4 +125,6 @@ def _text(host: Host, path: str) -> str:
     try:
         return host.read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise StoreError(f"{path} is damaged ({error}): restore it, or run the playbook again") from error
+        raise StoreError(
+            f"{path} is damaged ({error}): restore it, or remove it and run the playbook again"
+        ) from error

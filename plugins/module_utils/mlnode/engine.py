@@ -14,7 +14,7 @@ from .facts import Facts
 from .host import Host
 from .kind import AGENT_LINK, Context, Kind, Row, Spec
 from .lock import WAIT_SECONDS, locked
-from .origin import Origin
+from .origin import Entry, Origin
 from .setting import BOTH_LAYERS, BootFile, Layer, Reading, Setting
 from .status import Status
 from .transaction import FileWrite, KernelWrite, LoadModule, Step
@@ -22,12 +22,16 @@ from .transaction import FileWrite, KernelWrite, LoadModule, Step
 
 @dataclass(frozen=True)
 class Request:
-    """One kind of one declaration, and what may be done about it."""
+    """One kind of one declaration, and what may be done about it.
+
+    alone: a damaged file of another declaration is somebody else's to report, and stops nothing here.
+    """
 
     name: str
     kind: Kind
     spec: Spec
     layers: tuple[Layer, ...] = BOTH_LAYERS
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,16 +54,16 @@ class Outcome:
 def evaluate(host: Host, request: Request) -> Plan:
     """Parse, read and plan; writes nothing. Raises MlnodeError."""
     declared.check_name(request.name)
-    on_disk = declared.load_all(host)
-    context = _context(host, request, on_disk)
+    on_disk = declared.load_all(host, [] if request.alone else None)
+    origin = Origin.load(host)
+    context = _context(host, request, on_disk, origin)
     settings = request.kind.parse(request.spec, context.facts if context.runtime else None)
     _refuse_conflicts(request, settings, on_disk)
-    origin = Origin.load(host)
     rows = []
     for setting, reading in zip(settings, request.kind.read(settings, context)):
         status, reason = judge(setting, reading, context)
         info = request.kind.info(setting.key, reading.runtime)
-        rows.append(Row(setting, reading, status, reason, info, origin.value_of(reading.path)))
+        rows.append(Row(setting, reading, status, reason, info, context.origins.get(reading.path)))
     files = _boot_files(host, request, rows, context, on_disk) if context.boot else []
     steps: list[Step] = [step for row in rows for step in _kernel_steps(row, context)]
     steps += [
@@ -101,7 +105,8 @@ def apply(
         gate(plan)
         if plan.steps and not host.is_superuser():
             raise HostError("change", plan.steps[0].key, None, "root is needed")
-        transaction.run(host, Origin.load(host), plan.steps)
+        if plan.steps:
+            transaction.run(host, Origin.load(host), plan.steps, _present(host, plan))
         after = evaluate(host, request)
     return _outcome(plan, after)
 
@@ -125,6 +130,8 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
             if reading.refusal:
                 return Status.REFUSED, reading.refusal
             return Status.DRIFTED, _drift_words(setting, reading, context)
+    elif reading.refusal:
+        return Status.REFUSED, reading.refusal
     if context.boot:
         fault = _boot_fault(setting, reading)
         if fault:
@@ -164,15 +171,31 @@ def _suffices(setting: Setting, reading: Reading, text: str) -> bool:
 
 
 def _kernel_steps(row: Row, context: Context) -> list[Step]:
-    reading, key = row.reading, row.setting.key
-    if not context.runtime or row.status is not Status.DRIFTED or not differs(reading):
+    if not context.runtime or row.status is not Status.DRIFTED or not differs(row.reading):
         return []
-    target, before = reading.target or "", reading.runtime.text or ""  # differs() saw both
-    write = KernelWrite(key, reading.path, target, before, reading.undo, reading.partial)
-    return [*(LoadModule(key, module) for module in reading.load), write]
+    loads = [LoadModule(row.setting.key, module) for module in row.reading.load]
+    return [*loads, _write(row)]
 
 
-def _context(host: Host, request: Request, on_disk: Sequence[Declaration]) -> Context:
+def _write(row: Row) -> KernelWrite:
+    reading = row.reading
+    return KernelWrite(
+        key=row.setting.key,
+        path=reading.path,
+        value=reading.target or "",
+        before=reading.runtime.text or "",
+        undo=reading.undo,
+        effects=reading.effects,
+        partial=reading.partial,
+    )
+
+
+def _present(host: Host, plan: Plan) -> list[Entry]:
+    """The origin of every knob that could ever be written, whether or not it has to be now."""
+    return [_write(row).entry(host) for row in plan.rows if row.reading.undo and not row.reading.blocked]
+
+
+def _context(host: Host, request: Request, on_disk: Sequence[Declaration], origin: Origin) -> Context:
     return Context(
         host=host,
         facts=Facts(host),
@@ -181,6 +204,7 @@ def _context(host: Host, request: Request, on_disk: Sequence[Declaration]) -> Co
         allow=tuple(request.spec.get("allow") or ()),
         agent=host.is_link(AGENT_LINK) or host.exists(AGENT_LINK),
         on_disk=_claims(request.kind, on_disk),
+        origins=origin.values(),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from . import declared
 from .errors import DeclarationError, MlnodeError
 from .host import Host
+from .knobs import sysctl_parse
 from .node import NodeRow, survey
 from .registry import KINDS
 from .render import document
@@ -36,18 +37,21 @@ def _spelled(item: NodeRow, key: str) -> bool:
     """The same sysctl in its other spelling, or the path of its file."""
     if key == item.row.reading.path:
         return True
-    from .knobs.sysctl_parse import canonical
+    return item.row.setting.kind == "sysctl" and _canonical(key) == item.row.setting.key
 
+
+def _canonical(key: str) -> str:
+    """The one spelling of a sysctl; a text that is no sysctl stays as it is."""
     try:
-        return item.row.setting.kind == "sysctl" and canonical(key) == item.row.setting.key
+        return sysctl_parse.canonical(key)
     except DeclarationError:
-        return False
+        return key
 
 
 def _freed_by(host: Host, key: str) -> str:
     for declaration in declared.load_all(host):
         settings = declaration.kinds.get("sysctl", {}).get("settings") or {}
-        if key in settings and settings[key] is None:
+        if any(value is None and _canonical(name) == _canonical(key) for name, value in settings.items()):
             return declaration.path
     return ""
 

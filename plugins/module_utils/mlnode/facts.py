@@ -32,6 +32,15 @@ class Facts:
     def memory_bytes(self) -> int:
         return self.memory_kbytes() * 1024
 
+    def hugepage_kbytes(self) -> int:
+        """The default huge page size in KiB; 0 for a kernel without huge pages."""
+        try:
+            return self.memory_kbytes("Hugepagesize")
+        except HostError as error:
+            if error.errno is None:
+                return 0
+            raise
+
     def fastest_link_bit_per_s(self) -> int:
         """Rate of the fastest physical interface that is up; 0 where none tells (virtio, WiFi)."""
         if self._rate is None:
@@ -53,15 +62,15 @@ class Facts:
         """As `uname -r`; empty where it cannot be read."""
         return self._host.value("/proc/sys/kernel/osrelease").text or ""
 
-    def command_line(self, name: str) -> str | None:
-        """The last value of a parameter on the running kernel's command line, or None."""
+    def command_line(self, name: str) -> list[str]:
+        """The values of a parameter on the running kernel's command line, in their order."""
         if self._command_line is None:
             self._command_line = self._host.read("/proc/cmdline")
-        found = None
+        found = []
         for word in self._command_line.split():
             key, equals, value = word.partition("=")
             if key == "--":  # what follows is for init, not for the kernel
                 break
             if key == name and equals:
-                found = value
+                found.append(value)
         return found

@@ -217,12 +217,18 @@ class Host:
     def write_link(self, path: str, target: str) -> None:
         """Make path a symbolic link to target, replacing what is there. Raises HostError."""
         real = self.real(path, follow=False)
+        folder, name = os.path.split(real)
+        temporary = os.path.join(folder, f".{name}.mlnode-tmp")
         try:
-            self._make_folder(os.path.dirname(real))
-            if os.path.lexists(real):
-                os.unlink(real)
-            os.symlink(target, real)
-            _sync_folder(os.path.dirname(real))
+            self._make_folder(folder)
+            _unlink_quietly(temporary)
+            try:
+                os.symlink(target, temporary)
+                os.rename(temporary, real)
+            except BaseException:
+                _unlink_quietly(temporary)
+                raise
+            _sync_folder(folder)
         except OSError as error:
             raise HostError("link", path, error.errno) from error
 
@@ -281,9 +287,9 @@ class Host:
         self.write_file(path, base64.b64decode(str(saved["content"])), int(saved["mode"]))
         real = self.real(path)
         try:
-            os.chmod(real, int(saved["mode"]))
             if self.is_superuser():
                 os.chown(real, int(saved["uid"]), int(saved["gid"]))
+            os.chmod(real, int(saved["mode"]))
         except OSError as error:
             raise HostError("restore owner and mode of", path, error.errno) from error
 
@@ -296,7 +302,8 @@ class Host:
                 list(command),
                 input=stdin,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 timeout=_COMMAND_SECONDS,
                 check=False,
                 env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
@@ -318,15 +325,19 @@ class Host:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(temporary, flags, 0o600)
         try:
+            usual = 0o644
             try:
                 old = os.lstat(target)
             except FileNotFoundError:
-                os.fchmod(handle, 0o644 if mode is None else mode)
+                pass
             else:
-                os.fchmod(handle, stat.S_IMODE(old.st_mode) if mode is None else mode)
+                if not stat.S_ISLNK(old.st_mode):  # whose 0777 means nothing
+                    usual = stat.S_IMODE(old.st_mode)
                 if os.geteuid() == 0:
                     os.fchown(handle, old.st_uid, old.st_gid)
                 _copy_label(target, temporary)
+            # After the owner, as a change of owner clears the set-user-ID bit (chown(2)).
+            os.fchmod(handle, usual if mode is None else mode)
             left = memoryview(content)
             while left:
                 left = left[os.write(handle, left) :]

@@ -46,6 +46,7 @@ class Context:
 
     name: the declaration that is looked at. allow: guards the operator has switched off by name.
     agent: whether the boot service is enabled. on_disk: keys (and claims) the agent would apply.
+    origins: kernel file → its value before mlnode dealt with it, as far as that is known.
     """
 
     host: Host
@@ -55,6 +56,7 @@ class Context:
     allow: tuple[str, ...] = ()
     agent: bool = False
     on_disk: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def runtime(self) -> bool:

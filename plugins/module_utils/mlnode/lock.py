@@ -25,18 +25,17 @@ _POLL_SECONDS = 0.05
 @contextmanager
 def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
     """Hold the node's lock. Raises LockTimeoutError naming the holder's process id."""
-    real = host.real(LOCK_PATH)
+    real = host.real(LOCK_PATH, follow=False)
     deadline = time.monotonic() + wait_seconds
     handle = _take(real, deadline, wait_seconds)
     try:
-        os.ftruncate(handle, 0)
-        os.write(handle, f"{os.getpid()}\n".encode("ascii"))
+        _sign(handle)
         yield
     finally:
         # Removed while still held: whoever waits on this inode sees in _take that it is gone.
         try:
             os.unlink(real)
-        except FileNotFoundError:
+        except OSError:  # gone already, or left for the next run, which does not mind
             pass
         finally:
             os.close(handle)
@@ -58,6 +57,9 @@ def _take(real: str, deadline: float, wait_seconds: float) -> int:
                     f"{wait_seconds:.0f} s: wait for it to end, then run again"
                 ) from None
             time.sleep(_POLL_SECONDS)
+        except OSError as error:
+            os.close(handle)
+            raise HostError("lock", LOCK_PATH, error.errno) from error
         except BaseException:
             os.close(handle)
             raise
@@ -71,6 +73,14 @@ def _open(real: str) -> int:
         return os.open(real, flags, 0o644)
     except OSError as error:
         raise HostError("lock", LOCK_PATH, error.errno) from error
+
+
+def _sign(handle: int) -> None:
+    try:
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n".encode("ascii"))
+    except OSError as error:
+        raise HostError("write", LOCK_PATH, error.errno) from error
 
 
 def _is_current(handle: int, real: str) -> bool:

@@ -65,10 +65,10 @@ def apply_all(host: Host) -> Survey:
 def _each(host: Host, treat: Callable[[Request], tuple[Sequence[Row], bool]]) -> Survey:
     errors: list[str] = []
     try:
-        declarations = declared.load_all(host)
+        declarations = declared.load_all(host, errors)
     except MlnodeError as error:
         return Survey((), (str(error),))
-    if not declarations:
+    if not declarations and not errors:
         errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
     found: dict[str, NodeRow] = {}
     changed = False
@@ -93,7 +93,7 @@ def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Re
         if kind not in KINDS
     ]
     return [
-        Request(declaration.name, kind, declaration.kinds[name])
+        Request(declaration.name, kind, declaration.kinds[name], alone=True)
         for name, kind in KINDS.items()
         for declaration in declarations
         if name in declaration.kinds

@@ -1,18 +1,21 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every knob and file was before mlnode first touched it: /var/lib/mlnode/origin.json.
+"""What every knob and file was before mlnode first dealt with it: /var/lib/mlnode/origin.json.
 
-Written, and on disk, before the first change it describes. A later run never overwrites an entry, so a
+A knob counts from its first declaration, even where nothing had to be changed then: a later run may have to.
+Written, and on disk, before the first change. A later run never overwrites an entry, so a
 killed run costs nothing: the next one finds the true origin, not a half-tuned one.
 """
 
 from __future__ import annotations
 
+import base64
 import json
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from .errors import HostError, StoreError
 from .host import Host
+from .setting import Write
 from .values import chosen, same
 
 PATH = "/var/lib/mlnode/origin.json"
@@ -22,8 +25,15 @@ FORMAT = 1
 Entry = Mapping[str, Any]
 
 
-def kernel_entry(key: str, path: str, value: str, writes: list[list[str]]) -> Entry:
-    return {"id": f"kernel:{path}", "key": key, "value": value, "writes": writes}
+def kernel_entry(key: str, path: str, value: str, undo: Sequence[Write], effects: Sequence[Write]) -> Entry:
+    """A kernel file's value, the writes that bring it back, and what its changes move besides."""
+    return {
+        "id": f"kernel:{path}",
+        "key": key,
+        "value": value,
+        "writes": [[write.path, write.value] for write in undo],
+        "effects": [[write.path, write.value] for write in effects],
+    }
 
 
 def file_entry(host: Host, path: str) -> Entry:
@@ -60,7 +70,7 @@ class Origin:
             if document["format"] != FORMAT:
                 raise StoreError(f"{PATH}: format {document['format']!r} is not {FORMAT}")
             entries = [dict(entry) for entry in document["entries"]]
-            return cls(host, [entry for entry in entries if _sound(entry)])
+            return cls(host, [_checked(entry) for entry in entries])
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"{PATH} is damaged ({type(error).__name__}: {error}): restore it from a backup, or move "
@@ -69,6 +79,14 @@ class Origin:
 
     def entries(self) -> list[Entry]:
         return list(self._entries.values())
+
+    def values(self) -> dict[str, str]:
+        """Kernel file → its value when it was first dealt with."""
+        return {
+            str(entry["id"]).partition(":")[2]: str(entry["value"])
+            for entry in self._entries.values()
+            if "writes" in entry
+        }
 
     def value_of(self, path: str) -> str | None:
         """A kernel file's value before we first wrote it, or None if we never did."""
@@ -80,14 +98,24 @@ class Origin:
         fresh = [entry for entry in entries if entry["id"] not in self._entries]
         if fresh:
             self._entries.update({str(entry["id"]): entry for entry in fresh})
-            self._save()
+            try:
+                self._save()
+            except BaseException:
+                # Nothing will be changed now, so a later first change must find a later origin.
+                try:
+                    self.forget(fresh)
+                except HostError:
+                    pass
+                raise
         return fresh
 
     def forget(self, entries: list[Entry]) -> None:
         """These have been put back; the last one takes the file with it."""
         for entry in entries:
             self._entries.pop(str(entry["id"]), None)
-        if entries:
+        if (
+            entries or not self._entries
+        ):  # where nothing is known, a killed run may have left a half-written file
             self._save()
 
     def _save(self) -> None:
@@ -101,14 +129,32 @@ class Origin:
         self._host.write_file(PATH, content, mode=0o600)
 
 
-def _sound(entry: Mapping[str, Any]) -> bool:
-    """Raises KeyError or TypeError where restore() would; an entry is whole or the store is damaged."""
-    str(entry["id"]), str(entry["key"]), str(entry["value"])
+def _checked(entry: Entry) -> Entry:
+    """Raises ValueError, KeyError or TypeError where restore() would: an entry is whole or the store is
+    damaged."""
+    texts = [entry["id"], entry["key"], entry["value"]]
     if "writes" in entry:
-        return all(len(write) == 2 for write in entry["writes"])
-    if "file" in entry:
-        return isinstance(entry["saved"], (dict, type(None))) and isinstance(entry["folders"], list)
-    return isinstance(entry["module"], str)
+        for path, value in map(_list, _list(entry["writes"]) + _list(entry["effects"])):
+            texts += [path, value]
+    elif "file" in entry:
+        texts += [entry["file"], *_list(entry["folders"])]
+        saved = entry["saved"]
+        if saved is not None and "link" in saved:
+            texts.append(saved["link"])
+        elif saved is not None:
+            base64.b64decode(saved["content"], validate=True)
+            int(saved["mode"]), int(saved["uid"]), int(saved["gid"])
+    else:
+        texts.append(entry["module"])
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"entry {entry['id']!r} holds something else where a text belongs")
+    return entry
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return value
 
 
 def is_back(host: Host, entry: Entry) -> bool:
@@ -142,7 +188,7 @@ def restore(host: Host, entry: Entry) -> bool:
 
 
 def _restore_kernel(host: Host, entry: Entry) -> bool:
-    for path, value in entry["writes"]:
+    for path, value in [*entry["writes"], *entry["effects"]]:
         # One by one and just before the write, as restoring one file may change the next.
         before = host.value(path)
         if before.text is not None and same(chosen(before.text), value):

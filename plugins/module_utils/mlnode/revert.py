@@ -69,10 +69,16 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         origin = Origin.load(host)
         if origin.entries() and not host.is_superuser():
             raise HostError("revert", "this node", None, "root is needed")
-        changes = pending(host)
+        changes: list[Change] = []
         undone: list[str] = []
         done: list[Entry] = []
         stuck: list[str] = []
+        for entry in reversed(origin.entries()):
+            try:
+                if not is_back(host, entry):
+                    changes.append(_change(host, entry))
+            except HostError:
+                pass  # restore() meets it again, and names it
         for entry in reversed(origin.entries()):
             try:
                 if restore(host, entry):

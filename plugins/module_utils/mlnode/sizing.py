@@ -52,10 +52,10 @@ def next_power_of_two(number: int) -> int:
 def socket_buffer_max(rate_bit_per_s: int, rtt_us: int, memory_bytes: int) -> int:
     """Upper bound of a socket buffer, in bytes.
 
-    Four times the bandwidth-delay product (twice for the kernel's own accounting of skb overhead,
-    tcp(7) tcp_adv_win_scale; twice for loss recovery, RFC 9438 keeps a window in flight while one is
-    resent), as a power of two. Never under 16 MiB, which 25 Gb/s needs at 1 ms; never over 128 MiB or
-    1/64 of memory, as each socket may take it.
+    Four times the bandwidth-delay product, as a power of two: a window must survive the round trip in which
+    a lost segment is sent again, so twice the product has to fit, and up to half of a buffer is the kernel's
+    own bookkeeping (ip-sysctl.rst: tcp_adv_win_scale). Never under 16 MiB, a few milliseconds at 25 Gb/s; never
+    over 128 MiB or 1/64 of memory, as each socket may take that much.
     """
     product = rate_bit_per_s * rtt_us // 8 // 1_000_000
     cap = min(128 * MIB, memory_bytes // 64)
@@ -66,8 +66,8 @@ def socket_buffer_max(rate_bit_per_s: int, rtt_us: int, memory_bytes: int) -> in
 def min_free_kbytes(memory_kbytes: int) -> int:
     """Free memory the kernel keeps for atomic allocations (NIC receive), in KiB.
 
-    0.5 % of memory, at most 1 GiB: enough for a 400 Gb/s NIC's burst, far under the 5 % at which
-    kernel documentation (admin-guide/sysctl/vm.rst) and vendors warn of instant out-of-memory.
+    0.5 % of memory, at most 1 GiB, which is 20 ms of a 400 Gb/s NIC: far under the 5 to 10 % at which Red
+    Hat's Performance Tuning Guide sees a machine run out of memory at once (see also vm.rst).
     """
     return min(GIB // KIB, memory_kbytes // 200)
 

@@ -9,6 +9,7 @@ assignment of a key wins; a glob yields to any explicit assignment or `-key` exc
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 from dataclasses import dataclass
 from typing import Iterable
@@ -24,6 +25,9 @@ FOLDERS = (
     "/usr/lib/sysctl.d",
     "/lib/sysctl.d",
 )
+
+#: What systemd strips around keys and values (basic/string-util.h: WHITESPACE)
+_BLANK = " \t\n\r"
 
 
 @dataclass(frozen=True)
@@ -70,16 +74,16 @@ def parse(text: str, file: str) -> list[Line]:
     """All statements of one file. Lines systemd ignores are ignored here; never raises."""
     found = []
     for number, raw in enumerate(text.split("\n"), start=1):
-        line = raw.strip()
+        line = raw.strip(_BLANK)
         if not line or line[0] in "#;":
             continue
         key, equals, value = line.partition("=")
-        key = key.strip()
+        key = key.strip(_BLANK)
         excludes = key.startswith("-")
-        key = slashed(key[1:].strip() if excludes else key)
+        key = slashed(key[1:].strip(_BLANK) if excludes else key)
         if not key or not (equals or excludes):
             continue
-        found.append(Line(key, value.strip() if equals else None, file, number))
+        found.append(Line(key, value.strip(_BLANK) if equals else None, file, number))
     return found
 
 
@@ -95,11 +99,12 @@ class BootConfig:
 
         Its value is None where the last word is an exclusion, so that nothing sets the key.
         """
-        explicit = [line for line in self.lines if not line.is_glob and line.key == key]
-        if explicit:
-            return explicit[-1]
-        globs = [line for line in self.lines if line.is_glob and line.value is not None]
-        matching = [line for line in _last_of_each(globs) if _glob_matches(line.key, key)]
+        matching = []
+        for line in _last_of_each(self.lines):
+            if not line.is_glob and line.key == key:
+                return line
+            if line.is_glob and line.value is not None and _glob_matches(line.key, key):
+                matching.append(line)
         return matching[-1] if matching else None
 
     def statements(self, key: str) -> list[Line]:
@@ -110,7 +115,7 @@ class BootConfig:
 
 
 def _last_of_each(lines: Iterable[Line]) -> list[Line]:
-    """systemd keeps one entry per pattern: a repeated one moves to the end, with one exception:
+    """systemd keeps one entry per key or pattern: a repeated one moves to the end, with one exception:
     the same value again leaves the first where it was."""
     kept: dict[str, Line] = {}
     for line in lines:
@@ -125,7 +130,7 @@ def _last_of_each(lines: Iterable[Line]) -> list[Line]:
 def _glob_matches(pattern: str, key: str) -> bool:
     parts, names = pattern.split("/"), key.split("/")
     return len(parts) == len(names) and all(
-        fnmatch.fnmatchcase(name, part) for part, name in zip(parts, names)
+        fnmatch.fnmatchcase(name, part.replace("[^", "[!")) for part, name in zip(parts, names)
     )
 
 
@@ -142,7 +147,7 @@ def load(host: Host) -> BootConfig:
             unreadable.append(str(error))
             continue
         for name in names:
-            if name.endswith(".conf"):
+            if name.endswith(".conf") and not name.startswith("."):
                 files.setdefault(name, f"{folder}/{name}")
     lines: list[Line] = []
     for name in sorted(files):
@@ -154,12 +159,12 @@ def load(host: Host) -> BootConfig:
 
 
 def _content(host: Host, path: str) -> str:
-    """A file's text; a link to /dev/null masks, and a dangling link sets nothing."""
+    """A file's text; a link to /dev/null masks; a dangling link or a folder sets nothing."""
     if host.is_link(path) and host.link_target(path) == "/dev/null":
         return ""
     try:
         return host.read(path)
     except HostError as error:
-        if error.absent:
+        if error.absent or error.errno == errno.EISDIR:
             return ""
         raise

@@ -23,11 +23,11 @@ class KernelWrite:
     value: str
     before: str
     undo: tuple[Write, ...]
+    effects: tuple[Write, ...] = ()
     partial: bool = False
 
     def entry(self, _host: Host) -> Entry:
-        writes = [[write.path, write.value] for write in self.undo]
-        return kernel_entry(self.key, self.path, self.before, writes)
+        return kernel_entry(self.key, self.path, self.before, self.undo, self.effects)
 
     def perform(self, host: Host) -> None:
         host.write_kernel(self.path, self.value)
@@ -99,22 +99,28 @@ class LoadModule:
 Step = Union[KernelWrite, FileWrite, LinkWrite, LoadModule]
 
 
-def run(host: Host, origin: Origin, steps: Sequence[Step]) -> None:
-    """Perform all steps in order. Raises TransactionError with what was rolled back."""
+def run(host: Host, origin: Origin, steps: Sequence[Step], known: Sequence[Entry] = ()) -> None:
+    """Perform all steps in order. Raises TransactionError with what was rolled back.
+
+    known: things that are right already and whose origin is to be kept all the same.
+    """
     entries = [step.entry(host) for step in steps]
-    fresh = origin.remember(entries)
-    for position, step in enumerate(steps):
-        try:
+    # Modules first, so that going backwards a value is back before its module is unloaded.
+    fresh = origin.remember(sorted([*known, *entries], key=lambda entry: "module" not in entry))
+    position = 0
+    try:
+        for position, step in enumerate(steps):
             step.perform(host)
-        except BaseException as error:
-            # The failed step itself may have taken half an effect, so it is put back too.
-            undone, stuck = _roll_back(host, entries[: position + 1])
-            if not stuck:
-                # Nothing of this run is left, so a later first change must find a later origin.
-                origin.forget(fresh)
-            if isinstance(error, MlnodeError):
-                raise TransactionError(f"{step.key}: {error}", undone, stuck) from error
-            raise
+    except BaseException as error:
+        # The failed step itself may have taken half an effect, so it is put back too.
+        undone, stuck = _roll_back(host, entries[: position + 1])
+        if not stuck:
+            # Nothing of this run is left, so a later first change must find a later origin.
+            stuck = _forget(origin, fresh)
+        if isinstance(error, MlnodeError) or stuck:
+            words = str(error) or type(error).__name__
+            raise TransactionError(f"{steps[position].key}: {words}", undone, stuck) from error
+        raise
 
 
 def _roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
@@ -124,6 +130,14 @@ def _roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[st
         try:
             if restore(host, entry):
                 undone.append(f"{entry['key']} = {entry['value']}")
-        except HostError as error:
-            stuck.append(f"{entry['key']} ({error})")
+        except BaseException as error:  # interrupted once more, say: the others still go back
+            stuck.append(f"{entry['key']} ({str(error) or type(error).__name__})")
     return undone, stuck
+
+
+def _forget(origin: Origin, entries: list[Entry]) -> list[str]:
+    try:
+        origin.forget(entries)
+    except HostError as error:
+        return [f"the record of what was before ({error})"]
+    return []

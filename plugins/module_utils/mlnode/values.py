@@ -8,8 +8,9 @@ import re
 
 from .errors import DeclarationError
 
-_INT = re.compile(r"-?[0-9]+\Z", re.ASCII)
-_RANGES = re.compile(r"[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*\Z", re.ASCII)
+# No kernel number has more than 20 digits, and int() itself refuses thousands of them.
+_INT = re.compile(r"-?[0-9]{1,40}\Z", re.ASCII)
+_RANGES = re.compile(r"[0-9]{1,40}(-[0-9]{1,40})?(,[0-9]{1,40}(-[0-9]{1,40})?)*\Z", re.ASCII)
 _BRACKET = re.compile(r"\[([^\[\]\s]+)\]")
 
 #: Spellings the kernel itself prints or takes for a switch (lib/kstrtox.c: kstrtobool)
@@ -53,6 +54,8 @@ def number_ranges(text: str) -> tuple[tuple[int, int], ...] | None:
     for part in text.split(","):
         first, _dash, last = part.partition("-")
         spans.append((int(first), int(last or first)))
+    if any(low > high for low, high in spans):  # the kernel refuses 9-5
+        return None
     merged: list[tuple[int, int]] = []
     for low, high in sorted(spans):
         if merged and low <= merged[-1][1] + 1:

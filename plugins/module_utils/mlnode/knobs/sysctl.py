@@ -56,16 +56,31 @@ def info(key: str, runtime: Value) -> Info:
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """What the kernel and the sysctl.d folders say about each setting."""
+    """What the kernel and the sysctl.d folders say about each setting. Raises DeclarationError where two
+    settings turn out to be one file of this kernel."""
     config = sysctl_d.load(context.host)
-    return [_read_one(setting, config, context) for setting in settings]
+    readings = [_read_one(setting, config, context) for setting in settings]
+    _refuse_same_pool(settings, readings, context)
+    return readings
+
+
+def _refuse_same_pool(settings: Sequence[Setting], readings: Sequence[Reading], context: Context) -> None:
+    """vm.nr_hugepages@node0 and @node0/2048kB are one pool where 2048 kB is the default size."""
+    seen: dict[str, str] = {}
+    default = f"/hugepages-{context.facts.hugepage_kbytes()}kB/" if context.runtime else ""
+    for setting, reading in zip(settings, readings):
+        pools = [reading.path]
+        if default and default in reading.path and "vm.nr_hugepages" in seen.values():
+            pools.append("/proc/sys/vm/nr_hugepages")
+        for pool in pools:
+            if pool in seen:
+                raise DeclarationError(f"{seen[pool]} and {setting.key} are the same pool here: declare one")
+        seen[reading.path] = setting.key
 
 
 def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:
     if not context.runtime:
-        native = sysctl_parse.node_pages(setting.key) is None
-        boot = _boot(setting, setting.want, native, config, context)
-        return Reading(setting.path, Value(), boot, setting.want, native=native)
+        return _read_unseen(setting, config, context)
     path = _path_here(setting, context)
     native = path.startswith("/proc/sys/") and path == setting.path
     runtime = _runtime(setting, path, context)
@@ -76,11 +91,15 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         target = _target(setting, runtime.text)
     except DeclarationError as error:
         return Reading(path, runtime, Boot(Value(absent=str(error))), native=native, invalid=str(error))
+    if native:
+        boot = _boot(setting, target, context.origins.get(path, runtime.text), config, context)
+    else:
+        boot = context.boot_by_agent(setting, target)
     offered, load, modules, lack = _modules(setting.key, target, context)
     return Reading(
         path=path,
         runtime=Value(text=" ".join(values.tokens(runtime.text))),
-        boot=_boot(setting, target, native, config, context),
+        boot=boot,
         target=target,
         undo=_undo(setting.key, path, runtime.text, context),
         offered=offered,
@@ -93,13 +112,31 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     )
 
 
+def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:
+    """The boot layer alone, as in an image build: nothing of this kernel is looked at."""
+    # What can only be judged on the hardware is left to the agent, which knows the guards.
+    native = not sysctl_guards.needs_hardware(setting.key)
+    if native:
+        boot = _boot(setting, setting.want, None, config, context)
+    else:
+        boot = context.boot_by_agent(setting, setting.want)
+    return Reading(
+        path=setting.path,
+        runtime=Value(),
+        boot=boot,
+        target=setting.want,
+        refusal=sysctl_guards.refusal_anywhere(setting.key, setting.want, context),
+        native=native,
+    )
+
+
 def _path_here(setting: Setting, context: Context) -> str:
     """The file that carries the setting on this kernel."""
     host = context.host
     if setting.key == sysctl_parse.MIGRATION_COST and not host.exists(setting.path):
         return _DEBUG_MIGRATION_COST
     if "hugepages-@kB" in setting.path:
-        return setting.path.replace("@", str(context.facts.memory_kbytes("Hugepagesize")))
+        return setting.path.replace("@", str(context.facts.hugepage_kbytes() or "@"))
     return setting.path
 
 
@@ -112,6 +149,8 @@ def _runtime(setting: Setting, path: str, context: Context) -> Value:
             absent=f"no longer in /proc/sys since Linux 5.13, and no {path}: debugfs is not mounted, or "
             "lockdown hides it"
         )
+    if "/hugepages-" in path:
+        return Value(absent=f"{path} does not exist: no such NUMA node or page size here")
     if setting.path.startswith("/proc/sys/net/"):
         return Value(absent=f"{path} does not exist: not built, its module not loaded, or the network "
                             "namespace of a container")  # fmt: skip
@@ -136,7 +175,7 @@ def _undo(key: str, path: str, runtime: str, context: Context) -> tuple[Write, .
     if key == "vm.nr_hugepages":
         shares = context.host.matching(
             "/sys/devices/system/node/node*/hugepages/"
-            f"hugepages-{context.facts.memory_kbytes('Hugepagesize')}kB/nr_hugepages"
+            f"hugepages-{context.facts.hugepage_kbytes()}kB/nr_hugepages"
         )
         if len(shares) > 1:  # a write to the total would spread the pool evenly
             return tuple(Write(share, context.host.read(share).strip()) for share in shares)
@@ -192,17 +231,16 @@ def _is_loadable(module: str, context: Context) -> bool:
 def _boot(
     setting: Setting,
     target: str | None,
-    native: bool,
+    born: str | None,
     config: sysctl_d.BootConfig,
     context: Context,
 ) -> Boot:
-    if not native:
-        return context.boot_by_agent(setting, target)
+    """born: the value without us, as far as it is known."""
     if config.unreadable:
         return Boot(Value(unreadable="; ".join(config.unreadable)))
     line, value = _ruling_line(setting.key, config)
     if line is None:
-        return _boot_without_file(setting, target, context)
+        return _boot_without_file(setting, target, born, context)
     # An earlier file, or a glob, gives way as soon as our own drop-in names the key.
     later = not line.is_glob and line.file.rsplit("/", 1)[-1] > f"{DROP_IN_NAME}{context.name}.conf"
     foreign = later and not _is_ours(line)
@@ -222,14 +260,14 @@ def _ruling_line(key: str, config: sysctl_d.BootConfig) -> tuple[sysctl_d.Line |
     return (rival, "0") if later else (line, line.value if line else None)
 
 
-def _boot_without_file(setting: Setting, target: str | None, context: Context) -> Boot:
+def _boot_without_file(setting: Setting, target: str | None, born: str | None, context: Context) -> Boot:
     if target is None:
         return context.boot_by_agent(setting, target)
     if setting.raise_only:
-        if values.same(target, setting.want or ""):
-            return context.boot_by_agent(setting, target)
-        # More than the floor, and no file set it: the kernel's own default is high enough.
-        return Boot(Value(text=target), "kernel default")
+        # No file sets it: what it was before us is the kernel's own default, and may be high enough.
+        if born is not None and values.reaches(setting.want or "", born):
+            return Boot(Value(text=" ".join(values.tokens(born))), "kernel default")
+        return context.boot_by_agent(setting, setting.want)
     return Boot(Value(absent="no file in sysctl.d sets it: the kernel's default comes back"))
 
 

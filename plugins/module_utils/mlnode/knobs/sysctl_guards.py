@@ -18,8 +18,8 @@ GUARDS = {
     "one_way": "settings that only a reboot can undo",
 }
 
-#: admin-guide/sysctl/vm.rst: "Setting this too high will OOM your machine instantly"; vendors draw the
-#: line at 5 % of memory.
+#: One twentieth: vm.rst warns that a machine with too high a value is out of memory at once, and Red Hat's
+#: Performance Tuning Guide (tuning virtual memory) puts that at 5 to 10 % of memory.
 _MIN_FREE_SHARE = 20
 
 #: Once set, the kernel refuses to clear them (admin-guide/sysctl/kernel.rst)
@@ -35,24 +35,33 @@ def refusal(key: str, path: str, runtime: str, target: str | None, context: Cont
     """Why a change from runtime to target is refused; empty where it is harmless or allowed."""
     if target is None or same(runtime, target):
         return ""
-    guard, reason = _danger(key, path, runtime, target, context)
+    if key == "vm.min_free_kbytes":
+        return _unless_allowed("min_free", _min_free(target, context), context)
+    if needs_hardware(key):
+        return _unless_allowed("hugepages", _hugepages(path, runtime, target, context), context)
+    return refusal_anywhere(key, target, context)
+
+
+def needs_hardware(key: str) -> bool:
+    """True for keys whose guard has to know the machine's memory."""
+    return key in ("vm.min_free_kbytes", "vm.nr_hugepages") or node_pages(key) is not None
+
+
+def refusal_anywhere(key: str, target: str | None, context: Context) -> str:
+    """As refusal(), for what is dangerous on any machine."""
+    if key == "vm.overcommit_memory" and same(target or "", "2"):
+        reason = "2 refuses memory beyond swap + overcommit_ratio % of RAM, which can keep root from logging in"
+        return _unless_allowed("overcommit", reason, context)
+    if key in _ONE_WAY and same(target or "", _ONE_WAY[key]):
+        reason = f"the kernel does not take {target} back before the next boot"
+        return _unless_allowed("one_way", reason, context)
+    return ""
+
+
+def _unless_allowed(guard: str, reason: str, context: Context) -> str:
     if not reason or guard in context.allow:
         return ""
     return f"{reason}; to do it all the same: allow: [{guard}]"
-
-
-def _danger(key: str, path: str, runtime: str, target: str, context: Context) -> tuple[str, str]:
-    if key == "vm.nr_hugepages" or node_pages(key):
-        return "hugepages", _hugepages(path, runtime, target, context)
-    if key == "vm.min_free_kbytes":
-        return "min_free", _min_free(target, context)
-    if key == "vm.overcommit_memory" and same(target, "2"):
-        return "overcommit", (
-            "2 refuses memory beyond swap + overcommit_ratio % of RAM, which can keep root from logging in"
-        )
-    if key in _ONE_WAY and same(target, _ONE_WAY[key]):
-        return "one_way", f"the kernel does not take {target} back before the next boot"
-    return "", ""
 
 
 def _min_free(target: str, context: Context) -> str:
@@ -68,7 +77,7 @@ def _hugepages(path: str, runtime: str, target: str, context: Context) -> str:
     if now is None or want is None or want[0] <= now[0]:
         return ""
     size = re.search(r"hugepages-([0-9]+)kB", path)
-    page_kb = int(size.group(1)) if size else context.facts.memory_kbytes("Hugepagesize")
+    page_kb = int(size.group(1)) if size else context.facts.hugepage_kbytes()
     more, free = (want[0] - now[0]) * page_kb, _free_kbytes(path, context)
     if more <= free // 2:
         return ""

@@ -17,7 +17,7 @@ from ..values import integers, number_ranges, tokens
 
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]*\Z", re.ASCII)
 #: vm.nr_hugepages@node0 and vm.nr_hugepages@node0/1048576kB: one NUMA node's share of the pool
-_NODE_PAGES = re.compile(r"vm\.nr_hugepages@node([0-9]+)(?:/([0-9]+)kB)?\Z", re.ASCII)
+_NODE_PAGES = re.compile(r"vm\.nr_hugepages@node(0|[1-9][0-9]{0,3})(?:/([1-9][0-9]{0,9})kB)?\Z", re.ASCII)
 #: All that numbers, lists, names and paths in /proc/sys need; no line end, no shell character
 _VALUE = re.compile(r"[A-Za-z0-9 \t_.,:+/%@=-]*\Z", re.ASCII)
 
@@ -63,7 +63,9 @@ def rivals(key: str) -> tuple[str, ...]:
     other = sibling(key)
     if other:
         return (other,)
-    return ("vm.nr_hugepages",) if node_pages(key) else ()
+    share = node_pages(key)
+    # Pools of another page size stand for themselves.
+    return ("vm.nr_hugepages",) if share and share[1] is None else ()
 
 
 def node_pages(key: str) -> tuple[int, int | None] | None:
@@ -76,9 +78,9 @@ def node_pages(key: str) -> tuple[int, int | None] | None:
 
 def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
     """All settings of one declaration. Raises DeclarationError naming the key and what to write instead."""
-    size = Sizing.parse(spec.get("sizing") or {})
+    size = Sizing.parse(_section(spec, "sizing"))
     found: dict[str, Setting] = {}
-    for raw_key, raw_value in (spec.get("settings") or {}).items():
+    for raw_key, raw_value in _section(spec, "settings").items():
         key = canonical(raw_key)
         if raw_value is None:
             continue
@@ -90,6 +92,13 @@ def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
         found[key] = setting
     _refuse_families(found)
     return list(found.values())
+
+
+def _section(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = spec.get(name) or {}
+    if not isinstance(section, Mapping):
+        raise DeclarationError(f"{name}: {section!r} is no dictionary")
+    return section
 
 
 def canonical(key: Any) -> str:
@@ -200,7 +209,9 @@ def _hugepages_for(key: str, raw: Any, facts: Facts | None) -> Setting:
     claim = f"auto for {raw} bytes"
     if facts is None:
         return Setting("sysctl", key, path_of(key), None, claim)
-    page_kb = (pages[1] if pages else None) or facts.memory_kbytes("Hugepagesize")
+    page_kb = (pages[1] if pages else None) or facts.hugepage_kbytes()
+    if not page_kb:  # a kernel without huge pages, which the reading will say
+        return Setting("sysctl", key, path_of(key), None, claim)
     want = sizing.hugepages(raw, page_kb * sizing.KIB)
     formula = f"ceil(1.05 × {raw} bytes / {page_kb} kB pages)"
     return Setting("sysctl", key, path_of(key), str(want), claim, formula=formula)

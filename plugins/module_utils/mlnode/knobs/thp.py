@@ -23,7 +23,7 @@ KIND = "thp"
 
 BASE = "/sys/kernel/mm/transparent_hugepage"
 _MIN_FREE = "/proc/sys/vm/min_free_kbytes"
-_SOURCE = "admin-guide/mm/transhuge.rst"
+_SOURCE = "transhuge.rst"
 
 #: Files of words, directly below BASE
 _WORDS = ("enabled", "defrag", "shmem_enabled")
@@ -38,12 +38,18 @@ KHUGEPAGED = (
     "max_ptes_shared",
 )
 _PER_SIZE = ("enabled", "shmem_enabled")
-_SIZE = re.compile(r"[0-9]+kB\Z", re.ASCII)
+_SIZE = re.compile(r"[1-9][0-9]{0,9}kB\Z", re.ASCII)
 _WORD = re.compile(r"[a-z_+]+\Z", re.ASCII)
 
 #: Kernel command line: knob → parameter (kernel-parameters.txt)
 _PARAMETERS = {"enabled": "transparent_hugepage", "shmem_enabled": "transparent_hugepage_shmem"}
+_ACCEPTED = {
+    "enabled": ("always", "madvise", "never"),
+    "shmem_enabled": ("always", "within_size", "advise", "never", "deny", "force"),
+}
 _SIZE_PARAMETERS = {"enabled": "thp_anon", "shmem_enabled": "thp_shmem"}
+#: The policies of both of them
+_POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -130,7 +136,8 @@ def _read_one(setting: Setting, context: Context) -> Reading:
         runtime=Value(text=now),
         boot=boot,
         target=setting.want,
-        undo=_undo(setting, now, context),
+        undo=(Write(setting.path, now),),
+        effects=_effects(setting, context),
         offered=offered,
         blocked=context.host.blocked(setting.path),
     )
@@ -147,14 +154,10 @@ def _explained(raw: Value, setting: Setting, context: Context) -> Value:
     return Value(absent=f"{setting.path} does not exist in this kernel")
 
 
-def _undo(setting: Setting, now: str, context: Context) -> tuple[Write, ...]:
-    """A change of `enabled` makes khugepaged recompute vm.min_free_kbytes, so that is put back as well."""
-    writes = [Write(setting.path, now)]
-    if setting.key.endswith("enabled"):
-        reserve = context.host.value(_MIN_FREE).text
-        if reserve is not None:
-            writes.append(Write(_MIN_FREE, reserve))
-    return tuple(writes)
+def _effects(setting: Setting, context: Context) -> tuple[Write, ...]:
+    """A change of `enabled` makes khugepaged recompute vm.min_free_kbytes."""
+    reserve = context.host.value(_MIN_FREE).text if setting.key.endswith("enabled") else None
+    return () if reserve is None else (Write(_MIN_FREE, reserve),)
 
 
 def _boot(setting: Setting, context: Context) -> Boot:
@@ -168,18 +171,19 @@ def _boot(setting: Setting, context: Context) -> Boot:
 
 
 def _from_command_line(name: str, facts: Facts) -> tuple[str, str] | None:
-    """Parameter and value that the command line gives a knob."""
+    """Parameter and value that the command line gives a knob. What the kernel ignores is left out."""
     if name in _PARAMETERS:
-        value = facts.command_line(_PARAMETERS[name])
-        return None if value is None else (_PARAMETERS[name], value)
+        parameter = _PARAMETERS[name]
+        valid = [word for word in facts.command_line(parameter) if word in _ACCEPTED[name]]
+        return (parameter, valid[-1]) if valid else None
     folder, _dot, file = name.partition(".")
     if not folder.startswith("hugepages-"):
         return None
     parameter = _SIZE_PARAMETERS[file]
-    policies = facts.command_line(parameter)
-    if policies is None:
-        return None
-    value = sized_policies(policies).get(int(folder[10:-2]))
+    policies: dict[int, str] = {}
+    for text in facts.command_line(parameter):
+        policies.update(sized_policies(text))
+    value = policies.get(int(folder[10:-2]))
     return None if value is None else (parameter, value)
 
 
@@ -189,7 +193,7 @@ def sized_policies(text: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for clause in text.split(";"):
         sizes, colon, policy = clause.partition(":")
-        if not colon or not _WORD.match(policy):
+        if not colon or policy not in _POLICIES:
             return {}
         for span in sizes.split(","):
             first, dash, last = span.partition("-")
@@ -204,11 +208,12 @@ def sized_policies(text: str) -> dict[int, str]:
 
 
 def _kilobytes(text: str) -> int | None:
-    match = re.match(r"([0-9]{1,9})([KMG])\Z", text, re.ASCII | re.IGNORECASE)
+    """A size as memparse() in lib/cmdline.c takes it, in kB; None where it is no power of two of a kB."""
+    match = re.match(r"([0-9]{1,12})([KMG]?)\Z", text, re.ASCII | re.IGNORECASE)
     if not match:
         return None
-    number = int(match.group(1)) << {"K": 0, "M": 10, "G": 20}[match.group(2).upper()]
-    return number if number and number & (number - 1) == 0 else None
+    number = int(match.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[match.group(2).upper()]
+    return number >> 10 if number >= 1024 and number & (number - 1) == 0 else None
 
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
@@ -230,7 +235,7 @@ def rivals(key: str) -> tuple[str, ...]:
 
 
 _REASONS: dict[str, tuple[Severity, str]] = {
-    "enabled": (Severity.MEDIUM, "always lets any process stall in compaction; madvise serves who asks"),
+    "enabled": (Severity.MEDIUM, "any process may stall in compaction under always; madvise is for who asks"),
     "defrag": (Severity.MEDIUM, "direct compaction in a page fault stalls the thread for milliseconds"),
     "shmem_enabled": (Severity.LOW, "huge pages for shared memory, which data loaders use"),
     "use_zero_page": (Severity.LOW, "read faults map one shared zero page"),

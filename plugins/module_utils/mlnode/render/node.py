@@ -45,7 +45,7 @@ def drift_words(survey: Survey) -> list[str]:
     """One line per drifted setting, complete enough to act on without the table."""
     drifted = [setting(item.row) for item in survey.rows if item.row.status.is_drift]
     return [
-        f"{item['key']}: {item['status']}, want {item['want']}, runtime {shown(item['runtime'])}, "
+        f"{item['key']}: {item['status']}, want {shown(item['want'])}, runtime {shown(item['runtime'])}, "
         f"boot {shown(item['boot'])} ({item['severity']}): {item['reason']}"
         for item in drifted
     ]

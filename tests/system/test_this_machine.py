@@ -1,0 +1,210 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The two commands of the README on the machine the tests run on: its own kernel, its own files.
+
+The tests are one story in the order of the file. Whatever happens, the last step puts everything back, and
+it is compared with what was there before the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+
+import jsonschema
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MLNODE = "/usr/local/bin/mlnode"
+OVERRIDE = pathlib.Path("/etc/sysctl.d/zzz.conf")
+ORIGIN = pathlib.Path("/var/lib/mlnode/origin.json")
+
+#: Where this collection writes; everything below is compared byte for byte
+FOLDERS = ("/etc", "/usr/local/bin", "/var/lib/mlnode", "/run/mlnode.lock")
+THP = "/sys/kernel/mm/transparent_hugepage"
+
+#: Written by the kernel itself all the time
+MOVING = ("/proc/sys/kernel/ns_last_pid",)
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="tunes this machine for a minute, so it needs root")
+not_tuned = pytest.mark.skipif(
+    ORIGIN.exists(), reason="this machine is tuned for real: the test would revert it"
+)
+pytestmark = [pytest.mark.system, needs_root, not_tuned]
+
+
+def kernel_values() -> dict[str, str]:
+    """Every value that root could change and the kernel lets us read."""
+    found = {}
+    for top in ("/proc/sys/vm", "/proc/sys/kernel", "/proc/sys/fs", "/proc/sys/net", THP):
+        for folder, _folders, names in os.walk(top):
+            for name in names:
+                path = os.path.join(folder, name)
+                if path in MOVING:
+                    continue
+                if os.stat(path).st_mode & 0o200 and os.stat(path).st_mode & 0o400:
+                    try:
+                        found[path] = pathlib.Path(path).read_bytes().decode("utf-8", "replace")
+                    except OSError as error:
+                        found[path] = f"errno {error.errno}"
+    return found
+
+
+def files() -> dict[str, str]:
+    """Mode and digest of every file, target of every link."""
+    found = {}
+    for top in FOLDERS:
+        walked = os.walk(top) if os.path.isdir(top) else [(os.path.dirname(top), [], [top])]
+        for folder, folders, names in walked:
+            for name in [*folders, *names]:
+                path = pathlib.Path(folder, name)
+                if path.is_symlink():
+                    found[str(path)] = f"-> {path.readlink()}"
+                elif path.is_file():
+                    found[str(path)] = (
+                        f"{path.stat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+                    )
+                elif path.is_dir():
+                    found[str(path)] = f"{path.stat().st_mode:o}"
+    return found
+
+
+def make(target: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    words = [f"{name}={value}" for name, value in variables.items()]
+    # A colour or a narrow terminal of whoever runs the tests must not change what is looked for.
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "COLUMNS": "200"}
+    environment.pop("MAKEFLAGS", None)
+    done = subprocess.run(
+        ["make", target, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    print(done.stdout, done.stderr)
+    return done
+
+
+def mlnode(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([MLNODE, *words], capture_output=True, text=True, check=False)
+
+
+def changed(done: subprocess.CompletedProcess[str]) -> int:
+    """The number behind changed= in the play recap."""
+    match = re.search(r"changed=(\d+)", done.stdout)
+    assert match, done.stdout
+    return int(match.group(1))
+
+
+def sysctl(key: str, value: str | None = None) -> str:
+    path = pathlib.Path("/proc/sys", key.replace(".", "/"))
+    if value is not None:
+        path.write_text(value)
+    return path.read_text().strip()
+
+
+class Born:
+    """The machine before anything of ours ran. Values that move by themselves are left out."""
+
+    def __init__(self) -> None:
+        first = kernel_values()
+        time.sleep(0.3)
+        self.values = {path: text for path, text in kernel_values().items() if first.get(path) == text}
+        self.files = files()
+
+
+@pytest.fixture(scope="module")
+def born() -> Iterator[Born]:
+    before = Born()
+    yield before
+    # The net under a failed test: what the revert step does, and then value by value.
+    OVERRIDE.unlink(missing_ok=True)
+    if ORIGIN.exists():
+        make("revert")
+    after = kernel_values()
+    for path in [path for path, text in before.values.items() if after.get(path) != text]:
+        pathlib.Path(path).write_text(re.sub(r".*\[(.*)\].*", r"\1", before.values[path]))
+
+
+def test_site_tunes_this_machine_and_drift_finds_nothing(born: Born) -> None:
+    assert make("site").returncode == 0
+    drift = make("drift")
+    assert drift.returncode == 0
+    assert "as declared" in drift.stdout
+    assert sysctl("vm.swappiness") == "1"
+
+
+def test_a_second_run_changes_nothing(born: Born) -> None:
+    assert changed(make("site")) == 0
+    assert changed(make("preview")) == 0
+
+
+def test_what_this_kernel_lacks_is_unsupported_with_a_reason(born: Born) -> None:
+    state = json.loads(mlnode("check", "--json").stdout)
+    lacking = [item for item in state["settings"] if not os.path.exists(item["path"])]
+    assert all(item["status"] == "unsupported" and item["path"] in item["reason"] for item in lacking)
+    assert state["summary"].get("unsupported", 0) >= len(lacking)
+
+
+def test_a_value_changed_by_hand_is_found_named_and_mended(born: Born) -> None:
+    sysctl("vm.swappiness", "60")
+    drift = make("drift")
+    assert drift.returncode != 0
+    assert re.search(r"vm\.swappiness: drifted, want 1, runtime 60, boot 1 \(high\)", drift.stdout)
+    preview = make("preview")
+    assert changed(preview) == 1
+    assert "-vm.swappiness = 60" in preview.stdout
+    assert "+vm.swappiness = 1" in preview.stdout
+    assert sysctl("vm.swappiness") == "60", "check mode must not write"
+    assert changed(make("site")) == 1
+    assert make("drift").returncode == 0
+
+
+def test_a_later_drop_in_is_reported_as_override_with_file_and_line(born: Born) -> None:
+    OVERRIDE.write_text("# somebody else\nvm.swappiness = 30\n")
+    drift = make("drift")
+    assert drift.returncode != 0
+    assert re.search(r"vm\.swappiness: overridden, want 1, runtime 1, boot 30", drift.stdout)
+    assert f"{OVERRIDE}:2" in drift.stdout
+    check = mlnode("check")
+    assert check.returncode == 3
+    assert f"{OVERRIDE}:2" in check.stdout
+    told = mlnode("explain", "vm.swappiness").stdout
+    assert f"{OVERRIDE}:2: vm.swappiness = 30" in told
+    OVERRIDE.unlink()
+    assert mlnode("check").returncode == 0
+
+
+def test_json_matches_the_published_schema(born: Born) -> None:
+    schema = json.loads((ROOT / "docs/schema/node.schema.json").read_text())
+    for command in ("check", "status"):
+        jsonschema.validate(json.loads(mlnode(command, "--json").stdout), schema)
+
+
+def test_explain_tells_everything_about_a_setting(born: Born) -> None:
+    told = mlnode("explain", "vm.dirty_bytes").stdout
+    for word in ("declared by", "formula", "origin", "severity", "reason", "source", "boot lines"):
+        assert re.search(rf"^{word} +\S", told, re.MULTILINE), word
+    assert "training_node (/etc/mlnode/declared.d/training_node.json)" in told
+    assert "min(40 % of memory" in told
+
+
+def test_the_agent_brings_back_what_a_boot_would_lose(born: Born) -> None:
+    # What no drop-in carries: only the agent can have set these again.
+    sysctl("vm.max_map_count", "65530")
+    pathlib.Path(THP, "enabled").write_text("never")
+    assert mlnode("check").returncode == 3
+    assert mlnode("apply").returncode == 0
+    assert sysctl("vm.max_map_count") == "1048576"
+    assert "[madvise]" in pathlib.Path(THP, "enabled").read_text()
+
+
+def test_revert_leaves_no_trace(born: Born) -> None:
+    done = make("revert")
+    assert done.returncode == 0
+    after = kernel_values()
+    assert {path: after.get(path) for path in born.values} == born.values
+    assert files() == born.files
+    assert changed(make("revert")) == 0

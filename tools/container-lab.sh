@@ -27,7 +27,7 @@ die() {
 
 # --- programs -------------------------------------------------------------------------------------------------
 
-# crun, as Debian 12's runc does not start privileged containers everywhere; a network backend comes with podman.
+# crun is the one runtime that the scenarios are tested with. podman's network needs iptables or nft, by its version.
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
 need podman podman
@@ -35,6 +35,7 @@ need crun crun
 need mmdebstrap mmdebstrap
 need ssh openssh-client
 need iptables iptables
+need nft nftables
 # Ubuntu's mmdebstrap does not bring the keys of the Debian archive along.
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing+=(debian-archive-keyring)
 

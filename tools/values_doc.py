@@ -11,7 +11,6 @@ import pathlib
 import sys
 
 import yaml
-
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
 

@@ -13,7 +13,8 @@ version_added: 0.1.0
 description:
   - Installs C(/usr/local/bin/mlnode), the library of this collection as one executable zip that needs nothing
     but Python 3.8 or newer, and C(mlnode-apply.service), which applies the node's declarations at every boot.
-  - The service is enabled, not started. It works without a running systemd, as in a chroot or an image build.
+  - The service is enabled, not started. A running systemd is made to read the unit; without one, as in a chroot or
+    an image build, it is found at the next boot.
   - Equal sources give an equal file, so that a second run changes nothing.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -31,12 +32,6 @@ seealso:
 EXAMPLES = r"""
 - name: Install the agent
   mlnode.tuning.agent:
-  register: mlnode_agent
-
-- name: Make systemd read the changed unit
-  ansible.builtin.systemd_service:
-    daemon_reload: true
-  when: mlnode_agent.daemon_reload_required
 """
 
 RETURN = r"""
@@ -45,11 +40,6 @@ path:
   returned: success
   type: str
   sample: /usr/local/bin/mlnode
-daemon_reload_required:
-  description: Whether the unit or its link changed and a systemd is running that has to be told.
-  returned: success
-  type: bool
-  sample: true
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -70,14 +60,12 @@ def main() -> None:
             steps = agent.plan(host, interpreter)
         else:
             steps = agent.install(host, interpreter)
-        reload = any(step.key != agent.COMMAND for step in steps) and host.systemd_runs()
     except MlnodeError as error:
         tuning_module.fail(module, f"agent: {error}")
     tuning_module.leave(
         module,
         changed=bool(steps),
         path=agent.COMMAND,
-        daemon_reload_required=reload,
         diff=tuning_module.diff(steps),
     )
 

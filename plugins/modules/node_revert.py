@@ -43,11 +43,6 @@ reverted:
       description: The value it has again; V(removed) or V(restored) for a file.
       type: str
       sample: "60"
-daemon_reload_required:
-  description: Whether a unit was put back or removed and a systemd is running that has to be told.
-  returned: success
-  type: bool
-  sample: true
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -64,14 +59,12 @@ def main() -> None:
         changes = revert.pending(host)
         if not module.check_mode:
             revert.revert(host)
-        reload = any(change.is_unit for change in changes) and host.systemd_runs()
     except MlnodeError as error:
         tuning_module.fail(module, f"revert: {error}")
     tuning_module.leave(
         module,
         changed=bool(changes),
         reverted=[{"key": change.key, "value": change.result} for change in changes],
-        daemon_reload_required=reload,
         diff=tuning_module.revert_diff(changes),
     )
 

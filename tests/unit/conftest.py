@@ -5,7 +5,6 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 

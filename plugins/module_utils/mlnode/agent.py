@@ -105,7 +105,9 @@ def _sources() -> dict[str, bytes]:
             raise MlnodeError(f"the source of {name} cannot be read, so the agent cannot be built from it")
         inner = "mlnode" + name[len(package) :]
         is_package = hasattr(module, "__path__")
-        found[inner.replace(".", "/") + ("/__init__.py" if is_package else ".py")] = source.encode("utf-8")
+        # Python's loaders give text, the one of Ansible's controller gives bytes.
+        content = source.encode("utf-8") if isinstance(source, str) else bytes(source)
+        found[inner.replace(".", "/") + ("/__init__.py" if is_package else ".py")] = content
     return found
 
 
@@ -130,6 +132,8 @@ def install(host: Host, interpreter: str = INTERPRETER, wait_seconds: float = WA
         if steps and not host.is_superuser():
             raise HostError("install", COMMAND, None, "root is needed")
         transaction.run(host, Origin.load(host), steps)
+    if any(step.key != COMMAND for step in steps):
+        host.reload_units()
     return steps
 
 

@@ -33,21 +33,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{options.command} changes the machine it runs on: --root is for reading only", USAGE)
     if not os.path.isdir(host.root):
         return _fail(f"--root {options.root}: no such folder", USAGE)
-    # A terminated apply must roll back, which only an exception makes it do.
-    signal.signal(signal.SIGTERM, _terminated)
+    # A terminated apply, or one whose connection is lost, must roll back: only an exception makes it do so.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminated)
     try:
-        status = _COMMANDS[options.command](host, options)
-        # Here, as a pipe that was closed meanwhile is no more than noise once the interpreter ends.
-        sys.stdout.flush()
-        return status
+        return _COMMANDS[options.command](host, options)
     except MlnodeError as error:
         return _fail(str(error), ERROR)
-    except BrokenPipeError:
-        # `mlnode status | head` is no error; and nothing may be flushed into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
     except KeyboardInterrupt:
-        return _fail("interrupted; what had been started was put back", ERROR)
+        return _fail(_INTERRUPTED.get(options.command, "interrupted"), ERROR)
+
+
+#: What an interruption leaves behind
+_INTERRUPTED = {
+    "apply": "interrupted; what had been started was put back",
+    "revert": "interrupted; run it again to put back the rest",
+}
 
 
 def _terminated(_signal: int, _frame: object) -> NoReturn:
@@ -148,7 +149,7 @@ def _print_text(found: Survey, settings: list[dict[str, Any]], counts: dict[str,
         _say("")
     if found.rows:
         words = ", ".join(f"{number} {status}" for status, number in counts.items())
-        _say(f"{len(found.rows)} settings: {words}")
+        _say(f"{len(found.rows)} {'setting' if len(found.rows) == 1 else 'settings'}: {words}")
     for error in found.errors:
         _fail(error, ERROR)
 
@@ -162,9 +163,15 @@ def _print_json(value: Any) -> None:
 
 
 def _say(text: str) -> None:
+    """Write and flush. A reader that went away (`mlnode check | head`) changes no exit status."""
     # A kernel value may hold any byte, and a terminal may know few characters: neither ends in a traceback.
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered, and all that follows, goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, status: int) -> int:

@@ -19,6 +19,9 @@ from .setting import BOTH_LAYERS, BootFile, Layer, Reading, Setting
 from .status import Status
 from .transaction import FileWrite, KernelWrite, LoadModule, Step
 
+#: An empty value, as people can see it
+EMPTY = '""'
+
 
 @dataclass(frozen=True)
 class Request:
@@ -101,14 +104,18 @@ def apply(
 ) -> Outcome:
     """Make it so, all or nothing. Raises MlnodeError; TransactionError says what was rolled back."""
     with locked(host, wait_seconds):
-        plan = evaluate(host, request)
-        gate(plan)
-        if plan.steps and not host.is_superuser():
-            raise HostError("change", plan.steps[0].key, None, "root is needed")
-        if plan.steps:
-            transaction.run(host, Origin.load(host), plan.steps, _present(host, plan))
-        after = evaluate(host, request)
-    return _outcome(plan, after)
+        return apply_locked(host, request, gate)
+
+
+def apply_locked(host: Host, request: Request, gate: Callable[[Plan], None]) -> Outcome:
+    """As apply(), for a caller that holds the node's lock."""
+    plan = evaluate(host, request)
+    gate(plan)
+    if plan.steps and not host.is_superuser():
+        raise HostError("change", plan.steps[0].key, None, "root is needed")
+    if plan.steps:
+        transaction.run(host, Origin.load(host), plan.steps, _present(host, plan))
+    return _outcome(plan, evaluate(host, request))
 
 
 def _words(rows: Sequence[Row]) -> str:
@@ -140,7 +147,7 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
 
 
 def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
-    words = f"runtime is {reading.runtime}"
+    words = f"runtime is {reading.runtime.text or EMPTY}"
     fault = _boot_fault(setting, reading) if context.boot else None
     return f"{words}; {fault[1]}" if fault else words
 
@@ -158,7 +165,7 @@ def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None
         return Status.UNKNOWN, boot.value.unreadable
     if boot.value.text is not None and _suffices(setting, reading, boot.value.text):
         return None
-    found = boot.value.problem or f"{boot.source} sets {boot.value.text}"
+    found = boot.value.problem or f"{boot.source} sets {boot.value.text or EMPTY}"
     return (Status.OVERRIDDEN if boot.foreign else Status.DRIFTED), f"boot: {found}"
 
 
@@ -185,7 +192,6 @@ def _write(row: Row) -> KernelWrite:
         value=reading.target or "",
         before=reading.runtime.text or "",
         undo=reading.undo,
-        effects=reading.effects,
         partial=reading.partial,
     )
 
@@ -203,17 +209,26 @@ def _context(host: Host, request: Request, on_disk: Sequence[Declaration], origi
         layers=request.layers,
         allow=tuple(request.spec.get("allow") or ()),
         agent=host.is_link(AGENT_LINK) or host.exists(AGENT_LINK),
-        on_disk=_claims(request.kind, on_disk),
+        on_disk=_claims(request.kind, on_disk, request.name),
         origins=origin.values(),
     )
 
 
-def _claims(kind: Kind, declarations: Sequence[Declaration]) -> dict[str, str]:
+def _claims(kind: Kind, declarations: Sequence[Declaration], replaced: str = "") -> dict[str, str]:
+    """Key → claim of what is kept on the node. Raises DeclarationError naming the file.
+
+    replaced: a name whose file this run writes anew, so that a mistake in the old one stops nothing.
+    """
     found: dict[str, str] = {}
     for declaration in declarations:
         if kind.KIND in declaration.kinds:
-            for setting in kind.parse(declaration.kinds[kind.KIND], None):
-                found[setting.key] = setting.claim
+            try:
+                settings = kind.parse(declaration.kinds[kind.KIND], None)
+            except DeclarationError as error:
+                if declaration.name == replaced:
+                    continue
+                raise DeclarationError(f"{declaration.path}: {error}") from error
+            found.update({setting.key: setting.claim for setting in settings})
     return found
 
 

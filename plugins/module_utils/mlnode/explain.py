@@ -30,7 +30,7 @@ def explain(host: Host, key: str) -> dict[str, Any]:
     keys = [item.row.setting.key for item in found.rows]
     close = difflib.get_close_matches(key, keys, n=3)
     hint = f"; close to it: {', '.join(close)}" if close else "; `mlnode status` lists what is"
-    raise MlnodeError(f"{key} is not declared on this node{hint}")
+    raise MlnodeError(f"{key!r} is not declared on this node{hint}")
 
 
 def _spelled(item: NodeRow, key: str) -> bool:
@@ -75,9 +75,9 @@ def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
         "runtime": runtime,
         "boot": f"{document.shown(boot)}{source}",
         "origin": data["origin"] if data["origin"] is not None else "never changed by mlnode",
-        "file": data["path"],
+        "path": data["path"],
         "severity": data["severity"],
-        "reason": row.info.reason,
+        "purpose": row.info.reason,
         "source": row.info.source,
         "boot_lines": KINDS[data["kind"]].mentions(data["key"], host),
     }

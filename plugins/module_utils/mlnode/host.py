@@ -49,6 +49,14 @@ class Host:
         """As sd_booted(3): false in a chroot, an image build or a container without init."""
         return self.exists("/run/systemd/system")
 
+    def reload_units(self) -> None:
+        """Make a running systemd read changed units; without one there is nobody to tell."""
+        if not self.systemd_runs():
+            return
+        done = self.run(["systemctl", "daemon-reload"])
+        if done.rc != 0:
+            raise HostError("make systemd read its units again:", "systemctl", None, done.err.strip())
+
     def is_superuser(self) -> bool:
         return os.geteuid() == 0
 
@@ -151,13 +159,14 @@ class Host:
             raise HostError("read link", path, error.errno) from error
 
     def blocked(self, path: str) -> str:
-        """Why not even root may write this kernel file; empty if it may, or if we are not root.
+        """Why not even root may write this kernel file; empty if it may, if we are not root, or in a
+        captured tree, whose own mode bits say nothing about the machine it came from.
 
         Asks the kernel (access(2)), as the mode bits of /proc/sys do not tell: in a network namespace
         a file may look like 0644 and still answer EACCES.
         """
         real = self.real(path)
-        if not self.is_superuser() or os.access(real, os.W_OK):
+        if not self.live or not self.is_superuser() or os.access(real, os.W_OK):
             return ""
         try:
             if os.statvfs(real).f_flag & os.ST_RDONLY:

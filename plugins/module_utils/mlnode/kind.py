@@ -75,7 +75,9 @@ class Context:
         if self.agent_applies(setting):
             return Boot(Value(text=target or setting.claim), AGENT_UNIT)
         if not self.agent:
-            return Boot(Value(absent=f"nothing brings it back: {AGENT_UNIT} is not enabled"))
+            return Boot(
+                Value(absent=f"nothing brings it back, as {AGENT_UNIT} is not enabled (install the agent)")
+            )
         return Boot(Value(absent="not yet declared on the node"))
 
 

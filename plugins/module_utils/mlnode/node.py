@@ -13,6 +13,7 @@ from .engine import Request
 from .errors import MlnodeError
 from .host import Host
 from .kind import Row
+from .lock import locked
 from .registry import KINDS
 from .status import Status
 
@@ -56,10 +57,13 @@ def apply_all(host: Host) -> Survey:
     """Apply everything declared, at boot or by hand. One failing part does not stop the others."""
 
     def work(request: Request) -> tuple[Sequence[Row], bool]:
-        outcome = engine.apply(host, request, engine.no_gate)
+        outcome = engine.apply_locked(host, request, engine.no_gate)
         return outcome.rows, outcome.changed
 
-    return _each(host, work)
+    # The lock is held from the reading of the declarations on, so that one which a playbook writes
+    # meanwhile is not overwritten with its older self.
+    with locked(host):
+        return _each(host, work)
 
 
 def _each(host: Host, treat: Callable[[Request], tuple[Sequence[Row], bool]]) -> Survey:

@@ -25,15 +25,10 @@ FORMAT = 1
 Entry = Mapping[str, Any]
 
 
-def kernel_entry(key: str, path: str, value: str, undo: Sequence[Write], effects: Sequence[Write]) -> Entry:
-    """A kernel file's value, the writes that bring it back, and what its changes move besides."""
-    return {
-        "id": f"kernel:{path}",
-        "key": key,
-        "value": value,
-        "writes": [[write.path, write.value] for write in undo],
-        "effects": [[write.path, write.value] for write in effects],
-    }
+def kernel_entry(key: str, path: str, value: str, undo: Sequence[Write]) -> Entry:
+    """A kernel file's value, and the writes that bring it back."""
+    writes = [[write.path, write.value] for write in undo]
+    return {"id": f"kernel:{path}", "key": key, "value": value, "writes": writes}
 
 
 def file_entry(host: Host, path: str) -> Entry:
@@ -134,7 +129,7 @@ def _checked(entry: Entry) -> Entry:
     damaged."""
     texts = [entry["id"], entry["key"], entry["value"]]
     if "writes" in entry:
-        for path, value in map(_list, _list(entry["writes"]) + _list(entry["effects"])):
+        for path, value in map(_list, _list(entry["writes"])):
             texts += [path, value]
     elif "file" in entry:
         texts += [entry["file"], *_list(entry["folders"])]
@@ -188,7 +183,7 @@ def restore(host: Host, entry: Entry) -> bool:
 
 
 def _restore_kernel(host: Host, entry: Entry) -> bool:
-    for path, value in [*entry["writes"], *entry["effects"]]:
+    for path, value in entry["writes"]:
         # One by one and just before the write, as restoring one file may change the next.
         before = host.value(path)
         if before.text is not None and same(chosen(before.text), value):

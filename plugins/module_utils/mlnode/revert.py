@@ -87,6 +87,8 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
             except HostError as error:
                 stuck.append(f"{entry['key']} ({error})")
         origin.forget(done)
+        if any(change.is_unit for change in changes):
+            host.reload_units()
     if stuck:
-        raise TransactionError("revert is not complete", undone, stuck)
+        raise TransactionError("not everything could be put back", undone, stuck)
     return changes

@@ -82,8 +82,7 @@ class Reading:
 
     path: the file that really carries it here (a fallback may differ from Setting.path).
     target: the value to reach, with `auto` and raise-only resolved; None where they cannot be yet.
-    undo: the writes that bring the present value back.
-    effects: what else a change of it moves, as it is now; put back after undo, and only with it.
+    undo: the writes that bring the present value back, and whatever else a change of it moves.
     offered: what the kernel lists as possible; empty where it lists nothing.
     blocked: why the file cannot be written even by root; empty if it can.
     invalid: why this kernel can never take the wanted value; empty if it can.
@@ -98,7 +97,6 @@ class Reading:
     boot: Boot
     target: str | None = None
     undo: tuple[Write, ...] = ()
-    effects: tuple[Write, ...] = ()
     offered: tuple[str, ...] = ()
     blocked: str = ""
     invalid: str = ""

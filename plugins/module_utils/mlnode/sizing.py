@@ -54,7 +54,7 @@ def socket_buffer_max(rate_bit_per_s: int, rtt_us: int, memory_bytes: int) -> in
 
     Four times the bandwidth-delay product, as a power of two: a window must survive the round trip in which
     a lost segment is sent again, so twice the product has to fit, and up to half of a buffer is the kernel's
-    own bookkeeping (ip-sysctl.rst: tcp_adv_win_scale). Never under 16 MiB, a few milliseconds at 25 Gb/s; never
+    own bookkeeping (ip-sysctl.rst: tcp_adv_win_scale). Never under 16 MiB, milliseconds at 25 Gb/s; never
     over 128 MiB or 1/64 of memory, as each socket may take that much.
     """
     product = rate_bit_per_s * rtt_us // 8 // 1_000_000

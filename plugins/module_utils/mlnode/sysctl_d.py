@@ -134,8 +134,11 @@ def _glob_matches(pattern: str, key: str) -> bool:
     )
 
 
-def load(host: Host) -> BootConfig:
-    """Read every folder. A file that cannot be read is listed, as it may set anything."""
+def load(host: Host, without: str = "") -> BootConfig:
+    """Read every folder. A file that cannot be read is listed, as it may set anything.
+
+    without: begin of the paths that are taken for absent, so that they hide nothing either.
+    """
     files: dict[str, str] = {}
     unreadable: list[str] = []
     for folder in FOLDERS:
@@ -147,8 +150,13 @@ def load(host: Host) -> BootConfig:
             unreadable.append(str(error))
             continue
         for name in names:
-            if name.endswith(".conf") and not name.startswith("."):
-                files.setdefault(name, f"{folder}/{name}")
+            path = f"{folder}/{name}"
+            if (
+                name.endswith(".conf")
+                and not name.startswith(".")
+                and not (without and path.startswith(without))
+            ):
+                files.setdefault(name, path)
     lines: list[Line] = []
     for name in sorted(files):
         try:

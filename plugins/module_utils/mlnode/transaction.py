@@ -23,11 +23,10 @@ class KernelWrite:
     value: str
     before: str
     undo: tuple[Write, ...]
-    effects: tuple[Write, ...] = ()
     partial: bool = False
 
     def entry(self, _host: Host) -> Entry:
-        return kernel_entry(self.key, self.path, self.before, self.undo, self.effects)
+        return kernel_entry(self.key, self.path, self.before, self.undo)
 
     def perform(self, host: Host) -> None:
         host.write_kernel(self.path, self.value)
@@ -107,19 +106,20 @@ def run(host: Host, origin: Origin, steps: Sequence[Step], known: Sequence[Entry
     entries = [step.entry(host) for step in steps]
     # Modules first, so that going backwards a value is back before its module is unloaded.
     fresh = origin.remember(sorted([*known, *entries], key=lambda entry: "module" not in entry))
-    position = 0
+    begun = 0
     try:
-        for position, step in enumerate(steps):
+        for step in steps:
+            begun += 1
             step.perform(host)
     except BaseException as error:
         # The failed step itself may have taken half an effect, so it is put back too.
-        undone, stuck = _roll_back(host, entries[: position + 1])
+        undone, stuck = _roll_back(host, entries[:begun])
         if not stuck:
             # Nothing of this run is left, so a later first change must find a later origin.
             stuck = _forget(origin, fresh)
         if isinstance(error, MlnodeError) or stuck:
             words = str(error) or type(error).__name__
-            raise TransactionError(f"{steps[position].key}: {words}", undone, stuck) from error
+            raise TransactionError(f"{steps[max(begun - 1, 0)].key}: {words}", undone, stuck) from error
         raise
 
 
@@ -130,7 +130,7 @@ def _roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[st
         try:
             if restore(host, entry):
                 undone.append(f"{entry['key']} = {entry['value']}")
-        except BaseException as error:  # interrupted once more, say: the others still go back
+        except BaseException as error:  # noqa: BLE001  # interrupted once more, say: the others still go back
             stuck.append(f"{entry['key']} ({str(error) or type(error).__name__})")
     return undone, stuck
 

@@ -31,7 +31,7 @@ _MODULE_PREFIX = {"net.ipv4.tcp_congestion_control": "tcp_", "net.core.default_q
 _AVAILABLE = {"net.ipv4.tcp_congestion_control": "/proc/sys/net/ipv4/tcp_available_congestion_control"}
 
 #: Statuses of rows that are not ours to persist: the kernel lacks them, or a guard said no
-_NOT_KEPT = (Status.UNSUPPORTED, Status.UNKNOWN, Status.REFUSED)
+_NOT_KEPT = (Status.UNSUPPORTED, Status.REFUSED)
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -85,8 +85,10 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     native = path.startswith("/proc/sys/") and path == setting.path
     runtime = _runtime(setting, path, context)
     if runtime.text is None:
-        # What no kernel file takes now, none will take from a boot file either.
-        return Reading(path, runtime, Boot(runtime), native=native)
+        # What no kernel file takes now, none will take from a boot file either. But what cannot be read this
+        # once keeps its line there.
+        target = None if runtime.absent or setting.raise_only else setting.want
+        return Reading(path, runtime, Boot(runtime), target, native=native)
     try:
         target = _target(setting, runtime.text)
     except DeclarationError as error:
@@ -277,8 +279,7 @@ def _is_ours(line: sysctl_d.Line) -> bool:
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
     """The drop-in of one declaration and its list of modules; without content where not needed."""
-    config = sysctl_d.load(context.host)
-    foreign = sysctl_d.BootConfig(tuple(line for line in config.lines if not _is_ours(line)))
+    foreign = sysctl_d.load(context.host, without=DROP_IN)
     lines: list[str] = []
     modules: list[str] = []
     for row in rows:

@@ -50,7 +50,9 @@ def needs_hardware(key: str) -> bool:
 def refusal_anywhere(key: str, target: str | None, context: Context) -> str:
     """As refusal(), for what is dangerous on any machine."""
     if key == "vm.overcommit_memory" and same(target or "", "2"):
-        reason = "2 refuses memory beyond swap + overcommit_ratio % of RAM, which can keep root from logging in"
+        reason = (
+            "2 refuses memory beyond swap + overcommit_ratio % of RAM, which can keep root from logging in"
+        )
         return _unless_allowed("overcommit", reason, context)
     if key in _ONE_WAY and same(target or "", _ONE_WAY[key]):
         reason = f"the kernel does not take {target} back before the next boot"

@@ -136,8 +136,7 @@ def _read_one(setting: Setting, context: Context) -> Reading:
         runtime=Value(text=now),
         boot=boot,
         target=setting.want,
-        undo=(Write(setting.path, now),),
-        effects=_effects(setting, context),
+        undo=(Write(setting.path, now), *_moved_along(setting, context)),
         offered=offered,
         blocked=context.host.blocked(setting.path),
     )
@@ -154,7 +153,7 @@ def _explained(raw: Value, setting: Setting, context: Context) -> Value:
     return Value(absent=f"{setting.path} does not exist in this kernel")
 
 
-def _effects(setting: Setting, context: Context) -> tuple[Write, ...]:
+def _moved_along(setting: Setting, context: Context) -> tuple[Write, ...]:
     """A change of `enabled` makes khugepaged recompute vm.min_free_kbytes."""
     reserve = context.host.value(_MIN_FREE).text if setting.key.endswith("enabled") else None
     return () if reserve is None else (Write(_MIN_FREE, reserve),)

@@ -44,9 +44,11 @@ def _row(row: Sequence[str], columns: Sequence[int], used: int, width: int | Non
     if width is None or not reason:
         return [_line(row[:5], columns, reason)]
     if not beside:
-        under = textwrap.wrap(reason, max(20, width), initial_indent=_INDENT, subsequent_indent=_INDENT)
+        under = textwrap.wrap(
+            reason, max(20, width), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+        )
         return [_line(row[:5], columns, ""), *under]
-    first, *rest = textwrap.wrap(reason, width - used)
+    first, *rest = textwrap.wrap(reason, width - used, break_on_hyphens=False)
     return [_line(row[:5], columns, first), *(" " * used + line for line in rest)]
 
 

@@ -83,8 +83,6 @@ def test_kernel_release(machine: Machine) -> None:
         ("", []),
     ],
 )
-def test_values_before_two_dashes_are_the_kernels(
-    machine: Machine, line: str, expected: list[str]
-) -> None:
+def test_values_before_two_dashes_are_the_kernels(machine: Machine, line: str, expected: list[str]) -> None:
     machine.put("/proc/cmdline", f"{line}\n")
     assert Facts(machine).command_line("transparent_hugepage") == expected

@@ -395,14 +395,14 @@ def test_only_what_can_work_is_kept(machine: Machine) -> None:
         machine,
         {
             "vm.no_such_key": 1,  # unsupported
-            "vm.zone_reclaim_mode": 0,  # unknown
+            "vm.zone_reclaim_mode": 0,  # unknown this once, which takes no line away
             "vm.overcommit_memory": 2,  # refused
             MIGRATION_COST: 5000000,  # not in /proc/sys here
             "vm.nr_hugepages@node1": 1,  # nor is this
             "kernel.numa_balancing": 0,
         },
     )
-    assert settings_in(found[DROP_IN]) == ["kernel.numa_balancing = 0"]
+    assert settings_in(found[DROP_IN]) == ["vm.zone_reclaim_mode = 0", "kernel.numa_balancing = 0"]
 
 
 def test_a_boot_only_run_writes_what_needs_no_hardware(machine: Machine) -> None:
@@ -508,7 +508,7 @@ def test_an_exact_value_that_no_file_sets_is_gone_after_a_boot(machine: Machine)
     [
         (True, True, "1048576", AGENT_UNIT),
         (True, False, None, "not yet declared on the node"),
-        (False, True, None, f"nothing brings it back: {AGENT_UNIT} is not enabled"),
+        (False, True, None, f"nothing brings it back, as {AGENT_UNIT} is not enabled"),
     ],
 )
 def test_a_floor_above_the_default_is_brought_back_by_the_agent(

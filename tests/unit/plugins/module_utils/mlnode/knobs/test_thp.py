@@ -153,17 +153,15 @@ def test_a_number_is_read_as_it_is(machine: Machine) -> None:
 def test_what_a_change_of_enabled_moves_is_kept_to_be_put_back(machine: Machine, file: str) -> None:
     """khugepaged recomputes vm.min_free_kbytes as it starts."""
     found = reading(machine, {file: "advise"})
-    assert found.undo == (Write(f"{THP}/{file}", found.runtime.text or ""),)
-    assert found.effects == (RESERVE,)
+    assert found.undo == (Write(f"{THP}/{file}", found.runtime.text or ""), RESERVE)
     sized = reading(machine, {"sizes": {"64kB": {"enabled": "madvise"}}})
-    assert sized.undo == (Write(f"{THP}/hugepages-64kB/enabled", "never"),)
-    assert sized.effects == (RESERVE,)
+    assert sized.undo == (Write(f"{THP}/hugepages-64kB/enabled", "never"), RESERVE)
 
 
 def test_other_files_move_nothing_else(machine: Machine) -> None:
-    assert reading(machine, {"defrag": "never"}).effects == ()
+    assert RESERVE not in reading(machine, {"defrag": "never"}).undo
     machine.remove("/proc/sys/vm/min_free_kbytes")
-    assert reading(machine, {"enabled": "never"}).effects == ()
+    assert len(reading(machine, {"enabled": "never"}).undo) == 1
 
 
 def test_a_file_that_may_not_be_written_is_told(machine: Machine) -> None:

@@ -1,0 +1,196 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    agent,
+    declared,
+    engine,
+    kind,
+    lock,
+    origin,
+    revert,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
+    HostError,
+    LockTimeoutError,
+    TransactionError,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gate
+from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+
+DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
+SWAPPINESS = "/proc/sys/vm/swappiness"
+
+
+def tune(machine: Machine) -> None:
+    settings = {"vm.swappiness": 10, "vm.dirty_bytes": 268435456, "net.ipv4.tcp_congestion_control": "bbr"}
+    engine.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}))
+    engine.apply(machine, engine.Request("default", sysctl, {"settings": settings}))
+
+
+def test_an_untouched_node_has_nothing_to_put_back(machine: Machine) -> None:
+    before = machine.tree()
+    assert revert.pending(machine) == []
+    assert revert.revert(machine) == []
+    assert machine.tree() == before
+
+
+def test_everything_is_as_before(machine: Machine) -> None:
+    machine.put(DROP_IN, "# theirs\nvm.swappiness = 5\n", 0o640)
+    before = machine.tree()
+    tune(machine)
+    agent.install(machine)
+    assert machine.tree() != before
+    revert.revert(machine)
+    assert machine.tree() == before
+    assert revert.revert(machine) == []
+
+
+def test_what_is_pending_is_what_is_done_newest_first(machine: Machine) -> None:
+    tune(machine)
+    agent.install(machine)
+    before = machine.tree()
+    pending = revert.pending(machine)
+    assert machine.tree() == before, "a look changes nothing"
+    done = revert.revert(machine)
+    assert done == pending
+    keys = [change.key for change in done]
+    assert keys[0] == kind.AGENT_LINK
+    assert keys.index(declared.path_of("default")) > keys.index(DROP_IN)
+    assert keys[-1] == "thp.enabled"
+    assert "module tcp_bbr" in keys
+
+
+def test_values_files_links_and_modules_are_told(machine: Machine) -> None:
+    machine.link(kind.AGENT_LINK, "/old/unit")
+    machine.put(DROP_IN, "old\n")
+    tune(machine)
+    agent.install(machine)
+    found = {change.key: change for change in revert.pending(machine)}
+    value = found["vm.swappiness"]
+    assert (value.before, value.after, value.result, value.is_file) == ("10", "60", "60", False)
+    file = found[DROP_IN]
+    assert file.before is not None
+    assert "vm.swappiness = 10" in file.before
+    assert (file.after, file.result, file.is_unit) == ("old\n", "restored", False)
+    link = found[kind.AGENT_LINK]
+    assert (link.before, link.after) == (f"link to {agent.UNIT_FILE}\n", "link to /old/unit\n")
+    assert (link.result, link.is_unit) == ("restored", True)
+    command = found[agent.COMMAND]
+    assert command.before is not None
+    assert command.before.endswith(" bytes\n")
+    assert (command.after, command.result) == (None, "removed")
+    module = found["module tcp_bbr"]
+    assert (module.before, module.after, module.result) == ("loaded", "not loaded", "not loaded")
+
+
+def test_a_value_that_was_empty_is_told_as_empty(machine: Machine) -> None:
+    spec = {"settings": {"net.ipv4.ip_local_reserved_ports": "8080"}}
+    engine.apply(machine, engine.Request("default", sysctl, spec))
+    change = next(item for item in revert.pending(machine) if item.key.startswith("net"))
+    assert (change.before, change.after, change.result) == ("8080", "", "")
+
+
+def test_what_somebody_else_put_back_is_no_change(machine: Machine) -> None:
+    before = machine.tree()
+    tune(machine)
+    machine.put(SWAPPINESS, "60\n")
+    assert "vm.swappiness" not in [change.key for change in revert.revert(machine)]
+    assert machine.tree() == before
+
+
+def test_what_cannot_be_put_back_is_kept_and_the_rest_is_done(machine: Machine) -> None:
+    before = machine.tree()
+    tune(machine)
+    machine.fails[SWAPPINESS] = errno.EIO
+    with pytest.raises(TransactionError) as caught:
+        revert.revert(machine)
+    assert "not everything could be put back" in str(caught.value)
+    assert [words.split()[0] for words in caught.value.stuck] == ["vm.swappiness"]
+    assert "EIO" in caught.value.stuck[0]
+    assert machine.now(f"{THP}/enabled").startswith("[always]")
+    assert machine.content(DROP_IN) is None
+    assert [entry["key"] for entry in origin.Origin.load(machine).entries()] == ["vm.swappiness"]
+    machine.fails.clear()
+    assert [change.key for change in revert.revert(machine)] == ["vm.swappiness"]
+    assert machine.tree() == before
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_rest(machine: Machine) -> None:
+    before = machine.tree()
+    tune(machine)
+    os.unlink(machine.root + DROP_IN)
+    os.mkdir(machine.root + DROP_IN)
+    with pytest.raises(HostError, match="EISDIR"):
+        revert.pending(machine)
+    with pytest.raises(TransactionError, match=f"{DROP_IN} \\(cannot "):
+        revert.revert(machine)
+    assert machine.now(SWAPPINESS) == "60"
+    os.rmdir(machine.root + DROP_IN)
+    revert.revert(machine)
+    assert machine.tree() == before
+
+
+def test_only_root_reverts(machine: Machine) -> None:
+    tune(machine)
+    before = machine.tree()
+    machine.superuser = False
+    with pytest.raises(HostError, match="root is needed"):
+        revert.revert(machine)
+    assert machine.tree() == before
+
+
+def test_a_user_may_ask_where_there_is_nothing(machine: Machine) -> None:
+    machine.superuser = False
+    assert revert.revert(machine) == []
+
+
+def test_a_revert_waits_for_its_turn(machine: Machine) -> None:
+    tune(machine)
+    before = machine.tree()
+    with lock.locked(machine), pytest.raises(LockTimeoutError):
+        revert.revert(machine, wait_seconds=0)
+    assert machine.tree() == before
+
+
+def test_what_a_run_left_that_was_killed_at_its_very_start_goes_too(machine: Machine) -> None:
+    before = machine.tree()
+    machine.put("/var/lib/mlnode/.origin.json.mlnode-tmp", '{"format": 1, "entr')
+    assert revert.revert(machine) == []
+    assert machine.tree() == before
+
+
+def test_an_interrupted_revert_goes_on_where_it_was(machine: Machine) -> None:
+    class Impatient(Machine):
+        gate = Gate()
+
+        def write_kernel(self, path: str, value: str) -> None:
+            self.gate.step(path)
+            super().write_kernel(path, value)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    before = machine.tree()
+    tune(machine)
+    impatient = Impatient(machine.root)
+    impatient.gate = Gate(2, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        revert.revert(impatient)
+    assert not machine.exists(lock.LOCK_PATH)
+    revert.revert(machine)
+    assert machine.tree() == before
+
+
+def test_what_moved_along_is_put_back_even_where_the_value_already_is(machine: Machine) -> None:
+    before = machine.tree()
+    for word in ("madvise", "always"):
+        engine.apply(machine, engine.Request("default", thp, {"enabled": word}))
+    revert.revert(machine)
+    assert machine.tree() == before

@@ -1,0 +1,103 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs a module's main() as Ansible does: arguments as JSON in, one JSON document on stdout and an exit
+status out. Works with ansible-core 2.18 and newer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import pytest
+from ansible.module_utils import basic
+from ansible.module_utils.common import warnings as ansible_warnings
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.modules import agent, node_drift, node_revert
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+try:
+    from ansible.module_utils.testing import patch_module_args
+except ImportError:  # ansible-core 2.18
+
+    @contextlib.contextmanager
+    def patch_module_args(args: dict[str, Any] | None = None) -> Iterator[None]:
+        before = basic._ANSIBLE_ARGS
+        basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": args or {}}).encode()
+        try:
+            yield
+        finally:
+            basic._ANSIBLE_ARGS = before
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a module left: its exit status and its document."""
+
+    rc: int
+    result: dict[str, Any]
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.result["changed"])
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        return {setting["key"]: setting for setting in self.result["settings"]}
+
+    @property
+    def warnings(self) -> list[str]:
+        """As texts; since ansible-core 2.19 each is an object of which the controller makes one."""
+        found = self.result.get("warnings", [])
+        return [one if isinstance(one, str) else one["event"]["msg"] for one in found]
+
+    @property
+    def diff(self) -> dict[str, tuple[str, str]]:
+        """Header → what was and what is; both headers of a pair are the same."""
+        pairs = self.result["diff"]
+        assert all(pair["before_header"] == pair["after_header"] for pair in pairs)
+        return {pair["before_header"]: (pair["before"], pair["after"]) for pair in pairs}
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Calls a module on one machine; `result` and `msg` fail the test where it ended the other way."""
+
+    capsys: pytest.CaptureFixture[str]
+    module: ModuleType
+
+    def __call__(self, check: bool = False, **arguments: Any) -> Finished:
+        self.capsys.readouterr()
+        # They pile up in the process, and a real module has one of its own.
+        ansible_warnings._global_warnings.clear()
+        told = {**arguments, "_ansible_check_mode": check, "_ansible_diff": True}
+        with patch_module_args(told), pytest.raises(SystemExit) as ended:
+            self.module.main()
+        out, err = self.capsys.readouterr()
+        assert err == ""
+        return Finished(int(str(ended.value.code)), json.loads(out))
+
+    def ok(self, check: bool = False, **arguments: Any) -> Finished:
+        done = self(check, **arguments)
+        assert done.rc == 0, done.result
+        assert "failed" not in done.result
+        return done
+
+    def msg(self, check: bool = False, **arguments: Any) -> str:
+        """The words of a failure."""
+        done = self(check, **arguments)
+        assert done.rc == 1, done.result
+        assert done.result["failed"] is True
+        return str(done.result["msg"])
+
+
+Make = Callable[[ModuleType], Runner]
+
+
+def put_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every module work on this machine."""
+    for user in (tuning_module, agent, node_drift, node_revert):
+        monkeypatch.setattr(user, "Host", lambda: machine)

@@ -1,0 +1,136 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `ansible-test sanity` cannot know: that the documented results are those the code returns."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.plugins.doc_fragments.declaration import ModuleDocFragment
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.sysctl_guards import GUARDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
+from ansible_collections.mlnode.tuning.plugins.modules import agent, node_drift, node_revert, sysctl_ml, thp
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make
+
+#: What every module answers, and ansible-core documents
+COMMON = {"changed", "diff", "invocation", "warnings"}
+
+
+def document(module: ModuleType, name: str) -> Any:
+    return yaml.safe_load(getattr(module, name))
+
+
+@pytest.fixture
+def answers(running: Make) -> dict[ModuleType, dict[str, Any]]:
+    """The answer of each module on one node, where the settings are as far from right as can be."""
+    return {
+        agent: running(agent).ok().result,
+        thp: running(thp).ok(enabled="madvise").result,
+        sysctl_ml: running(sysctl_ml).ok(settings={"vm.swappiness": 1, "kernel.no_such_knob": 1}).result,
+        node_drift: running(node_drift).ok().result,
+        node_revert: running(node_revert).ok().result,
+    }
+
+
+@pytest.mark.parametrize("module", [agent, node_drift, node_revert, sysctl_ml, thp])
+def test_what_a_module_answers_is_what_it_documents(
+    answers: dict[ModuleType, dict[str, Any]], module: ModuleType
+) -> None:
+    documented = document(module, "RETURN")
+
+    assert {*answers[module]} - COMMON == {*documented}
+    types = {"str": str, "bool": bool, "list": list, "dict": dict}
+    for name, about in documented.items():
+        assert isinstance(answers[module][name], types[about["type"]]), name
+
+
+def test_the_documented_fields_of_a_setting_are_those_it_has(
+    answers: dict[ModuleType, dict[str, Any]],
+) -> None:
+    fields = [*answers[sysctl_ml]["settings"][0]]
+
+    assert [*document(sysctl_ml, "RETURN")["settings"]["contains"]] == fields
+    assert [*document(thp, "RETURN")["settings"]["sample"][0]] == fields
+    sample = document(node_drift, "RETURN")["settings"]["sample"][0]
+    assert {*sample} == {*fields, "declared_by"} == {*answers[node_drift]["settings"][0]}
+
+
+def test_the_documented_fields_of_a_revert_are_those_it_has(
+    answers: dict[ModuleType, dict[str, Any]],
+) -> None:
+    documented = document(node_revert, "RETURN")["reverted"]["contains"]
+
+    assert {frozenset(item) for item in answers[node_revert]["reverted"]} == {frozenset(documented)}
+
+
+@pytest.mark.parametrize("module", [sysctl_ml, thp, node_drift])
+def test_samples_use_words_that_exist(module: ModuleType) -> None:
+    settings = document(module, "RETURN")["settings"]
+    fields = settings.get("contains", {})
+    sample = settings.get("sample", [{name: fields[name]["sample"] for name in fields}])[0]
+
+    assert sample["status"] in [*Status]
+    assert sample["severity"] in [*Severity]
+
+
+def test_every_status_a_setting_can_end_in_is_documented() -> None:
+    [text] = document(sysctl_ml, "RETURN")["settings"]["contains"]["status"]["description"]
+
+    # The kinds so far never end in the one that is left out: it belongs to interrupts.
+    assert {status for status in Status if f"V({status})" in text} == {*Status} - {Status.MANAGED}
+
+
+def test_shared_options_are_documented_as_they_are() -> None:
+    documented = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
+
+    assert [*documented] == [*tuning_module.ARGUMENTS]
+    for name, argument in tuning_module.ARGUMENTS.items():
+        about = {key: value for key, value in documented[name].items() if key != "description"}
+        assert about == argument
+    assert documented["layers"]["choices"] == [str(layer.value) for layer in Layer]
+
+
+def test_every_guard_can_be_allowed_and_is_explained() -> None:
+    allow = document(sysctl_ml, "DOCUMENTATION")["options"]["allow"]
+
+    assert sorted(allow["choices"]) == sorted(GUARDS)
+    for guard in GUARDS:
+        assert f"V({guard})" in " ".join(allow["description"])
+
+
+def test_every_khugepaged_file_is_an_option_with_its_meaning() -> None:
+    options = document(thp, "DOCUMENTATION")["options"]["khugepaged"]["suboptions"]
+
+    assert tuple(options) == thp.thp.KHUGEPAGED
+
+
+@pytest.mark.parametrize("module", [agent, node_drift, node_revert, sysctl_ml, thp])
+def test_examples_are_calls_of_the_module_with_options_it_has(module: ModuleType) -> None:
+    about = document(module, "DOCUMENTATION")
+    options = {*about["options"]}
+    if "mlnode.tuning.declaration" in about["extends_documentation_fragment"]:
+        options |= {*tuning_module.ARGUMENTS}
+    tasks = document(module, "EXAMPLES")
+    calls = [
+        task[f"mlnode.tuning.{about['module']}"] or {}
+        for task in tasks
+        if f"mlnode.tuning.{about['module']}" in task
+    ]
+
+    assert calls
+    assert all(task["name"] for task in tasks)
+    for call in calls:
+        assert {*call} <= options
+
+
+@pytest.mark.parametrize("module", [sysctl_ml, thp])
+def test_examples_work(running: Make, module: ModuleType) -> None:
+    name = document(module, "DOCUMENTATION")["module"]
+
+    for task in document(module, "EXAMPLES"):
+        running(module).ok(check=True, on_unsupported="ignore", **task[f"mlnode.tuning.{name}"])

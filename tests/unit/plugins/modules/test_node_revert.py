@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent import COMMAND, UNIT, UNIT_FILE
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_LINK
+from ansible_collections.mlnode.tuning.plugins.modules import agent, node_revert, sysctl_ml, thp
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+
+SWAPPINESS = "/proc/sys/vm/swappiness"
+DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
+DECLARATION = "/etc/mlnode/declared.d/default.json"
+
+
+@pytest.fixture
+def revert(running: Make) -> Runner:
+    return running(node_revert)
+
+
+def test_check_mode_predicts_and_the_run_makes_the_node_what_it_was(
+    machine: Machine, revert: Runner, running: Make
+) -> None:
+    before = machine.tree()
+    running(agent).ok()
+    running(thp).ok(enabled="madvise")
+    running(sysctl_ml).ok(settings={"vm.swappiness": 1, "vm.min_free_kbytes": "auto"})
+    tuned = machine.tree()
+
+    predicted = revert.ok(check=True)
+    assert machine.tree() == tuned
+    done = revert.ok()
+
+    assert machine.tree() == before
+    assert predicted.changed
+    predicted.result.pop("invocation")
+    done.result.pop("invocation")
+    assert predicted.result == done.result
+
+
+def test_what_is_put_back_is_listed_newest_first_with_what_it_is_again(
+    machine: Machine, revert: Runner, running: Make
+) -> None:
+    machine.put("/etc/sysctl.d/.keep", "")
+    running(thp).ok(enabled="madvise")
+    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
+    drop_in, declaration = machine.read(DROP_IN), machine.read(DECLARATION)
+
+    done = revert.ok()
+
+    assert done.result["reverted"] == [
+        {"key": DROP_IN, "value": "removed"},
+        {"key": "vm.swappiness", "value": "60"},
+        {"key": DECLARATION, "value": "removed"},
+        {"key": "thp.enabled", "value": "always"},
+    ]
+    assert [*done.diff] == ["runtime", DROP_IN, DECLARATION]
+    assert done.diff["runtime"] == (
+        "vm.swappiness = 1\nthp.enabled = always [madvise] never\n",
+        "vm.swappiness = 60\nthp.enabled = always\n",
+    ) or done.diff["runtime"] == (
+        "vm.swappiness = 1\nthp.enabled = madvise\n",
+        "vm.swappiness = 60\nthp.enabled = always\n",
+    )
+    assert done.diff[DROP_IN] == (drop_in, "")
+    assert done.diff[DECLARATION] == (declaration, "")
+
+
+def test_a_file_that_was_there_before_is_restored(machine: Machine, revert: Runner, running: Make) -> None:
+    machine.put(DROP_IN, "# mine\n", mode=0o640)
+    before = machine.tree()
+    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
+
+    done = revert.ok()
+
+    assert {"key": DROP_IN, "value": "restored"} in done.result["reverted"]
+    assert done.diff[DROP_IN][1] == "# mine\n"
+    assert machine.tree() == before
+
+
+def test_of_the_agent_only_its_size_is_shown(machine: Machine, revert: Runner, running: Make) -> None:
+    running(agent).ok()
+
+    done = revert.ok()
+
+    assert [*done.diff] == [AGENT_LINK, UNIT_FILE, COMMAND]
+    assert done.diff[AGENT_LINK] == (f"link to {UNIT_FILE}\n", "")
+    assert done.diff[UNIT_FILE] == (UNIT, "")
+    assert done.diff[COMMAND][0].split()[1] == "bytes"
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("systemd", [False, True])
+def test_a_running_systemd_has_to_be_told_of_a_removed_unit(
+    machine: Machine, revert: Runner, running: Make, systemd: bool, check: bool
+) -> None:
+    if systemd:
+        machine.put("/run/systemd/system/.keep", "")
+    running(agent).ok()
+    machine.reloads = 0
+
+    revert.ok(check)
+
+    assert machine.reloads == int(systemd and not check)
+
+
+def test_a_node_that_was_never_touched_stays_as_it_is(machine: Machine, revert: Runner) -> None:
+    before = machine.tree()
+
+    done = revert.ok()
+
+    assert not done.changed
+    assert (done.result["reverted"], done.result["diff"]) == ([], [])
+    assert machine.tree() == before
+
+
+def test_what_cannot_be_put_back_is_named_and_kept_for_the_next_try(
+    machine: Machine, revert: Runner, running: Make
+) -> None:
+    before = machine.tree()
+    running(sysctl_ml).ok(settings={"vm.swappiness": 1, "vm.max_map_count": 1048576})
+    machine.fails[SWAPPINESS] = errno.EPERM
+
+    msg = revert.msg()
+
+    assert msg.startswith("revert: not everything could be put back. put back: ")
+    assert "vm.max_map_count = 65530" in msg
+    assert f"COULD NOT be put back: vm.swappiness (cannot write '60' to {SWAPPINESS}: EPERM" in msg
+    machine.fails.clear()
+    assert revert.ok().result["reverted"] == [{"key": "vm.swappiness", "value": "60"}]
+    assert machine.tree() == before
+
+
+def test_without_root_nothing_is_put_back(machine: Machine, revert: Runner, running: Make) -> None:
+    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
+    machine.superuser = False
+    before = machine.tree()
+
+    assert revert.msg() == "revert: cannot revert this node: root is needed"
+    assert machine.tree() == before
+
+
+def test_a_damaged_record_of_the_origin_stops_the_revert(
+    machine: Machine, revert: Runner, running: Make
+) -> None:
+    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
+    machine.put("/var/lib/mlnode/origin.json", "{")
+    before = machine.tree()
+
+    assert revert.msg().startswith("revert: /var/lib/mlnode/origin.json is damaged")
+    assert machine.tree() == before

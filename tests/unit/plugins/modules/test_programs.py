@@ -1,0 +1,64 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import pathlib
+from types import ModuleType
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host
+from ansible_collections.mlnode.tuning.plugins.modules import agent, node_drift, node_revert, sysctl_ml, thp
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import (
+    Make,
+    patch_module_args,
+)
+
+
+@pytest.mark.parametrize(
+    "module, arguments",
+    [
+        (agent, {}),
+        (node_drift, {}),
+        (node_revert, {}),
+        (sysctl_ml, {"settings": {"vm.swappiness": 1}}),
+        (thp, {"enabled": "madvise"}),
+    ],
+)
+def test_a_module_is_a_program(
+    machine: Machine,
+    running: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    module: ModuleType,
+    arguments: dict[str, Any],
+) -> None:
+    before = machine.tree()
+    # Run anew, a module imports its Host anew too.
+    monkeypatch.setattr(host, "Host", lambda: machine)
+
+    told = {**arguments, "_ansible_check_mode": True}
+    path = pathlib.Path(str(module.__file__))
+    # As runpy would, which Ansible's own importer keeps from finding a file.
+    code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+
+    with patch_module_args(told), pytest.raises(SystemExit) as ended:
+        exec(code, {"__name__": "__main__"})
+
+    assert ended.value.code == 0
+    assert "changed" in json.loads(capsys.readouterr().out)
+    assert machine.tree() == before
+
+
+@pytest.mark.parametrize("module", [agent, node_drift, node_revert, sysctl_ml, thp])
+def test_an_option_that_does_not_exist_is_named(running: Make, machine: Machine, module: ModuleType) -> None:
+    before = machine.tree()
+
+    required = {"settings": {"vm.swappiness": 1}} if module is sysctl_ml else {}
+    msg = running(module).msg(surprise=1, **required)
+
+    assert "Unsupported parameters for" in msg
+    assert "surprise" in msg
+    assert machine.tree() == before

@@ -1,0 +1,177 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What roles, metadata and library say about the same thing has to be the same."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, kind
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import FOLDER
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import (
+    sysctl,
+    sysctl_guards,
+    sysctl_info,
+    thp,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.version import VERSION
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+ROOT = pathlib.Path(__file__).parents[2]
+ROLES = sorted(path.parent.parent.name for path in ROOT.glob("roles/*/defaults/main.yml"))
+MODULES = sorted(path.stem for path in ROOT.glob("plugins/modules/*.py") if path.stem != "__init__")
+
+TYPES = {"dict": dict, "list": list, "str": str, "int": int, "bool": bool}
+
+
+def load(path: str) -> Any:
+    return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
+
+
+def defaults(role: str) -> dict[str, Any]:
+    found: dict[str, Any] = load(f"roles/{role}/defaults/main.yml")
+    return found
+
+
+def options(role: str) -> dict[str, Any]:
+    found: dict[str, Any] = load(f"roles/{role}/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    return found
+
+
+def test_there_are_roles_to_look_at() -> None:
+    assert "training_node" in ROLES
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_default_is_documented_with_the_same_value_in_the_same_order(role: str) -> None:
+    documented = options(role)
+
+    assert {name: about.get("default") for name, about in documented.items()} == defaults(role)
+    for name, value in defaults(role).items():
+        assert isinstance(value, TYPES[documented[name]["type"]]), name
+        if isinstance(value, dict):
+            assert [*value] == [*documented[name]["default"]], name
+        assert documented[name]["description"], name
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_variable_carries_the_prefix_of_its_role(role: str) -> None:
+    assert all(name.startswith(f"{role}_") for name in defaults(role))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_documented_choices_are_those_of_the_modules(role: str) -> None:
+    documented = options(role)
+
+    assert sorted(documented[f"{role}_allow"]["choices"]) == sorted(sysctl_guards.GUARDS)
+    assert documented[f"{role}_layers"]["choices"] == [layer.value for layer in Layer]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_default_settings_are_a_sound_declaration(role: str, machine: Machine) -> None:
+    values = defaults(role)
+    settings = values[f"{role}_sysctl_defaults"]
+    spec = {"settings": settings, "sizing": values[f"{role}_sizing"]}
+
+    parsed = sysctl.parse(spec, Facts(machine))
+
+    assert [setting.key for setting in parsed] == [*settings]
+    assert all(setting.want for setting in parsed)
+    assert [setting.key for setting in sysctl.parse(spec, None)] == [*settings]
+    assert thp.parse(values[f"{role}_thp_defaults"], None)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_default_has_to_be_allowed_on_an_ordinary_node(role: str, machine: Machine) -> None:
+    values = defaults(role)
+    context = kind.Context(machine, Facts(machine), allow=tuple(values[f"{role}_allow"]))
+    spec = {"settings": values[f"{role}_sysctl_defaults"], "sizing": values[f"{role}_sizing"]}
+
+    readings = sysctl.read(sysctl.parse(spec, Facts(machine)), context)
+
+    assert [reading.refusal for reading in readings if reading.refusal] == []
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_library_has_a_reason_for_every_default_setting(role: str) -> None:
+    missing = [key for key in defaults(role)[f"{role}_sysctl_defaults"] if key not in sysctl_info.INFO]
+
+    assert missing == []
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_default_has_its_reason_beside_it(role: str) -> None:
+    """A comment stands above the line, or above the group of lines that it belongs to."""
+    lines = (ROOT / f"roles/{role}/defaults/main.yml").read_text(encoding="utf-8").splitlines()
+    bare = []
+    explained = False  # by the comment above, as long as no empty line or headline stands between
+    for line in lines[lines.index("---") + 1 :]:
+        text = line.strip()
+        if text.startswith("#"):
+            # `# -- memory --` is a mere headline, `# -- limits, only ever raised --` says more.
+            explained = not re.fullmatch(r"# -- \w+ --", text)
+        elif not text:
+            explained = False
+        elif not explained and not text.endswith(":"):
+            # (The name of a dictionary needs no reason where each of its lines has one.)
+            bare.append(text)
+    assert bare == []
+
+
+def test_collection_and_library_have_one_version() -> None:
+    assert load("galaxy.yml")["version"] == VERSION
+
+
+def test_module_defaults_reach_every_module() -> None:
+    groups = load("meta/runtime.yml")["action_groups"]
+
+    assert [*groups] == ["tuning"]
+    assert sorted(groups["tuning"]) == MODULES
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_names_its_group(module: str) -> None:
+    text = (ROOT / f"plugins/modules/{module}.py").read_text(encoding="utf-8")
+
+    assert "  - mlnode.tuning.declaration.attributes\n" in text
+
+
+@pytest.mark.parametrize(
+    "path", sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("r*/**/tasks/*.yml"))
+)
+def test_tasks_call_modules_that_exist(path: str) -> None:
+    tasks = load(path)
+    called = {name for task in tasks for name in task if name.startswith("mlnode.tuning.")}
+
+    assert {name.rpartition(".")[2] for name in called} <= {*MODULES}
+    assert all(task["name"] for task in tasks)
+
+
+def test_roles_and_collection_promise_the_same_ansible() -> None:
+    promised = load("meta/runtime.yml")["requires_ansible"]
+    metas = [load(str(path.relative_to(ROOT))) for path in ROOT.glob("roles/*/meta/main.yml")]
+
+    assert metas
+    for meta in metas:
+        assert promised == f">={meta['galaxy_info']['min_ansible_version']}.0"
+
+
+def test_the_unit_names_the_paths_that_the_library_uses() -> None:
+    lines = agent.UNIT.splitlines()
+
+    assert f"/etc/systemd/system/{kind.AGENT_UNIT}" == agent.UNIT_FILE
+    assert f"/etc/systemd/system/multi-user.target.wants/{kind.AGENT_UNIT}" == kind.AGENT_LINK
+    assert "WantedBy=multi-user.target" in lines
+    assert f"ExecStart={agent.COMMAND} apply" in lines
+    assert f"ConditionDirectoryNotEmpty={FOLDER}" in lines
+    # What the unit may write holds everything an apply writes.
+    assert "ReadWritePaths=/etc /run" in lines
+    assert "StateDirectory=mlnode" in lines
+    assert ORIGIN.startswith("/var/lib/mlnode/")

@@ -25,6 +25,8 @@ LINK := $(COLLECTIONS)/ansible_collections/mlnode/tuning
 export ANSIBLE_COLLECTIONS_PATH := $(COLLECTIONS)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PYTHONUNBUFFERED := 1
+# Plain output instead of boxes of 80 columns.
+export MOLECULE_COMMAND_BORDERS := false
 
 play = PATH="$(RUNTIME):$$PATH" ansible-playbook -i $(INVENTORY)
 step = @printf '==> [%s] %s\n' "$$(date +%T)" "$(1)"
@@ -175,7 +177,8 @@ unit-ansible: env-test
 .PHONY: unit-oldest
 unit-oldest: env-oldest
 	$(call step,unit tests on the oldest ansible-core)
-	@PATH="$(OLDEST):$$PATH" pytest tests/unit -q
+	@# The library knows nothing of ansible, so only what touches it is worth another core.
+	@PATH="$(OLDEST):$$PATH" pytest -q tests/unit/plugins/modules tests/unit/plugins/module_utils/test_tuning_module.py
 
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the
 # type behind every method call, so this is what catches the newer ones.
@@ -191,4 +194,5 @@ unit-node: link
 .PHONY: pytest
 pytest: env-test
 	$(call step,unit and system tests with coverage)
-	$(in_test) pytest --cov --cov-report=term $(ARGS)
+	@# A file stays with one process, so the system tests run one after the other; only they touch the machine.
+	$(in_test) pytest --numprocesses 2 --dist loadfile --cov --cov-report=term $(ARGS)

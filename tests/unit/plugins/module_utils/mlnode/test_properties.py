@@ -182,8 +182,6 @@ def test_any_number_of_runs_goes_back_to_the_first_state(
         machine = node(root, kernel, others, agent=False)
         before = machine.tree()
         for spec, layers in specs:
-            # Its side effect on vm.min_free_kbytes has a test of its own (test_revert.py).
-            spec["thp"].pop("enabled", None)
             for request in requests(spec, layers):
                 engine.apply(machine, request)
         revert.revert(machine)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(
-    ("left", "right"),
+    ("one", "other"),
     [
         ("4096 131072 6291456", "4096\t131072\t6291456"),
         ("  1 ", "1\n"),
@@ -30,13 +30,13 @@ from hypothesis import strategies as st
         ("madvise", "madvise"),
     ],
 )
-def test_two_spellings_of_one_value_are_the_same(left: str, right: str) -> None:
-    assert values.same(left, right)
-    assert values.same(right, left)
+def test_two_spellings_of_one_value_are_the_same(one: str, other: str) -> None:
+    assert values.same(one, other)
+    assert values.same(other, one)
 
 
 @pytest.mark.parametrize(
-    ("left", "right"),
+    ("one", "other"),
     [
         ("1", "10"),
         ("1", "-1"),
@@ -54,9 +54,9 @@ def test_two_spellings_of_one_value_are_the_same(left: str, right: str) -> None:
         ("", "0"),
     ],
 )
-def test_values_that_the_kernel_tells_apart_are_not_the_same(left: str, right: str) -> None:
-    assert not values.same(left, right)
-    assert not values.same(right, left)
+def test_values_that_the_kernel_tells_apart_are_not_the_same(one: str, other: str) -> None:
+    assert not values.same(one, other)
+    assert not values.same(other, one)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_the_bracketed_word_is_the_active_one(text: str, active: str, offered: t
 
 @quick
 @given(strategies.values, strategies.values)
-def test_same_is_reflexive_and_symmetric(left: str, right: str) -> None:
-    assert values.same(left, left)
-    assert values.same(left, right) == values.same(right, left)
+def test_same_is_reflexive_and_symmetric(one: str, other: str) -> None:
+    assert values.same(one, one)
+    assert values.same(one, other) == values.same(other, one)
 
 
 @quick
@@ -203,18 +203,18 @@ def test_merged_ranges_hold_the_same_numbers_apart_and_in_order(pairs: list[tupl
 
 @quick
 @given(strategies.values, strategies.values)
-def test_nothing_but_a_declaration_error_ever_escapes(left: str, right: str) -> None:
-    values.same(left, right)
-    values.reaches(left, right)
-    values.number_ranges(left)
-    values.integers(left)
-    assert values.chosen(left) or not left.strip()
-    values.choices(left)
+def test_nothing_but_a_declaration_error_ever_escapes(one: str, other: str) -> None:
+    values.same(one, other)
+    values.reaches(one, other)
+    values.number_ranges(one)
+    values.integers(one)
+    assert values.chosen(one) or not one.strip()
+    values.choices(one)
     try:
-        higher = values.raised(left, right)
+        higher = values.raised(one, other)
     except DeclarationError:
         return
-    assert values.reaches(left, higher)
+    assert values.reaches(one, higher)
 
 
 def _members(text: str) -> set[int]:

@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"--root {options.root}: no such folder", USAGE)
     # A terminated apply, or one whose connection is lost, must roll back: only an exception makes it do so.
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _terminated)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _terminated)
     try:
         return _COMMANDS[options.command](host, options)
     except MlnodeError as error:

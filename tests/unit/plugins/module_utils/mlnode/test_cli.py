@@ -537,8 +537,20 @@ def test_an_interrupt_is_told_in_one_line(tuned: Machine, run: Run, monkeypatch:
     )
 
 
+def test_a_lost_terminal_is_ignored_where_the_caller_asked_for_it(tuned: Machine, run: Run) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert run("status", "--root", tuned.root)[0] == cli.OK
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 _SLOW = """\
-import sys, time
+import signal, sys, time
+# A shell's background job ignores the one, nohup the other, and so would every child.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.path[:0] = {paths!r}
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import cli
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -561,7 +573,7 @@ sys.exit(cli.main(["apply"]))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_terminated_apply_puts_back_what_it_has_started(machine: Machine, number: signal.Signals) -> None:
     declare(machine, "one", sysctl={"settings": {"vm.swappiness": 1, "vm.max_map_count": 1048576}})
     before = machine.tree()

@@ -56,9 +56,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     host = Host()
     try:
-        changes = revert.pending(host)
-        if not module.check_mode:
-            revert.revert(host)
+        changes = revert.pending(host) if module.check_mode else revert.revert(host)
     except MlnodeError as error:
         tuning_module.fail(module, f"revert: {error}")
     tuning_module.leave(

@@ -62,7 +62,7 @@ options:
   allow:
     description:
       - Guards to switch off. Without it a dangerous change is refused before anything is written.
-      - V(hugepages) is a pool over half of the free memory, V(min_free) is C(vm.min_free_kbytes) over 5 % of
+      - V(hugepages) is a pool over half of the free memory, or under what programs use of it, V(min_free) is C(vm.min_free_kbytes) over 5 % of
         memory, V(overcommit) is C(vm.overcommit_memory=2), V(one_way) is what only a reboot can undo.
     type: list
     elements: str
@@ -72,10 +72,10 @@ extends_documentation_fragment:
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
-  - Exact values and the dirty limits are kept in C(/etc/sysctl.d/zz-mlnode-NAME.conf), modules they need in
-    C(/etc/modules-load.d/mlnode-NAME.conf). Values with V(at_least), and V(auto) where it only raises, are
-    brought back at boot by the agent, as a fixed line would lower a default that grows with memory; see
-    M(mlnode.tuning.agent).
+  - Values are kept in C(/etc/sysctl.d/zz-mlnode-NAME.conf), modules they need in
+    C(/etc/modules-load.d/mlnode-NAME.conf). V(at_least), and V(auto) where it only raises, have a line only where
+    the node has less without it. Shares of huge pages per NUMA node, and what lives in debugfs, are brought back
+    at boot by the agent; see M(mlnode.tuning.agent).
 seealso:
   - module: mlnode.tuning.thp
   - module: mlnode.tuning.agent
@@ -162,7 +162,7 @@ settings:
       type: str
       sample: /etc/sysctl.d/zzz.conf:1
     origin:
-      description: The value before mlnode first changed it; null if it never did.
+      description: The value when it was first declared; null where that is not known.
       type: str
       sample: "60"
     status:
@@ -219,6 +219,8 @@ def main() -> None:
     sizing = {name: value for name, value in module.params["sizing"].items() if value is not None}
     said = {"settings": module.params["settings"], "sizing": sizing, "allow": module.params["allow"]}
     spec = {name: value for name, value in said.items() if value or name == "settings"}
+    if not said["settings"]:  # sizing and guards of nothing are no declaration
+        spec = {"settings": {}}
     tuning_module.declare(module, sysctl, spec)
 
 

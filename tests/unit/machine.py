@@ -20,7 +20,8 @@ RELEASE = "6.12.0-test"
 KERNEL = {
     "/proc/cmdline": "BOOT_IMAGE=/vmlinuz root=/dev/vda1 ro quiet",
     "/proc/meminfo": (
-        "MemTotal:       65536000 kB\nMemFree:        40000000 kB\nHugepagesize:       2048 kB"
+        "MemTotal:       65536000 kB\nMemFree:        40000000 kB\n"
+        "MemAvailable:   40000000 kB\nHugepagesize:       2048 kB"
     ),
     "/proc/sys/kernel/osrelease": RELEASE,
     "/proc/sys/vm/swappiness": "60",
@@ -129,6 +130,8 @@ class Machine(Host):
         os.symlink(target, real)
 
     def enable_agent(self) -> None:
+        self.put("/usr/local/bin/mlnode", "", 0o755)
+        self.put("/etc/systemd/system/mlnode-apply.service", "")
         self.link(
             "/etc/systemd/system/multi-user.target.wants/mlnode-apply.service",
             "/etc/systemd/system/mlnode-apply.service",
@@ -181,7 +184,7 @@ class Machine(Host):
             reserve = int(self.now("/proc/sys/vm/min_free_kbytes"))
             self._store("/proc/sys/vm/min_free_kbytes", str(max(reserve, RECOMMENDED_MIN_FREE)))
 
-    def run(self, command: Sequence[str], stdin: str | None = None) -> Finished:
+    def run(self, command: Sequence[str]) -> Finished:
         if list(command[:2]) == ["modprobe", "--"]:
             return self._load(command[2])
         if list(command[:2]) == ["modprobe", "-r"]:
@@ -189,7 +192,7 @@ class Machine(Host):
         if list(command) == ["systemctl", "daemon-reload"]:
             self.reloads += 1
             return Finished(0, "", "")
-        return super().run(command, stdin)
+        return super().run(command)
 
     def _accepted(self, path: str, value: str, old: str) -> str:
         if "[" in old:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import pathlib
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -15,13 +17,14 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared impo
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import (
     sysctl,
-    sysctl_guards,
     sysctl_info,
+    sysctl_parse,
     thp,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.version import VERSION
+from ansible_collections.mlnode.tuning.plugins.modules import thp as thp_module
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -70,7 +73,7 @@ def test_every_variable_carries_the_prefix_of_its_role(role: str) -> None:
 def test_documented_choices_are_those_of_the_modules(role: str) -> None:
     documented = options(role)
 
-    assert sorted(documented[f"{role}_allow"]["choices"]) == sorted(sysctl_guards.GUARDS)
+    assert sorted(documented[f"{role}_allow"]["choices"]) == sorted(sysctl_parse.GUARDS)
     assert documented[f"{role}_layers"]["choices"] == [layer.value for layer in Layer]
 
 
@@ -152,6 +155,50 @@ def test_tasks_call_modules_that_exist(path: str) -> None:
 
     assert {name.rpartition(".")[2] for name in called} <= {*MODULES}
     assert all(task["name"] for task in tasks)
+
+
+def test_huge_page_options_of_a_role_are_those_of_the_module() -> None:
+    module = yaml.safe_load(thp_module.DOCUMENTATION)["options"]
+    role = options("training_node")["training_node_thp"]["options"]
+
+    assert {name: about["type"] for name, about in role.items()} == {
+        name: about["type"] for name, about in module.items()
+    }
+    assert all(about["description"] for about in role.values())
+    assert {*defaults("training_node")["training_node_thp_defaults"]} <= {*role}
+
+
+def test_a_role_hands_its_interpreter_to_the_agent() -> None:
+    assert defaults("training_node")["training_node_interpreter"] == agent.INTERPRETER
+    given = {
+        name: value
+        for task in load("roles/training_node/tasks/main.yml")
+        for name, value in task["vars"].items()
+    }
+    assert given["node_interpreter"] == "{{ training_node_interpreter }}"
+    [task] = load("roles/node/tasks/agent.yml")
+    assert task["mlnode.tuning.agent"] == {"interpreter": "{{ node_interpreter }}"}
+
+
+ALWAYS = {"Stop if there is no node to work on", "Install the command mlnode and its boot service"}
+TAGGED = {"thp": "Declare transparent huge pages", "sysctl": "Declare kernel settings"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "declared"),
+    [([], {*TAGGED}), (["thp"], {"thp"}), (["sysctl"], {"sysctl"}), (["no_such_tag"], set())],
+)
+def test_tags_reach_the_tasks(tags: list[str], declared: set[str]) -> None:
+    program = pathlib.Path(sys.executable).parent / "ansible-playbook"
+    command = [str(program), "--list-tasks", "playbooks/site.yml", "-i", "inventory/local.yml"]
+    chosen = ["--tags", ",".join(tags)] if tags else []
+
+    done = subprocess.run([*command, *chosen], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    listed = {line.split("\tTAGS:")[0].strip().rpartition(" : ")[2] for line in done.stdout.splitlines()}
+    assert listed >= ALWAYS
+    assert listed & {*TAGGED.values()} == {TAGGED[name] for name in declared}
 
 
 def test_roles_and_collection_promise_the_same_ansible() -> None:

@@ -12,13 +12,12 @@ from typing import Any
 from . import cli, transaction
 from .errors import HostError, MlnodeError
 from .host import Host
-from .kind import AGENT_LINK, AGENT_UNIT
+from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK
 from .lock import WAIT_SECONDS, locked
 from .origin import Origin
 from .transaction import FileWrite, LinkWrite, Step
 
-COMMAND = "/usr/local/bin/mlnode"
-UNIT_FILE = f"/etc/systemd/system/{AGENT_UNIT}"
+COMMAND, UNIT_FILE = AGENT_COMMAND, AGENT_FILE
 
 #: Any Python 3.8 or newer that the node has; env, as distributions keep it in different places.
 INTERPRETER = "/usr/bin/env python3"
@@ -34,12 +33,12 @@ _MAIN = (
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
-# It runs once systemd's own sysctl and module services are done, so that it has the last word, and
-# before anything that starts jobs.
+# It runs once systemd's own sysctl and module services and tuned are done, so that it has the last word, and
+# before anything that starts jobs. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
 UNIT = f"""\
 [Unit]
 Description=Apply what this node is declared to be (mlnode.tuning)
-After=local-fs.target systemd-modules-load.service systemd-sysctl.service
+After=local-fs.target systemd-modules-load.service systemd-sysctl.service tuned.service
 Before=slurmd.service kubelet.service containerd.service docker.service crio.service
 ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
 
@@ -47,6 +46,7 @@ ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
 Type=oneshot
 RemainAfterExit=yes
 ExecStart={COMMAND} apply
+SuccessExitStatus=3
 TimeoutStartSec=120
 NoNewPrivileges=yes
 CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
@@ -134,7 +134,20 @@ def install(host: Host, interpreter: str = INTERPRETER, wait_seconds: float = WA
         transaction.run(host, Origin.load(host), steps)
     if any(step.key != COMMAND for step in steps):
         host.reload_units()
+    if steps and host.live:
+        _try(host)
     return steps
+
+
+def _try(host: Host) -> None:
+    """Raises MlnodeError where the command does not start, as it would not at boot either."""
+    done = host.run([COMMAND, "--version"])
+    if done.rc != 0:
+        words = done.err.strip().splitlines() or [f"exit status {done.rc}"]
+        raise MlnodeError(
+            f"{COMMAND} is installed but does not start: {words[-1]}. It needs Python 3.8 or newer: name one "
+            "with the option interpreter"
+        )
 
 
 def _files(interpreter: str) -> list[tuple[str, bytes, int]]:

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 #: What an interruption leaves behind
 _INTERRUPTED = {
-    "apply": "interrupted; what had been started was put back",
+    "apply": "interrupted; the setting in work was put back, run it again for the rest",
     "revert": "interrupted; run it again to put back the rest",
 }
 

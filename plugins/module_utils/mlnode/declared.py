@@ -115,9 +115,12 @@ def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
 
 
 def updated(old: Declaration | None, name: str, kind: str, spec: Spec) -> Declaration:
-    """The declaration with one kind replaced and the others kept."""
+    """The declaration with one kind replaced and the others kept. What declares nothing leaves it."""
     kinds: dict[str, Spec] = dict(old.kinds) if old else {}
-    kinds[kind] = spec
+    if any(value not in (None, {}, []) for value in spec.values()):  # a 0 does declare something
+        kinds[kind] = spec
+    else:
+        kinds.pop(kind, None)
     return Declaration(name, kinds)
 
 

@@ -9,10 +9,10 @@ from typing import Callable, Mapping, Sequence
 
 from . import declared, transaction, values
 from .declared import Declaration
-from .errors import DeclarationError, HostError, RefusedError
+from .errors import DeclarationError, HostError, MlnodeError, RefusedError
 from .facts import Facts
 from .host import Host
-from .kind import AGENT_LINK, Context, Kind, Row, Spec
+from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, Context, Kind, Row, Spec
 from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin
 from .setting import BOTH_LAYERS, BootFile, Layer, Reading, Setting
@@ -58,7 +58,7 @@ def evaluate(host: Host, request: Request) -> Plan:
     """Parse, read and plan; writes nothing. Raises MlnodeError."""
     declared.check_name(request.name)
     on_disk = declared.load_all(host, [] if request.alone else None)
-    origin = Origin.load(host)
+    origin = _origin(host)
     context = _context(host, request, on_disk, origin)
     settings = request.kind.parse(request.spec, context.facts if context.runtime else None)
     _refuse_conflicts(request, settings, on_disk)
@@ -80,8 +80,7 @@ def evaluate(host: Host, request: Request) -> Plan:
 def admit(plan: Plan) -> None:
     """Raises an error for what must not or cannot be, before anything is written.
 
-    The gate of a run that somebody watches. At boot there is none: one setting that this kernel does not
-    take must not leave the rest of the node untuned, and its row says what is wrong.
+    The gate of a run that somebody watches; a boot has none, see apply_each().
     """
     invalid = [row for row in plan.rows if row.reading.invalid]
     if invalid:
@@ -89,11 +88,6 @@ def admit(plan: Plan) -> None:
     refused = [row for row in plan.rows if row.status is Status.REFUSED]
     if refused:
         raise RefusedError(f"refused, and nothing was changed: {_words(refused)}")
-
-
-def no_gate(plan: Plan) -> None:
-    """Lets everything pass that has a step."""
-    del plan
 
 
 def apply(
@@ -111,11 +105,33 @@ def apply_locked(host: Host, request: Request, gate: Callable[[Plan], None]) -> 
     """As apply(), for a caller that holds the node's lock."""
     plan = evaluate(host, request)
     gate(plan)
+    _needs_root(host, plan)
+    transaction.run(host, Origin.load(host), plan.steps, _present(host, plan))
+    return _outcome(plan, evaluate(host, request))
+
+
+def apply_each(host: Host, request: Request) -> tuple[Outcome, list[str]]:
+    """As apply_locked(), but setting by setting, for a boot: what one of them is denied must not leave the
+    rest of the node untuned. Returns what went wrong, too."""
+    plan = evaluate(host, request)
+    _needs_root(host, plan)
+    origin = Origin.load(host)
+    groups: dict[str, list[Step]] = {}
+    for step in plan.steps:
+        groups.setdefault("" if isinstance(step, FileWrite) else step.key, []).append(step)
+    transaction.run(host, origin, [], _present(host, plan))
+    errors: list[str] = []
+    for steps in groups.values():
+        try:
+            transaction.run(host, origin, steps)
+        except MlnodeError as error:
+            errors.append(str(error))
+    return _outcome(plan, evaluate(host, request)), errors
+
+
+def _needs_root(host: Host, plan: Plan) -> None:
     if plan.steps and not host.is_superuser():
         raise HostError("change", plan.steps[0].key, None, "root is needed")
-    if plan.steps:
-        transaction.run(host, Origin.load(host), plan.steps, _present(host, plan))
-    return _outcome(plan, evaluate(host, request))
 
 
 def _words(rows: Sequence[Row]) -> str:
@@ -198,7 +214,19 @@ def _write(row: Row) -> KernelWrite:
 
 def _present(host: Host, plan: Plan) -> list[Entry]:
     """The origin of every knob that could ever be written, whether or not it has to be now."""
+    if not host.is_superuser():  # who changes nothing then, and could not keep it
+        return []
     return [_write(row).entry(host) for row in plan.rows if row.reading.undo and not row.reading.blocked]
+
+
+def _origin(host: Host) -> Origin:
+    """The store, or an empty one for a user who may look at the node but not at its origin."""
+    try:
+        return Origin.load(host)
+    except HostError:
+        if host.is_superuser():
+            raise
+        return Origin(host, [])
 
 
 def _context(host: Host, request: Request, on_disk: Sequence[Declaration], origin: Origin) -> Context:
@@ -207,11 +235,17 @@ def _context(host: Host, request: Request, on_disk: Sequence[Declaration], origi
         facts=Facts(host),
         name=request.name,
         layers=request.layers,
-        allow=tuple(request.spec.get("allow") or ()),
-        agent=host.is_link(AGENT_LINK) or host.exists(AGENT_LINK),
+        allow=_allowed(request.spec),
+        agent=all(host.exists(path) for path in (AGENT_COMMAND, AGENT_FILE)) and host.is_link(AGENT_LINK),
         on_disk=_claims(request.kind, on_disk, request.name),
         origins=origin.values(),
     )
+
+
+def _allowed(spec: Spec) -> tuple[str, ...]:
+    """What is no list of names is for the kind's own parser to refuse."""
+    allow = spec.get("allow") or ()
+    return tuple(str(name) for name in allow) if isinstance(allow, (list, tuple)) else ()
 
 
 def _claims(kind: Kind, declarations: Sequence[Declaration], replaced: str = "") -> dict[str, str]:
@@ -267,7 +301,7 @@ def _boot_files(
     files, the agent finishes the work at boot."""
     old = next((item for item in on_disk if item.name == request.name), None)
     new = declared.updated(old, request.name, request.kind.KIND, request.spec)
-    files = [BootFile(new.path, declared.render(new))]
+    files = [BootFile(new.path, declared.render(new) if new.kinds else None)]
     files += request.kind.boot_files(request.name, rows, context)
     return [(file, host.content(file.path)) for file in files]
 

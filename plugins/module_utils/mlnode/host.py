@@ -302,14 +302,14 @@ class Host:
         except OSError as error:
             raise HostError("restore owner and mode of", path, error.errno) from error
 
-    def run(self, command: Sequence[str], stdin: str | None = None) -> Finished:
+    def run(self, command: Sequence[str]) -> Finished:
         """Run a program without a shell. Raises HostError where it cannot be started or hangs."""
         if not self.live:
             raise HostError("run", command[0], None, f"{self.root} is a captured tree, not a machine")
         try:
             done = subprocess.run(
                 list(command),
-                input=stdin,
+                stdin=subprocess.DEVNULL,
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
@@ -331,7 +331,9 @@ class Host:
 
     @staticmethod
     def _fill(temporary: str, content: bytes, mode: int | None, target: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        # Anew: what somebody else put there would keep its owner.
+        _unlink_quietly(temporary)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(temporary, flags, 0o600)
         try:
             usual = 0o644

@@ -14,6 +14,8 @@ from .status import Severity, Status
 
 #: The link is what `systemctl enable` makes; read as a file, so that a captured tree tells too.
 AGENT_UNIT = "mlnode-apply.service"
+AGENT_COMMAND = "/usr/local/bin/mlnode"
+AGENT_FILE = f"/etc/systemd/system/{AGENT_UNIT}"
 AGENT_LINK = f"/etc/systemd/system/multi-user.target.wants/{AGENT_UNIT}"
 
 Spec = Mapping[str, Any]

@@ -70,7 +70,10 @@ def _open(real: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         os.makedirs(os.path.dirname(real), exist_ok=True)
-        return os.open(real, flags, 0o644)
+        handle = os.open(real, flags, 0o600)
+        # flock(2) needs no more than a readable file: nobody else may hold what a killed run left.
+        os.fchmod(handle, 0o600)
+        return handle
     except OSError as error:
         raise HostError("lock", LOCK_PATH, error.errno) from error
 

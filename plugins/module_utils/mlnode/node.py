@@ -50,24 +50,26 @@ def survey(host: Host) -> Survey:
     def look(request: Request) -> tuple[Sequence[Row], bool]:
         return engine.evaluate(host, request).rows, False
 
-    return _each(host, look)
+    return _each(host, look, [])
 
 
 def apply_all(host: Host) -> Survey:
     """Apply everything declared, at boot or by hand. One failing part does not stop the others."""
 
+    errors: list[str] = []
+
     def work(request: Request) -> tuple[Sequence[Row], bool]:
-        outcome = engine.apply_locked(host, request, engine.no_gate)
+        outcome, failed = engine.apply_each(host, request)
+        errors.extend(f"{request.name}, {request.kind.KIND}: {words}" for words in failed)
         return outcome.rows, outcome.changed
 
     # The lock is held from the reading of the declarations on, so that one which a playbook writes
     # meanwhile is not overwritten with its older self.
     with locked(host):
-        return _each(host, work)
+        return _each(host, work, errors)
 
 
-def _each(host: Host, treat: Callable[[Request], tuple[Sequence[Row], bool]]) -> Survey:
-    errors: list[str] = []
+def _each(host: Host, treat: Callable[[Request], tuple[Sequence[Row], bool]], errors: list[str]) -> Survey:
     try:
         declarations = declared.load_all(host, errors)
     except MlnodeError as error:

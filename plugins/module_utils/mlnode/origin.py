@@ -195,6 +195,8 @@ def _restore_kernel(host: Host, entry: Entry) -> bool:
                 raise
             continue
         now = host.value(path)
+        if "nr_hugepages" in path and now.text is not None:  # the kernel gives what it has in one piece
+            continue
         if now.text is None or not same(chosen(now.text), value):
             raise HostError("restore", path, None, f"wrote {value!r}, the kernel shows {now!s}")
     return True

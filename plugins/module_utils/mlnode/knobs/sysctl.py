@@ -30,8 +30,8 @@ _DEBUG_MIGRATION_COST = "/sys/kernel/debug/sched/migration_cost_ns"
 _MODULE_PREFIX = {"net.ipv4.tcp_congestion_control": "tcp_", "net.core.default_qdisc": "sch_"}
 _AVAILABLE = {"net.ipv4.tcp_congestion_control": "/proc/sys/net/ipv4/tcp_available_congestion_control"}
 
-#: Statuses of rows that are not ours to persist: the kernel lacks them, or a guard said no
-_NOT_KEPT = (Status.UNSUPPORTED, Status.REFUSED)
+#: Where the boot value comes from if nothing sets it: what the node had before us
+UNSET = "no file sets it"
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -85,9 +85,9 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     native = path.startswith("/proc/sys/") and path == setting.path
     runtime = _runtime(setting, path, context)
     if runtime.text is None:
-        # What no kernel file takes now, none will take from a boot file either. But what cannot be read this
-        # once keeps its line there.
-        target = None if runtime.absent or setting.raise_only else setting.want
+        # An interface or a module may bring the file later, and udev then reads the line again. So the line
+        # stays, as it does for what cannot be read this once.
+        target = None if setting.raise_only else setting.want
         return Reading(path, runtime, Boot(runtime), target, native=native)
     try:
         target = _target(setting, runtime.text)
@@ -144,19 +144,22 @@ def _path_here(setting: Setting, context: Context) -> str:
 
 def _runtime(setting: Setting, path: str, context: Context) -> Value:
     found = context.host.value(path)
+    if path == _DEBUG_MIGRATION_COST and (found.absent or _locked_down(found, context)):
+        why = f"lockdown denies {path}" if found.absent is None else f"{path} does not exist (is it mounted?)"
+        return Value(absent=f"moved to debugfs in Linux 5.13, and {why}")
     if found.absent is None:
         return found
-    if path == _DEBUG_MIGRATION_COST:
-        return Value(
-            absent=f"no longer in /proc/sys since Linux 5.13, and no {path}: debugfs is not mounted, or "
-            "lockdown hides it"
-        )
     if "/hugepages-" in path:
         return Value(absent=f"{path} does not exist: no such NUMA node or page size here")
     if setting.path.startswith("/proc/sys/net/"):
         return Value(absent=f"{path} does not exist: not built, its module not loaded, or the network "
                             "namespace of a container")  # fmt: skip
     return Value(absent=f"{path} does not exist: this kernel has no such setting")
+
+
+def _locked_down(found: Value, context: Context) -> bool:
+    """Root itself is denied: kernel lockdown closes debugfs (kernel_lockdown(7))."""
+    return context.host.is_superuser() and any(name in found.problem for name in ("EPERM", "EACCES"))
 
 
 def _target(setting: Setting, runtime: str) -> str | None:
@@ -241,14 +244,18 @@ def _boot(
     if config.unreadable:
         return Boot(Value(unreadable="; ".join(config.unreadable)))
     line, value = _ruling_line(setting.key, config)
-    if line is None:
+    enough = setting.raise_only and values.reaches(setting.want or "", born or "")
+    if line is None or (value is None and enough):
         return _boot_without_file(setting, target, born, context)
     # An earlier file, or a glob, gives way as soon as our own drop-in names the key.
     later = not line.is_glob and line.file.rsplit("/", 1)[-1] > f"{DROP_IN_NAME}{context.name}.conf"
     foreign = later and not _is_ours(line)
     if value is None:
         return Boot(Value(absent=f"{line.where} excludes it"), line.where, foreign)
-    return Boot(Value(text=value), line.where, foreign)
+    # The line of the other half of a pair names itself, or nobody would find this key in it.
+    own = line.is_glob or line.key == sysctl_d.slashed(setting.key)
+    source = line.where if own else f"{line.where} ({sysctl_d.dotted(line.key)})"
+    return Boot(Value(text=value), source, foreign)
 
 
 def _ruling_line(key: str, config: sysctl_d.BootConfig) -> tuple[sysctl_d.Line | None, str | None]:
@@ -263,13 +270,10 @@ def _ruling_line(key: str, config: sysctl_d.BootConfig) -> tuple[sysctl_d.Line |
 
 
 def _boot_without_file(setting: Setting, target: str | None, born: str | None, context: Context) -> Boot:
-    if target is None:
+    if target is None or (setting.raise_only and born is None):
         return context.boot_by_agent(setting, target)
-    if setting.raise_only:
-        # No file sets it: what it was before us is the kernel's own default, and may be high enough.
-        if born is not None and values.reaches(setting.want or "", born):
-            return Boot(Value(text=" ".join(values.tokens(born))), "kernel default")
-        return context.boot_by_agent(setting, setting.want)
+    if setting.raise_only and values.reaches(setting.want or "", born or ""):
+        return Boot(Value(text=" ".join(values.tokens(born or ""))), UNSET)
     return Boot(Value(absent="no file in sysctl.d sets it: the kernel's default comes back"))
 
 
@@ -283,27 +287,35 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     lines: list[str] = []
     modules: list[str] = []
     for row in rows:
-        if row.status in _NOT_KEPT or not row.reading.native or row.reading.target is None:
+        reading = row.reading
+        if reading.invalid or reading.refusal or not reading.native or reading.target is None:
             continue
-        modules += row.reading.modules
-        lines += _drop_in_lines(row, foreign)
+        if row.status is Status.UNSUPPORTED and reading.runtime.absent is None:
+            continue
+        modules += reading.modules
+        lines += _drop_in_lines(row, foreign, context)
     return [
         BootFile(f"{DROP_IN}{name}.conf", _file(name, lines)),
         BootFile(f"{MODULES_FILE}{name}.conf", _file(name, sorted(set(modules)))),
     ]
 
 
-def _drop_in_lines(row: Row, foreign: sysctl_d.BootConfig) -> list[str]:
+def _drop_in_lines(row: Row, foreign: sysctl_d.BootConfig, context: Context) -> list[str]:
     setting, value = row.setting, row.reading.target or ""
     if setting.raise_only:
-        # A fixed line would lower a default that grows with memory, so the agent raises at boot.
-        # Only where another file sets less does a line of ours have to stand against it.
         line = foreign.winner(sysctl_d.slashed(setting.key))
-        if line is None or line.value is None or setting.want is None:
+        base = line.value if line else None
+        if base is None:  # an exclusion sets nothing either
+            base = context.origins.get(row.reading.path, row.reading.runtime.text)
+        # What the node has without us is enough, or (image build) not known: a line of ours could only lower
+        # a default that grows with memory.
+        if base is None or values.reaches(setting.want or "", base):
             return []
-        if values.reaches(setting.want, line.value):
-            return []
-        value = setting.want
+        # A computed number stays as it once was: at boot the links are not up, and the formula knows less.
+        try:
+            value = values.raised(value if setting.formula else setting.want or "", base)
+        except DeclarationError:
+            pass  # what the other file says is no such number: the kernel takes ours alone
     comment = [f"# {setting.claim}: {setting.formula}"] if setting.formula else []
     return [*comment, f"{setting.key} = {value}"]
 

@@ -10,14 +10,6 @@ from ..kind import Context
 from ..values import integers, same
 from .sysctl_parse import node_pages
 
-#: What can be allowed, and what each name lets through
-GUARDS = {
-    "hugepages": "a huge page pool over half of the free memory",
-    "min_free": "vm.min_free_kbytes over 5 % of memory",
-    "overcommit": "vm.overcommit_memory = 2",
-    "one_way": "settings that only a reboot can undo",
-}
-
 #: One twentieth: vm.rst warns that a machine with too high a value is out of memory at once, and Red Hat's
 #: Performance Tuning Guide (tuning virtual memory) puts that at 5 to 10 % of memory.
 _MIN_FREE_SHARE = 20
@@ -76,8 +68,10 @@ def _min_free(target: str, context: Context) -> str:
 
 def _hugepages(path: str, runtime: str, target: str, context: Context) -> str:
     now, want = integers(runtime), integers(target)
-    if now is None or want is None or want[0] <= now[0]:
+    if now is None or want is None:
         return ""
+    if want[0] < now[0]:
+        return _in_use(path, now[0], want[0], context)
     size = re.search(r"hugepages-([0-9]+)kB", path)
     page_kb = int(size.group(1)) if size else context.facts.hugepage_kbytes()
     more, free = (want[0] - now[0]) * page_kb, _free_kbytes(path, context)
@@ -86,10 +80,24 @@ def _hugepages(path: str, runtime: str, target: str, context: Context) -> str:
     return f"{want[0] - now[0]} more pages are {more} kB, over half of the {free} kB that are free"
 
 
+def _in_use(path: str, now: int, want: int, context: Context) -> str:
+    """A pool that programs live on: the kernel would take the pages away as soon as they are given back."""
+    folder = path.rpartition("/")[0]
+    if folder == "/proc/sys/vm":
+        folder = f"/sys/kernel/mm/hugepages/hugepages-{context.facts.hugepage_kbytes()}kB"
+    free = integers(context.host.value(f"{folder}/free_hugepages").text or "")
+    reserved = integers(context.host.value(f"{folder}/resv_hugepages").text or "0")
+    used = now - free[0] + (reserved[0] if reserved else 0) if free else 0
+    if used <= want:
+        return ""
+    return f"{used} pages of the pool are in use or reserved, and only {want} would be left"
+
+
 def _free_kbytes(path: str, context: Context) -> int:
+    """Free memory and what the page cache gives back at once."""
     node = re.match(r"(/sys/devices/system/node/node[0-9]+)/", path)
     if not node:
-        return context.facts.memory_kbytes("MemFree")
+        return context.facts.memory_kbytes("MemAvailable")
     text = context.host.read(f"{node.group(1)}/meminfo")
-    row = re.search(r"MemFree:\s+([0-9]+) kB", text)
-    return int(row.group(1)) if row else 0
+    rows = re.findall(r"(MemFree|Active\(file\)|Inactive\(file\)|SReclaimable):\s+([0-9]+) kB", text)
+    return sum(int(number) for _name, number in rows)

@@ -38,11 +38,21 @@ ACTIONS = frozenset(
         "vm.stat_refresh",
         "net.ipv4.route.flush",
         "net.ipv6.route.flush",
-        "kernel.sysrq_trigger",
     }
 )
 
 GC_THRESH = "net.ipv4.neigh.default.gc_thresh"
+
+#: What can be allowed, and what each name lets through
+GUARDS = {
+    "hugepages": "a huge page pool over half of the free memory, or under what programs use of it",
+    "min_free": "vm.min_free_kbytes over 5 % of memory",
+    "overcommit": "vm.overcommit_memory = 2",
+    "one_way": "settings that only a reboot can undo",
+}
+
+#: Other doors to a pool that has a name already
+ALIASES = {"vm.nr_hugepages_mempolicy": "vm.nr_hugepages or vm.nr_hugepages@nodeN"}
 
 #: Lists of numbers, of which at_least means: these among others
 LISTS = frozenset({"net.ipv4.ip_local_reserved_ports"})
@@ -79,6 +89,7 @@ def node_pages(key: str) -> tuple[int, int | None] | None:
 def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
     """All settings of one declaration. Raises DeclarationError naming the key and what to write instead."""
     size = Sizing.parse(_section(spec, "sizing"))
+    _check_allow(spec.get("allow"))
     found: dict[str, Setting] = {}
     for raw_key, raw_value in _section(spec, "settings").items():
         key = canonical(raw_key)
@@ -92,6 +103,11 @@ def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
         found[key] = setting
     _refuse_families(found)
     return list(found.values())
+
+
+def _check_allow(allow: Any) -> None:
+    if allow is not None and (not isinstance(allow, list) or any(str(name) not in GUARDS for name in allow)):
+        raise DeclarationError(f"allow: {allow!r} is no list of {', '.join(GUARDS)}")
 
 
 def _section(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -114,6 +130,8 @@ def canonical(key: Any) -> str:
             "net.ipv4.conf.eth0/100.rp_filter"
         )
     name = dotted(path)
+    if name in ALIASES:
+        raise DeclarationError(f"{name}: the same pool as {ALIASES[name]}: declare that")
     if name in ACTIONS:
         raise DeclarationError(f"{name}: writing it is an action, not a state that a node can keep")
     return name
@@ -133,6 +151,7 @@ def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
     if "auto" not in tokens(text):
         want = _floor(key, text) if raise_only else text
         return Setting("sysctl", key, path_of(key), want, claim, raise_only)
+    claim += _sized(key, size)
     number, formula = _resolve(key, text, size, facts)
     raise_only = raise_only or key in RAISE_ONLY_AUTO
     return Setting("sysctl", key, path_of(key), number, claim, raise_only, formula)
@@ -200,6 +219,14 @@ def _resolve(key: str, text: str, size: Sizing, facts: Facts | None) -> tuple[st
     return " ".join(str(number) if word == "auto" else word for word in tokens(text)), words
 
 
+def _sized(key: str, size: Sizing) -> str:
+    """What makes two `auto` of one key different: inputs that are not the usual ones."""
+    inputs = ("hosts", "rails") if key.startswith(GC_THRESH) else _INPUTS.get(key, ("rtt_us",))
+    usual = Sizing()
+    said = [f"{name} {getattr(size, name)}" for name in inputs if getattr(size, name) != getattr(usual, name)]
+    return f" ({', '.join(said)})" if said else ""
+
+
 def _hugepages_for(key: str, raw: Any, facts: Facts | None) -> Setting:
     pages = node_pages(key)
     if key != "vm.nr_hugepages" and not pages:
@@ -259,6 +286,13 @@ _AUTO: dict[str, Callable[[Facts, Sizing], tuple[int, str]]] = {
     f"{GC_THRESH}1": _neighbours(4),
     f"{GC_THRESH}2": _neighbours(2),
     f"{GC_THRESH}3": _neighbours(1),
+}
+
+#: What a formula asks the declaration for; of the others, rtt_us
+_INPUTS: dict[str, tuple[str, ...]] = {
+    "vm.min_free_kbytes": (),
+    "vm.dirty_background_bytes": ("disk_bytes_per_s",),
+    "vm.dirty_bytes": ("disk_bytes_per_s",),
 }
 
 #: For these `auto` is a floor by itself. Less than the present value never helps, and new kernels start

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.doc_fragments.declaration import ModuleDocFragment
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.sysctl_guards import GUARDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.sysctl_parse import GUARDS
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
 from ansible_collections.mlnode.tuning.plugins.modules import agent, node_drift, node_revert, sysctl_ml, thp

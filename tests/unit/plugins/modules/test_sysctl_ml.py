@@ -128,6 +128,27 @@ def test_only_what_was_said_is_kept_on_the_node(machine: Machine, sysctl: Runner
     assert full["sizing"] == {"rtt_us": 100, "disk_bytes_per_s": 2000000000, "hosts": 4, "rails": 8}
 
 
+@pytest.mark.parametrize("more", [{}, {"sizing": {"rtt_us": 200}}, {"allow": ["overcommit"]}])
+def test_a_declaration_of_nothing_leaves_the_node(
+    machine: Machine, sysctl: Runner, more: dict[str, Any]
+) -> None:
+    sysctl.ok(name="training", settings={"vm.swappiness": 1})
+    content = {path: machine.read(path) for path in (DECLARATION, DROP_IN)}
+
+    done = sysctl.ok(name="training", settings={}, **more)
+
+    assert done.diff == {path: (text, "") for path, text in content.items()}
+    assert not machine.exists(DECLARATION)
+    assert not machine.exists(DROP_IN)
+    assert not sysctl.ok(name="training", settings={}, **more).changed
+
+
+def test_settings_that_are_left_out_by_name_are_a_declaration(machine: Machine, sysctl: Runner) -> None:
+    sysctl.ok(name="training", settings={"vm.swappiness": None})
+
+    assert json.loads(machine.read(DECLARATION))["kinds"]["sysctl"]["settings"] == {"vm.swappiness": None}
+
+
 def test_the_sizing_changes_what_auto_means(machine: Machine, sysctl: Runner) -> None:
     near = sysctl.ok(check=True, settings={"net.core.rmem_max": "auto"})
     far = sysctl.ok(check=True, settings={"net.core.rmem_max": "auto"}, sizing={"rtt_us": 20000})
@@ -212,6 +233,18 @@ def test_two_declarations_that_disagree_are_both_named(machine: Machine, sysctl:
         f"({DECLARATION}): the two must agree, or one must leave it out"
     )
     assert machine.tree() == before
+
+
+def test_two_declarations_with_different_sizing_disagree(machine: Machine, sysctl: Runner) -> None:
+    settings = {"net.core.rmem_max": "auto"}
+    sysctl.ok(name="training", settings=settings, sizing={"rtt_us": 20000})
+
+    msg = sysctl.msg(name="fabric", settings=settings)
+
+    assert "declared as 'auto' by fabric and as 'auto (rtt_us 20000)' by training" in msg
+    sysctl.ok(name="fabric", settings=settings, sizing={"rtt_us": 20000})
+    # What the formula does not ask for makes no difference.
+    sysctl.ok(name="fabric", settings=settings, sizing={"rtt_us": 20000, "hosts": 4, "rails": 8})
 
 
 def test_two_declarations_may_agree_and_add(machine: Machine, sysctl: Runner) -> None:
@@ -377,15 +410,27 @@ def test_a_later_file_that_wins_is_a_warning_with_file_and_line(
 def test_what_only_the_agent_could_bring_back_is_a_warning_without_it(
     machine: Machine, sysctl: Runner
 ) -> None:
-    settings = {"vm.max_map_count": {"at_least": 1048576}}
+    machine.put("/sys/kernel/debug/sched/migration_cost_ns", "500000\n")
+    settings = {"kernel.sched_migration_cost_ns": 5000000}
 
     checked = sysctl.ok(check=True, settings=settings)
     done = sysctl.ok(settings=settings)
 
     words = "boot: nothing brings it back, as mlnode-apply.service is not enabled (install the agent)"
-    assert done.warnings == [f"vm.max_map_count is drifted: {words}"]
+    assert done.warnings == [f"kernel.sched_migration_cost_ns is drifted: {words}"]
     # In check mode drift is what the diff shows, and no news.
     assert checked.warnings == []
+
+
+def test_a_floor_is_kept_by_its_line_and_needs_no_agent(machine: Machine, sysctl: Runner) -> None:
+    settings = {"vm.max_map_count": {"at_least": 1048576}}
+
+    done = sysctl.ok(name="training", settings=settings)
+
+    assert done.warnings == []
+    assert machine.read(DROP_IN).splitlines()[-1] == "vm.max_map_count = 1048576"
+    assert done.settings["vm.max_map_count"]["boot_source"] == f"{DROP_IN}:3"
+    assert not sysctl.ok(name="training", settings=settings).changed
 
 
 def test_the_boot_layer_alone_neither_reads_nor_changes_the_build_host(

@@ -180,6 +180,32 @@ def test_one_declaration_holds_both_kinds(machine: Machine, thp: Runner, running
     }
 
 
+def test_a_declaration_of_nothing_leaves_the_node(machine: Machine, thp: Runner) -> None:
+    thp.ok(name="training", enabled="madvise")
+    content = machine.read(DECLARATION)
+
+    done = thp.ok(name="training")
+
+    assert done.diff == {DECLARATION: (content, "")}
+    assert not machine.exists(DECLARATION)
+    assert not thp.ok(name="training").changed
+
+
+def test_the_other_kind_keeps_the_file(machine: Machine, thp: Runner, running: Make) -> None:
+    running(sysctl_ml).ok(name="training", settings={"vm.swappiness": 1})
+    thp.ok(name="training", enabled="madvise")
+
+    thp.ok(name="training")
+
+    assert [*json.loads(machine.read(DECLARATION))["kinds"]] == ["sysctl"]
+
+
+def test_zero_is_something(machine: Machine, thp: Runner) -> None:
+    thp.ok(name="training", use_zero_page=0)
+
+    assert json.loads(machine.read(DECLARATION))["kinds"] == {"thp": {"use_zero_page": 0}}
+
+
 def test_an_image_build_reads_neither_command_line_nor_kernel(machine: Machine, thp: Runner) -> None:
     machine.put("/proc/cmdline", "ro transparent_hugepage=never\n")
     machine.enable_agent()

@@ -129,7 +129,15 @@ def test_one_kind_is_replaced_and_the_others_are_kept() -> None:
     new = declared.updated(old, "n", "thp", {"enabled": "always"})
     assert new.kinds == {"thp": {"enabled": "always"}, "sysctl": {"settings": {"a": 1}}}
     assert old.kinds["thp"] == {"enabled": "never"}
-    assert declared.updated(None, "n", "thp", {}).kinds == {"thp": {}}
+    assert list(new.kinds) == ["thp", "sysctl"], "in place, so that a second run finds the same file"
+
+
+def test_what_declares_nothing_leaves(machine: Machine) -> None:
+    old = Declaration("n", {"thp": {"enabled": "never"}, "sysctl": {"settings": {"a": 1}}})
+    assert list(declared.updated(old, "n", "thp", {}).kinds) == ["sysctl"]
+    assert declared.updated(None, "n", "sysctl", {"settings": {}}).kinds == {}
+    freed = {"settings": {"a": None}}
+    assert declared.updated(None, "n", "sysctl", freed).kinds == {"sysctl": freed}
 
 
 def test_the_file_is_plain_json(machine: Machine) -> None:

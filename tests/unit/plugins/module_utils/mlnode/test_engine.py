@@ -95,11 +95,12 @@ def test_the_kernel_command_line_overrides_thp(machine: Machine) -> None:
     assert "transparent_hugepage=never" in reasons(outcome)["thp.enabled"]
 
 
-def test_what_this_kernel_lacks_is_unsupported_and_in_no_file(machine: Machine) -> None:
+def test_what_this_kernel_lacks_is_unsupported(machine: Machine) -> None:
     outcome = engine.apply(machine, request({"vm.swappiness": 10, "vm.no_such_knob": 1}))
     assert statuses(outcome) == {"vm.swappiness": Status.CHANGED, "vm.no_such_knob": Status.UNSUPPORTED}
     assert "does not exist" in reasons(outcome)["vm.no_such_knob"]
-    assert lines(machine) == ["vm.swappiness = 10"]
+    # The line stays for a module or interface that brings the file later.
+    assert lines(machine) == ["vm.swappiness = 10", "vm.no_such_knob = 1"]
 
 
 def test_what_may_not_be_written_here_is_unsupported_and_in_no_file(machine: Machine) -> None:
@@ -169,14 +170,6 @@ def test_a_refused_setting_stops_everything_before_the_first_write(machine: Mach
     assert "allow: [overcommit]" in text
     assert machine.tree() == before
     assert machine.writes == []
-
-
-def test_without_a_gate_it_stops_only_itself(machine: Machine) -> None:
-    work = request({"vm.swappiness": 10, "vm.overcommit_memory": 2})
-    outcome = engine.apply(machine, work, gate=engine.no_gate)
-    assert statuses(outcome) == {"vm.swappiness": Status.CHANGED, "vm.overcommit_memory": Status.REFUSED}
-    assert machine.now("/proc/sys/vm/overcommit_memory") == "0"
-    assert lines(machine) == ["vm.swappiness = 10"]
 
 
 def test_what_is_allowed_by_name_is_done(machine: Machine) -> None:
@@ -379,7 +372,29 @@ def test_a_look_needs_no_lock(machine: Machine) -> None:
         assert engine.evaluate(machine, request({"vm.swappiness": 10})).steps
 
 
-def test_an_agent_that_is_a_plain_file_counts_as_enabled(machine: Machine) -> None:
-    machine.put(kind.AGENT_LINK, "[Unit]\n")
+@pytest.mark.parametrize("missing", [kind.AGENT_COMMAND, kind.AGENT_FILE, kind.AGENT_LINK])
+def test_an_agent_of_which_a_part_is_missing_brings_nothing_back(machine: Machine, missing: str) -> None:
+    machine.enable_agent()
+    machine.remove(missing)
     outcome = engine.apply(machine, Request("default", thp, {"enabled": "madvise"}))
-    assert statuses(outcome) == {"thp.enabled": Status.CHANGED}
+    assert statuses(outcome) == {"thp.enabled": Status.DRIFTED}
+    assert "install the agent" in reasons(outcome)["thp.enabled"]
+
+
+def test_a_user_may_look_though_the_origin_is_closed(machine: Machine) -> None:
+    engine.apply(machine, request({"vm.swappiness": 10}))
+    machine.superuser = False
+    machine.unreadable["/var/lib/mlnode/origin.json"] = errno.EACCES
+    (row,) = engine.evaluate(machine, request({"vm.swappiness": 10})).rows
+    assert (row.status, row.origin) == (Status.OK, None)
+    machine.superuser = True
+    with pytest.raises(HostError, match="origin"):
+        engine.evaluate(machine, request({"vm.swappiness": 10}))
+
+
+def test_what_declares_nothing_any_more_leaves_no_declaration(machine: Machine) -> None:
+    engine.apply(machine, request({"vm.swappiness": 10}))
+    outcome = engine.apply(machine, request({}))
+    assert outcome.changed
+    assert machine.names("/etc/mlnode/declared.d") == []
+    assert machine.content(DROP_IN) is None

@@ -50,6 +50,7 @@ def test_every_fact_about_one_setting_in_reading_order(node: Machine) -> None:
         ("declared", "1"),
         ("declared_by", ["training (/etc/mlnode/declared.d/training.json)"]),
         ("want", "1"),
+        ("offered", []),
         ("formula", "none: the declared value itself"),
         ("runtime", "60"),
         ("boot", f"1 ({ours})"),
@@ -104,7 +105,7 @@ def test_words_stand_where_there_is_no_value(node: Machine) -> None:
 
     words = "/proc/sys/kernel/no_such_knob does not exist: this kernel has no such setting"
     assert (absent["status"], absent["runtime"], absent["boot"]) == ("unsupported", words, words)
-    assert absent["origin"] == "never changed by mlnode"
+    assert absent["origin"] == "not known"
     assert unreadable["status"] == "unknown"
     assert unreadable["runtime"].startswith(f"cannot read {SWAPPINESS}: EACCES (Permission denied")
 
@@ -175,7 +176,7 @@ def test_text_and_json_tell_the_same(node: Machine, capsys: pytest.CaptureFixtur
     told = [(line[:12].strip(), line[13:]) for line in lines]
     expected = []
     for name, value in facts.items():
-        values = value if isinstance(value, list) else [value]
+        values = (value or ["-"]) if isinstance(value, list) else [value]
         expected += [(name.replace("_", " ") if at == 0 else "", text) for at, text in enumerate(values)]
     assert told == expected
     assert sum(name == "" for name, _text in told) == 1

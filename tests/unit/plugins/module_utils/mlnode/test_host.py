@@ -307,9 +307,23 @@ def test_a_temporary_file_left_by_a_killed_run_is_taken_over(host: Host, root: p
 
 def test_a_link_in_place_of_the_temporary_file_is_not_followed(host: Host, root: pathlib.Path) -> None:
     (root / "etc/.file.mlnode-tmp").symlink_to(root.parent / "secret")
-    with pytest.raises(HostError, match="ELOOP"):
-        host.write_file("/etc/file", b"new\n")
+    host.write_file("/etc/file", b"new\n")
     assert (root.parent / "secret").read_text() == "outside\n"
+    assert (root / "etc/file").read_text() == "new\n"
+    assert not (root / "etc/file").is_symlink()
+
+
+def test_a_temporary_file_planted_by_somebody_does_not_give_them_the_new_file(
+    host: Host, root: pathlib.Path
+) -> None:
+    planted = root / "etc/.file.mlnode-tmp"
+    planted.write_text("")
+    planted.chmod(0o666)
+    inode = planted.stat().st_ino
+    with planted.open() as kept:  # so that the inode cannot be used again
+        host.write_file("/etc/file", b"new\n")
+        assert (root / "etc/file").stat().st_ino != inode
+        assert kept.read() == ""
 
 
 def test_a_write_that_fails_anywhere_leaves_the_old_file_and_no_other(
@@ -319,8 +333,8 @@ def test_a_write_that_fails_anywhere_leaves_the_old_file_and_no_other(
     monkeypatch.setattr(host_module, "os", Os(gate))
     host.write_file("/etc/probe", b"x" * 1000)
     names = [what.split()[0] for what in gate.seen]
-    assert names == ["open", "fchmod", "write", "fsync", "rename", "open", "fsync"]
-    for position in range(1, names.index("rename") + 2):
+    assert names == ["unlink", "open", "fchmod", "write", "fsync", "rename", "open", "fsync"]
+    for position in range(2, names.index("rename") + 2):
         monkeypatch.setattr(host_module, "os", Os(Gate(position, failing(errno.ENOSPC))))
         with pytest.raises(HostError, match="cannot write /etc/other: ENOSPC"):
             host.write_file("/etc/other", b"x" * 1000)
@@ -472,8 +486,8 @@ def test_nothing_runs_on_a_captured_tree(host: Host, root: pathlib.Path) -> None
 
 
 def test_a_command_gives_status_and_outputs() -> None:
-    done = Host().run(["sh", "-c", "cat; echo wrong >&2; exit 3"], stdin="given")
-    assert (done.rc, done.out, done.err) == (3, "given", "wrong\n")
+    done = Host().run(["sh", "-c", "cat; echo right; echo wrong >&2; exit 3"])
+    assert (done.rc, done.out, done.err) == (3, "right\n", "wrong\n")
 
 
 def test_a_command_sees_a_clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:

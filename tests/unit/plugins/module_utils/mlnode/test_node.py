@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import declared, node
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import declared, node, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import Declaration
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
@@ -86,6 +86,7 @@ def test_the_worse_status_of_two_names_stays(machine: Machine) -> None:
 def test_one_failing_part_does_not_stop_the_others(machine: Machine) -> None:
     declare(machine, "a", sysctl=sysctl(vm__swappiness=10), thp={"enabled": "madvise"})
     declare(machine, "b", sysctl=sysctl(vm__max_map_count=262144))
+    machine.enable_agent()
     machine.fails[SWAPPINESS] = errno.EPERM
     found = node.apply_all(machine)
     assert len(found.errors) == 1
@@ -95,7 +96,40 @@ def test_one_failing_part_does_not_stop_the_others(machine: Machine) -> None:
     assert machine.now(SWAPPINESS) == "60"
     assert found.changed
     assert not found.compliant
-    assert {item.row.setting.key for item in found.rows} == {"thp.enabled", "vm.max_map_count"}
+    states = {item.row.setting.key: item.row.status for item in found.rows}
+    assert states == {
+        "thp.enabled": Status.CHANGED,
+        "vm.swappiness": Status.DRIFTED,
+        "vm.max_map_count": Status.CHANGED,
+    }
+
+
+def test_one_rejected_setting_does_not_stop_the_others_of_its_declaration(machine: Machine) -> None:
+    declare(
+        machine, "a", sysctl=sysctl(vm__swappiness=10, kernel__numa_balancing=0, vm__max_map_count=262144)
+    )
+    machine.fails["/proc/sys/kernel/numa_balancing"] = errno.EINVAL
+    found = node.apply_all(machine)
+    assert [error.split(": ")[1] for error in found.errors] == ["kernel.numa_balancing"]
+    assert machine.now(SWAPPINESS) == "10"
+    assert machine.now("/proc/sys/vm/max_map_count") == "262144"
+    assert machine.now("/proc/sys/kernel/numa_balancing") == "1"
+
+
+def test_a_node_whose_image_was_tuned_already_keeps_its_origin_from_the_first_boot(machine: Machine) -> None:
+    declare(machine, "a", sysctl=sysctl(vm__swappiness=60))
+    node.apply_all(machine)  # writes the drop-in
+    machine.put(SWAPPINESS, "90\n")
+    node.apply_all(machine)
+    revert.revert(machine)
+    assert machine.now(SWAPPINESS) == "60"
+
+
+def test_a_declaration_edited_by_hand_is_told_and_stops_nobody_else(machine: Machine) -> None:
+    declare(machine, "a", sysctl={"settings": {"vm.swappiness": 10}, "allow": 5})
+    declare(machine, "b", sysctl=sysctl(vm__max_map_count=262144))
+    found = node.survey(machine)
+    assert any("allow: 5 is no list of" in error for error in found.errors)
 
 
 def test_a_refused_setting_does_not_stop_the_boot(machine: Machine) -> None:

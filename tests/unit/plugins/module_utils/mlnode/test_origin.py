@@ -177,7 +177,8 @@ def test_a_store_that_cannot_be_written_stops_everything(
     positions = next(number for number, what in enumerate(gate.seen) if what.startswith("kernel"))
     assert positions >= 6
     monkeypatch.undo()
-    for position in range(1, positions + 1):
+    # What is tidied up beforehand may fail: there is nothing to tidy.
+    for position in [at for at in range(1, positions + 1) if not gate.seen[at - 1].startswith("unlink")]:
         machine = fresh(str(position))
         before = machine.tree()
         install(monkeypatch, machine, Gate(position, failing(errno.ENOSPC)))

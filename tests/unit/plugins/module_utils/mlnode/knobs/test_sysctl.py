@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from typing import Any, Mapping
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import node as whole_node
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
@@ -35,15 +37,16 @@ def read_rows(
     sizing: Mapping[str, int] | None = None,
     agent: bool = False,
     declared: bool = True,
+    origins: Mapping[str, str] | None = None,
 ) -> tuple[list[Row], Context]:
     """Each setting, read and judged, and what the kind was told. declared: the agent knows of them."""
     facts = Facts(machine)
-    context = Context(machine, facts, layers=layers, agent=agent)
+    context = Context(machine, facts, layers=layers, agent=agent, origins=origins or {})
     spec = {"settings": settings, "sizing": sizing or {}}
     parsed = sysctl.parse(spec, facts if context.runtime else None)
     if declared:
         claims = {setting.key: setting.claim for setting in parsed}
-        context = Context(machine, facts, layers=layers, agent=agent, on_disk=claims)
+        context = Context(machine, facts, layers=layers, agent=agent, on_disk=claims, origins=origins or {})
     rows = []
     for setting, reading in zip(parsed, sysctl.read(parsed, context)):
         status, reason = engine.judge(setting, reading, context)
@@ -101,7 +104,7 @@ def test_a_vlan_interface_keeps_its_dot(machine: Machine) -> None:
         ("vm.no_such_key", "/proc/sys/vm/no_such_key does not exist: this kernel has no such setting"),
         ("net.core.no_such_key", "network namespace of a container"),
         ("vm.nr_hugepages@node7", "/sys/devices/system/node/node7/hugepages/hugepages-2048kB/nr_hugepages"),
-        (MIGRATION_COST, f"no longer in /proc/sys since Linux 5.13, and no {DEBUG}"),
+        (MIGRATION_COST, f"moved to debugfs in Linux 5.13, and {DEBUG} does not exist (is it mounted?)"),
     ],
 )
 def test_what_the_kernel_lacks_is_unsupported_with_the_reason(machine: Machine, key: str, words: str) -> None:
@@ -147,10 +150,31 @@ def test_the_old_place_of_a_moved_knob_is_preferred(machine: Machine) -> None:
     assert found.native
 
 
-def test_debugfs_that_is_closed_to_us_is_unknown(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("superuser", "number", "status"),
+    [
+        (True, errno.EPERM, "unsupported"),
+        (True, errno.EACCES, "unsupported"),
+        (True, errno.EIO, "unknown"),
+        (False, errno.EPERM, "unknown"),
+        (False, errno.EACCES, "unknown"),
+    ],
+)
+def test_debugfs_that_is_closed_to_root_is_locked_down(
+    machine: Machine, superuser: bool, number: int, status: str
+) -> None:
     machine.put(DEBUG, "500000\n")
-    machine.unreadable[DEBUG] = errno.EACCES
-    assert row(machine, MIGRATION_COST, 5000000).status.value == "unknown"
+    machine.unreadable[DEBUG] = number
+    machine.superuser = superuser
+    found = row(machine, MIGRATION_COST, 5000000)
+    assert found.status.value == status
+    words = f"moved to debugfs in Linux 5.13, and lockdown denies {DEBUG}"
+    assert (found.reason == words) is (status == "unsupported")
+
+
+def test_only_debugfs_is_closed_by_lockdown(machine: Machine) -> None:
+    machine.unreadable["/proc/sys/vm/swappiness"] = errno.EPERM
+    assert row(machine, "vm.swappiness", 1).status.value == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -353,7 +377,7 @@ def test_exact_values_become_lines_with_their_formulas_and_modules_a_list(machin
 
 
 def test_where_nothing_is_to_be_said_no_file_is_wanted(machine: Machine) -> None:
-    assert files(machine, {"vm.max_map_count": {"at_least": 1048576}}) == {DROP_IN: None, MODULES: None}
+    assert files(machine, {"vm.max_map_count": {"at_least": 65530}}) == {DROP_IN: None, MODULES: None}
     assert files(machine, {}) == {DROP_IN: None, MODULES: None}
 
 
@@ -365,19 +389,95 @@ def test_where_nothing_is_to_be_said_no_file_is_wanted(machine: Machine) -> None
         pytest.param("vm.max_map_* = 5\n", ["vm.max_map_count = 1048576"], id="less by a glob"),
         pytest.param("vm.max_map_count = 2000000\n", [], id="more"),
         pytest.param("vm.max_map_count = 1048576\n", [], id="as much"),
-        pytest.param("-vm.max_map_count\n", [], id="an exclusion sets nothing"),
-        pytest.param("vm.swappiness = 5\n", [], id="another key"),
+        pytest.param("-vm.max_map_count\n", ["vm.max_map_count = 1048576"], id="an exclusion sets nothing"),
+        pytest.param("vm.swappiness = 5\n", ["vm.max_map_count = 1048576"], id="another key"),
     ],
 )
-def test_a_floor_has_a_line_only_against_a_file_that_sets_less(
+def test_a_floor_has_a_line_where_a_file_or_the_kernel_sets_less(
     machine: Machine, foreign: str, lines: list[str]
 ) -> None:
-    """A fixed line would lower a default that grows with memory."""
+    """Where they set as much, a fixed line would lower a default that grows with memory."""
     machine.put("/etc/sysctl.d/50-vendor.conf", foreign)
     # What an earlier run wrote is not foreign.
     machine.put(DROP_IN, "vm.max_map_count = 1048576\n")
     found = files(machine, {"vm.max_map_count": {"at_least": 1048576}})[DROP_IN]
     assert (settings_in(found) if found else []) == lines
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "foreign", "line"),
+    [
+        (
+            "net.ipv4.ip_local_reserved_ports",
+            {"at_least": "29400,29500"},
+            "8080,30000-32767",
+            "8080,29400,29500,30000-32767",
+        ),
+        ("net.ipv4.tcp_rmem", "4096 131072 auto", "4096 87380 268435456", "4096 131072 268435456"),
+        ("net.ipv4.tcp_rmem", {"at_least": "8192 1 1"}, "4096 87380 268435456", "8192 87380 268435456"),
+    ],
+)
+def test_our_line_holds_what_the_other_file_has_more_of(
+    machine: Machine, key: str, value: Any, foreign: str, line: str
+) -> None:
+    machine.put("/etc/sysctl.d/50-vendor.conf", f"{key} = {foreign}\n")
+    assert settings_in(files(machine, {key: value})[DROP_IN])[-1] == f"{key} = {line}"
+
+
+@pytest.mark.parametrize(
+    ("origin", "runtime", "lines"),
+    [
+        pytest.param("65530", "2000000", ["vm.max_map_count = 1048576"], id="it was less before us"),
+        pytest.param("2000000", "65530", [], id="it was enough before us"),
+        pytest.param(None, "65530", ["vm.max_map_count = 1048576"], id="less now, and never touched"),
+        pytest.param(None, "2000000", [], id="enough now, and never touched"),
+    ],
+)
+def test_without_a_file_what_the_node_had_before_us_decides(
+    machine: Machine, origin: str | None, runtime: str, lines: list[str]
+) -> None:
+    path = "/proc/sys/vm/max_map_count"
+    machine.put(path, f"{runtime}\n")
+    origins = {} if origin is None else {path: origin}
+    found = files(machine, {"vm.max_map_count": {"at_least": 1048576}}, origins=origins)[DROP_IN]
+    assert (settings_in(found) if found else []) == lines
+
+
+def test_a_file_comes_before_what_the_node_had(machine: Machine) -> None:
+    machine.put("/etc/sysctl.d/50-vendor.conf", "vm.max_map_count = 5\n")
+    origins = {"/proc/sys/vm/max_map_count": "2000000"}
+    found = files(machine, {"vm.max_map_count": {"at_least": 1048576}}, origins=origins)[DROP_IN]
+    assert settings_in(found) == ["vm.max_map_count = 1048576"]
+
+
+def test_a_floor_adds_to_a_list_that_was_there_before_us(machine: Machine) -> None:
+    path = "/proc/sys/net/ipv4/ip_local_reserved_ports"
+    machine.put(path, "8080,9000,29500\n")  # 9000 came by hand, and is not ours to keep
+    found = files(
+        machine,
+        {"net.ipv4.ip_local_reserved_ports": {"at_least": "29500-29501"}},
+        origins={path: "8080"},
+    )
+    assert settings_in(found[DROP_IN]) == ["net.ipv4.ip_local_reserved_ports = 8080,29500-29501"]
+
+
+def test_a_number_computed_with_the_link_up_survives_a_boot_without_it(machine: Machine) -> None:
+    spec = {"settings": {"net.core.rmem_max": "auto"}, "sizing": {"rtt_us": 20000}}
+    engine.apply(machine, engine.Request("default", sysctl, spec))
+    assert settings_in(machine.read(DROP_IN))[-1] == "net.core.rmem_max = 134217728"
+    machine.put("/sys/class/net/eth0/operstate", "down\n")
+    assert (
+        engine.evaluate(machine, engine.Request("default", sysctl, spec)).rows[0].setting.want == "16777216"
+    )
+    whole_node.apply_all(machine)
+    assert settings_in(machine.read(DROP_IN))[-1] == "net.core.rmem_max = 134217728"
+
+
+def test_the_dirty_limits_are_no_floor_and_keep_their_line(machine: Machine) -> None:
+    machine.put("/etc/sysctl.d/50-vendor.conf", "vm.dirty_bytes = 99999490048\n")
+    assert settings_in(files(machine, {"vm.dirty_bytes": "auto"})[DROP_IN])[-1] == (
+        "vm.dirty_bytes = 19999490048"
+    )
 
 
 def test_a_floor_computed_by_auto_is_told_with_its_formula(machine: Machine) -> None:
@@ -389,20 +489,53 @@ def test_a_floor_computed_by_auto_is_told_with_its_formula(machine: Machine) -> 
 
 def test_only_what_can_work_is_kept(machine: Machine) -> None:
     machine.unreadable["/proc/sys/vm/zone_reclaim_mode"] = errno.EIO
+    machine.read_only["/proc/sys/vm/swappiness"] = "read-only file system"
     machine.put(DEBUG, "500000\n")
     numa(machine, 0, 0)
     found = files(
         machine,
         {
-            "vm.no_such_key": 1,  # unsupported
+            "vm.no_such_key": 1,  # comes with a module, perhaps
+            "vm.no_such_limit": {"at_least": 1},  # but nobody knows what it would raise
             "vm.zone_reclaim_mode": 0,  # unknown this once, which takes no line away
             "vm.overcommit_memory": 2,  # refused
+            "vm.swappiness": 1,  # blocked
+            "net.ipv4.tcp_rmem": {"at_least": "1 2"},  # invalid
             MIGRATION_COST: 5000000,  # not in /proc/sys here
             "vm.nr_hugepages@node1": 1,  # nor is this
+            "vm.nr_hugepages@node7": 1,  # nor is this, and it is absent
             "kernel.numa_balancing": 0,
         },
     )
-    assert settings_in(found[DROP_IN]) == ["vm.zone_reclaim_mode = 0", "kernel.numa_balancing = 0"]
+    assert settings_in(found[DROP_IN]) == [
+        "vm.no_such_key = 1",
+        "vm.zone_reclaim_mode = 0",
+        "kernel.numa_balancing = 0",
+    ]
+
+
+def test_what_cannot_be_written_but_is_right_keeps_its_line(machine: Machine) -> None:
+    machine.read_only["/proc/sys/vm/swappiness"] = "read-only file system"
+    assert settings_in(files(machine, {"vm.swappiness": 60})[DROP_IN]) == ["vm.swappiness = 60"]
+
+
+def test_an_interface_that_is_gone_for_a_while_keeps_its_line(machine: Machine) -> None:
+    """udev reads the line again when the interface comes."""
+    folder = "/proc/sys/net/ipv4/conf/eth0.100"
+    machine.put(f"{folder}/rp_filter", "0\n")
+    spec = {"settings": {"net.ipv4.conf.eth0/100.rp_filter": 2}}
+    engine.apply(machine, engine.Request("default", sysctl, spec))
+    before = machine.read(DROP_IN)
+    assert settings_in(before) == ["net.ipv4.conf.eth0/100.rp_filter = 2"]
+
+    shutil.rmtree(machine.root + folder)
+    (found,) = whole_node.apply_all(machine).rows
+    assert found.row.status.value == "unsupported"
+    assert machine.read(DROP_IN) == before
+
+    machine.put(f"{folder}/rp_filter", "2\n")
+    (found,) = whole_node.apply_all(machine).rows
+    assert (found.row.status.value, machine.read(DROP_IN)) == ("ok", before)
 
 
 def test_a_boot_only_run_writes_what_needs_no_hardware(machine: Machine) -> None:
@@ -477,13 +610,15 @@ def test_a_line_for_the_other_half_of_a_family_counts(
     boot = reading(machine, "vm.dirty_bytes", 4096000).boot
     assert boot.value.text == value
     assert boot.foreign is foreign
-    assert boot.source == (f"/etc/sysctl.d/{name}:1" if value == "0" else f"{DROP_IN}:1")
+    source = f"/etc/sysctl.d/{name}:1 (vm.dirty_ratio)" if value == "0" else f"{DROP_IN}:1"
+    assert boot.source == source
 
 
 def test_the_other_half_alone_means_that_nothing_of_ours_is_written_yet(machine: Machine) -> None:
     machine.put("/etc/sysctl.d/50-vendor.conf", "vm.dirty_ratio = 20\n")
     boot = reading(machine, "vm.dirty_bytes", 4096000).boot
-    assert (boot.value.text, boot.source, boot.foreign) == ("0", "/etc/sysctl.d/50-vendor.conf:1", False)
+    source = "/etc/sysctl.d/50-vendor.conf:1 (vm.dirty_ratio)"
+    assert (boot.value.text, boot.source, boot.foreign) == ("0", source, False)
 
 
 def test_the_same_bytes_again_do_not_move_behind_the_ratio(machine: Machine) -> None:
@@ -492,7 +627,7 @@ def test_the_same_bytes_again_do_not_move_behind_the_ratio(machine: Machine) -> 
     machine.put("/etc/sysctl.d/20-b.conf", "vm.dirty_ratio = 20\n")
     machine.put(DROP_IN, "vm.dirty_bytes = 4096000\n")
     boot = reading(machine, "vm.dirty_bytes", 4096000).boot
-    assert (boot.value.text, boot.source) == ("0", "/etc/sysctl.d/20-b.conf:1")
+    assert (boot.value.text, boot.source) == ("0", "/etc/sysctl.d/20-b.conf:1 (vm.dirty_ratio)")
 
 
 def test_an_exact_value_that_no_file_sets_is_gone_after_a_boot(machine: Machine) -> None:
@@ -503,28 +638,55 @@ def test_an_exact_value_that_no_file_sets_is_gone_after_a_boot(machine: Machine)
         assert "no file in sysctl.d sets it: the kernel's default comes back" in found.reason
 
 
+@pytest.mark.parametrize("agent", [False, True])
+def test_a_floor_above_the_default_needs_a_line_and_no_agent(machine: Machine, agent: bool) -> None:
+    settings = {"vm.max_map_count": {"at_least": 1048576}}
+    machine.put("/proc/sys/vm/max_map_count", "1048576\n")
+    origins = {"/proc/sys/vm/max_map_count": "65530"}
+    (found,), _context = read_rows(machine, settings, agent=agent, origins=origins)
+    assert found.status.value == "drifted"
+    assert "no file in sysctl.d sets it: the kernel's default comes back" in found.reason
+    machine.put(DROP_IN, files(machine, settings, origins=origins)[DROP_IN] or "")
+    (found,), _context = read_rows(machine, settings, agent=agent, origins=origins)
+    assert (found.status.value, found.reading.boot.source) == ("ok", f"{DROP_IN}:3")
+    assert found.reading.boot.value.text == "1048576"
+
+
 @pytest.mark.parametrize(
     ("agent", "declared", "value", "words"),
     [
-        (True, True, "1048576", AGENT_UNIT),
+        (True, True, "5000000", AGENT_UNIT),
         (True, False, None, "not yet declared on the node"),
         (False, True, None, f"nothing brings it back, as {AGENT_UNIT} is not enabled"),
     ],
 )
-def test_a_floor_above_the_default_is_brought_back_by_the_agent(
+def test_a_setting_outside_of_proc_sys_is_brought_back_by_the_agent(
     machine: Machine, agent: bool, declared: bool, value: str | None, words: str
 ) -> None:
-    boot = reading(machine, "vm.max_map_count", {"at_least": 1048576}, agent=agent, declared=declared).boot
+    machine.put(DEBUG, "500000\n")
+    boot = reading(machine, MIGRATION_COST, 5000000, agent=agent, declared=declared).boot
     assert boot.value.text == value
     assert words in (boot.source or boot.value.problem)
 
 
-def test_a_default_above_the_floor_needs_nobody(machine: Machine) -> None:
+@pytest.mark.parametrize("lines", ["", "-fs.file-max\n"])
+def test_a_default_above_the_floor_needs_nobody(machine: Machine, lines: str) -> None:
+    machine.put("/etc/sysctl.d/50-vendor.conf", lines)
     found = row(machine, "fs.file-max", {"at_least": 2097152})
     assert (found.reading.boot.value.text, found.reading.boot.source) == (
         "9223372036854775807",
-        "kernel default",
+        "no file sets it",
     )
+    assert found.status.value == "ok"
+    assert files(machine, {"fs.file-max": {"at_least": 2097152}})[DROP_IN] is None
+
+
+def test_what_the_node_had_before_us_is_shown_and_not_what_it_has(machine: Machine) -> None:
+    path = "/proc/sys/vm/max_map_count"
+    machine.put(path, "3000000\n")
+    origins = {path: "2000000"}
+    (found,), _context = read_rows(machine, {"vm.max_map_count": {"at_least": 1048576}}, origins=origins)
+    assert (found.reading.boot.value.text, found.reading.boot.source) == ("2000000", "no file sets it")
     assert found.status.value == "ok"
 
 
@@ -576,8 +738,34 @@ def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:
     assert (boot["vm.min_free_kbytes"].value.text, boot["vm.min_free_kbytes"].source) == ("auto", AGENT_UNIT)
     assert boot["vm.nr_hugepages@node0"].value.text == "auto for 1073741824 bytes"
     assert all(item.reading.runtime.text is None and not item.reading.undo for item in rows)
+    # Nothing is known of this limit: a line could lower what the hardware starts with.
+    assert (boot["vm.max_map_count"].value.text, boot["vm.max_map_count"].source) == ("1048576", AGENT_UNIT)
     found = sysctl.boot_files("default", rows, context)
     assert [file.path for file in found] == [DROP_IN, MODULES]
+    assert found[0].content is not None
+    assert settings_in(found[0].content.decode()) == [
+        "vm.swappiness = 1",
+        f"{MIGRATION_COST} = 5000000",
+        f"{CONGESTION} = bbr",
+        f"{QDISC} = fq",
+    ]
+
+
+def test_an_image_build_raises_what_a_file_sets_too_low(tmp_path: Any) -> None:
+    machine = BuildHost(str(tmp_path))
+    machine.put("/etc/sysctl.d/50-vendor.conf", "vm.max_map_count = 65530\n")
+    found = files(machine, {"vm.max_map_count": {"at_least": 1048576}}, layers=BOOT_ONLY)[DROP_IN]
+    assert settings_in(found) == ["vm.max_map_count = 1048576"]
+
+
+@pytest.mark.parametrize(("agent", "words"), [(True, AGENT_UNIT), (False, f"{AGENT_UNIT} is not enabled")])
+def test_an_image_build_leaves_an_unknown_limit_to_the_agent(tmp_path: Any, agent: bool, words: str) -> None:
+    machine = BuildHost(str(tmp_path))
+    settings = {"vm.max_map_count": {"at_least": 1048576}}
+    (found,), _context = read_rows(machine, settings, layers=BOOT_ONLY, agent=agent)
+    assert found.status.value == ("ok" if agent else "drifted")
+    assert words in (found.reading.boot.source or found.reason)
+    assert files(machine, settings, layers=BOOT_ONLY, agent=agent)[DROP_IN] is None
 
 
 def test_the_build_host_of_the_test_above_does_notice() -> None:

@@ -10,13 +10,30 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.sysctl_guards import GUARDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.sysctl_parse import GUARDS
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: 65536000 kB of memory, 40000000 kB of them free, in all; 5000000 kB are free on node 1
 FIVE_PERCENT = 3276800
 HALF_OF_FREE = 9765  # pages of 2048 kB in half of 40000000 kB
 HALF_OF_NODE = 1220  # the same of 5000000 kB
+POOL = "/sys/kernel/mm/hugepages/hugepages-2048kB"
+SHARE = "/sys/devices/system/node/node1/hugepages/hugepages-1048576kB"
+
+#: As the kernel prints it: what programs hold is not free, what the page cache holds is
+NODE_MEMORY = """\
+Node 1 MemTotal:       30000000 kB
+Node 1 MemFree:         1000000 kB
+Node 1 Active:         17000000 kB
+Node 1 Inactive:        8500000 kB
+Node 1 Active(anon):   15000000 kB
+Node 1 Inactive(anon):  7000000 kB
+Node 1 Active(file):    2000000 kB
+Node 1 Inactive(file):  1500000 kB
+Node 1 Slab:             900000 kB
+Node 1 SReclaimable:     500000 kB
+Node 1 SUnreclaim:       400000 kB
+"""
 
 
 @pytest.fixture
@@ -27,7 +44,7 @@ def node(machine: Machine) -> Machine:
     machine.put("/proc/sys/vm/nr_hugepages", "100\n")
     for size in ("2048kB", "1048576kB"):
         machine.put(f"/sys/devices/system/node/node1/hugepages/hugepages-{size}/nr_hugepages", "0\n")
-    machine.put("/sys/devices/system/node/node1/meminfo", "Node 1 MemFree:         5000000 kB\n")
+    machine.put("/sys/devices/system/node/node1/meminfo", NODE_MEMORY)
     return machine
 
 
@@ -114,6 +131,65 @@ def test_a_node_that_does_not_tell_its_free_memory_counts_as_full(node: Machine)
     node.remove("/sys/devices/system/node/node1/meminfo")
     with pytest.raises(HostError, match=r"node1/meminfo"):
         refusal(node, "vm.nr_hugepages@node1", 1)
+
+
+def test_the_page_cache_counts_as_free(node: Machine) -> None:
+    node.put("/proc/meminfo", "MemFree: 1000 kB\nMemAvailable: 40000000 kB\nHugepagesize: 2048 kB\n")
+    assert refusal(node, "vm.nr_hugepages", 100 + HALF_OF_FREE) == ""
+    node.put("/proc/meminfo", "MemFree: 40000000 kB\nMemAvailable: 1000 kB\nHugepagesize: 2048 kB\n")
+    assert "over half of the 1000 kB that are free" in refusal(node, "vm.nr_hugepages", 101)
+
+
+def pool(machine: Machine, folder: str, total: int, free: int, reserved: int) -> None:
+    machine.put(f"{folder}/nr_hugepages", f"{total}\n")
+    machine.put(f"{folder}/free_hugepages", f"{free}\n")
+    machine.put(f"{folder}/resv_hugepages", f"{reserved}\n")
+
+
+@pytest.mark.parametrize(
+    ("free", "reserved", "least"),
+    [
+        pytest.param(70, 0, 30, id="in use"),
+        pytest.param(100, 30, 30, id="reserved, and free for nobody else"),
+        pytest.param(70, 10, 40, id="in use and reserved"),
+        pytest.param(100, 0, 0, id="idle"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("key", "folder"), [("vm.nr_hugepages", POOL), ("vm.nr_hugepages@node1/1048576kB", SHARE)]
+)
+def test_a_pool_is_not_shrunk_below_what_programs_live_on(
+    node: Machine, key: str, folder: str, free: int, reserved: int, least: int
+) -> None:
+    pool(node, folder, 100, free, reserved)
+    assert refusal(node, key, least) == ""
+    if least:
+        reason = refusal(node, key, least - 1)
+        assert (
+            f"{least} pages of the pool are in use or reserved, and only {least - 1} would be left" in reason
+        )
+        assert reason.endswith("to do it all the same: allow: [hugepages]")
+        assert refusal(node, key, least - 1, "hugepages") == ""
+        assert "in use or reserved" in refusal(
+            node, key, 0, *(name for name in GUARDS if name != "hugepages")
+        )
+
+
+def test_the_pool_of_the_total_is_that_of_the_default_size(node: Machine) -> None:
+    pool(node, POOL, 100, 100, 0)
+    pool(node, "/sys/kernel/mm/hugepages/hugepages-1048576kB", 100, 0, 0)
+    assert refusal(node, "vm.nr_hugepages", 0) == ""
+    text = "MemTotal: 65536000 kB\nMemAvailable: 40000000 kB\nHugepagesize: 1048576 kB\n"
+    node.put("/proc/meminfo", text)
+    assert "100 pages of the pool are in use" in refusal(node, "vm.nr_hugepages", 0)
+
+
+def test_a_share_without_a_count_of_reservations_counts_its_use(node: Machine) -> None:
+    """The folders of a NUMA node have no resv_hugepages."""
+    node.put(f"{SHARE}/nr_hugepages", "100\n")
+    node.put(f"{SHARE}/free_hugepages", "70\n")
+    assert refusal(node, "vm.nr_hugepages@node1/1048576kB", 30) == ""
+    assert "30 pages" in refusal(node, "vm.nr_hugepages@node1/1048576kB", 29)
 
 
 def test_the_module_offers_every_guard_by_name() -> None:

@@ -125,6 +125,35 @@ def test_an_action_is_no_state_in_either_spelling(key: str) -> None:
             one(spelling, 1)
 
 
+def test_another_door_to_the_huge_pages_is_refused_with_the_name_to_use() -> None:
+    for spelling in ("vm.nr_hugepages_mempolicy", "vm/nr_hugepages_mempolicy"):
+        with pytest.raises(DeclarationError) as caught:
+            one(spelling, 8)
+        words = "the same pool as vm.nr_hugepages or vm.nr_hugepages@nodeN: declare that"
+        assert str(caught.value) == f"vm.nr_hugepages_mempolicy: {words}"
+
+
+def test_a_name_that_no_kernel_has_is_no_action() -> None:
+    """The file of SysRq is /proc/sysrq-trigger, and not a sysctl."""
+    assert one("kernel.sysrq_trigger", 1).key == "kernel.sysrq_trigger"
+
+
+@pytest.mark.parametrize(
+    "allow",
+    ["hugepages", True, 1, {"hugepages": True}, ["all"], ["hugepages", "x"], [None], [["hugepages"]], [{}]],
+)
+def test_what_is_allowed_has_to_be_a_list_of_guards(allow: object) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        parse({"settings": {}, "allow": allow}, None)
+    words = "is no list of hugepages, min_free, overcommit, one_way"
+    assert str(caught.value) == f"allow: {allow!r} {words}"
+
+
+@pytest.mark.parametrize("allow", [None, [], ["hugepages"], [*sysctl_parse.GUARDS]])
+def test_any_list_of_guards_can_be_allowed(allow: object) -> None:
+    assert parse({"settings": {}, "allow": allow}, None) == []
+
+
 @pytest.mark.parametrize("sizing", [{"hosts": 4}, {"rails": 4}])
 def test_the_neighbour_table_needs_both_numbers(machine: Machine, sizing: dict[str, int]) -> None:
     with pytest.raises(DeclarationError, match=r"needs sizing\.hosts and sizing\.rails"):
@@ -284,14 +313,39 @@ def test_auto_is_computed_from_this_machine(
 ) -> None:
     """65536000 kB of memory, one 100 Gb/s link."""
     setting = one(key, value, Facts(machine), **sizing)
-    assert (setting.want, setting.raise_only, setting.claim) == (want, raise_only, value)
+    said = f" ({', '.join(f'{name} {number}' for name, number in sizing.items())})" if sizing else ""
+    assert (setting.want, setting.raise_only, setting.claim) == (want, raise_only, value + said)
     assert formula in setting.formula
 
 
 @pytest.mark.parametrize("key", sorted({"vm.dirty_bytes", *sysctl_parse.RAISE_ONLY_AUTO}))
 def test_auto_stays_open_where_no_hardware_may_be_looked_at(key: str) -> None:
     setting = one(key, "auto", None, hosts=4, rails=2)
-    assert (setting.want, setting.claim, setting.formula) == (None, "auto", "")
+    claim = "auto (hosts 4, rails 2)" if key.startswith(GC) else "auto"
+    assert (setting.want, setting.claim, setting.formula) == (None, claim, "")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "claim"),
+    [
+        ("net.core.rmem_max", "auto", "auto (rtt_us 20000)"),
+        ("net.ipv4.tcp_rmem", "4096 131072 auto", "4096 131072 auto (rtt_us 20000)"),
+        ("net.ipv4.tcp_rmem", {"at_least": "4096 131072 auto"}, ">= 4096 131072 auto (rtt_us 20000)"),
+        ("vm.min_free_kbytes", "auto", "auto"),
+        ("vm.dirty_bytes", "auto", "auto (disk_bytes_per_s 1000000000)"),
+        ("vm.dirty_background_bytes", "auto", "auto (disk_bytes_per_s 1000000000)"),
+        (f"{GC}3", "auto", "auto (hosts 128, rails 8)"),
+        ("net.core.rmem_max", 4096, "4096"),
+    ],
+)
+def test_a_claim_names_the_unusual_inputs_of_its_own_formula(key: str, value: Any, claim: str) -> None:
+    sizing = {"rtt_us": 20000, "disk_bytes_per_s": 10**9, "hosts": 128, "rails": 8}
+    assert one(key, value, None, **sizing).claim == claim
+
+
+def test_the_usual_inputs_are_not_worth_a_word() -> None:
+    assert one("net.core.rmem_max", "auto", None, rtt_us=100).claim == "auto"
+    assert one("vm.dirty_bytes", "auto", None, disk_bytes_per_s=2 * 10**9).claim == "auto"
 
 
 def test_a_link_without_speed_is_told_in_the_formula(machine: Machine) -> None:

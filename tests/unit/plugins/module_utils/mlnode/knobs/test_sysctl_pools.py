@@ -61,7 +61,7 @@ def test_pools_of_another_size_stand_beside_the_total(numa: Machine) -> None:
 def test_a_kernel_without_huge_pages_is_unsupported_and_the_rest_is_applied(
     machine: Machine, value: Any
 ) -> None:
-    machine.put("/proc/meminfo", "MemTotal: 65536000 kB\nMemFree: 40000000 kB\n")
+    machine.put("/proc/meminfo", "MemTotal: 65536000 kB\nMemAvailable: 40000000 kB\n")
     settings = {"vm.nr_hugepages@node0": value, "vm.swappiness": 1}
 
     outcome = engine.apply(machine, declared(settings))
@@ -93,13 +93,25 @@ def test_an_image_build_leaves_what_needs_the_hardware_to_the_agent(machine: Mac
 def test_a_floor_that_the_kernel_reaches_by_itself_needs_nobody_at_boot(machine: Machine) -> None:
     found = rows(machine, {"vm.max_map_count": {"at_least": 65530}})["vm.max_map_count"]
     assert found.status is Status.OK
-    assert found.reading.boot.source == "kernel default"
+    assert found.reading.boot.source == "no file sets it"
 
 
-def test_a_floor_that_we_had_to_raise_to_needs_the_agent_at_boot(machine: Machine) -> None:
+def test_a_floor_that_we_had_to_raise_to_is_a_line_and_needs_no_agent(machine: Machine) -> None:
     settings = {"vm.max_map_count": {"at_least": 100000}}
     engine.apply(machine, declared(settings))
     found = rows(machine, settings)["vm.max_map_count"]
     assert found.reading.runtime.text == "100000"
-    assert found.status is Status.DRIFTED
-    assert "mlnode-apply.service is not enabled" in found.reason
+    assert (found.status, found.reading.boot.source) == (Status.OK, f"{DROP_IN}:3")
+    assert not engine.evaluate(machine, declared(settings)).steps
+
+
+def test_a_pool_in_use_is_not_taken_away(machine: Machine) -> None:
+    machine.put("/proc/sys/vm/nr_hugepages", "64\n")
+    machine.put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "14\n")
+    machine.put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "0\n")
+    before = machine.tree()
+    with pytest.raises(RefusedError, match=r"50 pages of the pool are in use .*allow: \[hugepages\]"):
+        engine.apply(machine, declared({"vm.nr_hugepages": 0}))
+    assert machine.tree() == before
+    engine.apply(machine, declared({"vm.nr_hugepages": 50}))
+    assert machine.now("/proc/sys/vm/nr_hugepages") == "50"

@@ -103,3 +103,12 @@ def test_a_reason_never_makes_a_line_longer_than_the_terminal(reason: str, width
 
     # The five columns may be wider than a small terminal; what the reason adds never is.
     assert max(map(len, lines)) <= max(width, *map(len, plain))
+
+
+def test_one_long_value_is_cut_so_that_every_row_fits_the_terminal() -> None:
+    rows = [setting(reason=""), setting("net.ipv4.ip_local_reserved_ports", "", runtime="1," * 500)]
+    lines = render(rows, 100).splitlines()
+    assert max(map(len, lines)) <= 100
+    assert "1,1,1" in lines[2]
+    assert "..." in lines[2]
+    assert "1," * 500 in render(rows, None), "nothing is cut where there is no terminal"

@@ -283,7 +283,7 @@ def _is_ours(line: sysctl_d.Line) -> bool:
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
     """The drop-in of one declaration and its list of modules; without content where not needed."""
-    foreign = sysctl_d.load(context.host, without=DROP_IN)
+    present, foreign = sysctl_d.load(context.host), sysctl_d.load(context.host, without=DROP_IN)
     lines: list[str] = []
     modules: list[str] = []
     for row in rows:
@@ -293,31 +293,44 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         if row.status is Status.UNSUPPORTED and reading.runtime.absent is None:
             continue
         modules += reading.modules
-        lines += _drop_in_lines(row, foreign, context)
+        lines += _drop_in_lines(row, present, foreign, context)
     return [
         BootFile(f"{DROP_IN}{name}.conf", _file(name, lines)),
         BootFile(f"{MODULES_FILE}{name}.conf", _file(name, sorted(set(modules)))),
     ]
 
 
-def _drop_in_lines(row: Row, foreign: sysctl_d.BootConfig, context: Context) -> list[str]:
+def _drop_in_lines(
+    row: Row, present: sysctl_d.BootConfig, foreign: sysctl_d.BootConfig, context: Context
+) -> list[str]:
     setting, value = row.setting, row.reading.target or ""
     if setting.raise_only:
-        line = foreign.winner(sysctl_d.slashed(setting.key))
+        path = sysctl_d.slashed(setting.key)
+        floor = setting.want or ""
+        ours = present.winner(path)
+        if setting.formula and ours is not None and _is_ours(ours):
+            # A computed number stays as it once was: at boot no link is up, and the formula knows less.
+            floor = _merged(floor, ours.value)
+        line = foreign.winner(path)
         base = line.value if line else None
         if base is None:  # an exclusion sets nothing either
             base = context.origins.get(row.reading.path, row.reading.runtime.text)
         # What the node has without us is enough, or (image build) not known: a line of ours could only lower
         # a default that grows with memory.
-        if base is None or values.reaches(setting.want or "", base):
+        if base is None or values.reaches(floor, base):
             return []
-        # A computed number stays as it once was: at boot the links are not up, and the formula knows less.
-        try:
-            value = values.raised(value if setting.formula else setting.want or "", base)
-        except DeclarationError:
-            pass  # what the other file says is no such number: the kernel takes ours alone
-    comment = [f"# {setting.claim}: {setting.formula}"] if setting.formula else []
+        value = _merged(floor, base)
+    # Not the formula, whose words change with the links: the file is to stay the same.
+    comment = [f"# declared: {setting.claim}"] if setting.formula else []
     return [*comment, f"{setting.key} = {value}"]
+
+
+def _merged(floor: str, other: str | None) -> str:
+    """The greater of both; floor alone where the other is nothing that could be compared."""
+    try:
+        return values.raised(floor, other or "")
+    except DeclarationError:
+        return floor
 
 
 def _file(name: str, lines: Sequence[str]) -> bytes | None:

@@ -27,7 +27,8 @@ EMPTY = '""'
 class Request:
     """One kind of one declaration, and what may be done about it.
 
-    alone: a damaged file of another declaration is somebody else's to report, and stops nothing here.
+    alone: a damaged or mistaken file of another declaration is reported by its own request, and stops
+    nothing here.
     """
 
     name: str
@@ -237,7 +238,7 @@ def _context(host: Host, request: Request, on_disk: Sequence[Declaration], origi
         layers=request.layers,
         allow=_allowed(request.spec),
         agent=all(host.exists(path) for path in (AGENT_COMMAND, AGENT_FILE)) and host.is_link(AGENT_LINK),
-        on_disk=_claims(request.kind, on_disk, request.name),
+        on_disk=_claims(request, on_disk),
         origins=origin.values(),
     )
 
@@ -248,18 +249,17 @@ def _allowed(spec: Spec) -> tuple[str, ...]:
     return tuple(str(name) for name in allow) if isinstance(allow, (list, tuple)) else ()
 
 
-def _claims(kind: Kind, declarations: Sequence[Declaration], replaced: str = "") -> dict[str, str]:
-    """Key → claim of what is kept on the node. Raises DeclarationError naming the file.
-
-    replaced: a name whose file this run writes anew, so that a mistake in the old one stops nothing.
-    """
+def _claims(request: Request, declarations: Sequence[Declaration]) -> dict[str, str]:
+    """Key → claim of what is kept on the node. Raises DeclarationError naming the file, except where this run
+    writes that file anew, or where a mistake in it is reported by its own request."""
+    kind = request.kind
     found: dict[str, str] = {}
     for declaration in declarations:
         if kind.KIND in declaration.kinds:
             try:
                 settings = kind.parse(declaration.kinds[kind.KIND], None)
             except DeclarationError as error:
-                if declaration.name == replaced:
+                if request.alone or declaration.name == request.name:
                     continue
                 raise DeclarationError(f"{declaration.path}: {error}") from error
             found.update({setting.key: setting.claim for setting in settings})
@@ -270,7 +270,7 @@ def _refuse_conflicts(request: Request, mine: Sequence[Setting], on_disk: Sequen
     for other in on_disk:
         if other.name == request.name:
             continue
-        theirs = _claims(request.kind, [other])
+        theirs = _claims(request, [other])
         for setting in mine:
             claim = theirs.get(setting.key)
             if claim is not None and claim != setting.claim:

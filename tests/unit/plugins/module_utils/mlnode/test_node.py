@@ -129,7 +129,9 @@ def test_a_declaration_edited_by_hand_is_told_and_stops_nobody_else(machine: Mac
     declare(machine, "a", sysctl={"settings": {"vm.swappiness": 10}, "allow": 5})
     declare(machine, "b", sysctl=sysctl(vm__max_map_count=262144))
     found = node.survey(machine)
-    assert any("allow: 5 is no list of" in error for error in found.errors)
+    assert len(found.errors) == 1
+    assert found.errors[0].startswith("a, sysctl: allow: 5 is no list of")
+    assert [item.row.setting.key for item in found.rows] == ["vm.max_map_count"]
 
 
 def test_a_refused_setting_does_not_stop_the_boot(machine: Machine) -> None:

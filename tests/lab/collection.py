@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The collection as a user has it: its playbooks, run against a lab machine over SSH."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from .machine import Machine
+
+#: The checkout these tests belong to
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+#: What an installed collection has
+_INSTALLED = ("meta", "playbooks", "plugins", "roles", "galaxy.yml", "ansible.cfg")
+
+
+@dataclass(frozen=True)
+class Played:
+    """One run of ansible-playbook. output is for people and for asserts on words."""
+
+    status: int
+    output: str
+
+    @property
+    def changed(self) -> int:
+        """The number behind changed= in the recap."""
+        match = re.search(r"^lab +: .* changed=(\d+)", self.output, re.MULTILINE)
+        assert match, f"no recap:\n{self.output}"
+        return int(match.group(1))
+
+
+class Collection:
+    """One tree of the collection, found below collections/ansible_collections/mlnode/tuning."""
+
+    def __init__(self, collections: pathlib.Path) -> None:
+        self.collections = collections
+        self.root = collections / "ansible_collections/mlnode/tuning"
+
+    @classmethod
+    def checkout(cls) -> Collection:
+        return cls(ROOT / ".ansible/collections")
+
+    @classmethod
+    def copy(cls, folder: pathlib.Path) -> Collection:
+        """A copy of the checkout that may be changed."""
+        made = cls(folder)
+        for name in _INSTALLED:
+            source, target = ROOT / name, made.root / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, target)
+        return made
+
+    def patch(self, file: str, old: str, new: str) -> None:
+        """Change one place of a copy. A test that plants a fault must not go on without having planted it."""
+        assert self.collections != ROOT / ".ansible/collections", "the checkout itself must not be changed"
+        path = self.root / file
+        text = path.read_text()
+        assert text.count(old) == 1, f"{file} has {text.count(old)} times {old!r}: renew this test"
+        path.write_text(text.replace(old, new))
+
+    def play(self, name: str, machine: Machine, **variables: Any) -> Played:
+        """ansible-playbook on playbooks/NAME.yml, with extra variables."""
+        process = self.start(name, machine, **variables)
+        output, _nothing = process.communicate(timeout=900)
+        print(output)
+        return Played(process.returncode, output)
+
+    def start(self, name: str, machine: Machine, **variables: Any) -> subprocess.Popen[str]:
+        """The same without waiting for its end."""
+        playbook = pathlib.Path(sys.executable).parent / "ansible-playbook"
+        words = [str(playbook), "-i", str(self.inventory(machine)), str(self.root / f"playbooks/{name}.yml")]
+        if variables:
+            words += ["-e", json.dumps(variables)]
+        return subprocess.Popen(
+            words,
+            cwd=self.root,
+            env=self._environment(machine),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def _environment(self, machine: Machine) -> dict[str, str]:
+        home = machine.folder / "ansible"
+        return {
+            "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": os.environ.get("HOME", "/"),
+            "LC_ALL": "C.UTF-8",
+            "ANSIBLE_HOME": str(home),
+            "ANSIBLE_CONFIG": str(self.root / "ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(self.collections),
+            "ANSIBLE_NOCOLOR": "1",
+            "COLUMNS": "200",
+        }
+
+    def inventory(self, machine: Machine) -> pathlib.Path:
+        """A file in which the machine is the only training node; also for `make site INVENTORY=...`."""
+        host = {
+            "ansible_host": "127.0.0.1",
+            "ansible_port": machine.port,
+            "ansible_user": "root",
+            # The connection that is already there, so that nobody holds one to a machine that is off.
+            "ansible_ssh_args": " ".join(machine.ssh_options),
+            "ansible_python_interpreter": "/usr/bin/python3",
+        }
+        path = machine.folder / "inventory.json"
+        path.write_text(json.dumps({"training": {"hosts": {"lab": host}}}))
+        return path

@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Machines for the tests: each profile is booted once, and set back for every module that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+
+import pytest
+
+from . import host, profiles
+from .collection import Collection
+from .machine import Machine
+
+#: The state of every machine before a test has touched it
+BORN = "born"
+
+_CONSOLE_CHARACTERS = 4000
+
+
+class Lab:
+    """The machines of this session."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.running: dict[str, Machine] = {}
+        self._say = say
+
+    def machine(self, name: str) -> Machine:
+        """The machine of a profile as it was born: booted, or set back in a few seconds."""
+        for other in self.running.values():
+            other.pause()
+        if name in self.running:
+            self.running[name].load(BORN)
+            return self.running[name]
+        self._say(f"booting {name}")
+        self.running[name] = machine = Machine(profiles.named(name))
+        machine.start()
+        machine.save(BORN)
+        return machine
+
+    def close(self) -> None:
+        for machine in self.running.values():
+            machine.close()
+        self.running.clear()
+
+
+_LAB = pytest.StashKey[Lab]()
+
+
+def why_not(name: str) -> str:
+    """Why a profile cannot be booted here, or an empty string."""
+    unusable = host.unusable()
+    if unusable:
+        return unusable
+    missing = [part.name for part in profiles.named(name).parts if not part.path.exists()]
+    return f"{', '.join(missing)} not built: make lab PROFILE={name}" if missing else ""
+
+
+@pytest.fixture(scope="session")
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    terminal = request.config.pluginmanager.get_plugin("terminalreporter")
+    found = Lab(lambda words: terminal.write(f"[{words}] ") if terminal else None)
+    request.config.stash[_LAB] = found
+    yield found
+    found.close()
+
+
+def _fixture(profile: str) -> Callable[[Lab], Machine]:
+    @pytest.fixture(scope="module", name=profile)
+    def machine(lab: Lab) -> Machine:
+        if reason := why_not(profile):
+            pytest.skip(reason)
+        return lab.machine(profile)
+
+    return machine
+
+
+baremetal = _fixture("baremetal")
+epp = _fixture("epp")
+boot = _fixture("boot")
+cloud = _fixture("cloud")
+debian12 = _fixture("debian12")
+
+
+@pytest.fixture(scope="session")
+def collection() -> Collection:
+    return Collection.checkout()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The ends of the consoles go with every failure: what the kernel said is half of the story."""
+    report = yield
+    if report.failed and _LAB in item.config.stash:
+        for name, machine in item.config.stash[_LAB].running.items():
+            report.sections.append((f"console of {name}", machine.console()[-_CONSOLE_CHARACTERS:]))
+    return report

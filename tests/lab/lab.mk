@@ -1,0 +1,24 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# The kernel lab: see docs/lab.md. Included by the Makefile.
+
+# One of tests/lab/profiles.py; what `make lab` builds by itself is all but debian12.
+PROFILE ?=
+in_lab = PYTHONPATH="$(COLLECTIONS)" $(TEST)/python -m ansible_collections.mlnode.tuning.tests.lab
+
+##@ Kernel lab
+
+.PHONY: lab
+lab: env-test ## build the machines of the kernel lab, as root (PROFILE=NAME for one of them)
+	@$(in_lab).build $(PROFILE)
+
+.PHONY: test-lab
+test-lab: lab ## run the tests on these machines (ARGS="-k NAME")
+	$(call step,tests on machines of their own kernel)
+	$(in_test) pytest tests/lab --verbose --durations=10 $(ARGS)
+
+.PHONY: lab-shell
+lab-shell: env-test ## a root shell on a fresh machine of PROFILE (baremetal)
+	@$(in_lab).build $(or $(PROFILE),baremetal)
+	@$(in_lab).shell $(or $(PROFILE),baremetal)

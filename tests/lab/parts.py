@@ -1,0 +1,274 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of the lab: root file systems, ACPI tables, netdevsim, and the disks that machines boot from."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+from . import acpi
+from .build import HERE, Job, LabError, Part, StaleError
+from .tools import Tools
+
+NEWEST = "trixie"
+
+TOOLS_PACKAGES = "qemu-system-x86,qemu-utils,acpica-tools,e2fsprogs,fdisk"
+WORKSHOP_PACKAGES = "linux-headers-amd64,linux-source,gcc,libc6-dev,make,xz-utils,kmod"
+GUEST_PACKAGES = (
+    "linux-image-amd64,initramfs-tools,zstd,grub-pc,systemd-sysv,udev,dbus,openssh-server,python3,"
+    "kmod,procps,iproute2,ethtool,pciutils,numactl,rdma-core,ibverbs-utils,perftest,less"
+)
+
+#: Where the partition begins: room for GRUB before it
+_OFFSET = 1 << 20
+_FILE_SYSTEM = 3 << 30
+
+#: Work of their own that would run in the middle of a test
+_MASKED = (
+    "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
+    "fstrim.timer", "man-db.timer", "serial-getty@ttyS0.service", "getty@tty1.service",
+    "systemd-networkd-wait-online.service",
+)  # fmt: skip
+
+_GRUB_CONFIG = """\
+set timeout=0
+menuentry "lab" {{
+    linux /boot/vmlinuz-{kernel} root=/dev/vda1 ro console=ttyS0
+    initrd /boot/initrd.img-{kernel}
+}}
+"""
+
+_GRUB_DEFAULTS = """\
+GRUB_TIMEOUT=0
+GRUB_CMDLINE_LINUX="console=ttyS0"
+GRUB_TERMINAL=serial
+GRUB_DISABLE_OS_PROBER=true
+"""
+
+#: Only what the disk needs, and not every driver there is: a third of the size to unpack at each boot
+_INITRD = (
+    'mkdir -p "$1/etc/initramfs-tools/conf.d" "$1/etc/initramfs-tools/hooks"; '
+    'echo MODULES=list >"$1/etc/initramfs-tools/conf.d/lab"; '
+    "printf '%s\\n' '#!/bin/sh' '[ \"$1\" = prereqs ] && exit' '. /usr/share/initramfs-tools/hook-functions' "
+    "'manual_add_modules virtio_pci virtio_blk ext4' "
+    '>"$1/etc/initramfs-tools/hooks/lab"; chmod +x "$1/etc/initramfs-tools/hooks/lab"'
+)
+
+
+def bootstrap(job: Job, *options: str) -> None:
+    """A root file system. In a mount namespace of its own, so that nothing stays mounted if it is killed."""
+    suite, packages = job.part.parameters[:2]
+    left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")]
+    job.run(
+        *("unshare", "--mount", "--propagation", "private", "mmdebstrap", "--variant=apt", *left_out),
+        *('--aptopt=APT::Install-Recommends "false"', f"--include={packages}", *options),
+        *(suite, job.out / "root"),
+    )
+
+
+def make_root(job: Job) -> None:
+    bootstrap(job)
+
+
+def make_guest(job: Job) -> None:
+    bootstrap(job, f"--essential-hook={_INITRD}")
+
+
+def make_acpi(job: Job) -> None:
+    iasl = Tools(job.part.needs[0].path / "root").command("iasl")
+    tables = {f"pss-{cpus}": acpi.p_states(cpus) for cpus in range(1, len(acpi.SCRATCH_PORTS) + 1)}
+    tables.update({f"cpc-{cpus}": acpi.cppc(cpus) for cpus in range(1, 9)})
+    for name, source in tables.items():
+        (job.out / f"{name}.asl").write_text(source)
+        job.run(*iasl, "-p", job.out / name, job.out / f"{name}.asl")
+
+
+def make_netdevsim(job: Job) -> None:
+    """The module for exactly the kernel that the guest has, from the source of that very package."""
+    workshop, guest = job.part.needs
+    kernel = kernel_of(guest)
+    if not (workshop.path / "root/usr/src" / f"linux-headers-{kernel}").exists():
+        raise StaleError(f"the archive has moved on from the kernel {kernel}", workshop, guest)
+    _in_workshop(
+        job,
+        "tar --extract --xz --file=$(echo /usr/src/linux-source-*.tar.xz) --directory=/mnt "
+        "--strip-components=4 --wildcards '*/drivers/net/netdevsim/*'",
+    )
+    for name in ("dcb.c", "dcb.h"):
+        shutil.copy(HERE / "netdevsim" / name, job.out)
+    _replace(job.out / "Makefile", "health.o", "health.o dcb.o")
+    _replace(
+        job.out / "netdevsim.h",
+        "struct netdevsim {\n",
+        '#include "dcb.h"\n\nstruct netdevsim {\n\tstruct nsim_dcb dcb;\n',
+    )
+    _replace(
+        job.out / "netdev.c",
+        "static void nsim_setup(struct net_device *dev)\n{\n",
+        "static void nsim_setup(struct net_device *dev)\n{\n\tdev->dcbnl_ops = &nsim_dcbnl_ops;\n",
+    )
+    _in_workshop(
+        job,
+        f"make -j$(nproc) -C /usr/src/linux-headers-{kernel} M=/mnt CONFIG_NETDEVSIM=m modules "
+        "&& strip --strip-debug /mnt/netdevsim.ko",
+    )
+
+
+def _in_workshop(job: Job, script: str) -> None:
+    """A shell script in the workshop's root file system, with the folder of the job as /mnt."""
+    inside = 'mount --bind "$1" "$2/mnt" && mount -t proc proc "$2/proc" && mount --bind /dev "$2/dev" && '
+    root = job.part.needs[0].path / "root"
+    job.run(
+        *(
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            f'{inside} exec chroot "$2" sh -c "$3"',
+        ),
+        *("sh", job.out, root, script),
+    )
+
+
+def _replace(path: pathlib.Path, old: str, new: str) -> None:
+    text = path.read_text()
+    if text.count(old) != 1:
+        raise LabError(
+            f"{path.name} of this kernel's netdevsim has {old.strip()!r} {text.count(old)} times, not once"
+        )
+    path.write_text(text.replace(old, new))
+
+
+def kernel_of(guest: Part) -> str:
+    return next((guest.path / "root/lib/modules").iterdir()).name
+
+
+def make_disk(job: Job) -> None:
+    """A disk with GRUB and one partition, and the kernel and initrd for a boot without GRUB."""
+    tools, guest, *modules = job.part.needs
+    kernel = kernel_of(guest)
+    root = job.out / "root"
+    job.run("cp", "--archive", "--reflink=auto", guest.path / "root", root)
+    for name in ("vmlinuz", "initrd.img"):
+        found = next((root / "boot").glob(f"{name}-*"))
+        shutil.copy(found, job.out / name)
+    for module in modules:
+        folder = root / "lib/modules" / kernel / "updates"
+        folder.mkdir()
+        shutil.copy(module.path / "netdevsim.ko", folder)
+    _furnish(job, root, kernel)
+    _write_disk(job, Tools(tools.path / "root"), root)
+    job.run("rm", "-rf", "--one-file-system", root)
+
+
+def _furnish(job: Job, root: pathlib.Path, kernel: str) -> None:
+    """What makes a root file system a lab machine."""
+    shutil.copytree(HERE / "guest", root, dirs_exist_ok=True)
+    job.run(
+        "chown",
+        "--recursive",
+        "root:root",
+        root / "etc/systemd",
+        root / "etc/ssh/sshd_config.d",
+        root / "usr/lib/lab",
+    )
+    texts = {
+        "etc/hostname": "lab\n",
+        "etc/hosts": "127.0.0.1 localhost lab\n",
+        "etc/resolv.conf": "",
+        "etc/machine-id": "6d6c6e6f64656c61626d616368696e65\n",
+        "etc/fstab": "/dev/vda1 / ext4 defaults 0 1\n",
+        "etc/default/grub.d/lab.cfg": _GRUB_DEFAULTS,
+        "boot/grub/grub.cfg": _GRUB_CONFIG.format(kernel=kernel),
+    }
+    for name, text in texts.items():
+        (root / name).unlink(missing_ok=True)
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    shutil.copytree(root / "usr/lib/grub/i386-pc", root / "boot/grub/i386-pc")
+    job.run("chroot", root, "depmod", kernel)
+    job.run("chroot", root, "systemctl", "enable", "systemd-networkd.service", "lab-devices.service")
+    job.run("chroot", root, "systemctl", "mask", *_MASKED)
+
+
+def _write_disk(job: Job, tools: Tools, root: pathlib.Path) -> None:
+    modules = ("biosdisk", "part_msdos", "ext2")
+    job.run(
+        "chroot",
+        root,
+        "grub-mkimage",
+        "-O",
+        "i386-pc",
+        "-o",
+        "/core.img",
+        "-p",
+        "(hd0,msdos1)/boot/grub",
+        *modules,
+    )
+    core = (root / "core.img").read_bytes()
+    (root / "core.img").unlink()
+    disk = job.out / "disk.raw"
+    with disk.open("wb") as stream:
+        stream.truncate(_OFFSET + _FILE_SYSTEM)
+    job.run(
+        "sh",
+        "-c",
+        'disk=$1; shift; echo "start=2048, type=83, bootable" | "$@" --quiet "$disk"',
+        "sh",
+        disk,
+        *tools.command("sfdisk"),
+    )
+    # What grub-install does: boot code before the partition table, core.img behind it. boot.img looks for
+    # core.img in sector 1 and core.img for its rest in sector 2 unless told otherwise.
+    with disk.open("r+b") as stream:
+        stream.write((root / "usr/lib/grub/i386-pc/boot.img").read_bytes()[:440])
+        stream.seek(512)
+        stream.write(core)
+    # Nothing is left to be initialised in the background while a test measures.
+    extended = f"offset={_OFFSET},lazy_itable_init=0,lazy_journal_init=0"
+    job.run(
+        *tools.command("mkfs.ext4"),
+        "-q",
+        "-F",
+        "-L",
+        "lab",
+        "-d",
+        root,
+        "-E",
+        extended,
+        disk,
+        f"{_FILE_SYSTEM >> 10}k",
+    )
+
+
+def root_part(name: str, suite: str, packages: str) -> Part:
+    return Part(name, (make_root, bootstrap), (suite, packages))
+
+
+def guest_part(suite: str) -> Part:
+    return Part(f"guest-{suite}", (make_guest, bootstrap), (suite, GUEST_PACKAGES, _INITRD))
+
+
+TOOLS = root_part("tools", NEWEST, TOOLS_PACKAGES)
+WORKSHOP = root_part("workshop", NEWEST, WORKSHOP_PACKAGES)
+ACPI = Part("acpi", (make_acpi,), sources=("acpi.py",), needs=(TOOLS,))
+NETDEVSIM = Part(
+    "netdevsim", (make_netdevsim, _in_workshop), sources=("netdevsim",), needs=(WORKSHOP, guest_part(NEWEST))
+)
+
+
+def disk_part(suite: str, *modules: Part) -> Part:
+    return Part(
+        f"disk-{suite}",
+        (make_disk, _furnish, _write_disk),
+        (str(_OFFSET), str(_FILE_SYSTEM), *_MASKED, _GRUB_CONFIG, _GRUB_DEFAULTS),
+        sources=("guest",),
+        needs=(TOOLS, guest_part(suite), *modules),
+    )
+
+
+DISK = disk_part(NEWEST, NETDEVSIM)
+OLDER_DISK = disk_part("bookworm")

@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kinds of lab machines: QEMU's devices, and what the guest is told to make itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import acpi
+from .build import LabError, Part
+from .parts import ACPI, DISK, OLDER_DISK, TOOLS
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One kind of machine.
+
+    table: the ACPI table that gives its CPUs frequencies, see acpi.py.
+    devices: QEMU's words; guest_devices: the words for guest/usr/lib/lab/devices.
+    grub: boots through the disk's own boot loader, so that the command line is the guest's.
+    """
+
+    name: str
+    cpus: int = 2
+    mebibytes: int = 1536
+    cpu: str = "Nehalem"
+    table: str = ""
+    devices: tuple[str, ...] = ()
+    guest_devices: str = ""
+    command_line: str = ""
+    grub: bool = False
+    disk: Part = DISK
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (TOOLS, self.disk, *((ACPI,) if self.table else ()))
+
+
+def nic(number: int, model: str, bus: str) -> tuple[str, ...]:
+    """A NIC in a slot of its own on a PCIe bus. All of a machine's NICs are plugged into one hub."""
+    return (
+        *("-device", f"pcie-root-port,id=slot{number},bus={bus},chassis={number},slot={number}"),
+        *("-netdev", f"hubport,id=net{number},hubid=1"),
+        # Without ROM there is no network boot to be waited for.
+        *("-device", f"{model},bus=slot{number},netdev=net{number},mac=52:54:00:6c:61:{number:02x},romfile="),
+    )
+
+
+#: Two sockets, each a NUMA node with half of the memory; a PCIe bus that hangs on the second
+_TWO_NODES = (
+    *("-object", "memory-backend-ram,id=memory0,size=1G", "-numa", "node,nodeid=0,cpus=0-1,memdev=memory0"),
+    *("-object", "memory-backend-ram,id=memory1,size=1G", "-numa", "node,nodeid=1,cpus=2-3,memdev=memory1"),
+    *("-device", "pxb-pcie,id=far,bus=pcie.0,bus_nr=128,numa_node=1"),
+)
+
+#: acpi-cpufreq keeps its state in the scratch registers of four serial ports; the first one is the console.
+_SERIAL_PORTS = ("-serial", "null") * (len(acpi.SCRATCH_PORTS) - 1)
+
+_ALL = (
+    Profile(
+        "baremetal",
+        cpus=4,
+        mebibytes=2048,
+        table="pss",
+        devices=(
+            *_TWO_NODES,
+            *_SERIAL_PORTS,
+            *nic(1, "igb", "far"),
+            *nic(2, "e1000e", "pcie.0"),
+            *nic(3, "vmxnet3", "pcie.0"),
+        ),
+        guest_devices="up:igb up:e1000e rxe:e1000e netdevsim",
+    ),
+    Profile(
+        "epp",
+        cpu="EPYC-Rome-v1",
+        table="cpc",
+        command_line=f"amd_pstate=active {acpi.MEMMAP}",
+    ),
+    Profile("boot", grub=True),
+    Profile("cloud"),
+    Profile("debian12", disk=OLDER_DISK),
+)
+
+PROFILES = {profile.name: profile for profile in _ALL}
+
+#: What `make lab` builds and `make test-lab` boots; the older kernel is there for who asks for it.
+DEFAULT = ("baremetal", "epp", "boot", "cloud")
+
+
+def named(name: str) -> Profile:
+    if name not in PROFILES:
+        raise LabError(f"no profile {name}; there are {', '.join(PROFILES)}")
+    return PROFILES[name]

@@ -1,0 +1,44 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is decided early: the kernel command line, through GRUB; and the boot layer without the agent."""
+
+from __future__ import annotations
+
+from . import claims
+from . import guest_facts as facts
+from .collection import Collection
+from .machine import Machine
+
+GRUB = "/etc/default/grub.d/zz-admin.cfg"
+THP = "/sys/kernel/mm/transparent_hugepage/enabled"
+
+
+def test_a_word_on_the_command_line_is_reported_as_override(boot: Machine, collection: Collection) -> None:
+    claims.converge(collection, boot)
+    assert facts.wrong(boot) == {}
+    boot.write(GRUB, 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX transparent_hugepage=always"\n')
+    boot.run("update-grub")
+    boot.reboot()
+    assert "transparent_hugepage=always" in boot.read("/proc/cmdline").split()
+    found = facts.wrong(boot)
+    assert list(found) == ["thp.enabled"]
+    assert found["thp.enabled"].startswith("overridden: ")
+    assert "kernel command line (transparent_hugepage=always)" in found["thp.enabled"]
+    assert facts.chosen(boot, THP) == "madvise", "the agent still has the last word at run time"
+    drift = collection.play("drift", boot)
+    assert drift.status != 0
+    assert "thp.enabled: overridden" in drift.output
+
+
+def test_the_word_gone_and_the_machine_reverted_nothing_is_left(
+    boot: Machine, collection: Collection
+) -> None:
+    assert collection.play("revert", boot).status == 0
+    boot.run(f"rm {GRUB}; update-grub")
+    boot.reboot()
+    assert facts.chosen(boot, THP) == "always", "what Debian's kernel is built with"
+    assert boot.run("test -e /usr/local/bin/mlnode", check=False).returncode == 1
+
+
+def test_drop_ins_and_modules_come_back_without_the_agent(cloud: Machine, collection: Collection) -> None:
+    claims.boot_files_alone_bring_values_back(collection, cloud)

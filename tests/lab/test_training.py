@@ -127,7 +127,7 @@ def test_a_reboot_brings_everything_back_without_ansible(story: Story) -> None:
 def test_revert_puts_everything_back_at_once(story: Story) -> None:
     assert story.play("revert").status == 0
     different = story.born.differences(Born.of(story.machine), rebooted=True)
-    # Sockets that began with bbr, this SSH connection for one, keep its module until they are closed, and NICs
+    # Sockets that began with bbr, this SSH connection for one, keep its module until they are closed; NICs
     # that came up with fq keep sch_fq until the next boot, which the next test looks at.
     assert [words for words in different if not words.startswith(OFFERED)] == []
     assert story.play("revert").changed == 0

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -96,7 +97,8 @@ def test_an_accelerator_counts_only_if_a_kernel_boots_with_it(built: None) -> No
 
 def test_a_machine_dies_with_the_tests_that_started_it(built: None) -> None:
     words = [sys.executable, "-c", _ENDS_LATER]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as tests:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as tests:
         assert tests.stdout is not None
         pid, folder = tests.stdout.readline().split()
         assert alive(pid)

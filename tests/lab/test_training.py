@@ -120,6 +120,8 @@ def test_a_reboot_brings_everything_back_without_ansible(story: Story) -> None:
     assert story.machine.out("systemctl is-active mlnode-apply.service") == "active"
     assert facts.wrong(story.machine) == {}
     story.assert_as_declared()
+    # The drop-in came before the NIC was raised, or its queue would be another one.
+    assert "qdisc fq " in story.machine.out(f"tc qdisc show dev {facts.nic(story.machine, 'virtio_net')}")
     assert story.play("drift").status == 0
     assert story.play("site").changed == 0
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .mlnode import engine
+from .mlnode import engine, values
 from .mlnode.engine import Plan, Request
 from .mlnode.errors import MlnodeError
 from .mlnode.host import Host
@@ -18,7 +18,7 @@ from .mlnode.render import document
 from .mlnode.revert import Change
 from .mlnode.setting import Layer
 from .mlnode.status import Status
-from .mlnode.transaction import KernelWrite, LinkWrite, LoadModule, Step
+from .mlnode.transaction import KernelWrite, LinkWrite, LoadModule, Refresh, Step
 
 #: Options every module that declares something takes; documented in doc_fragments/declaration.py
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -82,26 +82,39 @@ def diff(steps: Sequence[Step]) -> list[dict[str, str]]:
     old: list[str] = []
     new: list[str] = []
     files: list[dict[str, str]] = []
+    writes: dict[str, list[KernelWrite]] = {}
     for step in steps:
         if isinstance(step, KernelWrite):
-            old.append(f"{step.key} = {document.shown(step.before)}")
-            new.append(f"{step.key} = {document.shown(step.value)}")
+            writes.setdefault(step.key, []).append(step)
         elif isinstance(step, LoadModule):
-            new.append(f"module {step.name} loaded")
+            writes[f"module {step.name} loaded"] = []
+        elif isinstance(step, Refresh):
+            files.append(_pair(step.key, "", f"as it should be; the {step.refresh} reads it once more\n"))
         elif isinstance(step, LinkWrite):
             files.append(_pair(step.path, _link(step.before), _link(step.target)))
         else:
             files.append(_pair(step.path, _content(step.before), _content(step.content)))
+    for key, found in writes.items():
+        if not found:  # a module, which has no value
+            new.append(key)
+            continue
+        old.append(f"{key} = {document.shown(_all(found, [step.before for step in found]))}")
+        new.append(f"{key} = {document.shown(_all(found, [step.value for step in found]))}")
     runtime = [_pair("runtime", _text(old), _text(new))] if old or new else []
     return runtime + files
 
 
+def _all(writes: Sequence[KernelWrite], texts: Sequence[str]) -> str:
+    """The value of a setting's one file, or of its many in one line."""
+    return values.grouped({step.number or 0: text for step, text in zip(writes, texts)})
+
+
 def revert_diff(changes: Sequence[Change]) -> list[dict[str, str]]:
     """As diff(), for what a revert puts back."""
-    values = [change for change in changes if not change.is_file]
-    old = [f"{change.key} = {document.shown(change.before)}" for change in values]
-    new = [f"{change.key} = {document.shown(change.after)}" for change in values]
-    runtime = [_pair("runtime", _text(old), _text(new))] if values else []
+    kernel = [change for change in changes if not change.is_file]
+    old = document.counted(f"{change.key} = {document.shown(change.before)}" for change in kernel)
+    new = document.counted(f"{change.key} = {document.shown(change.after)}" for change in kernel)
+    runtime = [_pair("runtime", _text(old), _text(new))] if kernel else []
     files = [change for change in changes if change.is_file]
     return runtime + [_pair(item.key, item.before or "", item.after or "") for item in files]
 

@@ -88,7 +88,7 @@ class Machine(Host):
 
     fails: path → errno of the next writes; unreadable: path → errno of reads; ignores: paths whose
     writes are accepted without effect; gives: path → the most it grants; read_only: paths that blocked()
-    names.
+    names. active: the units systemd runs.
     """
 
     def __init__(self, root: str) -> None:
@@ -101,6 +101,7 @@ class Machine(Host):
         self.superuser = True
         self.writes: list[tuple[str, str]] = []
         self.reloads = 0
+        self.active: set[str] = set()
 
     @classmethod
     def debian(cls, root: str, kernel: Mapping[str, str] | None = None) -> Machine:
@@ -189,10 +190,22 @@ class Machine(Host):
             return self._load(command[2])
         if list(command[:2]) == ["modprobe", "-r"]:
             return self._unload(command[2])
-        if list(command) == ["systemctl", "daemon-reload"]:
-            self.reloads += 1
-            return Finished(0, "", "")
+        if command[0] == "systemctl":
+            return self._systemctl(command[1], command[-1])
         return super().run(command)
+
+    def _systemctl(self, verb: str, unit: str) -> Finished:
+        if verb == "daemon-reload":
+            self.reloads += 1
+        elif verb == "start":
+            self.active.add(unit)
+        elif verb == "stop":
+            self.active.discard(unit)
+        elif verb == "is-active":
+            return Finished(0 if unit in self.active else 3, "", "")
+        else:
+            return Finished(1, "", f"Unknown command verb {verb}.\n")
+        return Finished(0, "", "")
 
     def _accepted(self, path: str, value: str, old: str) -> str:
         if "[" in old:

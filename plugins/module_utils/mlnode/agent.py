@@ -10,12 +10,15 @@ import zipfile
 from typing import Any
 
 from . import cli, transaction
+from .agent_files import LINKS, TEXTS, UNIT
 from .errors import HostError, MlnodeError
 from .host import Host
-from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK
+from .kind import AGENT_COMMAND, AGENT_FILE
 from .lock import WAIT_SECONDS, locked
 from .origin import Origin
 from .transaction import FileWrite, LinkWrite, Step
+
+__all__ = ["COMMAND", "INTERPRETER", "UNIT", "UNIT_FILE", "build", "install", "plan"]
 
 COMMAND, UNIT_FILE = AGENT_COMMAND, AGENT_FILE
 
@@ -31,49 +34,6 @@ _MAIN = (
 
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-
-# No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
-# It runs once systemd's own sysctl and module services and tuned are done, so that it has the last word, and
-# before anything that starts jobs. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
-UNIT = f"""\
-[Unit]
-Description=Apply what this node is declared to be (mlnode.tuning)
-After=local-fs.target systemd-modules-load.service systemd-sysctl.service tuned.service
-Before=slurmd.service kubelet.service containerd.service docker.service crio.service
-ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart={COMMAND} apply
-SuccessExitStatus=3
-TimeoutStartSec=120
-NoNewPrivileges=yes
-CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
-CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN
-ProtectSystem=strict
-ReadWritePaths=/etc /run
-StateDirectory=mlnode
-StateDirectoryMode=0755
-ProtectHome=yes
-PrivateTmp=yes
-ProtectClock=yes
-ProtectHostname=yes
-ProtectControlGroups=yes
-RestrictAddressFamilies=AF_UNIX
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service @module
-SystemCallErrorNumber=EPERM
-UMask=0022
-
-[Install]
-WantedBy=multi-user.target
-"""
 
 
 def build(interpreter: str = INTERPRETER) -> bytes:
@@ -112,16 +72,18 @@ def _sources() -> dict[str, bytes]:
 
 
 def plan(host: Host, interpreter: str = INTERPRETER) -> list[Step]:
-    """The steps that install or renew command, unit and boot link; empty where all is as it should be."""
+    """The steps that install or renew command, units, rule and links; empty where all is as it should be."""
     steps: list[Step] = []
     for path, content, mode in _files(interpreter):
         saved = host.snapshot(path)
         right = saved is not None and saved.get("mode") == mode and host.content(path) == content
         if not right:
-            steps.append(FileWrite(path, path, content, host.content(path), mode))
-    before = host.link_target(AGENT_LINK) if host.is_link(AGENT_LINK) else ""
-    if before != UNIT_FILE:
-        steps.append(LinkWrite(AGENT_LINK, AGENT_LINK, UNIT_FILE, before))
+            told = "" if path == COMMAND else "units"
+            steps.append(FileWrite(path, path, content, host.content(path), mode, told))
+    for link, target in LINKS.items():
+        before = host.link_target(link) if host.is_link(link) else ""
+        if before != target:
+            steps.append(LinkWrite(link, link, target, before, "units"))
     return steps
 
 
@@ -132,8 +94,6 @@ def install(host: Host, interpreter: str = INTERPRETER, wait_seconds: float = WA
         if steps and not host.is_superuser():
             raise HostError("install", COMMAND, None, "root is needed")
         transaction.run(host, Origin.load(host), steps)
-    if any(step.key != COMMAND for step in steps):
-        host.reload_units()
     if steps and host.live:
         _try(host)
     return steps
@@ -151,4 +111,5 @@ def _try(host: Host) -> None:
 
 
 def _files(interpreter: str) -> list[tuple[str, bytes, int]]:
-    return [(COMMAND, build(interpreter), 0o755), (UNIT_FILE, UNIT.encode("utf-8"), 0o644)]
+    texts = [(path, text.encode("utf-8"), 0o644) for path, text in TEXTS.items()]
+    return [(COMMAND, build(interpreter), 0o755), *texts]

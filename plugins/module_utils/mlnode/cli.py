@@ -17,6 +17,7 @@ from .errors import MlnodeError
 from .explain import explain
 from .host import Host
 from .node import Survey, apply_all, survey
+from .registry import KINDS, ON_ARRIVAL
 from .render import document, node, table
 from .version import VERSION
 
@@ -72,7 +73,10 @@ def _parser() -> argparse.ArgumentParser:
         ("apply", "make this node what is declared (at boot: the service does this)"),
         ("revert", "put back every value and file mlnode has changed"),
     ):
-        commands.add_parser(name, help=text, description=text, parents=[common], epilog=_EXIT)
+        one = commands.add_parser(name, help=text, description=text, parents=[common], epilog=_EXIT)
+        if name == "apply":
+            words = "only what NICs are declared to be, as when one has arrived"
+            one.add_argument("--nics", action="store_true", help=words)
     text = "everything about one setting"
     one = commands.add_parser("explain", help=text, description=text, parents=[common], epilog=_EXIT)
     one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
@@ -91,7 +95,7 @@ def _check(host: Host, options: argparse.Namespace) -> int:
 
 
 def _apply(host: Host, options: argparse.Namespace) -> int:
-    found = apply_all(host)
+    found = apply_all(host, ON_ARRIVAL if options.nics else KINDS)
     wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
     return _report(found, options, wanted)
 
@@ -101,8 +105,8 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
     if options.json:
         _print_json({"format": node.FORMAT, "mlnode": VERSION, "reverted": done})
         return OK
-    for item in done:
-        _say(f"{item['key']}: {document.shown(item['value'])}")
+    for line in document.counted(f"{item['key']}: {document.shown(item['value'])}" for item in done):
+        _say(line)
     _say(f"{len(done)} put back" if done else "nothing to put back")
     return OK
 

@@ -17,7 +17,7 @@ from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin
 from .setting import BOTH_LAYERS, BootFile, Layer, Reading, Setting
 from .status import Status
-from .transaction import FileWrite, KernelWrite, LoadModule, Step
+from .transaction import FileWrite, KernelWrite, LoadModule, Refresh, Step
 
 #: An empty value, as people can see it
 EMPTY = '""'
@@ -67,14 +67,11 @@ def evaluate(host: Host, request: Request) -> Plan:
     for setting, reading in zip(settings, request.kind.read(settings, context)):
         status, reason = judge(setting, reading, context)
         info = request.kind.info(setting.key, reading.runtime)
-        rows.append(Row(setting, reading, status, reason, info, context.origins.get(reading.path)))
+        before = reading.origin if reading.parts else context.origins.get(reading.path)
+        rows.append(Row(setting, reading, status, reason, info, before))
     files = _boot_files(host, request, rows, context, on_disk) if context.boot else []
     steps: list[Step] = [step for row in rows for step in _kernel_steps(row, context)]
-    steps += [
-        FileWrite(file.path, file.path, file.content, before=old)
-        for file, old in files
-        if file.content != old
-    ]
+    steps += [step for file, old in files for step in _file_steps(file, old)]
     return Plan(tuple(rows), tuple(steps))
 
 
@@ -148,11 +145,15 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
             return Status.UNKNOWN, reading.runtime.problem
         if reading.invalid:
             return Status.UNSUPPORTED, reading.invalid
+        if reading.managed:
+            return Status.MANAGED, reading.managed
         if differs(reading):
             if reading.blocked:
                 return Status.UNSUPPORTED, reading.blocked
             if reading.refusal:
                 return Status.REFUSED, reading.refusal
+            if reading.at_boot:
+                return _waiting(setting, reading)
             return Status.DRIFTED, _drift_words(setting, reading, context)
     elif reading.refusal:
         return Status.REFUSED, reading.refusal
@@ -160,7 +161,16 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
         fault = _boot_fault(setting, reading)
         if fault:
             return fault
-    return Status.OK, ""
+    return Status.OK, reading.note
+
+
+def _waiting(setting: Setting, reading: Reading) -> tuple[Status, str]:
+    """A value that only a boot can bring: the boot layer carries it, or is what has to be mended."""
+    words = f"runtime is {reading.runtime.text or EMPTY}"
+    fault = _boot_fault(setting, reading)
+    if fault:
+        return fault[0], f"{words}; {fault[1]}"
+    return Status.PENDING_REBOOT, f"{words}; the next boot brings {reading.target or EMPTY}"
 
 
 def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
@@ -172,7 +182,11 @@ def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
 def differs(reading: Reading) -> bool:
     """True if the kernel's present value is not the wanted one."""
     now = reading.runtime.text
-    return now is not None and reading.target is not None and not values.same(now, reading.target)
+    if now is None or reading.target is None:
+        return False
+    if reading.parts:
+        return any(not values.same(part.now, part.want) for part in reading.parts)
+    return not values.same(now, reading.target)
 
 
 def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:
@@ -198,26 +212,41 @@ def _kernel_steps(row: Row, context: Context) -> list[Step]:
     if not context.runtime or row.status is not Status.DRIFTED or not differs(row.reading):
         return []
     loads = [LoadModule(row.setting.key, module) for module in row.reading.load]
-    return [*loads, _write(row)]
+    return [*loads, *(write for write in _writes(row) if not values.same(write.before, write.value))]
 
 
-def _write(row: Row) -> KernelWrite:
+def _writes(row: Row) -> list[KernelWrite]:
+    """A write for every file of a row, needed or not."""
     reading = row.reading
-    return KernelWrite(
-        key=row.setting.key,
-        path=reading.path,
-        value=reading.target or "",
-        before=reading.runtime.text or "",
-        undo=reading.undo,
-        partial=reading.partial,
-    )
+    if reading.at_boot:
+        return []
+    if reading.parts:
+        return [KernelWrite.of(row.setting.key, part) for part in reading.parts]
+    if not reading.undo:
+        return []
+    return [
+        KernelWrite(
+            key=row.setting.key,
+            path=reading.path,
+            value=reading.target or "",
+            before=reading.runtime.text or "",
+            undo=reading.undo,
+            partial=reading.partial,
+        )
+    ]
+
+
+def _file_steps(file: BootFile, old: bytes | None) -> list[Step]:
+    if file.content != old:
+        return [FileWrite(file.path, file.path, file.content, before=old, refresh=file.refresh)]
+    return [Refresh(file.path, file.refresh)] if file.stale else []
 
 
 def _present(host: Host, plan: Plan) -> list[Entry]:
     """The origin of every knob that could ever be written, whether or not it has to be now."""
     if not host.is_superuser():  # who changes nothing then, and could not keep it
         return []
-    return [_write(row).entry(host) for row in plan.rows if row.reading.undo and not row.reading.blocked]
+    return [write.entry(host) for row in plan.rows if not row.reading.blocked for write in _writes(row)]
 
 
 def _origin(host: Host) -> Origin:
@@ -283,7 +312,9 @@ def _refuse_conflicts(request: Request, mine: Sequence[Setting], on_disk: Sequen
 
 def _refuse_rivals(request: Request, key: str, theirs: Mapping[str, str], other: Declaration) -> None:
     for their_key in theirs:
-        if their_key in request.kind.rivals(key) or key in request.kind.rivals(their_key):
+        if their_key == key:
+            continue
+        if request.kind.rivals(key, their_key) or request.kind.rivals(their_key, key):
             raise DeclarationError(
                 f"{key} (declared by {request.name}) and {their_key} (declared by {other.name}, "
                 f"{other.path}) change each other: only one of them can be declared"
@@ -314,7 +345,7 @@ def _outcome(plan: Plan, after: Plan) -> Outcome:
     moved = False
     for row in after.rows:
         old = before[row.setting.key]
-        moved = moved or old.reading.runtime != row.reading.runtime
+        moved = moved or _seen(old.reading) != _seen(row.reading)
         if row.status is Status.OK and old.status is not Status.OK:
             row = replace(row, status=Status.CHANGED, reason=old.reason)
         elif row.reading.partial and differs(row.reading) and row.setting.key in written:
@@ -324,3 +355,7 @@ def _outcome(plan: Plan, after: Plan) -> Outcome:
         rows.append(row)
     others = any(not isinstance(step, KernelWrite) for step in plan.steps)
     return Outcome(plan, tuple(rows), changed=moved or others)
+
+
+def _seen(reading: Reading) -> tuple[object, ...]:
+    return (reading.runtime, *(part.now for part in reading.parts))

@@ -12,10 +12,12 @@ import os
 import stat
 import subprocess
 from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from .errors import HostError
 from .setting import Value
+
+T = TypeVar("T")
 
 _MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
 
@@ -39,6 +41,18 @@ class Host:
 
     def __init__(self, root: str = "/") -> None:
         self.root = os.path.abspath(root)
+        self._known: dict[str, Any] = {}
+
+    def once(self, key: str, make: Callable[[], T]) -> T:
+        """What does not change during one run, such as the topology, is made once. forget() ends that."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
+
+    def forget(self) -> None:
+        """Something was changed, so that what once() keeps has to be read again."""
+        self._known.clear()
 
     @property
     def live(self) -> bool:
@@ -48,14 +62,6 @@ class Host:
     def systemd_runs(self) -> bool:
         """As sd_booted(3): false in a chroot, an image build or a container without init."""
         return self.exists("/run/systemd/system")
-
-    def reload_units(self) -> None:
-        """Make a running systemd read changed units; without one there is nobody to tell."""
-        if not self.systemd_runs():
-            return
-        done = self.run(["systemctl", "daemon-reload"])
-        if done.rc != 0:
-            raise HostError("make systemd read its units again:", "systemctl", None, done.err.strip())
 
     def is_superuser(self) -> bool:
         return os.geteuid() == 0
@@ -322,6 +328,14 @@ class Host:
         except OSError as error:
             raise HostError("run", command[0], error.errno) from error
         return Finished(done.returncode, done.stdout, done.stderr)
+
+    def must_run(self, command: Sequence[str], purpose: str) -> str:
+        """The output of a program that ended well. Raises HostError with its own last words."""
+        done = self.run(command)
+        if done.rc != 0:
+            words = done.err.strip().splitlines() or [f"exit status {done.rc}"]
+            raise HostError(purpose, command[0], None, words[-1])
+        return done.out
 
     # -- details ---------------------------------------------------------------------------
 

@@ -97,8 +97,9 @@ class Kind(Protocol):
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """The drop-ins that carry these rows at boot."""
 
-    def rivals(self, key: str) -> tuple[str, ...]:
-        """Other keys that a write to this one would change, so that both cannot be declared."""
+    def rivals(self, key: str, other: str) -> bool:
+        """True if a write to one of two different keys would change the other, so that not both can be
+        declared."""
 
     def mentions(self, key: str, host: Host) -> list[str]:
         """Every place that says something about the key at boot, for an explanation."""

@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Callable, Sequence
+from typing import Callable, Mapping, Sequence
 
 from . import declared, engine
 from .declared import Declaration
 from .engine import Request
 from .errors import MlnodeError
 from .host import Host
-from .kind import Row
+from .kind import Kind, Row
 from .lock import locked
 from .registry import KINDS
 from .status import Status
@@ -53,8 +53,9 @@ def survey(host: Host) -> Survey:
     return _each(host, look, [])
 
 
-def apply_all(host: Host) -> Survey:
-    """Apply everything declared, at boot or by hand. One failing part does not stop the others."""
+def apply_all(host: Host, kinds: Mapping[str, Kind] = KINDS) -> Survey:
+    """Apply everything declared, at boot or by hand, or only these kinds. One failing part does not stop the
+    others."""
 
     errors: list[str] = []
 
@@ -66,10 +67,15 @@ def apply_all(host: Host) -> Survey:
     # The lock is held from the reading of the declarations on, so that one which a playbook writes
     # meanwhile is not overwritten with its older self.
     with locked(host):
-        return _each(host, work, errors)
+        return _each(host, work, errors, kinds)
 
 
-def _each(host: Host, treat: Callable[[Request], tuple[Sequence[Row], bool]], errors: list[str]) -> Survey:
+def _each(
+    host: Host,
+    treat: Callable[[Request], tuple[Sequence[Row], bool]],
+    errors: list[str],
+    kinds: Mapping[str, Kind] = KINDS,
+) -> Survey:
     try:
         declarations = declared.load_all(host, errors)
     except MlnodeError as error:
@@ -78,7 +84,7 @@ def _each(host: Host, treat: Callable[[Request], tuple[Sequence[Row], bool]], er
         errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
     found: dict[str, NodeRow] = {}
     changed = False
-    for request in _requests(declarations, errors):
+    for request in _requests(declarations, errors, kinds):
         try:
             rows, moved = treat(request)
         except MlnodeError as error:
@@ -90,7 +96,9 @@ def _each(host: Host, treat: Callable[[Request], tuple[Sequence[Row], bool]], er
     return Survey(tuple(found.values()), tuple(errors), changed)
 
 
-def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Request]:
+def _requests(
+    declarations: Sequence[Declaration], errors: list[str], kinds: Mapping[str, Kind]
+) -> list[Request]:
     """In the order of the kinds, so that dependent kinds follow across declarations too."""
     errors += [
         f"{declaration.path}: kind {kind!r} is unknown to this version of mlnode"
@@ -100,7 +108,7 @@ def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Re
     ]
     return [
         Request(declaration.name, kind, declaration.kinds[name], alone=True)
-        for name, kind in KINDS.items()
+        for name, kind in kinds.items()
         for declaration in declarations
         if name in declaration.kinds
     ]

@@ -31,12 +31,31 @@ def kernel_entry(key: str, path: str, value: str, undo: Sequence[Write]) -> Entr
     return {"id": f"kernel:{path}", "key": key, "value": value, "writes": writes}
 
 
-def file_entry(host: Host, path: str) -> Entry:
-    """A file as it is now, and the folders that would have to be made for it."""
+def device_entry(host: Host, key: str, path: str, value: str, undo: Sequence[Write], device: str) -> Entry:
+    """As kernel_entry(), for a file whose number is another's after a boot or once the device is gone."""
+    return {**kernel_entry(key, path, value, undo), "boot": _boot_id(host), "device": device}
+
+
+def _boot_id(host: Host) -> str:
+    """Another one at every boot: Documentation/admin-guide/sysctl/kernel.rst, random."""
+    return host.value("/proc/sys/kernel/random/boot_id").text or ""
+
+
+def is_obsolete(host: Host, entry: Entry) -> bool:
+    """True where what the entry tells about is gone, so that there is nothing to put back."""
+    if "device" not in entry:
+        return False
+    return entry["boot"] != _boot_id(host) or not host.exists(entry["device"])
+
+
+def file_entry(host: Host, path: str, refresh: str = "") -> Entry:
+    """A file as it is now, the folders that would have to be made for it, and who reads it."""
     saved = host.snapshot(path)
     entry: dict[str, Any] = {"id": f"file:{path}", "key": path, "file": path, "saved": saved}
     entry["value"] = "absent" if saved is None else "present"
     entry["folders"] = list(host.missing_folders(path))
+    if refresh:
+        entry["refresh"] = refresh
     return entry
 
 
@@ -80,7 +99,7 @@ class Origin:
         return {
             str(entry["id"]).partition(":")[2]: str(entry["value"])
             for entry in self._entries.values()
-            if "writes" in entry
+            if "writes" in entry and not is_obsolete(self._host, entry)
         }
 
     def value_of(self, path: str) -> str | None:
@@ -90,8 +109,10 @@ class Origin:
 
     def remember(self, entries: list[Entry]) -> list[Entry]:
         """Add what is not known yet, put it on disk before returning, and return what was new."""
-        fresh = [entry for entry in entries if entry["id"] not in self._entries]
+        fresh = [entry for entry in entries if not self._knows(entry)]
         if fresh:
+            for old in [entry for entry in self.entries() if is_obsolete(self._host, entry)]:
+                del self._entries[str(old["id"])]
             self._entries.update({str(entry["id"]): entry for entry in fresh})
             try:
                 self._save()
@@ -103,6 +124,10 @@ class Origin:
                     pass
                 raise
         return fresh
+
+    def _knows(self, entry: Entry) -> bool:
+        known = self._entries.get(str(entry["id"]))
+        return known is not None and not is_obsolete(self._host, known)
 
     def forget(self, entries: list[Entry]) -> None:
         """These have been put back; the last one takes the file with it."""
@@ -131,8 +156,10 @@ def _checked(entry: Entry) -> Entry:
     if "writes" in entry:
         for path, value in map(_list, _list(entry["writes"])):
             texts += [path, value]
+        if "device" in entry:
+            texts += [entry["device"], entry["boot"]]
     elif "file" in entry:
-        texts += [entry["file"], *_list(entry["folders"])]
+        texts += [entry["file"], *_list(entry["folders"]), entry.get("refresh", "")]
         saved = entry["saved"]
         if saved is not None and "link" in saved:
             texts.append(saved["link"])
@@ -153,7 +180,9 @@ def _list(value: Any) -> list[Any]:
 
 
 def is_back(host: Host, entry: Entry) -> bool:
-    """True where the node already is what the entry says. Raises HostError."""
+    """True where the node already is what the entry says, or can never be again. Raises HostError."""
+    if is_obsolete(host, entry):
+        return True
     if "writes" in entry:
         now = [(host.value(path), value) for path, value in entry["writes"]]
         return all(text.text is not None and same(chosen(text.text), value) for text, value in now)

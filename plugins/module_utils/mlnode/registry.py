@@ -12,3 +12,6 @@ from .knobs import sysctl, thp
 
 #: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
 KINDS: dict[str, Kind] = {thp.KIND: thp, sysctl.KIND: sysctl}
+
+#: What is applied again when a NIC arrives or changes its queues
+ON_ARRIVAL: dict[str, Kind] = {}

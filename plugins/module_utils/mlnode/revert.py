@@ -8,6 +8,7 @@ import base64
 from dataclasses import dataclass
 from typing import Any, Mapping
 
+from . import refresh
 from .errors import HostError, TransactionError
 from .host import Host
 from .lock import WAIT_SECONDS, locked
@@ -29,10 +30,6 @@ class Change:
         if self.is_file:
             return "removed" if self.after is None else "restored"
         return self.after or ""
-
-    @property
-    def is_unit(self) -> bool:
-        return self.is_file and self.key.startswith("/etc/systemd/")
 
 
 def pending(host: Host) -> list[Change]:
@@ -86,9 +83,22 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
                 done.append(entry)
             except HostError as error:
                 stuck.append(f"{entry['key']} ({error})")
+        stuck += _tell(host, done, changes)
         origin.forget(done)
-        if any(change.is_unit for change in changes):
-            host.reload_units()
+        host.forget()
     if stuck:
         raise TransactionError("not everything could be put back", undone, stuck)
     return changes
+
+
+def _tell(host: Host, done: list[Entry], changes: list[Change]) -> list[str]:
+    """Those who made something of a file hear that it is another one. Returns what went wrong."""
+    changed = {change.key for change in changes if change.is_file}
+    names = dict.fromkeys(entry.get("refresh", "") for entry in done if entry["key"] in changed)
+    stuck: list[str] = []
+    for name in filter(None, names):
+        try:
+            refresh.run(host, name)
+        except HostError as error:
+            stuck.append(str(error))
+    return stuck

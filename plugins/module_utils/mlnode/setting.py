@@ -77,6 +77,25 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of the kernel files of a setting that rules many of them: a policy's, an IRQ's, a queue's.
+
+    number: that of the policy, IRQ or queue, for people. now, want: in one spelling, so that they compare.
+    undo: as in Reading. device: what the file belongs to; once that path is gone, or after a reboot, the
+    number may be another's, so that what it was before is nobody's any more. Empty where it stays.
+    marker: where a write is noted that the kernel refuses because the IRQ is its own; empty elsewhere.
+    """
+
+    number: int
+    path: str
+    now: str
+    want: str
+    undo: tuple[Write, ...]
+    device: str = ""
+    marker: str = ""
+
+
+@dataclass(frozen=True)
 class Reading:
     """What the node says about one setting.
 
@@ -90,6 +109,10 @@ class Reading:
     partial: the kernel may take the value and give less (huge pages).
     native: a drop-in of the system carries it at boot; False where only the agent does.
     load, modules: kernel modules to load now, and to load at every boot.
+    parts: the files, where there are many; runtime and target are summaries of them then, and so is origin.
+    note: what is worth knowing though all is right, such as CPUs that were left out.
+    managed: why the kernel keeps all of it to itself; empty if it does not.
+    at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
     """
 
     path: str
@@ -105,11 +128,22 @@ class Reading:
     native: bool = False
     load: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    origin: str | None = None
+    note: str = ""
+    managed: str = ""
+    at_boot: bool = False
 
 
 @dataclass(frozen=True)
 class BootFile:
-    """A whole file of ours that the system reads at boot; content None where none is needed."""
+    """A whole file that the system reads at boot; content None where none is needed.
+
+    refresh: who has to be told that it changed, a name of refresh.REFRESHES; empty for nobody.
+    stale: they have to be told even if the file is right, as what they made of it is not.
+    """
 
     path: str
     content: bytes | None
+    refresh: str = ""
+    stale: bool = False

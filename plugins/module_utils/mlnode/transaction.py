@@ -4,19 +4,24 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import Sequence, Union
 
+from . import refresh
 from .errors import HostError, MlnodeError, TransactionError
 from .host import Host
-from .origin import Entry, Origin, file_entry, kernel_entry, module_entry, restore
-from .setting import Write
+from .origin import Entry, Origin, device_entry, file_entry, kernel_entry, module_entry, restore
+from .setting import Part, Write
 from .values import chosen, same
 
 
 @dataclass(frozen=True)
 class KernelWrite:
-    """A value for a kernel file. partial: the kernel may give less than asked (huge pages)."""
+    """A value for a kernel file. partial: the kernel may give less than asked (huge pages).
+
+    number, device, marker: as in Part; number is None where the setting has one file only.
+    """
 
     key: str
     path: str
@@ -24,12 +29,30 @@ class KernelWrite:
     before: str
     undo: tuple[Write, ...]
     partial: bool = False
+    number: int | None = None
+    device: str = ""
+    marker: str = ""
 
-    def entry(self, _host: Host) -> Entry:
+    @classmethod
+    def of(cls, key: str, part: Part) -> KernelWrite:
+        return cls(
+            key, part.path, part.want, part.now, part.undo,
+            number=part.number, device=part.device, marker=part.marker,
+        )  # fmt: skip
+
+    def entry(self, host: Host) -> Entry:
+        if self.device:
+            return device_entry(host, self.key, self.path, self.before, self.undo, self.device)
         return kernel_entry(self.key, self.path, self.before, self.undo)
 
     def perform(self, host: Host) -> None:
-        host.write_kernel(self.path, self.value)
+        try:
+            host.write_kernel(self.path, self.value)
+        except HostError as error:
+            if not self.marker or error.errno not in _KERNEL_OWNS:
+                raise
+            host.write_file(self.marker, b"")
+            return
         now = host.value(self.path)
         if now.text is None:
             raise HostError("read back", self.path, None, now.problem)
@@ -51,9 +74,10 @@ class FileWrite:
     content: bytes | None
     before: bytes | None = None
     mode: int | None = None
+    refresh: str = ""
 
     def entry(self, host: Host) -> Entry:
-        return file_entry(host, self.path)
+        return file_entry(host, self.path, self.refresh)
 
     def perform(self, host: Host) -> None:
         if self.content is None:
@@ -70,9 +94,10 @@ class LinkWrite:
     path: str
     target: str
     before: str = ""
+    refresh: str = ""
 
     def entry(self, host: Host) -> Entry:
-        return file_entry(host, self.path)
+        return file_entry(host, self.path, self.refresh)
 
     def perform(self, host: Host) -> None:
         host.write_link(self.path, self.target)
@@ -95,7 +120,25 @@ class LoadModule:
             raise HostError(f"load the module {self.name} for {self.key}:", "modprobe", None, detail)
 
 
-Step = Union[KernelWrite, FileWrite, LinkWrite, LoadModule]
+@dataclass(frozen=True)
+class Refresh:
+    """Nothing but to tell somebody, who made something else of a file than what it says."""
+
+    key: str
+    refresh: str
+
+    def entry(self, _host: Host) -> None:
+        return None
+
+    def perform(self, host: Host) -> None:
+        """Told with all others, once all files are written."""
+
+
+Step = Union[KernelWrite, FileWrite, LinkWrite, LoadModule, Refresh]
+
+#: What a write to smp_affinity_list ends with for a managed IRQ: EIO, since Linux 6.12 EPERM
+#: (kernel/irq/proc.c: write_irq_affinity)
+_KERNEL_OWNS = (errno.EIO, errno.EPERM)
 
 
 def run(host: Host, origin: Origin, steps: Sequence[Step], known: Sequence[Entry] = ()) -> None:
@@ -104,16 +147,23 @@ def run(host: Host, origin: Origin, steps: Sequence[Step], known: Sequence[Entry
     known: things that are right already and whose origin is to be kept all the same.
     """
     entries = [step.entry(host) for step in steps]
+    wanted = [*known, *(entry for entry in entries if entry is not None)]
     # Modules first, so that going backwards a value is back before its module is unloaded.
-    fresh = origin.remember(sorted([*known, *entries], key=lambda entry: "module" not in entry))
+    fresh = origin.remember(sorted(wanted, key=lambda entry: "module" not in entry))
     begun = 0
+    told: list[str] = []
     try:
         for step in steps:
             begun += 1
             step.perform(host)
+        for name in refresh.of(steps):
+            told.append(name)
+            refresh.run(host, name)
+        host.forget()
     except BaseException as error:
         # The failed step itself may have taken half an effect, so it is put back too.
-        undone, stuck = _roll_back(host, entries[:begun])
+        undone, stuck = _roll_back(host, [entry for entry in entries[:begun] if entry is not None])
+        stuck += _tell_again(host, told)
         if not stuck:
             # Nothing of this run is left, so a later first change must find a later origin.
             stuck = _forget(origin, fresh)
@@ -128,11 +178,23 @@ def _roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[st
     stuck: list[str] = []
     for entry in reversed(entries):
         try:
-            if restore(host, entry):
-                undone.append(f"{entry['key']} = {entry['value']}")
+            words = f"{entry['key']} = {entry['value']}"
+            if restore(host, entry) and words not in undone:
+                undone.append(words)
         except BaseException as error:  # noqa: BLE001  # interrupted once more, say: the others still go back
             stuck.append(f"{entry['key']} ({str(error) or type(error).__name__})")
     return undone, stuck
+
+
+def _tell_again(host: Host, names: Sequence[str]) -> list[str]:
+    """Who was told of the new files has to hear that the old ones are back."""
+    stuck: list[str] = []
+    for name in names:
+        try:
+            refresh.run(host, name)
+        except MlnodeError as error:
+            stuck.append(str(error))
+    return stuck
 
 
 def _forget(origin: Origin, entries: list[Entry]) -> list[str]:

@@ -5,12 +5,16 @@
 from __future__ import annotations
 
 import re
+from typing import Mapping
 
+from . import cpulist
 from .errors import DeclarationError
 
 # No kernel number has more than 20 digits, and int() itself refuses thousands of them.
 _INT = re.compile(r"-?[0-9]{1,40}\Z", re.ASCII)
 _RANGES = re.compile(r"[0-9]{1,40}(-[0-9]{1,40})?(,[0-9]{1,40}(-[0-9]{1,40})?)*\Z", re.ASCII)
+#: A CPU mask as bitmap_parse() takes it: groups of eight hex digits, the highest first and maybe shorter
+_MASK = re.compile(r"[0-9a-f]{1,8}(,[0-9a-f]{8})+\Z|[0-9a-f]{1,8}\Z", re.ASCII)
 _BRACKET = re.compile(r"\[([^\[\]\s]+)\]")
 
 #: Spellings the kernel itself prints or takes for a switch (lib/kstrtox.c: kstrtobool)
@@ -39,8 +43,13 @@ def _same_token(left: str, right: str) -> bool:
             return True
     if "," in left + right or "-" in left + right:
         ranges = number_ranges(left)
-        return ranges is not None and ranges == number_ranges(right)
-    return False
+        if ranges is not None and ranges == number_ranges(right):
+            return True
+    return bool(_MASK.match(left) and _MASK.match(right)) and _bits(left) == _bits(right)
+
+
+def _bits(mask: str) -> str:
+    return mask.replace(",", "").lstrip("0")
 
 
 def number_ranges(text: str) -> tuple[tuple[int, int], ...] | None:
@@ -121,3 +130,13 @@ def choices(text: str) -> tuple[str, ...]:
     if not _BRACKET.search(text):
         return ()
     return tuple(word.strip("[]") for word in tokens(text))
+
+
+def grouped(texts: Mapping[int, str]) -> str:
+    """Many values in one line: the value itself where all are equal, else `powersave: 0-61; ondemand: 62`."""
+    numbers: dict[str, list[int]] = {}
+    for number, text in texts.items():
+        numbers.setdefault(text, []).append(number)
+    if len(numbers) <= 1:
+        return next(iter(numbers), "")
+    return "; ".join(f"{text}: {cpulist.render(found)}" for text, found in numbers.items())

@@ -45,9 +45,9 @@ def mentions(key: str, host: Host) -> list[str]:
     return [f"{line.where}: {line.text}" for line in lines]
 
 
-def rivals(key: str) -> tuple[str, ...]:
+def rivals(key: str, other: str) -> bool:
     """See sysctl_parse.rivals."""
-    return sysctl_parse.rivals(key)
+    return other in sysctl_parse.rivals(key)
 
 
 def info(key: str, runtime: Value) -> Info:

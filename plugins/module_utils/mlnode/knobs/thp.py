@@ -227,10 +227,10 @@ def mentions(key: str, host: Host) -> list[str]:
     return [f"/proc/cmdline: {given[0]}={given[1]}"] if given else []
 
 
-def rivals(key: str) -> tuple[str, ...]:
-    """None: every file stands for itself."""
-    del key
-    return ()
+def rivals(key: str, other: str) -> bool:
+    """Never: every file stands for itself."""
+    del key, other
+    return False
 
 
 _REASONS: dict[str, tuple[Severity, str]] = {

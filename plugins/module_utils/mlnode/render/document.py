@@ -36,6 +36,14 @@ def summary(rows: Iterable[Row]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
+def counted(lines: Iterable[str]) -> list[str]:
+    """Each line once, in their order, with the number of files where a setting has many of them."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        counts[line] = counts.get(line, 0) + 1
+    return [line if number == 1 else f"{line} ({number} files)" for line, number in counts.items()]
+
+
 def shown(value: Any) -> str:
     """A value for people: an empty list and a missing one look different."""
     if value is None:

@@ -7,6 +7,11 @@ import re
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent import COMMAND, UNIT, UNIT_FILE
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_files import (
+    LINKS,
+    NIC_PATH_UNIT,
+    TEXTS,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_LINK
 from ansible_collections.mlnode.tuning.plugins.modules import agent as agent_module
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -35,7 +40,7 @@ def test_check_mode_predicts_what_the_run_then_does(machine: Machine, agent: Run
 def test_command_unit_and_link_are_installed_and_shown(machine: Machine, agent: Runner) -> None:
     diff = agent.ok().diff
 
-    assert [*diff] == [COMMAND, UNIT_FILE, AGENT_LINK]
+    assert [*diff] == [COMMAND, *TEXTS, *LINKS]
     # Nobody reads an archive in a diff.
     assert re.match(r"\d+ bytes, sha256 [0-9a-f]{64}\n\Z", diff[COMMAND][1])
     assert diff[UNIT_FILE] == ("", UNIT)
@@ -65,6 +70,7 @@ def test_a_running_systemd_has_to_be_told_of_a_new_unit(
     agent.ok()
 
     assert machine.reloads == int(systemd)
+    assert machine.active == ({NIC_PATH_UNIT} if systemd else set())
 
 
 def test_a_new_command_alone_needs_no_reload(machine: Machine, agent: Runner) -> None:

@@ -6,6 +6,11 @@ import errno
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent import COMMAND, UNIT, UNIT_FILE
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_files import (
+    LINKS,
+    NIC_PATH_UNIT,
+    TEXTS,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_LINK
 from ansible_collections.mlnode.tuning.plugins.modules import agent, node_revert, sysctl_ml, thp
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -86,7 +91,7 @@ def test_of_the_agent_only_its_size_is_shown(machine: Machine, revert: Runner, r
 
     done = revert.ok()
 
-    assert [*done.diff] == [AGENT_LINK, UNIT_FILE, COMMAND]
+    assert [*done.diff] == [*reversed([COMMAND, *TEXTS, *LINKS])]
     assert done.diff[AGENT_LINK] == (f"link to {UNIT_FILE}\n", "")
     assert done.diff[UNIT_FILE] == (UNIT, "")
     assert done.diff[COMMAND][0].split()[1] == "bytes"
@@ -105,6 +110,7 @@ def test_a_running_systemd_has_to_be_told_of_a_removed_unit(
     revert.ok(check)
 
     assert machine.reloads == int(systemd and not check)
+    assert machine.active == ({NIC_PATH_UNIT} if systemd and check else set())
 
 
 def test_a_node_that_was_never_touched_stays_as_it_is(machine: Machine, revert: Runner) -> None:

@@ -11,7 +11,14 @@ import sys
 import zipfile
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, engine, kind, lock, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    agent,
+    agent_files,
+    engine,
+    kind,
+    lock,
+    revert,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
     LockTimeoutError,
@@ -24,7 +31,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 LIBRARY = pathlib.Path(agent.__file__).parent
 PACKAGE = "ansible_collections/mlnode/tuning/plugins/module_utils/mlnode"
-OWN = [agent.COMMAND, agent.UNIT_FILE, kind.AGENT_LINK]
+OWN = [agent.COMMAND, *agent_files.TEXTS, *agent_files.LINKS]
 
 #: Prints the sum of the zip that a process builds which has imported nothing else before
 BUILD = f"""
@@ -159,8 +166,10 @@ def test_it_is_installed_once(machine: Machine, built: bytes) -> None:
     tree = machine.tree()
     assert tree[agent.COMMAND][1] == 0o755
     assert machine.content(agent.COMMAND) == built
-    assert tree[agent.UNIT_FILE] == (agent.UNIT, 0o644)
-    assert tree[kind.AGENT_LINK] == (f"-> {agent.UNIT_FILE}", 0)
+    for path, text in agent_files.TEXTS.items():
+        assert tree[path] == (text, 0o644)
+    for link, target in agent_files.LINKS.items():
+        assert tree[link] == (f"-> {target}", 0)
     assert agent.plan(machine) == []
     assert agent.install(machine) == []
     assert machine.tree() == tree

@@ -8,6 +8,7 @@ import os
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     agent,
+    agent_files,
     declared,
     engine,
     kind,
@@ -61,7 +62,7 @@ def test_what_is_pending_is_what_is_done_newest_first(machine: Machine) -> None:
     done = revert.revert(machine)
     assert done == pending
     keys = [change.key for change in done]
-    assert keys[0] == kind.AGENT_LINK
+    assert keys[:2] == [agent_files.NIC_PATH_LINK, kind.AGENT_LINK]
     assert keys.index(declared.path_of("default")) > keys.index(DROP_IN)
     assert keys[-1] == "thp.enabled"
     assert "module tcp_bbr" in keys
@@ -78,10 +79,10 @@ def test_values_files_links_and_modules_are_told(machine: Machine) -> None:
     file = found[DROP_IN]
     assert file.before is not None
     assert "vm.swappiness = 10" in file.before
-    assert (file.after, file.result, file.is_unit) == ("old\n", "restored", False)
+    assert (file.after, file.result) == ("old\n", "restored")
     link = found[kind.AGENT_LINK]
     assert (link.before, link.after) == (f"link to {agent.UNIT_FILE}\n", "link to /old/unit\n")
-    assert (link.result, link.is_unit) == ("restored", True)
+    assert link.result == "restored"
     command = found[agent.COMMAND]
     assert command.before is not None
     assert command.before.endswith(" bytes\n")

@@ -224,3 +224,33 @@ def _members(text: str) -> set[int]:
         first, _dash, last = part.partition("-")
         found.update(range(int(first), int(last or first) + 1))
     return found
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        ("00000000,000000ff", "ff", True),
+        ("ff,00000000", "000000ff,00000000", True),
+        ("ff,00000000", "ff", False),
+        ("00000000", "0", True),
+        ("f", "e", False),
+        ("ffffffffff", "00ffffffffff", False),  # nine digits are no group of a mask
+        ("face", "0face", True),
+        ("ff", "0x", False),
+    ],
+)
+def test_masks_are_compared_by_their_bits(left: str, right: str, equal: bool) -> None:
+    assert values.same(left, right) is equal
+
+
+@pytest.mark.parametrize(
+    ("texts", "line"),
+    [
+        ({}, ""),
+        ({3: "performance"}, "performance"),
+        ({0: "performance", 1: "performance"}, "performance"),
+        ({0: "a", 1: "a", 2: "b", 5: "a"}, "a: 0-1,5; b: 2"),
+    ],
+)
+def test_many_values_in_one_line(texts: dict[int, str], line: str) -> None:
+    assert values.grouped(texts) == line

@@ -347,7 +347,7 @@ def test_whatever_stands_on_the_command_line_gives_powers_of_two_and_known_words
 def test_no_file_of_the_system_carries_it_and_nothing_excludes_another() -> None:
     machine = Machine("/nonexistent")
     assert thp.boot_files("default", [], Context(machine, Facts(machine))) == []
-    assert thp.rivals("thp.enabled") == ()
+    assert not thp.rivals("thp.enabled", "thp.defrag")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What makes systemd and udev run the agent: at every boot, and when a NIC arrives or changes its queues."""
+
+from __future__ import annotations
+
+from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK
+
+NIC_SERVICE_FILE = "/etc/systemd/system/mlnode-nic.service"
+NIC_PATH_UNIT = "mlnode-nic.path"
+NIC_PATH_FILE = f"/etc/systemd/system/{NIC_PATH_UNIT}"
+NIC_PATH_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_PATH_UNIT}"
+UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
+
+#: There while a NIC has changed and nobody has looked at it yet
+_FLAG = "/run/mlnode-nics"
+
+# No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
+# /boot, and mounts, are for who makes the boot loader's files anew.
+_SANDBOX = """\
+NoNewPrivileges=yes
+CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
+CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN
+ProtectSystem=strict
+ReadWritePaths=/etc /run
+StateDirectory=mlnode
+StateDirectoryMode=0755
+ProtectHome=yes
+PrivateTmp=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service @module
+SystemCallErrorNumber=EPERM
+UMask=0022
+"""
+
+# It runs once systemd's own sysctl and module services and tuned are done, so that it has the last word, and
+# before anything that starts jobs. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
+UNIT = f"""\
+[Unit]
+Description=Apply what this node is declared to be (mlnode.tuning)
+After=local-fs.target systemd-modules-load.service systemd-sysctl.service tuned.service
+Before=slurmd.service kubelet.service containerd.service docker.service crio.service
+ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart={AGENT_COMMAND} apply
+SuccessExitStatus=3
+TimeoutStartSec=120
+{_SANDBOX}
+[Install]
+WantedBy=multi-user.target
+"""
+
+# A driver that renews its queues tells of each of them: the second lets it finish. The flag goes before the
+# look, so that what changes meanwhile raises it again, and the path unit starts the service once more.
+NIC_SERVICE = f"""\
+[Unit]
+Description=Apply what is declared for NICs that have arrived or changed their queues (mlnode.tuning)
+After=mlnode-apply.service
+ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+ExecStartPre=/bin/sleep 1
+ExecStartPre=/bin/rm -f {_FLAG}
+ExecStart={AGENT_COMMAND} apply --nics
+SuccessExitStatus=3
+TimeoutStartSec=120
+{_SANDBOX}"""
+
+NIC_PATH = f"""\
+[Unit]
+Description=Wait for NICs that arrive or change their queues (mlnode.tuning)
+After=mlnode-apply.service
+
+[Path]
+PathExists={_FLAG}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+# Interfaces without hardware come and go with every container. A flag that is up already needs no program.
+UDEV = f"""\
+# A NIC that arrives or changes its queues gets what is declared for it (mlnode.tuning).
+TEST=="{_FLAG}", GOTO="mlnode_end"
+ACTION=="add", SUBSYSTEM=="net", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {_FLAG}"
+ACTION=="add|remove", SUBSYSTEM=="queues", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {_FLAG}"
+LABEL="mlnode_end"
+"""
+
+#: Path → content, in the order in which they are installed
+TEXTS = {
+    AGENT_FILE: UNIT,
+    NIC_SERVICE_FILE: NIC_SERVICE,
+    NIC_PATH_FILE: NIC_PATH,
+    UDEV_FILE: UDEV,
+}
+
+#: Link → target, as `systemctl enable` makes them
+LINKS = {AGENT_LINK: AGENT_FILE, NIC_PATH_LINK: NIC_PATH_FILE}

@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sets of CPUs as the kernel writes them: lists such as 0-3,8, masks such as f,00000001. Pure text functions."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable
+
+#: No kernel can be built for more (arch/x86/Kconfig: NR_CPUS_RANGE_END; less on other architectures).
+MAX_CPUS = 8192
+
+_LIST = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*\Z", re.ASCII)
+_MASK = re.compile(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{1,8})*\Z", re.ASCII)
+
+#: Bits and hexadecimal digits of one group of a mask (lib/bitmap-str.c: CHUNKSZ)
+_GROUP_BITS, _GROUP_DIGITS = 32, 8
+
+
+def parse(text: str) -> tuple[int, ...]:
+    """The CPUs of `0-3,8`, ascending, each once; "" is none. Raises ValueError on anything else."""
+    if not text:
+        return ()
+    if not _LIST.match(text):
+        raise ValueError(f"{_short(text)} is no list of CPUs such as 0-3,8")
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _dash, last = part.partition("-")
+        low, high = int(first), int(last or first)
+        if low > high:
+            raise ValueError(f"{_short(part)} in a list of CPUs runs backwards")
+        if high >= MAX_CPUS:
+            raise ValueError(f"CPU {high} cannot exist: no kernel has more than {MAX_CPUS}")
+        found.update(range(low, high + 1))
+    return tuple(sorted(found))
+
+
+def render(cpus: Iterable[int]) -> str:
+    """The shortest list the kernel itself would print; "" for none."""
+    spans: list[tuple[int, int]] = []
+    for cpu in sorted(set(cpus)):
+        if spans and cpu == spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], cpu)
+        else:
+            spans.append((cpu, cpu))
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)
+
+
+def mask(cpus: Iterable[int]) -> str:
+    """As smp_affinity, rps_cpus and xps_cpus take it; "0" for none.
+
+    More than eight digits without a comma are refused with EOVERFLOW, so there is one group for 32 CPUs.
+    """
+    bits = 0
+    for cpu in cpus:
+        bits |= 1 << cpu
+    digits = f"{bits:x}"
+    head = len(digits) % _GROUP_DIGITS
+    groups = [digits[at : at + _GROUP_DIGITS] for at in range(head, len(digits), _GROUP_DIGITS)]
+    return ",".join([digits[:head], *groups] if head else groups)
+
+
+def from_mask(text: str) -> tuple[int, ...]:
+    """The CPUs of a mask as the kernel prints it, ascending. Raises ValueError on anything else."""
+    if not _MASK.match(text):
+        raise ValueError(f"{_short(text)} is no mask of CPUs such as f,00000001")
+    groups = text.split(",")
+    if len(groups) > MAX_CPUS // _GROUP_BITS:
+        raise ValueError(f"{_short(text)} is too long for a mask: no kernel has more than {MAX_CPUS} CPUs")
+    found: list[int] = []
+    for at, group in enumerate(reversed(groups)):
+        bits = int(group, 16)
+        found += [at * _GROUP_BITS + bit for bit in range(_GROUP_BITS) if bits >> bit & 1]
+    return tuple(found)
+
+
+def _short(text: str) -> str:
+    """Quoted, and no longer than a message bears."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")

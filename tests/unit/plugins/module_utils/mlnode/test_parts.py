@@ -1,0 +1,389 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the engine does for a kind whose settings rule many files, need a boot, or have to be told of."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    engine,
+    node,
+    origin,
+    refresh,
+    registry,
+    revert,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError, TransactionError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Info, Row
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
+    Boot,
+    BootFile,
+    Part,
+    Reading,
+    Setting,
+    Value,
+    Write,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import Refresh
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.values import grouped
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+CONFIG = "/etc/thing.conf"
+MADE = "/etc/thing.made"
+MARKERS = "/run/mlnode/managed"
+
+
+def vector(number: int) -> str:
+    return f"/proc/irq/{number}/smp_affinity_list"
+
+
+class Vectors:
+    """All interrupts of a machine on one list of CPUs. devices: whether they are of a device that may go."""
+
+    KIND = "vectors"
+
+    def __init__(self, devices: bool = False, at_boot: bool = False) -> None:
+        self.devices = devices
+        self.at_boot = at_boot
+        self.note = ""
+
+    def parse(self, spec: Any, facts: Any) -> list[Setting]:
+        del facts
+        return [Setting(self.KIND, "vectors.all", "/proc/irq", spec["cpus"], spec["cpus"])]
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        return [self._one(setting, context) for setting in settings]
+
+    def _one(self, setting: Setting, context: Context) -> Reading:
+        host, want = context.host, setting.want or ""
+        parts, before = [], {}
+        for name in host.names("/proc/irq"):
+            path, marker = vector(int(name)), f"{MARKERS}/{name}"
+            now = host.value(path).text
+            if now is None or host.exists(marker):
+                continue
+            device = f"/sys/bus/pci/devices/0/msi_irqs/{name}" if self.devices else ""
+            parts.append(Part(int(name), path, now, want, (Write(path, now),), device, marker))
+            if path in context.origins:
+                before[int(name)] = context.origins[path]
+        boot = context.boot_by_agent(setting, want)
+        if self.at_boot:
+            made = host.value(MADE).text
+            boot = Boot(Value(text=made) if made else Value(absent="nothing made"), MADE)
+        return Reading(
+            "/proc/irq",
+            Value(text=grouped({part.number: part.now for part in parts})),
+            boot,
+            want,
+            parts=tuple(parts),
+            origin=grouped(before) if before else None,
+            note=self.note,
+            managed="" if parts else "the kernel keeps them",
+            at_boot=self.at_boot,
+        )
+
+    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+        del name
+        if not self.at_boot:
+            return []
+        want = rows[0].reading.target or ""
+        stale = context.host.value(MADE).text != want
+        return [BootFile(CONFIG, f"{want}\n".encode(), "thing", stale)]
+
+    def rivals(self, key: str, other: str) -> bool:
+        del key, other
+        return False
+
+    def mentions(self, key: str, host: Host) -> list[str]:
+        del key, host
+        return []
+
+    def info(self, key: str, runtime: Value) -> Info:
+        del key, runtime
+        return Info(Severity.LOW, "a test", "none")
+
+
+@pytest.fixture
+def many(machine: Machine) -> Machine:
+    machine.put(BOOT_ID, "first\n")
+    for number in range(40, 44):
+        machine.put(vector(number), "0-7\n")
+        machine.put(f"/sys/bus/pci/devices/0/msi_irqs/{number}", "msix\n")
+    machine.enable_agent()
+    return machine
+
+
+def request(kind: Vectors, cpus: str = "2-3") -> engine.Request:
+    return engine.Request("default", kind, {"cpus": cpus})
+
+
+def applied(machine: Machine, kind: Vectors, cpus: str = "2-3") -> Row:
+    outcome = engine.apply(machine, request(kind, cpus))
+    return outcome.rows[0]
+
+
+# -- many files ------------------------------------------------------------------------------
+
+
+def test_only_the_files_that_differ_are_written_and_each_comes_back(many: Machine) -> None:
+    many.put(vector(41), "2,3\n")
+    plan = engine.evaluate(many, request(Vectors()))
+    assert plan.rows[0].status is Status.DRIFTED
+    assert plan.rows[0].reason.startswith("runtime is 0-7: 40,42-43; 2,3: 41")
+    row = applied(many, Vectors())
+    assert row.status is Status.CHANGED
+    assert [path for path, _value in many.writes] == [vector(40), vector(42), vector(43)]
+    assert row.origin == "0-7: 40,42-43; 2,3: 41"
+    again = engine.apply(many, request(Vectors()))
+    assert (again.changed, again.rows[0].status) == (False, Status.OK)
+    revert.revert(many)
+    assert [many.now(vector(number)) for number in range(40, 44)] == ["0-7", "2,3", "0-7", "0-7"]
+
+
+def test_one_refused_file_takes_all_of_the_rule_back(many: Machine) -> None:
+    many.fails[vector(42)] = errno.ENOSPC
+    with pytest.raises(TransactionError) as error:
+        applied(many, Vectors())
+    assert "ENOSPC" in str(error.value)
+    assert str(error.value).count("vectors.all = 0-7") == 1, "told once, not once for each file"
+    assert [many.now(vector(number)) for number in range(40, 44)] == ["0-7"] * 4
+
+
+def test_a_change_of_which_file_has_which_value_is_a_change(many: Machine) -> None:
+    applied(many, Vectors())
+    many.put(vector(40), "5-6\n")
+    assert engine.apply(many, request(Vectors())).changed
+
+
+def test_a_note_stands_beside_ok(many: Machine) -> None:
+    kind = Vectors()
+    kind.note = "CPU 6 is offline"
+    applied(many, kind)
+    row = engine.evaluate(many, request(kind)).rows[0]
+    assert (row.status, row.reason) == (Status.OK, "CPU 6 is offline")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EPERM])
+def test_what_the_kernel_keeps_to_itself_stops_nothing(many: Machine, number: int) -> None:
+    many.fails[vector(41)] = number
+    assert applied(many, Vectors()).status is Status.CHANGED
+    assert many.exists(f"{MARKERS}/41")
+    assert many.now(vector(41)) == "0-7"
+    assert engine.evaluate(many, request(Vectors())).steps == ()
+
+
+def test_where_the_kernel_keeps_all_of_them_the_status_is_managed(many: Machine) -> None:
+    many.fails.update({vector(irq): errno.EIO for irq in range(40, 44)})
+    row = applied(many, Vectors())
+    assert (row.status, row.reason) == (Status.MANAGED, "the kernel keeps them")
+    assert not row.status.is_drift
+
+
+# -- what belongs to a device ------------------------------------------------------------------
+
+
+def test_after_a_reboot_a_number_is_another_device_s(many: Machine) -> None:
+    applied(many, Vectors(devices=True))
+    many.put(BOOT_ID, "second\n")
+    many.put(vector(40), "1\n")
+    assert origin.Origin.load(many).values() == {}
+    assert [change.key for change in revert.pending(many) if not change.is_file] == []
+    revert.revert(many)
+    assert many.now(vector(40)) == "1"
+    assert many.now(vector(41)) == "2-3"
+
+
+def test_a_device_that_is_gone_has_no_origin(many: Machine) -> None:
+    applied(many, Vectors(devices=True))
+    many.remove("/sys/bus/pci/devices/0/msi_irqs/40")
+    assert vector(40) not in origin.Origin.load(many).values()
+    revert.revert(many)
+    assert (many.now(vector(40)), many.now(vector(41))) == ("2-3", "0-7")
+
+
+def test_a_new_boot_has_origins_of_its_own(many: Machine) -> None:
+    applied(many, Vectors(devices=True))
+    many.put(BOOT_ID, "second\n")
+    shutil.rmtree(f"{many.root}/proc/irq/43")
+    for number in range(40, 43):
+        many.put(vector(number), "4-5\n")
+    applied(many, Vectors(devices=True))
+    store = origin.Origin.load(many)
+    assert store.values() == {vector(number): "4-5" for number in range(40, 43)}
+    assert f"kernel:{vector(43)}" not in {entry["id"] for entry in store.entries()}, "swept"
+    revert.revert(many)
+    assert many.now(vector(40)) == "4-5"
+
+
+@pytest.mark.parametrize("name", ["device", "boot"])
+def test_a_damaged_entry_of_a_device_is_a_damaged_store(many: Machine, name: str) -> None:
+    applied(many, Vectors(devices=True))
+    document = json.loads(many.read(origin.PATH))
+    for entry in document["entries"]:
+        if "device" in entry:
+            entry[name] = 7
+    many.put(origin.PATH, json.dumps(document))
+    with pytest.raises(Exception, match="is damaged"):
+        origin.Origin.load(many)
+
+
+# -- what needs a boot, and who has to be told ---------------------------------------------------
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Somebody who makes MADE of CONFIG."""
+    calls: list[str] = []
+
+    def tell(host: Host) -> None:
+        text = host.value(CONFIG).text
+        calls.append(text or "nothing")
+        if text == "bad":
+            raise HostError("make", MADE, None, "syntax error")
+        assert isinstance(host, Machine)
+        host.put(MADE, (text or "") + "\n")
+
+    monkeypatch.setattr(refresh, "REFRESHES", {**refresh.REFRESHES, "thing": tell})
+    return calls
+
+
+def test_a_value_for_the_next_boot_waits_for_it(many: Machine, told: list[str]) -> None:
+    kind = Vectors(at_boot=True)
+    plan = engine.evaluate(many, request(kind))
+    assert (plan.rows[0].status, plan.rows[0].reason) == (
+        Status.DRIFTED,
+        "runtime is 0-7; boot: nothing made",
+    )
+    row = applied(many, kind)
+    assert (row.status, row.reason) == (
+        Status.PENDING_REBOOT,
+        "runtime is 0-7; the next boot brings 2-3",
+    )
+    assert told == ["2-3"]
+    assert many.writes == [], "the running kernel cannot take it"
+    again = engine.apply(many, request(kind))
+    assert (again.changed, again.rows[0].status) == (False, Status.PENDING_REBOOT)
+    for number in range(40, 44):
+        many.put(vector(number), "2-3\n")
+    assert engine.evaluate(many, request(kind)).rows[0].status is Status.OK
+
+
+def test_who_made_something_else_of_a_right_file_is_told_again(many: Machine, told: list[str]) -> None:
+    kind = Vectors(at_boot=True)
+    applied(many, kind)
+    many.put(MADE, "by hand\n")
+    plan = engine.evaluate(many, request(kind))
+    assert [type(step) for step in plan.steps] == [Refresh]
+    assert engine.apply(many, request(kind)).changed
+    assert told == ["2-3", "2-3"]
+
+
+def test_who_refuses_the_new_file_gets_the_old_one(many: Machine, told: list[str]) -> None:
+    kind = Vectors(at_boot=True)
+    applied(many, kind)
+    before = many.tree()
+    with pytest.raises(TransactionError, match="syntax error"):
+        applied(many, kind, "bad")
+    assert told == ["2-3", "bad", "2-3"]
+    assert many.tree() == before
+
+
+def test_who_refuses_even_the_old_file_is_named(many: Machine, told: list[str]) -> None:
+    many.put(CONFIG, "bad\n")
+    with pytest.raises(TransactionError, match=r"COULD NOT be put back: cannot make /etc/thing\.made"):
+        applied(many, Vectors(at_boot=True), "bad")
+    assert told == ["bad", "bad"]
+
+
+def test_a_revert_tells_them_too(many: Machine, told: list[str]) -> None:
+    many.put(CONFIG, "5\n")
+    applied(many, Vectors(at_boot=True))
+    assert origin.Origin.load(many).entries() != []
+    revert.revert(many)
+    assert told == ["2-3", "5"]
+    assert revert.revert(many) == []
+    assert told == ["2-3", "5"], "nothing had changed, so nobody is told"
+
+
+def test_a_revert_goes_on_where_they_cannot_be_told(many: Machine, told: list[str]) -> None:
+    many.put(CONFIG, "bad\n")
+    many.put(MADE, "5\n")
+    applied(many, Vectors(at_boot=True))
+    with pytest.raises(TransactionError, match="syntax error"):
+        revert.revert(many)
+    assert told == ["2-3", "bad"]
+    assert many.now(CONFIG) == "bad", "all the same"
+
+
+def test_a_damaged_name_of_who_is_told_is_a_damaged_store(many: Machine, told: list[str]) -> None:
+    applied(many, Vectors(at_boot=True))
+    many.put(origin.PATH, many.read(origin.PATH).replace('"thing"', "7"))
+    with pytest.raises(Exception, match="is damaged"):
+        origin.Origin.load(many)
+    assert told
+
+
+# -- for NICs only -------------------------------------------------------------------------------
+
+
+def test_a_nic_that_arrives_gets_its_own_kinds_only(many: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = Vectors()
+    monkeypatch.setitem(registry.KINDS, "vectors", kind)
+    applied(many, kind)
+    many.put(vector(40), "0-7\n")
+    many.put("/proc/sys/vm/swappiness", "60\n")
+    done = node.apply_all(many, {"vectors": kind})
+    assert [item.row.setting.key for item in done.rows] == ["vectors.all"]
+    assert many.now(vector(40)) == "2-3"
+
+
+# -- made once --------------------------------------------------------------------------------------
+
+
+def test_what_does_not_change_is_made_once_in_a_run(machine: Machine) -> None:
+    made: list[int] = []
+
+    def make() -> int:
+        made.append(1)
+        return len(made)
+
+    assert [machine.once("topology", make), machine.once("topology", make)] == [1, 1]
+    machine.forget()
+    assert machine.once("topology", make) == 2
+
+
+# -- shown to people -----------------------------------------------------------------------------------
+
+
+def test_a_diff_shows_many_files_in_one_line(many: Machine, told: list[str]) -> None:
+    many.put(vector(41), "2-3\n")
+    many.put(vector(42), "1-2\n")
+    plan = engine.evaluate(many, request(Vectors()))
+    (runtime, declaration) = tuning_module.diff(plan.steps)
+    assert runtime["before"] == "vectors.all = 0-7: 40,43; 1-2: 42\n"
+    assert runtime["after"] == "vectors.all = 2-3\n"
+    assert declaration["before"] == ""
+    engine.apply(many, request(Vectors()))
+    (runtime, *_files) = tuning_module.revert_diff(revert.pending(many))
+    assert runtime["after"] == "vectors.all = 0-7 (2 files)\nvectors.all = 1-2\n"
+    assert told == []
+
+
+def test_a_diff_says_that_somebody_has_to_be_told_again(many: Machine, told: list[str]) -> None:
+    kind = Vectors(at_boot=True)
+    applied(many, kind)
+    many.put(MADE, "by hand\n")
+    (pair,) = tuning_module.diff(engine.evaluate(many, request(kind)).steps)
+    assert pair["before_header"] == CONFIG
+    assert pair["after"] == "as it should be; the thing reads it once more\n"
+    assert told == ["2-3"]

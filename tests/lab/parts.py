@@ -17,7 +17,7 @@ TOOLS_PACKAGES = "qemu-system-x86,qemu-utils,acpica-tools,e2fsprogs,fdisk"
 WORKSHOP_PACKAGES = "linux-headers-amd64,linux-source,gcc,libc6-dev,make,xz-utils,kmod"
 GUEST_PACKAGES = (
     "linux-image-amd64,initramfs-tools,zstd,grub-pc,systemd-sysv,udev,dbus,openssh-server,python3,"
-    "kmod,procps,iproute2,ethtool,pciutils,numactl,rdma-core,ibverbs-utils,perftest,less"
+    "kmod,procps,iproute2,ethtool,pciutils,numactl,rdma-core,ibverbs-utils,perftest,less,irqbalance"
 )
 
 #: Where the partition begins: room for GRUB before it
@@ -192,6 +192,8 @@ def _furnish(job: Job, root: pathlib.Path, kernel: str) -> None:
     job.run("chroot", root, "depmod", kernel)
     job.run("chroot", root, "systemctl", "enable", "systemd-networkd.service", "lab-devices.service")
     job.run("chroot", root, "systemctl", "mask", *_MASKED)
+    # For the tests that want it: beside all others it would move interrupts under their hands.
+    job.run("chroot", root, "systemctl", "disable", "irqbalance.service")
 
 
 def _write_disk(job: Job, tools: Tools, root: pathlib.Path) -> None:

@@ -17,7 +17,7 @@ from .errors import MlnodeError
 from .explain import explain
 from .host import Host
 from .node import Survey, apply_all, survey
-from .registry import KINDS, ON_ARRIVAL
+from .registry import ON_ARRIVAL
 from .render import document, node, table
 from .version import VERSION
 
@@ -95,7 +95,7 @@ def _check(host: Host, options: argparse.Namespace) -> int:
 
 
 def _apply(host: Host, options: argparse.Namespace) -> int:
-    found = apply_all(host, ON_ARRIVAL if options.nics else KINDS)
+    found = apply_all(host, ON_ARRIVAL if options.nics else ())
     wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
     return _report(found, options, wanted)
 

@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Sequence
 
 from . import declared, engine
 from .declared import Declaration
 from .engine import Request
 from .errors import MlnodeError
 from .host import Host
-from .kind import Kind, Row
+from .kind import Row
 from .lock import locked
 from .registry import KINDS
 from .status import Status
@@ -53,9 +53,9 @@ def survey(host: Host) -> Survey:
     return _each(host, look, [])
 
 
-def apply_all(host: Host, kinds: Mapping[str, Kind] = KINDS) -> Survey:
-    """Apply everything declared, at boot or by hand, or only these kinds. One failing part does not stop the
-    others."""
+def apply_all(host: Host, only: Sequence[str] = ()) -> Survey:
+    """Apply everything declared, at boot or by hand, or only the kinds that are named. One failing part does
+    not stop the others."""
 
     errors: list[str] = []
 
@@ -67,14 +67,14 @@ def apply_all(host: Host, kinds: Mapping[str, Kind] = KINDS) -> Survey:
     # The lock is held from the reading of the declarations on, so that one which a playbook writes
     # meanwhile is not overwritten with its older self.
     with locked(host):
-        return _each(host, work, errors, kinds)
+        return _each(host, work, errors, only)
 
 
 def _each(
     host: Host,
     treat: Callable[[Request], tuple[Sequence[Row], bool]],
     errors: list[str],
-    kinds: Mapping[str, Kind] = KINDS,
+    only: Sequence[str] = (),
 ) -> Survey:
     try:
         declarations = declared.load_all(host, errors)
@@ -84,7 +84,9 @@ def _each(
         errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
     found: dict[str, NodeRow] = {}
     changed = False
-    for request in _requests(declarations, errors, kinds):
+    for request in _requests(declarations, errors):
+        if only and request.kind.KIND not in only:
+            continue
         try:
             rows, moved = treat(request)
         except MlnodeError as error:
@@ -96,9 +98,7 @@ def _each(
     return Survey(tuple(found.values()), tuple(errors), changed)
 
 
-def _requests(
-    declarations: Sequence[Declaration], errors: list[str], kinds: Mapping[str, Kind]
-) -> list[Request]:
+def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Request]:
     """In the order of the kinds, so that dependent kinds follow across declarations too."""
     errors += [
         f"{declaration.path}: kind {kind!r} is unknown to this version of mlnode"
@@ -108,7 +108,7 @@ def _requests(
     ]
     return [
         Request(declaration.name, kind, declaration.kinds[name], alone=True)
-        for name, kind in kinds.items()
+        for name, kind in KINDS.items()
         for declaration in declarations
         if name in declaration.kinds
     ]

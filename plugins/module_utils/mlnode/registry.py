@@ -14,4 +14,4 @@ from .knobs import sysctl, thp
 KINDS: dict[str, Kind] = {thp.KIND: thp, sysctl.KIND: sysctl}
 
 #: What is applied again when a NIC arrives or changes its queues
-ON_ARRIVAL: dict[str, Kind] = {}
+ON_ARRIVAL = ("irq",)

@@ -159,7 +159,8 @@ def run(host: Host, origin: Origin, steps: Sequence[Step], known: Sequence[Entry
         for name in refresh.of(steps):
             told.append(name)
             refresh.run(host, name)
-        host.forget()
+        if steps:
+            host.forget()
     except BaseException as error:
         # The failed step itself may have taken half an effect, so it is put back too.
         undone, stuck = _roll_back(host, [entry for entry in entries[:begun] if entry is not None])

@@ -23,6 +23,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError, TransactionError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Info, Row
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     Boot,
     BootFile,
@@ -340,11 +341,12 @@ def test_a_nic_that_arrives_gets_its_own_kinds_only(many: Machine, monkeypatch: 
     kind = Vectors()
     monkeypatch.setitem(registry.KINDS, "vectors", kind)
     applied(many, kind)
+    engine.apply(many, engine.Request("other", sysctl, {"settings": {"vm.swappiness": 10}}))
     many.put(vector(40), "0-7\n")
     many.put("/proc/sys/vm/swappiness", "60\n")
-    done = node.apply_all(many, {"vectors": kind})
+    done = node.apply_all(many, ["vectors"])
     assert [item.row.setting.key for item in done.rows] == ["vectors.all"]
-    assert many.now(vector(40)) == "2-3"
+    assert (many.now(vector(40)), many.now("/proc/sys/vm/swappiness")) == ("2-3", "60")
 
 
 # -- made once --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pathlib
 import sys
 
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -21,14 +21,18 @@ START, END = "<!-- table -->\n", "<!-- end of table -->\n"
 
 def rows() -> list[str]:
     defaults = yaml.safe_load((ROOT / "roles/training_node/defaults/main.yml").read_text())
-    spec = {"settings": defaults["training_node_sysctl_defaults"]}
-    settings = [
-        *thp.parse(defaults["training_node_thp_defaults"], None),
-        *sysctl.parse(spec, None),
-    ]
+    interrupts = defaults["training_node_irq_defaults"]
+    specs = {
+        "thp": defaults["training_node_thp_defaults"],
+        "sysctl": {"settings": defaults["training_node_sysctl_defaults"]},
+        "cpu": defaults["training_node_cpu_defaults"],
+        "irq": {**interrupts, "rules": [*interrupts["rules"].values()]},
+        "boot": defaults["training_node_boot_defaults"],
+    }
+    settings = [setting for name, kind in KINDS.items() for setting in kind.parse(specs[name], None)]
     found = []
     for setting in settings:
-        info = (thp if setting.kind == "thp" else sysctl).info(setting.key, Value())
+        info = KINDS[setting.kind].info(setting.key, Value())
         cells = (f"`{setting.key}`", f"`{setting.claim}`", str(info.severity), info.reason, info.source)
         found.append(f"| {' | '.join(cells)} |\n")
     return found

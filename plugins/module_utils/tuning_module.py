@@ -106,7 +106,10 @@ def diff(steps: Sequence[Step]) -> list[dict[str, str]]:
 
 def _all(writes: Sequence[KernelWrite], texts: Sequence[str]) -> str:
     """The value of a setting's one file, or of its many in one line."""
-    return values.grouped({step.number or 0: text for step, text in zip(writes, texts)})
+    shown = {step.number or 0: text for step, text in zip(writes, texts)}
+    if len(shown) < len(writes):  # queues of several NICs have the same numbers
+        return "; ".join(document.counted(texts))
+    return values.grouped(shown)
 
 
 def revert_diff(changes: Sequence[Change]) -> list[dict[str, str]]:

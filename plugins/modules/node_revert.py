@@ -43,6 +43,11 @@ reverted:
       description: The value it has again; V(removed) or V(restored) for a file.
       type: str
       sample: "60"
+reboot_required:
+  description: Whether the running system keeps something of it until it is booted again (kernel command line).
+  returned: success
+  type: bool
+  sample: false
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -63,6 +68,7 @@ def main() -> None:
         module,
         changed=bool(changes),
         reverted=[{"key": change.key, "value": change.result} for change in changes],
+        reboot_required=any(change.at_boot for change in changes),
         diff=tuning_module.revert_diff(changes),
     )
 

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 from .machine import Machine
@@ -47,3 +49,46 @@ def wrong(machine: Machine) -> dict[str, str]:
         for item in check(machine)["settings"]
         if item["status"] not in ("ok", "unsupported")
     }
+
+
+GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy{}/scaling_governor"
+
+
+def governors(machine: Machine) -> list[str]:
+    """That of every policy."""
+    return machine.out("cat /sys/devices/system/cpu/cpufreq/policy*/scaling_governor").split()
+
+
+def queue_irqs(machine: Machine, driver: str) -> dict[int, set[int]]:
+    """Interrupt of every queue of a driver's NIC → the CPUs that it really goes to."""
+    name = nic(machine, driver)
+    rows = machine.out(
+        f"cd /proc/irq; for irq in $(ls /sys/class/net/{name}/device/msi_irqs); do "
+        'for action in $irq/*-[rtT]x*; do [ -d "$action" ] && '
+        "echo $irq $(cat $irq/smp_affinity_list) $(cat $irq/effective_affinity_list); done; done; true"
+    )
+    found = {}
+    for row in rows.splitlines():
+        irq, asked, real = row.split()
+        found[int(irq)] = _cpus(asked) | _cpus(real)
+    return found
+
+
+def astray(machine: Machine, driver: str, allowed: set[int]) -> dict[int, set[int]]:
+    """Those that go, or may go, to other CPUs. A NIC without any would be no answer."""
+    found = queue_irqs(machine, driver)
+    assert found, f"no queue of {driver} has an interrupt"
+    return {irq: cpus for irq, cpus in found.items() if not cpus <= allowed}
+
+
+def _cpus(text: str) -> set[int]:
+    spans = [part.partition("-") for part in text.split(",")]
+    return {cpu for first, _dash, last in spans for cpu in range(int(first), int(last or first) + 1)}
+
+
+def until(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    """Wait for something that a service in the machine does by itself."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.5)

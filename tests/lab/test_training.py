@@ -62,6 +62,8 @@ class Story:
         assert facts.chosen(machine, THP) == "madvise"
         if self.two_nodes:
             assert [machine.read(SHARE.format(node)) for node in (0, 1)] == ["16", "48"]
+            assert facts.governors(machine) == ["performance"] * 4
+            assert facts.astray(machine, "igb", {2, 3}) == {}
 
 
 @pytest.fixture(scope="module", params=["cloud", "baremetal"])
@@ -106,12 +108,33 @@ def test_drift_by_hand_is_found_named_and_mended(story: Story) -> None:
     ]
     if story.two_nodes:
         machine.write(SHARE.format(1), "0")
-        named.append("vm.nr_hugepages@node1")
+        machine.write(facts.GOVERNOR.format(3), "powersave")
+        machine.write(f"/proc/irq/{min(facts.queue_irqs(machine, 'igb'))}/smp_affinity_list", "0")
+        named += ["vm.nr_hugepages@node1", "cpu.governor", "irq.nics"]
     drift = story.play("drift")
     assert drift.status != 0
     assert sorted(re.findall(r"^ *- '?(\S+): drifted", drift.output, re.MULTILINE)) == sorted(named)
     assert story.play("site").changed > 0
     story.assert_as_declared()
+
+
+def test_interrupts_stay_when_the_queues_change_and_irqbalance_runs(story: Story) -> None:
+    machine = story.machine
+    if not story.two_nodes:
+        assert machine.out("mlnode check --json | grep -c cpufreq") != "0", "a reason, and no failure"
+        return
+    nic = facts.nic(machine, "igb")
+    before = facts.queue_irqs(machine, "igb")
+    machine.run(f"ethtool -L {nic} combined 1 && ethtool -L {nic} combined 4")
+    assert facts.queue_irqs(machine, "igb") != {}, before
+    facts.until(lambda: facts.astray(machine, "igb", {2, 3}) == {}, "the service has seen to the new queues")
+    facts.until(lambda: machine.run("test -e /run/mlnode-nics", check=False).returncode != 0, "it is done")
+    machine.run("systemctl start irqbalance.service")
+    # It looks every ten seconds; twice, so that it has measured a difference in between.
+    machine.run("sleep 25")
+    assert machine.out("systemctl is-active irqbalance.service") == "active"
+    assert facts.astray(machine, "igb", {2, 3}) == {}
+    machine.run("systemctl stop irqbalance.service")
 
 
 def test_a_reboot_brings_everything_back_without_ansible(story: Story) -> None:

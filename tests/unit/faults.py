@@ -93,13 +93,13 @@ class Gated(Machine):
             raise HostError(f"write {value!r} to", path, error.errno) from error
         super().write_kernel(path, value)
 
-    def run(self, command: Sequence[str]) -> Finished:
+    def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
         try:
             self.gate.step(f"run {' '.join(command)}")
         except OSError as error:
             words = os.strerror(error.errno or 0)
             return Finished(1, "", f"modprobe: ERROR: could not insert {command[-1]!r}: {words}\n")
-        return super().run(command)
+        return super().run(command, seconds)
 
 
 def failing(number: int) -> Callable[[], object]:

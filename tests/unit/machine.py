@@ -185,14 +185,14 @@ class Machine(Host):
             reserve = int(self.now("/proc/sys/vm/min_free_kbytes"))
             self._store("/proc/sys/vm/min_free_kbytes", str(max(reserve, RECOMMENDED_MIN_FREE)))
 
-    def run(self, command: Sequence[str]) -> Finished:
+    def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
         if list(command[:2]) == ["modprobe", "--"]:
             return self._load(command[2])
         if list(command[:2]) == ["modprobe", "-r"]:
             return self._unload(command[2])
         if command[0] == "systemctl":
             return self._systemctl(command[1], command[-1])
-        return super().run(command)
+        return super().run(command, seconds)
 
     def _systemctl(self, verb: str, unit: str) -> Finished:
         if verb == "daemon-reload":

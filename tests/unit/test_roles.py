@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent,
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import FOLDER
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import (
+    boot,
+    cpu,
+    irq,
     sysctl,
     sysctl_info,
     sysctl_parse,
@@ -24,6 +28,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.version import VERSION
+from ansible_collections.mlnode.tuning.plugins.modules import boot_params, cpu_governor, irq_affinity
 from ansible_collections.mlnode.tuning.plugins.modules import thp as thp_module
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -157,15 +162,53 @@ def test_tasks_call_modules_that_exist(path: str) -> None:
     assert all(task["name"] for task in tasks)
 
 
-def test_huge_page_options_of_a_role_are_those_of_the_module() -> None:
-    module = yaml.safe_load(thp_module.DOCUMENTATION)["options"]
-    role = options("training_node")["training_node_thp"]["options"]
+@pytest.mark.parametrize(
+    ("area", "module", "other"),
+    [
+        ("thp", thp_module, {}),
+        ("cpu", cpu_governor, {}),
+        # Under their names in the role, so that one of them can be changed without a copy of all.
+        ("irq", irq_affinity, {"rules": "dict"}),
+        ("boot", boot_params, {}),
+    ],
+)
+def test_options_of_a_role_are_those_of_the_module(
+    area: str, module: types.ModuleType, other: dict[str, str]
+) -> None:
+    documented = yaml.safe_load(module.DOCUMENTATION)["options"]
+    role = options("training_node")[f"training_node_{area}"]["options"]
 
     assert {name: about["type"] for name, about in role.items()} == {
-        name: about["type"] for name, about in module.items()
+        **{name: about["type"] for name, about in documented.items()},
+        **other,
     }
     assert all(about["description"] for about in role.values())
-    assert {*defaults("training_node")["training_node_thp_defaults"]} <= {*role}
+    assert {*defaults("training_node")[f"training_node_{area}_defaults"]} <= {*role}
+
+
+@pytest.mark.parametrize("area", ["thp", "cpu", "irq", "boot"])
+def test_the_tasks_hand_over_every_option_of_a_role(area: str) -> None:
+    role = options("training_node")[f"training_node_{area}"]["options"]
+    tasks = load("roles/node/tasks/declare.yml")
+    [given] = [
+        arguments
+        for task in tasks
+        if area in task.get("tags", [])
+        for name, arguments in task.items()
+        if name.startswith("mlnode.tuning.")
+    ]
+    for name in role:
+        assert f"node_{area}.{name}" in given[name], name
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_other_defaults_are_sound_declarations(role: str) -> None:
+    values = defaults(role)
+    assert cpu.parse(values[f"{role}_cpu_defaults"], None)
+    rules = values[f"{role}_irq_defaults"]["rules"]
+    assert [rule["name"] for rule in rules.values()] == [*rules]
+    assert irq.parse({**values[f"{role}_irq_defaults"], "rules": [*rules.values()]}, None)
+    assert boot.parse(values[f"{role}_boot_defaults"], None)
 
 
 def test_a_role_hands_its_interpreter_to_the_agent() -> None:
@@ -181,7 +224,13 @@ def test_a_role_hands_its_interpreter_to_the_agent() -> None:
 
 
 ALWAYS = {"Stop if there is no node to work on", "Install the command mlnode and its boot service"}
-TAGGED = {"thp": "Declare transparent huge pages", "sysctl": "Declare kernel settings"}
+TAGGED = {
+    "thp": "Declare transparent huge pages",
+    "sysctl": "Declare kernel settings",
+    "cpu": "Declare how CPUs choose their clock",
+    "irq": "Declare where interrupts go",
+    "boot": "Declare the kernel command line",
+}
 
 
 @pytest.mark.parametrize(
@@ -219,6 +268,6 @@ def test_the_unit_names_the_paths_that_the_library_uses() -> None:
     assert f"ExecStart={agent.COMMAND} apply" in lines
     assert f"ConditionDirectoryNotEmpty={FOLDER}" in lines
     # What the unit may write holds everything an apply writes.
-    assert "ReadWritePaths=/etc /run" in lines
+    assert "ReadWritePaths=/etc /run -/boot" in lines
     assert "StateDirectory=mlnode" in lines
     assert ORIGIN.startswith("/var/lib/mlnode/")

@@ -16,13 +16,13 @@ UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 _FLAG = "/run/mlnode-nics"
 
 # No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
-# /boot, and mounts, are for who makes the boot loader's files anew.
+# /boot is for the boot loader, whose files are made anew where its part of a declaration was lost.
 _SANDBOX = """\
 NoNewPrivileges=yes
 CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
 CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN
 ProtectSystem=strict
-ReadWritePaths=/etc /run
+ReadWritePaths=/etc /run -/boot
 StateDirectory=mlnode
 StateDirectoryMode=0755
 ProtectHome=yes
@@ -43,7 +43,8 @@ UMask=0022
 """
 
 # It runs once systemd's own sysctl and module services and tuned are done, so that it has the last word, and
-# before anything that starts jobs. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
+# before anything that starts jobs. Seven minutes are one for the lock and five for the boot loader, and usually
+# a second is enough. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
 UNIT = f"""\
 [Unit]
 Description=Apply what this node is declared to be (mlnode.tuning)
@@ -56,7 +57,7 @@ Type=oneshot
 RemainAfterExit=yes
 ExecStart={AGENT_COMMAND} apply
 SuccessExitStatus=3
-TimeoutStartSec=120
+TimeoutStartSec=420
 {_SANDBOX}
 [Install]
 WantedBy=multi-user.target

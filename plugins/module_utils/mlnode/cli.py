@@ -18,7 +18,9 @@ from .explain import explain
 from .host import Host
 from .node import Survey, apply_all, survey
 from .registry import ON_ARRIVAL
-from .render import document, node, table
+from .render import document, node, table, topology_table
+from .render.topology import document as topology_document
+from .topology import read as topology
 from .version import VERSION
 
 OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
@@ -72,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         ("check", "only what is not as declared"),
         ("apply", "make this node what is declared (at boot: the service does this)"),
         ("revert", "put back every value and file mlnode has changed"),
+        ("topology", "CPUs, NUMA nodes, NICs and GPUs, how near they are, and how to bind processes to them"),
     ):
         one = commands.add_parser(name, help=text, description=text, parents=[common], epilog=_EXIT)
         if name == "apply":
@@ -101,13 +104,17 @@ def _apply(host: Host, options: argparse.Namespace) -> int:
 
 
 def _revert(host: Host, options: argparse.Namespace) -> int:
-    done = [{"key": change.key, "value": change.result} for change in undo.revert(host)]
+    changes = undo.revert(host)
+    done = [{"key": change.key, "value": change.result} for change in changes]
+    waits = any(change.at_boot for change in changes)
     if options.json:
-        _print_json({"format": node.FORMAT, "mlnode": VERSION, "reverted": done})
+        _print_json({"format": node.FORMAT, "mlnode": VERSION, "reverted": done, "reboot_required": waits})
         return OK
     for line in document.counted(f"{item['key']}: {document.shown(item['value'])}" for item in done):
         _say(line)
     _say(f"{len(done)} put back" if done else "nothing to put back")
+    if waits:
+        _say("the running kernel keeps its command line: reboot to have the old one again")
     return OK
 
 
@@ -122,6 +129,15 @@ def _explain(host: Host, options: argparse.Namespace) -> int:
     return DRIFT if facts["drift"] == "yes" else OK
 
 
+def _topology(host: Host, options: argparse.Namespace) -> int:
+    found = topology.of(host)
+    if options.json:
+        _print_json(topology_document(found))
+    else:
+        _say(topology_table.table(found, _width()))
+    return OK
+
+
 def _lines(value: Any) -> list[str]:
     if isinstance(value, list):
         return [str(item) for item in value] or ["-"]
@@ -134,6 +150,7 @@ _COMMANDS = {
     "apply": _apply,
     "revert": _revert,
     "explain": _explain,
+    "topology": _topology,
 }
 
 

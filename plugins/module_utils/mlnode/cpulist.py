@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets of CPUs as the kernel writes them: lists such as 0-3,8 and masks such as f,00000001. Pure functions."""
+"""Sets of CPUs as the kernel writes them: lists such as 0-3,8 and masks such as f,00000001. Pure functions"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from .host import Host
 from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, Context, Kind, Row, Spec
 from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin
-from .setting import BOTH_LAYERS, BootFile, Layer, Reading, Setting
+from .setting import BOTH_LAYERS, BootFile, Layer, Part, Reading, Setting
 from .status import Status
 from .transaction import FileWrite, KernelWrite, LoadModule, Refresh, Step
 
@@ -185,7 +185,7 @@ def differs(reading: Reading) -> bool:
     if now is None or reading.target is None:
         return False
     if reading.parts:
-        return any(not values.same(part.now, part.want) for part in reading.parts)
+        return any(part.differs for part in reading.parts)
     return not values.same(now, reading.target)
 
 
@@ -212,16 +212,16 @@ def _kernel_steps(row: Row, context: Context) -> list[Step]:
     if not context.runtime or row.status is not Status.DRIFTED or not differs(row.reading):
         return []
     loads = [LoadModule(row.setting.key, module) for module in row.reading.load]
-    return [*loads, *(write for write in _writes(row) if not values.same(write.before, write.value))]
+    return [*loads, *_writes(row, [part for part in row.reading.parts if part.differs])]
 
 
-def _writes(row: Row) -> list[KernelWrite]:
-    """A write for every file of a row, needed or not."""
+def _writes(row: Row, parts: Sequence[Part]) -> list[KernelWrite]:
+    """The writes for these parts, or that of the row's only file."""
     reading = row.reading
     if reading.at_boot:
         return []
     if reading.parts:
-        return [KernelWrite.of(row.setting.key, part) for part in reading.parts]
+        return [KernelWrite.of(row.setting.key, part) for part in parts]
     if not reading.undo:
         return []
     return [
@@ -238,7 +238,7 @@ def _writes(row: Row) -> list[KernelWrite]:
 
 def _file_steps(file: BootFile, old: bytes | None) -> list[Step]:
     if file.content != old:
-        return [FileWrite(file.path, file.path, file.content, before=old, refresh=file.refresh)]
+        return [FileWrite(file.path, file.path, file.content, old, file.mode, file.refresh)]
     return [Refresh(file.path, file.refresh)] if file.stale else []
 
 
@@ -246,7 +246,8 @@ def _present(host: Host, plan: Plan) -> list[Entry]:
     """The origin of every knob that could ever be written, whether or not it has to be now."""
     if not host.is_superuser():  # who changes nothing then, and could not keep it
         return []
-    return [write.entry(host) for row in plan.rows if not row.reading.blocked for write in _writes(row)]
+    rows = (row for row in plan.rows if not row.reading.blocked)
+    return [write.entry(host) for row in rows for write in _writes(row, row.reading.parts)]
 
 
 def _origin(host: Host) -> Origin:

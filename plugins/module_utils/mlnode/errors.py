@@ -38,7 +38,7 @@ class HostError(MlnodeError):
         self.action = action
         self.path = path
         self.errno = number
-        self.kernel = _kernel_words(number) or detail
+        self.kernel = _kernel_words(number, path) or detail
         super().__init__(f"cannot {action} {path}: {self.kernel}")
 
     @property
@@ -73,10 +73,16 @@ _MEANING = {
     _errno.EIO: "the kernel or the device failed",
 }
 
+#: Where a path says more: each x86 CPU has some 200 vectors for all devices together
+#: (arch/x86/kernel/apic/vector.c: assign_vector_locked)
+_NO_VECTOR = "these CPUs have no interrupt vector left: name more CPUs, or give the NIC fewer queues"
 
-def _kernel_words(number: int | None) -> str:
+
+def _kernel_words(number: int | None, path: str) -> str:
     if number is None:
         return ""
     name = _errno.errorcode.get(number, str(number))
     meaning = _MEANING.get(number)
+    if number == _errno.ENOSPC and path.startswith("/proc/irq/"):
+        meaning = _NO_VECTOR
     return f"{name} ({os.strerror(number)}{'; ' + meaning if meaning else ''})"

@@ -23,7 +23,7 @@ _MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
 
 _SELINUX = "security.selinux"
 
-#: How long a helper program may take; modprobe of a driver is the slowest there is
+#: How long a helper program may take; modprobe of a driver is the slowest of most
 _COMMAND_SECONDS = 60.0
 
 
@@ -308,8 +308,8 @@ class Host:
         except OSError as error:
             raise HostError("restore owner and mode of", path, error.errno) from error
 
-    def run(self, command: Sequence[str]) -> Finished:
-        """Run a program without a shell. Raises HostError where it cannot be started or hangs."""
+    def run(self, command: Sequence[str], seconds: float = _COMMAND_SECONDS) -> Finished:
+        """Run a program without a shell. Raises HostError where it cannot be started or takes longer."""
         if not self.live:
             raise HostError("run", command[0], None, f"{self.root} is a captured tree, not a machine")
         try:
@@ -319,19 +319,19 @@ class Host:
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
-                timeout=_COMMAND_SECONDS,
+                timeout=seconds,
                 check=False,
                 env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
             )
         except subprocess.TimeoutExpired as error:
-            raise HostError("run", command[0], None, f"no answer in {_COMMAND_SECONDS:.0f} s") from error
+            raise HostError("run", command[0], None, f"no answer in {seconds:.0f} s") from error
         except OSError as error:
             raise HostError("run", command[0], error.errno) from error
         return Finished(done.returncode, done.stdout, done.stderr)
 
-    def must_run(self, command: Sequence[str], purpose: str) -> str:
+    def must_run(self, command: Sequence[str], purpose: str, seconds: float = _COMMAND_SECONDS) -> str:
         """The output of a program that ended well. Raises HostError with its own last words."""
-        done = self.run(command)
+        done = self.run(command, seconds)
         if done.rc != 0:
             words = done.err.strip().splitlines() or [f"exit status {done.rc}"]
             raise HostError(purpose, command[0], None, words[-1])

@@ -6,8 +6,15 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Mapping
 
+from . import grub
 from .agent_files import NIC_PATH_FILE, NIC_PATH_UNIT
 from .host import Host
+
+IRQBALANCE_UNIT = "irqbalance.service"
+#: What `systemctl enable` makes of its unit
+IRQBALANCE_LINK = f"/etc/systemd/system/multi-user.target.wants/{IRQBALANCE_UNIT}"
+#: The script it asks about every interrupt
+IRQBALANCE_POLICY = "/etc/mlnode/irqbalance-policy"
 
 
 def _units(host: Host) -> None:
@@ -23,10 +30,34 @@ def _units(host: Host) -> None:
         host.must_run(["systemctl", "stop", NIC_PATH_UNIT], "stop waiting for NICs:")
 
 
+def _irqbalance(host: Host) -> None:
+    """irqbalance, if it runs, asks again about every interrupt. It takes no policy script that cannot be
+    executed, so that a mode that was lost is mended here: no write of the same content would."""
+    saved = host.snapshot(IRQBALANCE_POLICY)
+    if saved is not None and not int(saved.get("mode", 0)) & 0o100:
+        host.write_file(IRQBALANCE_POLICY, host.read_bytes(IRQBALANCE_POLICY), 0o755)
+    if host.systemd_runs():
+        host.must_run(["systemctl", "try-restart", IRQBALANCE_UNIT], "make irqbalance ask its script again:")
+
+
+def _irqbalance_service(host: Host) -> None:
+    """irqbalance runs now if the next boot starts it, and else does not."""
+    if host.systemd_runs():
+        verb = "start" if host.is_link(IRQBALANCE_LINK) else "stop"
+        host.must_run(["systemctl", verb, IRQBALANCE_UNIT], f"{verb} irqbalance:")
+
+
 #: Name, as it is kept in a file's origin → what tells them. Raises HostError.
 REFRESHES: Mapping[str, Callable[[Host], None]] = {
     "units": _units,
+    "irqbalance": _irqbalance,
+    "irqbalance service": _irqbalance_service,
+    "boot loader": grub.regenerate,
 }
+
+
+#: Those who read their files at boot only
+AT_BOOT = frozenset({"boot loader"})
 
 
 def of(steps: Iterable[Any]) -> list[str]:

@@ -8,10 +8,11 @@ A module imports its own kind only, so that its payload stays small.
 from __future__ import annotations
 
 from .kind import Kind
-from .knobs import sysctl, thp
+from .knobs import boot, cpu, irq, sysctl, thp
 
 #: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
-KINDS: dict[str, Kind] = {thp.KIND: thp, sysctl.KIND: sysctl}
+#: Interrupts after all that changes queues. What waits for a boot has time until the end.
+KINDS: dict[str, Kind] = {kind.KIND: kind for kind in (thp, sysctl, cpu, irq, boot)}
 
 #: What is applied again when a NIC arrives or changes its queues
-ON_ARRIVAL = ("irq",)
+ON_ARRIVAL = (irq.KIND,)

@@ -17,12 +17,14 @@ from .origin import Entry, Origin, is_back, restore
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that a revert changes. For a file the texts are its contents; None: not there."""
+    """One thing that a revert changes. For a file the texts are its contents; None: not there. at_boot: the
+    running system keeps what the file said until it is booted again."""
 
     key: str
     before: str | None
     after: str | None
     is_file: bool = False
+    at_boot: bool = False
 
     @property
     def result(self) -> str:
@@ -41,7 +43,8 @@ def pending(host: Host) -> list[Change]:
 def _change(host: Host, entry: Entry) -> Change:
     if "file" in entry:
         path, saved = entry["file"], entry["saved"]
-        return Change(path, _described(host.snapshot(path)), _described(saved), is_file=True)
+        waits = entry.get("refresh", "") in refresh.AT_BOOT
+        return Change(path, _described(host.snapshot(path)), _described(saved), is_file=True, at_boot=waits)
     if "module" in entry:
         return Change(entry["key"], "loaded", entry["value"])
     return Change(entry["key"], host.value(entry["id"].partition(":")[2]).text, entry["value"])

@@ -7,6 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from .values import same
+
 
 class Layer(str, Enum):
     """Where a setting lives: the running kernel, or what the next boot brings."""
@@ -84,6 +86,8 @@ class Part:
     undo: as in Reading. device: what the file belongs to; once that path is gone, or after a reboot, the
     number may be another's, so that what it was before is nobody's any more. Empty where it stays.
     marker: where a write is noted that the kernel refuses because the IRQ is its own; empty elsewhere.
+    moved: what of this declaration will move the file before its turn, so that it has to be written even
+    though it is right now; empty if nothing does.
     """
 
     number: int
@@ -93,6 +97,11 @@ class Part:
     undo: tuple[Write, ...]
     device: str = ""
     marker: str = ""
+    moved: str = ""
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.moved) or not same(self.now, self.want)
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,8 @@ class Reading:
 
 @dataclass(frozen=True)
 class BootFile:
-    """A whole file that the system reads at boot; content None where none is needed.
+    """A whole file that the system reads at boot; content None where none is needed. mode: None keeps that
+    of an existing file, and makes a new one 0644.
 
     refresh: who has to be told that it changed, a name of refresh.REFRESHES; empty for nobody.
     stale: they have to be told even if the file is right, as what they made of it is not.
@@ -147,3 +157,4 @@ class BootFile:
     content: bytes | None
     refresh: str = ""
     stale: bool = False
+    mode: int | None = None

@@ -41,11 +41,13 @@ def _same_token(left: str, right: str) -> bool:
     for words in (_TRUE, _FALSE):
         if left in words and right in words:
             return True
+    # Before lists: 1,00000000 is CPU 32, and as a list of numbers it would be the same as 0,00000001.
+    if _MASK.match(left) and _MASK.match(right):
+        return _bits(left) == _bits(right)
     if "," in left + right or "-" in left + right:
         ranges = number_ranges(left)
-        if ranges is not None and ranges == number_ranges(right):
-            return True
-    return bool(_MASK.match(left) and _MASK.match(right)) and _bits(left) == _bits(right)
+        return ranges is not None and ranges == number_ranges(right)
+    return False
 
 
 def _bits(mask: str) -> str:

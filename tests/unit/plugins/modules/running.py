@@ -16,7 +16,17 @@ import pytest
 from ansible.module_utils import basic
 from ansible.module_utils.common import warnings as ansible_warnings
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.modules import agent, node_drift, node_revert
+from ansible_collections.mlnode.tuning.plugins.modules import (
+    agent,
+    boot_params,
+    cpu_governor,
+    irq_affinity,
+    node_drift,
+    node_revert,
+    node_topology,
+    sysctl_ml,
+    thp,
+)
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 try:
@@ -31,6 +41,25 @@ except ImportError:  # ansible-core 2.18
             yield
         finally:
             basic._ANSIBLE_ARGS = before
+
+
+#: Every module that declares something → arguments that do
+DECLARING: dict[ModuleType, dict[str, Any]] = {
+    thp: {"enabled": "madvise"},
+    sysctl_ml: {"settings": {"vm.swappiness": 1, "kernel.no_such_knob": 1}},
+    cpu_governor: {"governor": "performance"},
+    irq_affinity: {"rules": [{"name": "nics", "strategy": "spread"}]},
+    boot_params: {"parameters": {"numa_balancing": "disable"}},
+}
+
+#: Every module → arguments with which it has something to do
+MODULES: dict[ModuleType, dict[str, Any]] = {
+    agent: {},
+    node_topology: {},
+    **DECLARING,
+    node_drift: {},
+    node_revert: {},
+}
 
 
 @dataclass(frozen=True)

@@ -9,24 +9,16 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host
-from ansible_collections.mlnode.tuning.plugins.modules import agent, node_drift, node_revert, sysctl_ml, thp
+from ansible_collections.mlnode.tuning.plugins.modules import sysctl_ml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import (
+    MODULES,
     Make,
     patch_module_args,
 )
 
 
-@pytest.mark.parametrize(
-    "module, arguments",
-    [
-        (agent, {}),
-        (node_drift, {}),
-        (node_revert, {}),
-        (sysctl_ml, {"settings": {"vm.swappiness": 1}}),
-        (thp, {"enabled": "madvise"}),
-    ],
-)
+@pytest.mark.parametrize(("module", "arguments"), MODULES.items())
 def test_a_module_is_a_program(
     machine: Machine,
     running: Make,
@@ -52,7 +44,7 @@ def test_a_module_is_a_program(
     assert machine.tree() == before
 
 
-@pytest.mark.parametrize("module", [agent, node_drift, node_revert, sysctl_ml, thp])
+@pytest.mark.parametrize("module", MODULES)
 def test_an_option_that_does_not_exist_is_named(running: Make, machine: Machine, module: ModuleType) -> None:
     before = machine.tree()
 

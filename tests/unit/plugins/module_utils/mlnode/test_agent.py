@@ -82,7 +82,8 @@ def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:
 
 def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
     assert built.startswith(b"#!/usr/bin/env python3\n")
-    assert len(built) < 200_000
+    # Python compiles all of it at each start.
+    assert len(built) < 600_000
 
 
 def collections(tmp_path: pathlib.Path) -> str:

@@ -34,7 +34,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting impor
     Write,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import Refresh
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import KernelWrite, Refresh
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.values import grouped
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -316,6 +316,16 @@ def test_a_revert_tells_them_too(many: Machine, told: list[str]) -> None:
     assert told == ["2-3", "5"], "nothing had changed, so nobody is told"
 
 
+def test_a_revert_says_what_only_a_boot_brings_back(
+    many: Machine, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refresh, "AT_BOOT", {"thing"})
+    many.put(CONFIG, "5\n")
+    applied(many, Vectors(at_boot=True))
+    assert [change.key for change in revert.pending(many) if change.at_boot] == [CONFIG]
+    assert told == ["2-3"]
+
+
 def test_a_revert_goes_on_where_they_cannot_be_told(many: Machine, told: list[str]) -> None:
     many.put(CONFIG, "bad\n")
     many.put(MADE, "5\n")
@@ -389,3 +399,12 @@ def test_a_diff_says_that_somebody_has_to_be_told_again(many: Machine, told: lis
     assert pair["before_header"] == CONFIG
     assert pair["after"] == "as it should be; the thing reads it once more\n"
     assert told == ["2-3"]
+
+
+def test_a_diff_counts_files_whose_numbers_say_nothing() -> None:
+    parts = [
+        Part(number, f"/sys/{nic}/{number}", "0", str(number + 1), ()) for nic in "ab" for number in (0, 1)
+    ]
+    (pair,) = tuning_module.diff([KernelWrite.of("irq.nics.rps", part) for part in parts])
+    assert pair["before"] == "irq.nics.rps = 0 (4 files)\n"
+    assert pair["after"] == "irq.nics.rps = 1 (2 files); 2 (2 files)\n"

@@ -134,7 +134,7 @@ def node(root: pathlib.Path, kernel: dict[str, str], others: dict[str, Any], age
 
 
 def requests(specs: dict[str, Any], layers: tuple[Layer, ...]) -> list[engine.Request]:
-    return [engine.Request("default", kind, specs[name], layers) for name, kind in KINDS.items()]
+    return [engine.Request("default", KINDS[name], specs[name], layers) for name in KINDS if name in specs]
 
 
 SPECS = st.fixed_dictionaries({"sysctl": SYSCTL, "thp": TRANSPARENT})

@@ -155,7 +155,7 @@ def test_a_module_that_cannot_be_loaded_names_itself_and_the_reason(machine: Mac
 
 def test_a_module_that_fails_without_words_gives_its_status(machine: Machine) -> None:
     class Mute(Machine):
-        def run(self, command: Sequence[str], stdin: str | None = None) -> Finished:
+        def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
             return Finished(7, "", " \n")
 
     with pytest.raises(TransactionError, match="modprobe ended with 7"):
@@ -164,7 +164,7 @@ def test_a_module_that_fails_without_words_gives_its_status(machine: Machine) ->
 
 def test_a_missing_modprobe_is_named(machine: Machine) -> None:
     class Bare(Machine):
-        def run(self, command: Sequence[str], stdin: str | None = None) -> Finished:
+        def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
             raise HostError("run", command[0], errno.ENOENT)
 
     with pytest.raises(TransactionError, match="tcp: cannot run modprobe: ENOENT"):

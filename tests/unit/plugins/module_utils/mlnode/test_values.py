@@ -232,6 +232,8 @@ def _members(text: str) -> set[int]:
         ("00000000,000000ff", "ff", True),
         ("ff,00000000", "000000ff,00000000", True),
         ("ff,00000000", "ff", False),
+        ("00000001,00000000", "00000000,00000001", False),  # as lists of numbers they would be the same
+        ("1,2", "2,1", True),  # and these are lists
         ("00000000", "0", True),
         ("f", "e", False),
         ("ffffffffff", "00ffffffffff", False),  # nine digits are no group of a mask

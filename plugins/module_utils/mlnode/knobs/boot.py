@@ -1,0 +1,299 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind boot: the kernel's command line, which only a boot can change.
+
+Runtime is /proc/cmdline. Boot is what the loader's menu gives to the kernels of this system, and is mended
+there; the new words wait for a reboot, which is somebody else's decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Sequence
+
+from .. import cpulist, values
+from ..errors import HostError
+from ..facts import Facts
+from ..host import Host
+from ..kind import Context, Info, Row, Spec
+from ..setting import Boot, BootFile, Reading, Setting, Value
+from ..status import Severity, Status
+from ..topology import read as topology
+from ..topology.model import Topology
+from . import boot_isolation, boot_loaders, boot_parse, boot_words
+from .boot_loaders import Loader
+
+KIND = boot_parse.KIND
+
+_BOOT_ONLY = "the kernel reads its command line at boot only: declare it with the layer boot too"
+_NOT_BY_GRUB = (
+    "the running kernel was not started by GRUB, as its command line has no BOOT_IMAGE=: what is written for "
+    "GRUB would change nothing; set parameters where the kernel is started (hypervisor, network boot, kexec)"
+)
+_CONTAINER = "this is a container: the command line is that of its host's kernel"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """See boot_parse.parse."""
+    del facts  # the CPUs of the machine are asked for when they are compared with
+    return boot_parse.parse(spec)
+
+
+@dataclass(frozen=True)
+class _Node:
+    """What all settings of one run share. isolated: the CPUs that they take away together."""
+
+    loader: Loader
+    line: Value
+    isolated: tuple[int, ...]
+    context: Context
+
+    @property
+    def topology(self) -> Topology:
+        return topology.of(self.context.host)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """The running command line, and that of the loader's menu."""
+    line = context.host.value(boot_words.COMMAND_LINE) if context.runtime else Value()
+    isolated = {cpu for setting in settings for cpu in _taken(setting)}
+    node = _Node(boot_loaders.find(context.host), line, tuple(sorted(isolated)), context)
+    return [_read_one(setting, node) for setting in settings]
+
+
+def _names_cpus(setting: Setting) -> bool:
+    """True for words that only the machine itself can judge."""
+    return setting.key[len(KIND) + 1 :] in boot_isolation.PARAMETERS and setting.want != boot_words.ABSENT
+
+
+def _taken(setting: Setting) -> tuple[int, ...]:
+    return boot_isolation.taken(boot_words.wanted(setting.want or boot_words.ABSENT))
+
+
+def _read_one(setting: Setting, node: _Node) -> Reading:
+    if not node.context.runtime:
+        return _read_unseen(setting, node)
+    runtime = _runtime(setting, node)
+    target = _target(setting, node) if runtime.text is not None else setting.want
+    found = Reading(boot_words.COMMAND_LINE, runtime, Boot(runtime), target, native=True, at_boot=True)
+    if runtime.text is None:
+        return found
+    if target is None:
+        return replace(found, invalid="no CPU of this machine would be left for interrupts")
+    now, want = boot_words.wanted(runtime.text), boot_words.wanted(target)
+    if boot_isolation.meaning(now) == boot_isolation.meaning(want):
+        runtime = Value(text=target)  # in the spelling that it is compared in
+    else:
+        found = replace(found, refusal=_refusal(setting, target, node), blocked=_blocked(node))
+    return replace(
+        found,
+        runtime=runtime,
+        boot=_boot(setting, target, runtime, node),
+        invalid=_invalid(setting, target, node),
+        note=_note(setting, node),
+    )
+
+
+def _read_unseen(setting: Setting, node: _Node) -> Reading:
+    """The boot layer alone, as in an image build: nothing of this machine is looked at."""
+    want = setting.want
+    if want is None or _names_cpus(setting):
+        # Whether enough CPUs are left over is for the agent to see, on the machine that has them.
+        boot = node.context.boot_by_agent(setting, None)
+        return Reading(boot_words.COMMAND_LINE, Value(), boot, None, at_boot=True)
+    boot, refusal = _boot(setting, want, Value(), node), _refusal(setting, want, node)
+    return Reading(boot_words.COMMAND_LINE, Value(), boot, want, refusal=refusal, native=True, at_boot=True)
+
+
+# -- runtime -------------------------------------------------------------------------------
+
+
+def _runtime(setting: Setting, node: _Node) -> Value:
+    """The words of a parameter, or why there is no telling."""
+    if node.line.text is None:
+        return node.line
+    name = boot_parse.name_of(setting)
+    if _names_cpus(setting):
+        context = node.context
+        key = boot_words.key_of(name)
+        lacking = boot_isolation.lacking(key, context.host, context.facts.kernel_release())
+        if lacking:
+            return Value(absent=lacking)
+        unclear = boot_isolation.unclear(node.topology, context.host)
+        if unclear:
+            return Value(unreadable=unclear)
+    return Value(text=boot_words.shown(boot_words.of(node.line.text, name)))
+
+
+def _target(setting: Setting, node: _Node) -> str | None:
+    """The words to reach; None where an automatic list would be empty."""
+    cpus = boot_parse.all_but(setting)
+    if cpus is None:
+        return setting.want
+    left = boot_isolation.rest(cpus, node.topology.cpus)
+    return f"{boot_parse.name_of(setting)}={cpulist.render(left)}" if left else None
+
+
+def _named_cpus(setting: Setting, target: str) -> tuple[int, ...]:
+    """The CPUs that a parameter's words name; none for parameters that name none."""
+    found: set[int] = set(boot_parse.all_but(setting) or ())
+    for word in boot_words.wanted(target):
+        name, equals, value = word.partition("=")
+        key = boot_words.key_of(name)
+        if key in boot_isolation.PARAMETERS and equals:
+            found.update(boot_isolation.named(key, value)[1])
+    return tuple(sorted(found))
+
+
+def _invalid(setting: Setting, target: str, node: _Node) -> str:
+    cpus = _named_cpus(setting, target)
+    return boot_isolation.missing(cpus, node.topology.cpus) if cpus else ""
+
+
+def _note(setting: Setting, node: _Node) -> str:
+    if not _taken(setting):
+        return ""
+    return boot_isolation.split_cores(node.isolated, node.topology.cpus)
+
+
+def _blocked(node: _Node) -> str:
+    """Why words that differ cannot be mended here; empty if they can."""
+    if not node.context.boot:
+        return _BOOT_ONLY
+    if node.loader.lacks or node.loader.unreadable:
+        return node.loader.lacks
+    if not boot_words.of(node.line.text or "", "BOOT_IMAGE"):
+        return _NOT_BY_GRUB
+    return _CONTAINER if node.topology.machine.kind == "container" else ""
+
+
+def _refusal(setting: Setting, target: str, node: _Node) -> str:
+    """The guard that stops this; empty where there is none, or it is switched off."""
+    words = boot_words.wanted(target)
+    if setting.key == f"{KIND}.mitigations" and any("off" in _flags(word) for word in words):
+        reason = "it opens the machine to every attack on its CPUs that is known"
+        return _unless_allowed("mitigations", reason, node.context)
+    if not _names_cpus(setting):
+        return ""
+    reason = boot_isolation.too_few_left(node.isolated, node.topology)
+    return _unless_allowed("housekeeping", reason, node.context)
+
+
+def _flags(word: str) -> list[str]:
+    return word.partition("=")[2].split(",")
+
+
+def _unless_allowed(guard: str, reason: str, context: Context) -> str:
+    if not reason or guard in context.allow:
+        return ""
+    return f"{reason}; to do it all the same: allow: [{guard}]"
+
+
+# -- boot layer ----------------------------------------------------------------------------
+
+
+def _boot(setting: Setting, target: str, runtime: Value, node: _Node) -> Boot:
+    """What the first kernel of the menu that differs is started with, else the wanted words."""
+    loader = node.loader
+    if loader.unreadable:
+        return Boot(Value(unreadable=loader.unreadable))
+    if not loader.entries:
+        # Whoever started this kernel does so again, as far as anybody can tell from inside.
+        known = runtime if runtime.text is not None else Value(absent=loader.lacks)
+        return Boot(known, "kernel command line")
+    name, want = boot_parse.name_of(setting), boot_words.wanted(target)
+    for entry in loader.entries:
+        words, where, foreign = entry.of(name)
+        if boot_isolation.meaning(words) != boot_isolation.meaning(want):
+            return _wrong(name, words, where, foreign, node)
+    return Boot(Value(text=target), loader.entries[0].where)
+
+
+def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _Node) -> Boot:
+    try:
+        later = _overriding(name, node) if not foreign else ""
+    except HostError as error:
+        return Boot(Value(unreadable=str(error)))
+    hint = f" ({node.loader.lacks})" if node.loader.lacks else ""
+    if not words:
+        found = f"{later} takes it away" if later else f"{where} does not have it{hint}"
+        return Boot(Value(absent=found), later or where, bool(later))
+    return Boot(Value(text=boot_words.shown(words)), later or f"{where}{hint}", foreign or bool(later))
+
+
+def _overriding(name: str, node: _Node) -> str:
+    """A later drop-in that undoes what ours does."""
+    host, own = node.context.host, node.context.name
+    if node.loader.style != "drop-in" or not boot_loaders.in_drop_in(host, own, name):
+        return ""
+    return boot_loaders.later_file(host, own, name)
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """What the loader's files have to be for these rows."""
+    loader = boot_loaders.find(context.host)
+    if loader.unreadable or any(row.reading.runtime.unreadable is not None for row in rows):
+        return []  # what cannot be read this once must not take away what stands there
+    carried = [row for row in rows if _is_carried(row)]
+    changes = {
+        boot_parse.name_of(row.setting): boot_words.wanted(row.reading.target or boot_words.ABSENT)
+        for row in carried
+    }
+    return boot_loaders.files(loader, name, changes, any(map(_is_stale, carried)), context.host)
+
+
+def _is_carried(row: Row) -> bool:
+    reading = row.reading
+    stopped = reading.invalid or reading.refusal or reading.blocked or row.status is Status.UNSUPPORTED
+    return not stopped and reading.native and reading.target is not None
+
+
+def _is_stale(row: Row) -> bool:
+    """True where the menu has to be written anew, and that would help."""
+    boot, target = row.reading.boot, row.reading.target or ""
+    right = boot.value.text is not None and values.same(boot.value.text, target)
+    return not right and not boot.foreign
+
+
+def rivals(key: str, other: str) -> bool:
+    """Never: each parameter has its own words."""
+    del key, other
+    return False
+
+
+def mentions(key: str, host: Host) -> list[str]:
+    """The words of the running kernel, and every line of a loader's file that names the parameter."""
+    name = key[len(KIND) + 1 :]
+    words = boot_words.of(host.value(boot_words.COMMAND_LINE).text or "", name)
+    running = [f"{boot_words.COMMAND_LINE}: {boot_words.shown(words)}"] if words else []
+    return running + boot_loaders.mentions(host, name)
+
+
+_SOURCE = "kernel-parameters.txt"
+_HUGE = "transhuge.rst"
+_IDLE = "waking from a deep idle state costs tens to hundreds of microseconds; the value is a state's index"
+_APART = "CPUs that serve requests are kept free of the scheduler, the tick, RCU and interrupts"
+
+#: Parameter → severity, reason, source
+_REASONS: dict[str, tuple[Severity, str, str]] = {
+    "transparent_hugepage": (Severity.MEDIUM, "under always any process may stall in compaction", _HUGE),
+    "numa_balancing": (Severity.MEDIUM, "page migration stalls ranks that are pinned already", _SOURCE),
+    "iommu": (Severity.MEDIUM, "pt spares the devices of the host the translation of each DMA", _SOURCE),
+    "intel_iommu": (Severity.LOW, "the IOMMU that iommu=pt and peer-to-peer DMA depend on", _SOURCE),
+    "amd_iommu": (Severity.LOW, "the IOMMU that iommu=pt and peer-to-peer DMA depend on", _SOURCE),
+    "isolcpus": (Severity.MEDIUM, _APART, _SOURCE),
+    "nohz_full": (Severity.MEDIUM, _APART, "timers/no_hz.rst"),
+    "rcu_nocbs": (Severity.MEDIUM, _APART, _SOURCE),
+    "irqaffinity": (Severity.MEDIUM, _APART, _SOURCE),
+    "intel_idle.max_cstate": (Severity.MEDIUM, _IDLE, "admin-guide/pm/intel_idle.rst"),
+    "processor.max_cstate": (Severity.MEDIUM, f"{_IDLE}, of the driver acpi_idle", _SOURCE),
+    "mitigations": (Severity.HIGH, "switched off, the machine is open to known attacks on its CPUs", _SOURCE),
+}  # fmt: skip
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason; what is not in the table is known to who declared it."""
+    del runtime
+    default = (Severity.LOW, "a parameter that this node was declared to boot with", _SOURCE)
+    severity, reason, source = _REASONS.get(key[len(KIND) + 1 :], default)
+    return Info(severity, reason, source)

@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which boot loader starts this machine's kernels, and how parameters are given to it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Callable, Mapping, Sequence
+
+from .. import grub
+from ..errors import HostError
+from ..host import Host
+from ..setting import BootFile
+from . import boot_bls, boot_grub
+from .boot_grub import Entry
+
+#: Name in refresh.REFRESHES
+REFRESH = "boot loader"
+
+Changes = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Loader:
+    """What starts the kernels.
+
+    lacks: why parameters cannot be given to it; empty if they can. unreadable: what kept us from knowing.
+    style: drop-in, defaults (both GRUB) or entries (of the Boot Loader Specification).
+    """
+
+    entries: tuple[Entry, ...] = ()
+    style: str = ""
+    lacks: str = ""
+    unreadable: str = ""
+
+
+def find(host: Host) -> Loader:
+    """The loader of the machine, or why none can be used; never raises."""
+    try:
+        return _find(host)
+    except HostError as error:
+        return Loader(unreadable=str(error))
+
+
+def _find(host: Host) -> Loader:
+    menu = grub.config(host)
+    if menu is None:
+        return Loader(lacks=_without_grub(host))
+    text = host.read(menu)
+    if _reads_entries(host, text):
+        return _from_entries(host)
+    if grub.command(host, menu) is None:
+        return Loader(lacks=f"{menu} is there, but no grub-mkconfig that could write it anew")
+    found = boot_grub.entries(text, menu)
+    if not found:
+        return Loader(lacks=f"{menu} starts no kernel of this system; is /boot mounted?")
+    if _sources_drop_ins(host):
+        return Loader(tuple(found), "drop-in")
+    return Loader(tuple(found), "defaults", lacks=_not_editable(host))
+
+
+def _without_grub(host: Host) -> str:
+    words = f"neither {' nor '.join(grub.CONFIGS)} exists"
+    if host.matching(f"{boot_bls.ENTRIES}/*.conf") or host.exists(boot_bls.CMDLINE):
+        return (
+            f"{words}: it is systemd-boot or another loader; write the words into {boot_bls.CMDLINE}, and "
+            "run kernel-install add for each kernel"
+        )
+    return f"{words}: whoever starts this kernel (container, hypervisor, network boot) sets its parameters"
+
+
+def _reads_entries(host: Host, menu: str) -> bool:
+    """True where GRUB makes its menu of the entries (blscfg, a command of the Red Hat family's GRUB)."""
+    defaults = (host.content(boot_grub.DEFAULTS) or b"").decode("utf-8", "surrogateescape")
+    asked = re.search(r"^[ \t]*GRUB_ENABLE_BLSCFG=[\"']?true", defaults, re.MULTILINE)
+    said = re.search(r"^[ \t]*blscfg\b", menu, re.MULTILINE)
+    return bool(asked or said) and bool(boot_bls.files(host))
+
+
+def _from_entries(host: Host) -> Loader:
+    found = boot_bls.entries(host)
+    for entry in found:
+        if boot_bls.KERNEL_OPTS in entry.line or "${kernelopts}" in entry.line:
+            return Loader(
+                lacks=f"{entry.where} takes its parameters from {boot_bls.KERNEL_OPTS}, which only grubby "
+                "edits: run grubby --update-kernel=ALL --args=... --remove-args=..."
+            )
+    return Loader(tuple(found), "entries", lacks=_not_editable(host))
+
+
+def _sources_drop_ins(host: Host) -> bool:
+    """True where grub-mkconfig reads /etc/default/grub.d, as Debian's and Ubuntu's do."""
+    program = grub.mkconfig(host)
+    return program is not None and "/default/grub.d/" in host.read(program)
+
+
+def _not_editable(host: Host) -> str:
+    try:
+        boot_grub.edited(_text(host, boot_grub.DEFAULTS) or "", {})
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _text(host: Host, path: str) -> str | None:
+    content = host.content(path)
+    return None if content is None else content.decode("utf-8", "surrogateescape")
+
+
+def later_file(host: Host, name: str, parameter: str) -> str:
+    """`path:line` of a drop-in that speaks of a parameter and is read after ours; empty where there is none.
+
+    Raises HostError. Only to be asked where our own drop-in speaks of it.
+    """
+    ours = drop_in(name)
+    for path in reversed(host.matching(f"{boot_grub.DROP_INS}/*.cfg")):
+        if path > ours and not path.startswith(f"{boot_grub.DROP_INS}/{boot_grub.DROP_IN_NAME}"):
+            lines = boot_grub.naming(_text(host, path) or "", parameter)
+            if lines:
+                return f"{path}:{lines[-1][0]}"
+    return ""
+
+
+def in_drop_in(host: Host, name: str, parameter: str) -> bool:
+    """True if the drop-in of a declaration speaks of a parameter. Raises HostError."""
+    return bool(boot_grub.naming(_text(host, drop_in(name)) or "", parameter))
+
+
+def drop_in(name: str) -> str:
+    return f"{boot_grub.DROP_INS}/{boot_grub.DROP_IN_NAME}{name}.cfg"
+
+
+def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) -> list[BootFile]:
+    """The files that give the parameters of one declaration to the loader. Raises HostError.
+
+    stale: the menu is not what these files say, even if they are right.
+    """
+    if loader.style == "drop-in":
+        content = boot_grub.drop_in(name, changes) if changes else None
+        return [BootFile(drop_in(name), content, REFRESH, stale)]
+    if loader.lacks or loader.unreadable or not changes:
+        return []
+    if loader.style == "defaults":
+        content = _edited(host, boot_grub.DEFAULTS, boot_grub.edited, changes)
+        return [BootFile(boot_grub.DEFAULTS, content, REFRESH, stale)]
+    # The entries first: they are what counts at the next boot, the others at the next kernel.
+    found = [BootFile(path, _edited(host, path, boot_bls.edited, changes)) for path in boot_bls.files(host)]
+    for path, edit in ((boot_bls.CMDLINE, boot_bls.edited_line), (boot_grub.DEFAULTS, boot_grub.edited)):
+        if host.exists(path):
+            found.append(BootFile(path, _edited(host, path, edit, changes)))
+    return found
+
+
+def _edited(host: Host, path: str, edit: Callable[[str, Changes], str], changes: Changes) -> bytes:
+    return edit(_text(host, path) or "", changes).encode("utf-8", "surrogateescape")
+
+
+def mentions(host: Host, parameter: str) -> list[str]:
+    """Every line of a file of a loader that names a parameter, as `path:line: text`. Raises HostError."""
+    paths = [*grub.CONFIGS, *boot_bls.ENVIRONMENT, boot_grub.DEFAULTS, boot_bls.CMDLINE]
+    paths += host.matching(f"{boot_grub.DROP_INS}/*.cfg") + host.matching(f"{boot_bls.ENTRIES}/*.conf")
+    found = []
+    for path in paths:
+        text = _text(host, path) or ""
+        found += [f"{path}:{number}: {line}" for number, line in boot_grub.naming(text, parameter)]
+    return found

@@ -1,0 +1,234 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declarations of the kind boot: parameters by name, parameters that must not be there, CPUs to isolate."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, Sequence
+
+from .. import cpulist
+from ..errors import DeclarationError
+from ..setting import Setting
+from . import boot_isolation, boot_words
+
+KIND = "boot"
+
+#: What can be allowed, see boot.refusal()
+GUARDS = ("housekeeping", "mitigations")
+_OPTIONS = ("parameters", "absent", "isolate", "allow")
+_ISOLATE = ("managed_irq", "domain", "nohz_full", "rcu_nocbs", "irqaffinity")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", re.ASCII)
+# Nothing that a shell, GRUB's own language or a kernel's parser takes for more than itself.
+_VALUE = re.compile(r"[A-Za-z0-9_.,:=/@+%!~^-]*\Z", re.ASCII)
+#: COMMAND_LINE_SIZE is 2048 on x86 and arm64 (arch/*/include/uapi/asm/setup.h), the final NUL included; the
+#: kernel drops the rest without a word
+_LONGEST = 2047
+
+#: No parameter is wider than 64 bits, and str() itself refuses thousands of digits
+_ENDLESS = 1 << 64
+
+_BY_LOADER = "belongs to whoever finds and starts the kernel: a wrong one leaves the machine unbootable"
+_PAIRS = (
+    "the order between hugepagesz= and hugepages= counts, and parameters are merged one by one: declare "
+    "default_hugepagesz here, and the pages as vm.nr_hugepages with sysctl_ml"
+)
+#: Key → why it cannot be declared
+_NEVER = {
+    **dict.fromkeys(
+        ("root", "rootflags", "rootfstype", "ro", "rw", "init", "rdinit", "initrd", "BOOT_IMAGE"), _BY_LOADER
+    ),
+    "hugepagesz": _PAIRS,
+    "hugepages": _PAIRS,
+    boot_words.ABSENT: "is how a missing parameter is shown",
+}
+#: The last one becomes /dev/console, so a single word would take the others away unseen (serial-console.rst)
+_LISTED = ("console",)
+
+#: What stands for a number of CPUs that only the machine itself knows
+_ALL_BUT = "all CPUs but "
+
+
+def parse(spec: Mapping[str, Any]) -> list[Setting]:
+    """All settings of one declaration, isolation first. Raises DeclarationError."""
+    for name in spec:
+        if name not in _OPTIONS:
+            raise DeclarationError(f"boot.{name}: unknown; known are {', '.join(_OPTIONS)}")
+    _check_allow(spec.get("allow"))
+    found = _isolated(spec.get("isolate"))
+    for name, value in _mapping("parameters", spec.get("parameters")).items():
+        if value is not None:
+            found.append(_setting(_name(name), _words(_name(name), value)))
+    for name in _list("absent", spec.get("absent")):
+        found.append(_setting(_name(name), ()))
+    _refuse_doubles(found)
+    _refuse_length(found)
+    return found
+
+
+def all_but(setting: Setting) -> tuple[int, ...] | None:
+    """The CPUs that are left out of an automatic list; None for a setting without one."""
+    if not setting.claim.startswith(_ALL_BUT):
+        return None
+    return cpulist.parse(setting.claim[len(_ALL_BUT) :])
+
+
+def name_of(setting: Setting) -> str:
+    """The parameter, spelled as it was declared."""
+    words = boot_words.wanted(setting.want or boot_words.ABSENT)
+    return words[0].partition("=")[0] if words else setting.key[len(KIND) + 1 :]
+
+
+def _setting(name: str, words: Sequence[str]) -> Setting:
+    text = boot_words.shown(words)
+    return Setting(KIND, f"{KIND}.{boot_words.key_of(name)}", boot_words.COMMAND_LINE, text, text)
+
+
+def _check_allow(allow: Any) -> None:
+    if allow is not None and (not isinstance(allow, list) or any(str(name) not in GUARDS for name in allow)):
+        raise DeclarationError(f"allow: {allow!r} is no list of {', '.join(GUARDS)}")
+
+
+def _mapping(name: str, section: Any) -> Mapping[Any, Any]:
+    if section is None:
+        return {}
+    if not isinstance(section, Mapping):
+        raise DeclarationError(f"boot.{name}: {section!r} is no dictionary")
+    return section
+
+
+def _list(name: str, section: Any) -> Sequence[Any]:
+    if section is None:
+        return []
+    if not isinstance(section, list):
+        raise DeclarationError(f"boot.{name}: {section!r} is no list")
+    return section
+
+
+# -- isolation -----------------------------------------------------------------------------
+
+
+def _isolated(section: Any) -> list[Setting]:
+    chosen = _mapping("isolate", section)
+    if not chosen:
+        return []
+    for name in chosen:
+        if name not in ("cpus", *_ISOLATE):
+            raise DeclarationError(f"boot.isolate.{name}: unknown; known are cpus, {', '.join(_ISOLATE)}")
+    on = {name: _switch(name, chosen.get(name)) for name in _ISOLATE}
+    cpus = cpulist.render(_cpus(chosen.get("cpus")))
+    flags = [name for name in ("managed_irq", "domain") if on[name]]
+    found = [_setting("isolcpus", [f"isolcpus={','.join([*flags, cpus])}"])] if flags else []
+    found += [_setting(name, [f"{name}={cpus}"]) for name in ("nohz_full", "rcu_nocbs") if on[name]]
+    if on["irqaffinity"]:
+        claim = f"{_ALL_BUT}{cpus}"
+        found.append(Setting(KIND, f"{KIND}.irqaffinity", boot_words.COMMAND_LINE, None, claim))
+    if not found:
+        raise DeclarationError(f"boot.isolate: all of {', '.join(_ISOLATE)} are off, so nothing is declared")
+    return found
+
+
+def _switch(name: str, value: Any) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, bool):
+        raise DeclarationError(f"boot.isolate.{name}: {value!r} is neither true nor false")
+    return value
+
+
+def _cpus(value: Any) -> tuple[int, ...]:
+    text = _text(value)
+    if not text:
+        raise DeclarationError(f"boot.isolate.cpus: {_short(value)} is no list of CPUs such as 2-31,34-63")
+    try:
+        return cpulist.parse(text)
+    except ValueError as error:
+        raise DeclarationError(f"boot.isolate.cpus: {error}") from error
+
+
+# -- parameters ----------------------------------------------------------------------------
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not _NAME.match(name) or len(name) > _LONGEST:
+        raise DeclarationError(
+            f"boot: {_short(name)} is no name of a parameter, which has only letters, digits, _ . and -"
+        )
+    reason = _NEVER.get(boot_words.key_of(name))
+    if reason:
+        raise DeclarationError(f"boot.{name} cannot be declared: {reason}")
+    return name
+
+
+def _words(name: str, value: Any) -> list[str]:
+    if name in _LISTED and not isinstance(value, list):
+        raise DeclarationError(
+            f"boot.{name}: give all of them as a list, in their order, as the others are taken away"
+        )
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise DeclarationError(
+            f"boot.{name}: an empty list says nothing; name it under absent to take it away"
+        )
+    words = [_word(name, one) for one in values]
+    key = boot_words.key_of(name)
+    if key in boot_isolation.PARAMETERS:
+        for word in words:
+            _check_cpus(name, key, word)
+    return words
+
+
+def _word(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        raise DeclarationError(
+            f"boot.{name}: YAML boolean {str(value).lower()}; quote the word the kernel wants, such as "
+            '"on" or "off"; "" is the bare parameter'
+        )
+    text = _text(value)
+    if text is None or not _VALUE.match(text):
+        raise DeclarationError(
+            f"boot.{name}: {_short(value)} is no value: only letters, digits and _.,:=/@+%!~^- can be in it"
+        )
+    return f"{name}={text}" if text else name
+
+
+def _check_cpus(name: str, key: str, word: str) -> None:
+    """A guard has to judge these, so it has to understand them."""
+    _name, equals, value = word.partition("=")
+    if key == "rcu_nocbs" and not equals:  # since Linux 5.18 the bare word lets CPUs be added later
+        return
+    try:
+        boot_isolation.named(key, value)
+    except ValueError as error:
+        raise DeclarationError(f"boot.{name}: {_short(value)}: {error}; write CPUs as 2-31,34-63") from error
+
+
+def _text(value: Any) -> str | None:
+    """A text or number as text; None for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _ENDLESS:
+        return str(value)
+    return value if isinstance(value, str) else None
+
+
+def _short(value: Any) -> str:
+    text = "a number without end" if isinstance(value, int) and abs(value) >= _ENDLESS else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _refuse_doubles(found: Sequence[Setting]) -> None:
+    seen: set[str] = set()
+    for setting in found:
+        if setting.key in seen:
+            raise DeclarationError(
+                f"{setting.key} is declared twice (isolate, parameters, absent; - and _ are one): keep one"
+            )
+        seen.add(setting.key)
+
+
+def _refuse_length(found: Sequence[Setting]) -> None:
+    length = sum(len(setting.want or "") + 1 for setting in found)
+    if length > _LONGEST:
+        raise DeclarationError(
+            f"boot: {length} characters of parameters; the kernel reads {_LONGEST} of its whole command line"
+        )

@@ -1,0 +1,112 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernel command lines as words: split as the kernel does it, and merged by key with all else left as it is.
+
+Pure text functions. A key is a parameter's name with _ for -, as the kernel takes both for one
+(kernel/params.c: parameq).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Mapping, Sequence
+
+#: What parameters are read from, and what they are shown as where they are not there
+COMMAND_LINE = "/proc/cmdline"
+ABSENT = "absent"
+
+#: lib/cmdline.c: next_arg() knows double quotes only; GRUB and a shell know both.
+KERNEL_QUOTES = '"'
+LOADER_QUOTES = "\"'"
+
+#: What follows is for init, not for the kernel (init/main.c)
+_FOR_INIT = "--"
+_SPACE = " \t\n\r\f\v"
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a line, quotes included, and where it stands: line[start:end]."""
+
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def key(self) -> str:
+        return key_of(self.text.lstrip(LOADER_QUOTES).partition("=")[0])
+
+
+def key_of(name: str) -> str:
+    """The one spelling of a parameter's name."""
+    return name.replace("-", "_")
+
+
+def split(line: str, quotes: str = KERNEL_QUOTES) -> list[Word]:
+    """The words for the kernel, in their order; spaces within quotes divide nothing."""
+    found: list[Word] = []
+    start, quote = None, ""
+    for at, sign in enumerate(line + " "):
+        if sign in _SPACE and (not quote or at == len(line)):
+            if start is not None:
+                if line[start:at] == _FOR_INIT:
+                    return found
+                found.append(Word(line[start:at], start))
+            start = None
+            continue
+        start = at if start is None else start
+        if not quote and sign in quotes:
+            quote = sign
+        elif sign == quote:
+            quote = ""
+    return found
+
+
+def of(line: str, name: str, quotes: str = KERNEL_QUOTES) -> tuple[str, ...]:
+    """The words of one parameter in their order, with its name spelled as it is here."""
+    return tuple(_spelled(word.text, name) for word in split(line, quotes) if word.key == key_of(name))
+
+
+def _spelled(text: str, name: str) -> str:
+    _name, equals, value = text.partition("=")
+    return f"{name}{equals}{value}"
+
+
+def shown(words: Iterable[str]) -> str:
+    """The words of one parameter as one text."""
+    return " ".join(words) or ABSENT
+
+
+def wanted(text: str) -> tuple[str, ...]:
+    """The words of a text that shown() made."""
+    return () if text == ABSENT else tuple(text.split())
+
+
+def merged(
+    lines: Sequence[str], changes: Mapping[str, Sequence[str]], quotes: str = KERNEL_QUOTES
+) -> list[str]:
+    """Lines that make up one command line, with exactly these words for each name.
+
+    What is right already stays where it is. New words go before all others: behind them, a `--` or a quote
+    that nobody closed would swallow them.
+    """
+    wrong = {
+        name: list(words)
+        for name, words in changes.items()
+        if [word for line in lines for word in of(line, name, quotes)] != list(words)
+    }
+    keys = {key_of(name) for name in wrong}
+    first, *others = [_without(line, keys, quotes) for line in lines]
+    new = [word for words in wrong.values() for word in words]
+    return [" ".join([*new, first] if first.strip(_SPACE) else new) if new else first, *others]
+
+
+def _without(line: str, keys: Iterable[str], quotes: str) -> str:
+    for word in reversed(split(line, quotes)):
+        if word.key in keys:
+            head, tail = line[: word.start], line[word.end :]
+            line = head.rstrip(_SPACE) + tail if head.strip(_SPACE) else head + tail.lstrip(_SPACE)
+    return line

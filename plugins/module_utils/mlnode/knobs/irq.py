@@ -1,0 +1,291 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind irq: on which CPUs the interrupts of NICs arrive, and which others take their packets over
+(core-api/irq/irq-affinity.rst, networking/scaling.rst).
+
+The numbers of interrupts change with every boot, so what is declared and re-applied is the rule. No file of
+the system carries it: the agent does, at boot and when a NIC arrives or changes its queues.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Callable, Mapping, Sequence
+
+from .. import cpulist, declared
+from ..errors import DeclarationError, MlnodeError
+from ..facts import Facts
+from ..host import Host
+from ..kind import Context, Info, Row, Spec
+from ..setting import BootFile, Part, Reading, Setting, Value
+from ..status import Severity
+from ..topology import read as topology
+from ..topology.model import Topology
+from . import irq_balance, irq_parse, irq_parts, irq_plan, irq_select
+from .irq_parse import KIND, RuleSetting
+from .irq_parts import Found
+from .irq_select import Port
+
+__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+
+#: A declaration of sysctl values that would pull the flow table down again
+_FLOW_KEY = "net.core.rps_sock_flow_entries"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # a rule is read against the hardware in read(), whatever becomes of it
+    return irq_parse.parse(spec)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+    rules = [item for item in settings if isinstance(item, RuleSetting)]
+    flows = max((item.rule.rfs_entries or 0 for item in rules), default=0)
+    readings = [_read_rule(item, flows, context) for item in rules]
+    _refuse_overlap(rules, readings, context)
+    devices = irq_balance.devices(zip(rules, readings)) if context.runtime else None
+    silent = irq_parse.BALANCE_KEY not in {*context.on_disk, *(item.key for item in settings)}
+    words = irq_balance.warning(context.host) if silent and devices else ""
+    found = {item.key: _noted(item, reading, words) for item, reading in zip(rules, readings)}
+    for item in settings:
+        if item.key not in found:
+            found[item.key] = irq_balance.read(item, devices, context)
+    return [found[item.key] for item in settings]
+
+
+# -- one rule ------------------------------------------------------------------------------
+
+
+def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
+    """flows: what the largest of all rules wants of the table they share."""
+    if not context.runtime:
+        return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
+    machine = topology.of(context.host)
+    here = irq_select.ports(machine)
+    chosen = irq_select.chosen(setting.rule.nics, here)
+    if not chosen:
+        words = irq_select.none_found(setting.rule.nics, here, machine)
+        return Reading(setting.path, Value(absent=words), context.boot_by_agent(setting, None))
+    return _assembled(setting, [_found(setting, port, machine, context) for port in chosen], flows, context)
+
+
+def _found(setting: RuleSetting, port: Port, machine: Topology, context: Context) -> Found:
+    host, rule = context.host, setting.rule
+    if setting.topic == "irq":
+        return irq_parts.interrupts(host, machine, port, rule, "isolated_cpus" in context.allow)
+    if setting.topic == "rfs":
+        return irq_parts.receive_flows(host, port, rule.rfs_entries or 0)
+    return irq_parts.steering(host, machine, port, rule, setting.topic)
+
+
+def _assembled(setting: RuleSetting, found: Sequence[Found], flows: int, context: Context) -> Reading:
+    parts = tuple(part for one in found for part in one.parts)
+    # One file of each NIC tells for all of them: what blocks is a file system that is mounted read-only.
+    firsts = [one.parts[0].path for one in found if one.parts]
+    refusal = _first(one.refusal for one in found)
+    show = _SHOWN[setting.topic]
+    target = _summary(found, show, lambda part: part.want)
+    runtime, managed = _runtime(setting, found)
+    if setting.topic == "rfs" and setting.rule.rfs_entries and runtime.text is not None:
+        table, problem = irq_parts.flow_table(context.host, flows)
+        if table is None:
+            runtime = problem
+        else:
+            runtime, target = Value(text=f"table {table.now}; {runtime}"), f"table {table.want}; {target}"
+            parts, refusal = (table, *parts), refusal or _flow_conflict(flows, context)
+            firsts.append(table.path)
+    return Reading(
+        path=setting.path,
+        runtime=runtime,
+        boot=context.boot_by_agent(setting, target),
+        target=target or None,
+        blocked=_first(map(context.host.blocked, firsts)),
+        invalid=_first(one.invalid for one in found),
+        refusal=refusal,
+        parts=parts,
+        origin=_origin(found, show, context.origins),
+        note="; ".join(note for one in found for note in one.notes),
+        managed=managed,
+    )
+
+
+def _runtime(setting: RuleSetting, found: Sequence[Found]) -> tuple[Value, str]:
+    """What the files say together, or why they say nothing; and why the kernel keeps all to itself."""
+    problem = _first(problem for one in found for problem in one.problems)
+    if problem:
+        return Value(unreadable=problem), ""
+    if any(one.parts for one in found):
+        return Value(text=_summary(found, _SHOWN[setting.topic], lambda part: part.now)), ""
+    labels = ", ".join(one.label for one in found)
+    kept = sum(one.managed for one in found)
+    if kept:
+        words = f"the kernel keeps all interrupts of {labels} to itself ({kept})"
+        return Value(text="left to the kernel"), words
+    return Value(absent=f"{labels}: {_LACKING[setting.topic]}"), ""
+
+
+def _first(texts: Any) -> str:
+    """The first that says something."""
+    return next((text for text in texts if text), "")
+
+
+def _masked(texts: Sequence[str]) -> str:
+    lists = []
+    for text in texts:
+        try:
+            lists.append(cpulist.render(cpulist.from_mask(text)))
+        except ValueError:
+            lists.append(text)
+    return "off" if not any(lists) else irq_plan.summary(lists)
+
+
+def _counted(texts: Sequence[str]) -> str:
+    words = list(dict.fromkeys(texts))
+    if words == ["0"]:
+        return "off"
+    return f"{words[0]} per queue" if len(words) == 1 else f"{', '.join(words)} in its queues"
+
+
+#: Topic → how the values of one NIC's files are put in one line
+_SHOWN: Mapping[str, Callable[[Sequence[str]], str]] = {
+    "irq": irq_plan.summary,
+    "rps": _masked,
+    "xps": _masked,
+    "rfs": _counted,
+}
+
+#: Topic → what is wrong with NICs that have nothing to set
+_LACKING = {
+    "irq": "no MSI interrupt is in use (the interface is down, or its device has a line interrupt)",
+    "rps": "no receive queue has an rps_cpus (no interface, or a kernel without CONFIG_RPS)",
+    "xps": "no transmit queue has an xps_cpus (there is only one, or the kernel has no CONFIG_XPS)",
+    "rfs": "no receive queue has an rps_flow_cnt (no interface, or a kernel without CONFIG_RPS)",
+}
+
+
+def _summary(
+    found: Sequence[Found], show: Callable[[Sequence[str]], str], value: Callable[[Part], str]
+) -> str:
+    """`eth0, eth1: 0..27; eth2: 28..55`: NICs that are alike stand together."""
+    alike: dict[str, list[str]] = {}
+    for one in found:
+        if one.parts:
+            alike.setdefault(show([value(part) for part in one.parts]), []).append(one.label)
+    return "; ".join(f"{', '.join(labels)}: {text}" for text, labels in alike.items())
+
+
+def _origin(
+    found: Sequence[Found], show: Callable[[Sequence[str]], str], origins: Mapping[str, str]
+) -> str | None:
+    if not any(part.path in origins for one in found for part in one.parts):
+        return None
+    return _summary(found, show, lambda part: origins.get(part.path, part.now))
+
+
+# -- rules together ------------------------------------------------------------------------
+
+
+def _refuse_overlap(mine: Sequence[RuleSetting], readings: Sequence[Reading], context: Context) -> None:
+    """Two rules that mean one NIC and want something else of it would undo each other at every run."""
+    wanted: dict[str, tuple[str, str]] = {}
+    theirs = _others(context)
+    for where, setting, reading in [
+        *((context.name, setting, reading) for setting, reading in zip(mine, readings)),
+        *((name, setting, _read_rule(setting, 0, context)) for name, setting in theirs),
+    ]:
+        if reading.invalid or reading.refusal:
+            continue
+        for part in reading.parts:
+            if part.path == irq_parts.FLOW_TABLE:  # only ever raised
+                continue
+            key = setting.key if where == context.name else f"{setting.key} (declared by {where})"
+            first, value = wanted.setdefault(part.path, (key, part.want))
+            if value != part.want:
+                raise DeclarationError(
+                    f"{first} and {key} both rule {part.path}, and one wants {value}, the other {part.want}: "
+                    "let their nics not overlap"
+                )
+
+
+def _others(context: Context) -> list[tuple[str, RuleSetting]]:
+    """The rules of other declarations whose keys are not mine. What is wrong there is told by its own run."""
+    if not context.runtime:
+        return []
+    found: list[tuple[str, RuleSetting]] = []
+    for declaration in declared.load_all(context.host, []):
+        if declaration.name == context.name or KIND not in declaration.kinds:
+            continue
+        try:
+            settings = irq_parse.parse(declaration.kinds[KIND])
+        except MlnodeError:
+            continue
+        found += [(declaration.name, item) for item in settings if isinstance(item, RuleSetting)]
+    return found
+
+
+def _flow_conflict(entries: int, context: Context) -> str:
+    """Why the flow table may not be raised: a declared sysctl value would lower it again at every run."""
+    for declaration in declared.load_all(context.host, []):
+        section = declaration.kinds.get("sysctl", {}).get("settings")
+        raw = section.get(_FLOW_KEY) if isinstance(section, Mapping) else None
+        if isinstance(raw, (int, str)) and str(raw).isdigit() and int(raw) < entries:
+            return (
+                f"{_FLOW_KEY} is declared as {raw} by {declaration.name} ({declaration.path}), and "
+                f"rfs_entries {entries} needs at least as many: declare that there, or leave it out"
+            )
+    return ""
+
+
+def _noted(setting: RuleSetting, reading: Reading, words: str) -> Reading:
+    """With the warning that something else would move the interrupts."""
+    if not words or setting.topic != "irq" or not reading.parts:
+        return reading
+    return replace(reading, note="; ".join(text for text in (reading.note, words) if text))
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """What makes irqbalance agree; the rules themselves are re-applied by the agent."""
+    return irq_balance.files(name, rows, context)
+
+
+def mentions(key: str, host: Host) -> list[str]:
+    """What else says something about interrupts at boot."""
+    if key == irq_parse.BALANCE_KEY:
+        return irq_balance.mentions(host)
+    words = Facts(host).command_line("irqaffinity")
+    return [f"/proc/cmdline: irqaffinity={word}" for word in words]
+
+
+def rivals(key: str, other: str) -> bool:
+    """Never by their names alone: read() compares the files that two rules want."""
+    del key, other
+    return False
+
+
+_REASONS = {
+    "irq": (
+        Severity.MEDIUM,
+        "an interrupt on a core far from the NIC, or on a busy one, delays every packet of its queue",
+        "core-api/irq/irq-affinity.rst",
+    ),
+    "rps": (Severity.LOW, "with fewer queues than cores, other cores can take packets over", "scaling.rst"),
+    "xps": (
+        Severity.LOW,
+        "cores that send through a queue of their own do not wait for its lock",
+        "scaling.rst",
+    ),
+    "rfs": (Severity.LOW, "packets go to the core on which their program runs", "scaling.rst"),
+    "irqbalance": (Severity.MEDIUM, "irqbalance moves interrupts every 10 s", "irqbalance(1)"),
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """By the topic, which is the third word of the key or, without one, the interrupts themselves."""
+    del runtime
+    topic = "irqbalance" if key == irq_parse.BALANCE_KEY else [*key.split("."), "irq"][2]
+    severity, reason, source = _REASONS[topic]
+    return Info(severity, reason, source)

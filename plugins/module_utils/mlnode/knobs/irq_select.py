@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which NICs a rule means: PCI functions, each with all its interfaces and RDMA devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..topology.model import Nic, RdmaDevice, Topology
+from .irq_parse import Selection
+
+#: What stands on a device of its own; bonds, bridges and the like borrow the interrupts of others
+_VIRTUAL = "virtual function"
+_KINDS = ("physical", "virtio", _VIRTUAL)
+#: How many devices a message lists
+_LISTED = 8
+
+
+@dataclass(frozen=True)
+class Port:
+    """One PCI function that is a NIC. virtual: a virtual function of a NIC that this machine itself owns."""
+
+    address: str
+    node: int | None
+    drivers: tuple[str, ...]
+    nics: tuple[Nic, ...]
+    rdma: tuple[RdmaDevice, ...]
+    virtual: bool = False
+
+    @property
+    def label(self) -> str:
+        """The interface as people call it, else the RDMA device."""
+        return "+".join(nic.name for nic in self.nics) or "+".join(device.name for device in self.rdma)
+
+    @property
+    def rails(self) -> tuple[int, ...]:
+        found = (*(nic.rail for nic in self.nics), *(device.rail for device in self.rdma))
+        return tuple(sorted({rail for rail in found if rail is not None}))
+
+
+def ports(topology: Topology) -> tuple[Port, ...]:
+    """Every NIC of the machine, in the order of the PCI addresses.
+
+    In a container only those whose interface is there too: the RDMA devices of its host are seen in each.
+    """
+    nics: dict[str, list[Nic]] = {}
+    for nic in topology.nics:
+        if nic.address is not None and nic.kind in _KINDS:
+            nics.setdefault(nic.address, []).append(nic)
+    rdma: dict[str, list[RdmaDevice]] = {}
+    for device in topology.rdma:
+        if device.address is not None:
+            rdma.setdefault(device.address, []).append(device)
+    functions = {function.address: function for function in topology.pci}
+    found = []
+    for address in sorted({*nics} if _in_container(topology) else {*nics, *rdma}, key=_order):
+        mine, function = nics.get(address, []), functions.get(address)
+        # A sub-function is an interface on the NIC's own function (mlx5): it comes and goes with a container.
+        mine = [nic for nic in mine if nic.kind != _VIRTUAL] or mine
+        nodes = [item.node for item in (*mine, *rdma.get(address, ())) if item.node is not None]
+        drivers = {nic.driver for nic in mine} or {function.driver if function else None}
+        found.append(
+            Port(
+                address=address,
+                node=nodes[0] if nodes else None,
+                drivers=tuple(sorted(driver for driver in drivers if driver)),
+                nics=tuple(mine),
+                rdma=tuple(rdma.get(address, ())),
+                virtual=any(nic.kind == _VIRTUAL for nic in mine) or bool(function and function.physfn),
+            )
+        )
+    return tuple(found)
+
+
+def _in_container(topology: Topology) -> bool:
+    return topology.machine.kind == "container"
+
+
+def _order(address: str) -> tuple[int, str]:
+    """Domains have four digits or more."""
+    return int(address.partition(":")[0], 16), address
+
+
+def chosen(selection: Selection, among: tuple[Port, ...]) -> tuple[Port, ...]:
+    """The ports that a selection means."""
+    return tuple(port for port in among if _matches(selection, port))
+
+
+def _matches(selection: Selection, port: Port) -> bool:
+    names = {nic.name for nic in port.nics}
+    rdma = {device.name for device in port.rdma}
+    if port.virtual and not (selection.names or selection.addresses or selection.rdma):
+        return False  # it may serve a guest or a container, and is meant only where it is named
+    return (
+        (not selection.names or bool(names & {*selection.names}))
+        and (not selection.drivers or bool({*port.drivers} & {*selection.drivers}))
+        and (not selection.addresses or port.address in selection.addresses)
+        and (not selection.rdma or bool(rdma & {*selection.rdma}))
+        and (selection.rails is None or bool({*port.rails} & ({*selection.rails} or {*port.rails})))
+        and (not selection.nodes or port.node in selection.nodes)
+    )
+
+
+def none_found(selection: Selection, among: tuple[Port, ...], topology: Topology) -> str:
+    """Why a selection means nothing here, and what it could mean."""
+    for nic in topology.nics:
+        if nic.name in selection.names and nic.kind not in _KINDS:
+            slaves = [other.name for other in topology.nics if other.master == nic.name]
+            words = f"; name what it stands on: {', '.join(slaves)}" if slaves else ""
+            return f"{nic.name} ({nic.kind}) has no interrupts of its own{words}"
+    listed = [_described(port) for port in among[:_LISTED]]
+    if len(among) > _LISTED:
+        listed.append(f"{len(among) - _LISTED} more")
+    words = f"no NIC here matches {selection}" if selection != Selection() else "no physical NIC is here"
+    words += f"; here are: {', '.join(listed)}" if listed else ", nor any other on PCI"
+    hint = "; what a container sees without an interface is its host's, and declared there"
+    return words + hint if _in_container(topology) else words
+
+
+def _described(port: Port) -> str:
+    rails = f", rail {'+'.join(map(str, port.rails))}" if port.rails else ""
+    node = "" if port.node is None else f", node {port.node}"
+    return f"{port.label} ({', '.join(port.drivers) or 'no driver'}, {port.address}{node}{rails})"

@@ -1,0 +1,105 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How near GPUs and NICs are, in the words of nvidia-smi, told from the PCI tree alone. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Mapping, Sequence
+
+from . import numa, pci
+from .model import KINDS, UNKNOWN, Distance, Gpu, Nic, Node, PciDevice, RdmaDevice
+from .nics import HARDWARE
+
+
+@dataclass(frozen=True)
+class Port:
+    """Where traffic leaves the node: an interface with hardware, or an RDMA device without an interface.
+
+    name: of the interface, else of the RDMA device.
+    """
+
+    name: str
+    address: str
+    port: int
+    rdma: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """Both names, for people."""
+        return " ".join(dict.fromkeys((self.name, *self.rdma)))
+
+
+def ports(
+    nics: Sequence[Nic], rdma: Sequence[RdmaDevice], devices: Mapping[str, PciDevice]
+) -> tuple[Port, ...]:
+    """All ports of the node by PCI address; virtual functions are parts of one and left out."""
+    found = [
+        Port(nic.name, nic.address, nic.port, nic.rdma)
+        for nic in nics
+        if nic.address is not None and nic.address in devices and nic.kind in HARDWARE
+    ]
+    taken = {name for port in found for name in port.rdma}
+    for device in rdma:
+        on = devices.get(device.address or "")
+        if on is not None and on.physfn is None and device.name not in taken and not device.netdevs:
+            found.append(Port(device.name, on.address, 0, (device.name,)))
+    return tuple(sorted(found, key=lambda port: (pci.order(port.address), port.port)))
+
+
+def matrix(
+    gpus: Sequence[Gpu], leaving: Sequence[Port], devices: Mapping[str, PciDevice], nodes: tuple[Node, ...]
+) -> tuple[Distance, ...]:
+    """Every GPU with every port."""
+    one_node = len(numa.with_cpus(nodes)) == 1
+    return tuple(
+        Distance(gpu.address, port.name, between(devices[gpu.address], devices[port.address], one_node))
+        for gpu in gpus
+        for port in leaving
+    )
+
+
+def between(one: PciDevice, other: PciDevice, one_node: bool) -> str:
+    """What the way between two functions crosses. one_node: the machine has a single NUMA node."""
+    if one.root and one.root == other.root:
+        common = _common(one.path[:-1], other.path[:-1])
+        if common:
+            # Below the bridge both share there is the port of a switch that leads to each. More than that on
+            # either side is another switch.
+            below = max(len(one.path), len(other.path)) - 1 - common
+            return "PIX" if below <= 1 else "PXB"
+    apart = _nodes_apart(one, other, one_node)
+    if one.root and one.root == other.root:
+        # One host bridge, but the firmware puts its functions on two nodes, as hypervisors do.
+        return "SYS" if apart else "PHB"
+    if apart is None:
+        return UNKNOWN
+    return "SYS" if apart else "NODE"
+
+
+def nearest(distances: Iterable[Distance], gpu: str, among: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """The best kind and who has it, in the order of the distances; UNKNOWN and nobody where none is known."""
+    wanted = {*among}
+    mine = [one for one in distances if one.gpu == gpu and one.nic in wanted and one.kind in KINDS]
+    if not mine:
+        return UNKNOWN, ()
+    best = min((one.kind for one in mine), key=KINDS.index)
+    return best, tuple(one.nic for one in mine if one.kind == best)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many bridges, root first, two paths share."""
+    count = 0
+    for left, right in zip(one, other):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def _nodes_apart(one: PciDevice, other: PciDevice, one_node: bool) -> bool | None:
+    if one_node:
+        return False
+    if one.node is None or other.node is None:
+        return None
+    return one.node != other.node

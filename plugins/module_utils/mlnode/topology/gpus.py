@@ -1,0 +1,44 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPUs and other accelerators, found by PCI class: no vendor's tool is needed, nor a driver."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from .model import Gpu, PciDevice
+
+#: Base and sub class (PCI Code and ID Assignment): VGA, 3D and other display controllers, accelerators
+_VGA, _3D, _DISPLAY, _ACCELERATOR = 0x0300, 0x0302, 0x0380, 0x1200
+
+#: Who makes what a model is trained on, and as which class it shows. Everybody else's display is a management
+#: controller's (ASPEED, Matrox) or a hypervisor's (Cirrus, Bochs, virtio, QXL, VMware, Hyper-V).
+_VENDORS = {
+    0x10DE: ("NVIDIA", (_VGA, _3D, _DISPLAY)),
+    0x1002: ("AMD", (_VGA, _3D, _DISPLAY, _ACCELERATOR)),
+    0x8086: ("Intel", (_VGA, _3D, _DISPLAY)),
+    0x1DA3: ("Habana", (_ACCELERATOR,)),
+}
+
+#: Where Intel's processors have their own graphics, which drives a monitor
+_INTEGRATED = "0000:00:02.0"
+
+
+def find(devices: Iterable[PciDevice]) -> tuple[Gpu, ...]:
+    """By address, which is the order of nvidia-smi and of CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    return tuple(
+        Gpu(
+            device.address, _VENDORS[device.vendor][0], device.device, device.node, device.driver, device.link
+        )
+        for device in devices
+        if _is_gpu(device)
+    )
+
+
+def _is_gpu(device: PciDevice) -> bool:
+    if device.vendor not in _VENDORS or device.physfn is not None:
+        return False
+    kind = device.class_code >> 8
+    if device.vendor == 0x8086 and kind == _VGA and device.address == _INTEGRATED:
+        return False
+    return kind in _VENDORS[device.vendor][1]

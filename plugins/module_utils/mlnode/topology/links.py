@@ -1,0 +1,69 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PCIe links that carry less than they could, each judged by what both of its ends can do. Pure functions."""
+
+from __future__ import annotations
+
+from typing import Mapping, Sequence
+
+from . import pci
+from .model import Link, PciDevice, giga_transfers
+
+
+def look(
+    subjects: Mapping[str, str], gpus: Sequence[str], devices: Mapping[str, PciDevice]
+) -> list[tuple[str, str]]:
+    """Name and words of each bad link, of the subjects (address → name) and of the switches above them."""
+    named = dict(subjects)
+    for address in subjects:
+        named.update(
+            {above: f"PCIe switch {above}" for above in devices[address].path[:-1] if above not in named}
+        )
+    # A GPU, or the switch that some bring along on their board, slows its link down when idle.
+    sleepy = {address for gpu in gpus for address in devices[gpu].path}
+    found = []
+    for address, name in named.items():
+        device = devices.get(address)
+        if device is None or device.link is None or not faces_up(device):
+            continue
+        above = devices.get(device.path[-2]) if len(device.path) > 1 else None
+        text = words(device.link, above.link if above else None, address in sleepy)
+        if text:
+            found.append((name, text))
+    return found
+
+
+def faces_up(device: PciDevice) -> bool:
+    """Whether its link is the one towards the CPU.
+
+    A root port or a switch's downstream port shows the link below it, as the device there does. From a root
+    port on, ports face down and up in turn.
+    """
+    if device.class_code >> 16 != pci.BRIDGE:
+        return True
+    domain = device.address.partition(":")[0]
+    return sum(above.startswith(f"{domain}:") for above in device.path[:-1]) % 2 == 1
+
+
+def words(link: Link, above: Link | None, sleepy: bool) -> str:
+    """What is wrong with a link; "" if nothing is. above: the other end."""
+    other = above or link
+    speed = min(link.max_speed, other.max_speed, key=giga_transfers)
+    width = min(link.max_width, other.max_width)
+    is_slow = giga_transfers(link.speed) < giga_transfers(speed)
+    now, could, best = (
+        _words(link.speed, link.width),
+        _words(speed, width),
+        _words(link.max_speed, link.max_width),
+    )
+    if link.width < width or (is_slow and not sleepy):
+        return f"PCIe link at {now} where both ends can do {could}: reseat the card, look at slot and riser"
+    if is_slow:
+        return f"PCIe link at {now} of {could}: normal while the GPU is idle, so look again under load"
+    if could != best:
+        return f"the slot gives {could} where {best} could be used"
+    return ""
+
+
+def _words(speed: str, width: int) -> str:
+    return f"{speed.replace(' PCIe', '')} x{width}"

@@ -1,0 +1,268 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node is made of. Frozen; None and "" are "nobody says", never a guess."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+#: What lies between a GPU and a NIC, nearest first: the legend of `nvidia-smi topo -m`
+KINDS = ("PIX", "PXB", "PHB", "NODE", "SYS")
+#: Which of them it is cannot be told, as the firmware names no NUMA node
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A part that is missing or could not be read; what is a whole sentence, path included."""
+
+    path: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """One logical CPU. An offline one has a number and nothing else: the kernel shows no more.
+
+    siblings: the online threads of its core, itself among them. kind: performance or efficiency on a
+    hybrid machine, else "".
+    """
+
+    number: int
+    online: bool
+    package: int | None = None
+    core: int | None = None
+    node: int | None = None
+    siblings: tuple[int, ...] = ()
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Cpus:
+    """All CPUs that are present; every set ascending.
+
+    offline: present and not online (the kernel's own file also counts CPUs that could be plugged in).
+    allowed: what this container may run on; everything online outside of one.
+    """
+
+    all: tuple[Cpu, ...] = ()
+    possible: tuple[int, ...] = ()
+    present: tuple[int, ...] = ()
+    online: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+    isolated: tuple[int, ...] = ()
+    nohz_full: tuple[int, ...] = ()
+    allowed: tuple[int, ...] = ()
+
+    @property
+    def packages(self) -> int:
+        """Sockets with at least one online CPU."""
+        return len({cpu.package for cpu in self.all if cpu.package is not None})
+
+    @property
+    def threads(self) -> tuple[tuple[int, ...], ...]:
+        """The online CPUs of each physical core. By siblings, as core numbers repeat between sockets."""
+        return tuple(sorted({cpu.siblings for cpu in self.all if cpu.siblings}))
+
+    @property
+    def cores(self) -> int:
+        """Physical cores with at least one online CPU."""
+        return len(self.threads)
+
+    @property
+    def smt(self) -> int:
+        """Threads of the core that has most of them; 0 where the kernel does not say."""
+        return max((len(group) for group in self.threads), default=0)
+
+    @property
+    def hybrid(self) -> bool:
+        return any(cpu.kind for cpu in self.all)
+
+    @property
+    def housekeeping(self) -> tuple[int, ...]:
+        """Where ordinary threads belong: online, allowed here, neither isolated nor without a tick."""
+        kept_free = {*self.isolated, *self.nohz_full}
+        allowed = {*self.allowed}
+        return tuple(cpu for cpu in self.online if cpu in allowed and cpu not in kept_free)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One NUMA node. cpus: the online ones. distances: to each online node, in the order of their numbers."""
+
+    number: int
+    cpus: tuple[int, ...] = ()
+    memory_kbytes: int | None = None
+    distances: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Link:
+    """A PCIe link as it is, and the most this end of it can do. Speeds in the kernel's words."""
+
+    speed: str
+    width: int
+    max_speed: str
+    max_width: int
+
+    @property
+    def slow(self) -> bool:
+        return giga_transfers(self.speed) < giga_transfers(self.max_speed)
+
+    @property
+    def narrow(self) -> bool:
+        return self.width < self.max_width
+
+    @property
+    def degraded(self) -> bool:
+        return self.slow or self.narrow
+
+
+@dataclass(frozen=True)
+class PciDevice:
+    """One PCI function. path: the functions from the root down to it, itself last. root: its host bridge.
+
+    physfn: the physical function a virtual one belongs to.
+    """
+
+    address: str
+    vendor: int
+    device: int
+    class_code: int
+    path: tuple[str, ...]
+    root: str
+    driver: str | None = None
+    node: int | None = None
+    link: Link | None = None
+    physfn: str | None = None
+
+
+@dataclass(frozen=True)
+class Nic:
+    """One network interface.
+
+    kind: physical (a device of its own, as far as this machine can see), virtual function, virtio, bond,
+    vlan, bridge or virtual. address: its PCI function; virtio's is the one below. folder: its device in
+    sysfs, "" where it has none. port: counted from 0, of a function with several. speed_mbit: None while the
+    link is down or where the driver knows none. rdma: RDMA devices on it. rail: see topology/rails.py.
+    """
+
+    name: str
+    kind: str
+    folder: str = ""
+    driver: str | None = None
+    address: str | None = None
+    port: int = 0
+    speed_mbit: int | None = None
+    operstate: str = "unknown"
+    mtu: int | None = None
+    node: int | None = None
+    rx_queues: int = 0
+    tx_queues: int = 0
+    mac: str = ""
+    master: str | None = None
+    rdma: tuple[str, ...] = ()
+    rail: int | None = None
+
+
+@dataclass(frozen=True)
+class RdmaPort:
+    """A port as its driver words it: Ethernet, ACTIVE, 400 Gb/sec (4X NDR)."""
+
+    number: int
+    link_layer: str
+    state: str
+    rate: str
+
+
+@dataclass(frozen=True)
+class RdmaDevice:
+    """One RDMA device. address is None for one in software. netdevs: the interfaces it shares a port with."""
+
+    name: str
+    address: str | None = None
+    node: int | None = None
+    ports: tuple[RdmaPort, ...] = ()
+    netdevs: tuple[str, ...] = ()
+    rail: int | None = None
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU or other accelerator for machine learning. vendor: a name; device: the PCI device number."""
+
+    address: str
+    vendor: str
+    device: int
+    node: int | None = None
+    driver: str | None = None
+    link: Link | None = None
+
+
+@dataclass(frozen=True)
+class Distance:
+    """What lies between a GPU and a NIC: one of KINDS, or UNKNOWN.
+
+    nic: the interface, or the RDMA device where there is no interface.
+    """
+
+    gpu: str
+    nic: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What sort of machine this is.
+
+    kind: bare metal, virtual machine, container or unknown. hypervisor: named as by systemd-detect-virt(1).
+    container: docker, podman, lxc ... cloud: aws, gcp, azure ... product: maker and model from the firmware.
+    """
+
+    kind: str
+    hypervisor: str = ""
+    container: str = ""
+    cloud: str = ""
+    product: str = ""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """How a process that drives a GPU is best started. numactl "" and threads None: it cannot be told.
+
+    nics: the nearest RDMA NICs (without RDMA, of all), rails before others. distance: how near they are.
+    """
+
+    gpu: str
+    node: int | None
+    numactl: str
+    omp_num_threads: int | None
+    nics: tuple[str, ...]
+    distance: str
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A whole node, and what there is to say about it."""
+
+    machine: Machine
+    cpus: Cpus = Cpus()
+    nodes: tuple[Node, ...] = ()
+    pci: tuple[PciDevice, ...] = ()
+    nics: tuple[Nic, ...] = ()
+    rdma: tuple[RdmaDevice, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    distances: tuple[Distance, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    warnings: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+_SPEED = re.compile(r"([0-9]{1,4}(?:\.[0-9])?) GT/s", re.ASCII)
+
+
+def giga_transfers(speed: str) -> float:
+    """The number of `16.0 GT/s PCIe`; 0 for `Unknown`, which the kernel says where there is no link."""
+    match = _SPEED.match(speed)
+    return float(match.group(1)) if match else 0.0

@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Network interfaces. Documentation/ABI/testing/sysfs-class-net and sysfs-class-net-queues."""
+
+from __future__ import annotations
+
+import re
+from typing import Mapping
+
+from . import pci
+from .model import Nic, PciDevice
+from .reader import Reader, integer, natural
+
+NETS = "/sys/class/net"
+
+#: Kinds of interface that have hardware of their own as far as this machine can see
+HARDWARE = ("physical", "virtio")
+
+#: What a driver says of itself in uevent (SET_NETDEV_DEVTYPE)
+_SOFTWARE = ("bond", "vlan", "bridge")
+
+#: The port of a switch on the NIC that stands for a virtual function or sub-function
+#: (Documentation/networking/devlink/devlink-port.rst), not a NIC
+_REPRESENTOR = re.compile(r"(c[0-9]+)?pf[0-9]+(vf|sf)[0-9]+\Z", re.ASCII)
+
+_DEVTYPE = re.compile(r"^DEVTYPE=(\w+)$", re.MULTILINE | re.ASCII)
+
+
+def read(reader: Reader, devices: Mapping[str, PciDevice]) -> tuple[Nic, ...]:
+    """All interfaces of this network namespace: those of PCI functions by address, the others by name."""
+    found = []
+    for name in reader.names(NETS):
+        if name == "bonding_masters":  # a file of the bonding driver among the interfaces
+            continue
+        folder = reader.link(f"{NETS}/{name}")
+        if folder:
+            found.append(_nic(reader, name, folder, devices))
+    return tuple(sorted(found, key=_order))
+
+
+def behind(folder: str, subsystem: str) -> str:
+    """The device in sysfs of a class member such as .../0000:1a:00.0/net/eth0; "" for one in software."""
+    device, _slash, _name = folder.rpartition(f"/{subsystem}/")
+    return "" if not device or device.endswith("/devices/virtual") else device
+
+
+def function(device: str) -> str | None:
+    """The PCI function that is this device, or that carries it: one up for virtio and sub-functions."""
+    parts = device.split("/")
+    if re.match(r"virtio[0-9]+\Z", parts[-1], re.ASCII) or ".sf." in parts[-1]:
+        parts.pop()
+    return pci.normal(parts[-1]) if parts else None
+
+
+def _order(nic: Nic) -> tuple[bool, tuple[int, str], int, list[tuple[int, str]]]:
+    at = pci.order(nic.address) if nic.address else (0, "")
+    return nic.address is None, at, nic.port, natural(nic.name)
+
+
+def _nic(reader: Reader, name: str, folder: str, devices: Mapping[str, PciDevice]) -> Nic:
+    device = behind(folder, "net")
+    address = function(device)
+    on = devices.get(address or "")
+    queues = reader.names(f"{folder}/queues", needed=False)
+    return Nic(
+        name=name,
+        kind=_kind(reader, folder, device, on),
+        folder=device,
+        driver=(reader.link(f"{device}/driver").rpartition("/")[2] or None) if device else None,
+        address=address,
+        port=integer(reader.quiet(f"{folder}/dev_port")) or 0,
+        speed_mbit=_speed(reader.quiet(f"{folder}/speed")),
+        operstate=reader.quiet(f"{folder}/operstate") or "unknown",
+        mtu=reader.number(f"{folder}/mtu"),
+        node=on.node if on else None,
+        rx_queues=sum(queue.startswith("rx-") for queue in queues),
+        tx_queues=sum(queue.startswith("tx-") for queue in queues),
+        mac=reader.quiet(f"{folder}/address"),
+        master=reader.link(f"{folder}/master").rpartition("/")[2] or None,
+    )
+
+
+def _speed(text: str) -> int | None:
+    """-1, and EINVAL while the link is down, both mean that the driver knows none."""
+    speed = integer(text)
+    return speed if speed is not None and speed > 0 else None
+
+
+def _kind(reader: Reader, folder: str, device: str, on: PciDevice | None) -> str:
+    last = device.rpartition("/")[2]
+    if not device:
+        match = _DEVTYPE.search(reader.quiet(f"{folder}/uevent"))
+        return match.group(1) if match and match.group(1) in _SOFTWARE else "virtual"
+    if last.startswith("virtio"):
+        return "virtio"
+    if ".sf." in last or (on is not None and on.physfn is not None):
+        return "virtual function"
+    # Answers EOPNOTSUPP where a driver has no such thing.
+    if _REPRESENTOR.match(reader.quiet(f"{folder}/phys_port_name")):
+        return "virtual"
+    return "physical"

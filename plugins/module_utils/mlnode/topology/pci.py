@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The part of the PCI tree that matters for traffic. Documentation/ABI/testing/sysfs-bus-pci."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable
+
+from .model import Link, PciDevice, giga_transfers
+from .reader import Reader, integer
+
+DEVICES = "/sys/bus/pci/devices"
+
+# The domain has four digits, or more behind Intel VMD and on Hyper-V, where it goes on from 10000.
+_FUNCTION = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\Z", re.ASCII)
+_ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}\Z", re.ASCII)
+_HEX = re.compile(r"0x[0-9a-fA-F]{1,8}\Z", re.ASCII)
+
+#: Base classes that are read whole: storage, network, display, processing accelerators (PCI Code and ID
+#: Assignment). A server has hundreds of functions that are parts of its chipset, and none of them moves data.
+_ENDPOINTS = (0x01, 0x02, 0x03, 0x12)
+BRIDGE = 0x06
+
+#: Lanes a link can have (PCI Express Base Specification). 0, 63 and 255 are a kernel's "Unknown".
+_WIDTHS = (1, 2, 4, 8, 12, 16, 32)
+
+
+def normal(address: str) -> str | None:
+    """A function's address as sysfs writes it, or None if it is none.
+
+    nvidia-smi and others write 00000000:41:00.0 where sysfs writes 0000:41:00.0.
+    """
+    match = _FUNCTION.match(address.lower())
+    if match is None:
+        return None
+    return f"{match.group(1).lstrip('0').rjust(4, '0')}:{match.group(2)}"
+
+
+def upstream(folder: str) -> tuple[str, tuple[str, ...]]:
+    """The host bridge and the functions, root first, in a path of sysfs."""
+    parts = folder.split("/")
+    roots = [part for part in parts if _ROOT.match(part)]
+    functions = [found for found in map(normal, parts) if found]
+    return (roots[0] if roots else ""), tuple(functions)
+
+
+def read(reader: Reader) -> tuple[PciDevice, ...]:
+    """Storage, network, display and accelerator functions and the bridges above them, by address."""
+    folders: dict[str, str] = {}
+    classes: dict[str, int] = {}
+    for name in reader.names(DEVICES):
+        folder = reader.link(f"{DEVICES}/{name}")
+        if folder:
+            folders[name] = folder
+            classes[name] = _hex(reader, f"{folder}/class")
+    kept: set[str] = set()
+    for name, folder in folders.items():
+        if classes[name] >> 16 in _ENDPOINTS:
+            kept.update(upstream(folder)[1])
+    return tuple(
+        _device(reader, name, folders[name], classes[name])
+        for name in sorted(kept, key=order)
+        if name in folders
+    )
+
+
+def order(address: str) -> tuple[int, str]:
+    """Sorts addresses by domain, bus, device and function."""
+    domain, _colon, rest = address.partition(":")
+    return int(domain, 16), rest
+
+
+def by_address(devices: Iterable[PciDevice]) -> dict[str, PciDevice]:
+    return {device.address: device for device in devices}
+
+
+def _device(reader: Reader, name: str, folder: str, class_code: int) -> PciDevice:
+    root, path = upstream(folder)
+    physfn = reader.link(f"{folder}/physfn").rpartition("/")[2]
+    node = reader.number(f"{folder}/numa_node", needed=False)
+    return PciDevice(
+        address=name,
+        vendor=_hex(reader, f"{folder}/vendor"),
+        device=_hex(reader, f"{folder}/device"),
+        class_code=class_code,
+        path=path,
+        root=root,
+        driver=reader.link(f"{folder}/driver").rpartition("/")[2] or None,
+        # -1: the firmware says nothing. Never node 0.
+        node=node if node is not None and node >= 0 else None,
+        link=None if physfn else _link(reader, folder),
+        physfn=physfn or None,
+    )
+
+
+def _link(reader: Reader, folder: str) -> Link | None:
+    """None for a function without a PCIe link of its own, as most in a virtual machine are."""
+    speed = reader.quiet(f"{folder}/current_link_speed")
+    width = integer(reader.quiet(f"{folder}/current_link_width")) or 0
+    max_speed = reader.quiet(f"{folder}/max_link_speed")
+    max_width = integer(reader.quiet(f"{folder}/max_link_width")) or 0
+    if width not in _WIDTHS or max_width not in _WIDTHS:
+        return None
+    if not giga_transfers(speed) or not giga_transfers(max_speed):
+        return None
+    return Link(speed, width, max_speed, max_width)
+
+
+def _hex(reader: Reader, path: str) -> int:
+    text = reader.text(path)
+    if text is None:
+        return 0
+    if not _HEX.match(text):
+        reader.note(path, f"{path}: {text[:60]!r} is no hexadecimal number")
+        return 0
+    return int(text, 16)

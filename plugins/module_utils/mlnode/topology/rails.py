@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which ports are rails: the RDMA network of the GPUs, numbered as it is cabled, in the order of the bus."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import Iterable, Mapping, Sequence
+
+from . import distance
+from .distance import Port
+from .model import Distance, Gpu, Nic, PciDevice, RdmaDevice
+from .nics import NETS
+from .reader import Reader
+
+_ROUTES, _ROUTES6 = "/proc/net/route", "/proc/net/ipv6_route"
+
+# Destination and mask 0, flags with RTF_UP; Documentation of the columns: proc_net(5), net/ipv6/route.c
+_DEFAULT = re.compile(
+    r"^(\S+)\s+00000000\s+[0-9A-F]{8}\s+[0-9A-F]{3}[13579BDF]\s(?:\S+\s+){3}00000000\s", re.MULTILINE
+)
+_DEFAULT6 = re.compile(
+    r"^0{32} 00 0{32} 00 [0-9a-f]{32} (?:\S+ ){3}[0-9a-f]{7}[13579bdf] +(\S+)$", re.MULTILINE
+)
+
+
+def management(reader: Reader, nics: Sequence[Nic]) -> frozenset[str]:
+    """The interfaces that carry the default route, and those they are made of. Only read where it matters."""
+    if not any(nic.rdma for nic in nics):
+        return frozenset()
+    text = reader.text(_ROUTES) or ""
+    text6 = reader.text(_ROUTES6, needed=False) or ""
+    found = {*_DEFAULT.findall(text), *_DEFAULT6.findall(text6)} - {"lo"}
+    by_name = {nic.name: nic for nic in nics}
+    todo = [name for name in found if name in by_name]
+    while todo:
+        name = todo.pop()
+        # Bonds, bridges and VLANs have a link for each interface below them.
+        below = {
+            item[len("lower_") :] for item in _links(reader, name, by_name[name]) if item.startswith("lower_")
+        }
+        below.update(nic.name for nic in nics if nic.master == name)
+        todo += [lower for lower in below - found if lower in by_name]
+        found |= below
+    return frozenset(found)
+
+
+def choose(
+    ports: Sequence[Port],
+    gpus: Sequence[Gpu],
+    distances: Sequence[Distance],
+    devices: Mapping[str, PciDevice],
+    avoid: Iterable[str],
+) -> tuple[Port, ...]:
+    """The rails in the order of their numbers. Of the RDMA ports,
+
+    1. on a node with GPUs: those that are the nearest (or as near) to at least one GPU; all, where no
+       distance is known
+    2. of these, those of the model of which there are most: rails are bought alike
+    3. of these, those that do not carry the default route, unless all do
+
+    Nothing here depends on a link being up, so that a failing cable renumbers no rail.
+    """
+    capable = [port for port in ports if port.rdma]
+    names = [port.name for port in capable]
+    near = {name for gpu in gpus for name in distance.nearest(distances, gpu.address, names)[1]}
+    found = [port for port in capable if not near or port.name in near]
+    models = Counter(_model(devices[port.address]) for port in found)
+    most = max(models.values(), default=0)
+    alike = tuple(port for port in found if models[_model(devices[port.address])] == most)
+    unwanted = {*avoid}
+    return tuple(port for port in alike if port.name not in unwanted) or alike
+
+
+def _model(device: PciDevice) -> tuple[int, int]:
+    return device.vendor, device.device
+
+
+def numbered(
+    nics: Sequence[Nic], rdma: Sequence[RdmaDevice], rails: Sequence[Port]
+) -> tuple[tuple[Nic, ...], tuple[RdmaDevice, ...]]:
+    """Interfaces and RDMA devices with the numbers of their rails."""
+    by_name = {port.name: number for number, port in enumerate(rails)}
+    by_rdma = {name: number for number, port in reversed([*enumerate(rails)]) for name in port.rdma}
+    return (
+        tuple(replace(nic, rail=by_name.get(nic.name)) for nic in nics),
+        tuple(replace(device, rail=by_rdma.get(device.name)) for device in rdma),
+    )
+
+
+def _links(reader: Reader, name: str, nic: Nic) -> list[str]:
+    return [] if nic.folder else reader.names(f"{NETS}/{name}", needed=False)

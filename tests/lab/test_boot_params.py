@@ -1,0 +1,111 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kernel command line through GRUB: pending, there after a reboot, gone after a revert and one more."""
+
+from __future__ import annotations
+
+from . import guest_facts as facts
+from .born import Born
+from .collection import Collection
+from .machine import Machine
+
+ADMIN = "/etc/default/grub.d/zz-admin.cfg"
+DROP_INS = "/etc/default/grub.d"
+ISOLATED = "/sys/devices/system/cpu/isolated"
+
+#: One CPU of the two. The guard wants two left over, which this machine does not have.
+ISOLATE = {"isolate": {"cpus": "1"}, "absent": ["audit"]}
+ALLOWED = {**ISOLATE, "allow": ["housekeeping"]}
+
+_BORN: dict[str, Born] = {}
+
+
+def words(machine: Machine) -> set[str]:
+    return set(machine.read("/proc/cmdline").split())
+
+
+def declare(machine: Machine, collection: Collection, **parameters: object) -> object:
+    return collection.play("site", machine, training_node_boot=parameters)
+
+
+def test_too_few_cpus_left_over_is_refused_before_anything_is_written(
+    boot: Machine, collection: Collection
+) -> None:
+    boot.write(ADMIN, 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX audit=0 numa_balancing=enable"\n')
+    boot.run("update-grub")
+    boot.reboot()
+    assert "audit=0" in words(boot)
+    _BORN["boot"] = Born.of(boot)
+    played = collection.play("site", boot, training_node_boot=ISOLATE)
+    assert played.status != 0
+    assert "housekeeping" in played.output
+    assert "isolcpus" not in boot.out(f"cat {DROP_INS}/* /boot/grub/grub.cfg")
+
+
+def test_what_is_declared_waits_for_a_reboot(boot: Machine, collection: Collection) -> None:
+    before = words(boot)
+    played = collection.play("site", boot, training_node_boot=ALLOWED)
+    assert played.status == 0
+    assert played.output.count("Reboot for what takes effect only then") == 1, "and it was not rebooted"
+    assert words(boot) == before
+    found = facts.wrong(boot)
+    assert found, "nothing waits"
+    assert {words.partition(":")[0] for words in found.values()} == {"pending_reboot"}
+    assert {"boot.isolcpus", "boot.transparent_hugepage", "boot.audit"} <= found.keys()
+    assert "isolcpus=managed_irq,domain,1" in boot.read("/boot/grub/grub.cfg")
+    again = collection.play("site", boot, training_node_boot=ALLOWED)
+    assert again.changed == 0
+
+
+def test_after_the_reboot_it_is_there(boot: Machine, collection: Collection) -> None:
+    boot.reboot()
+    assert {
+        "transparent_hugepage=madvise",
+        "numa_balancing=disable",
+        "isolcpus=managed_irq,domain,1",
+        "nohz_full=1",
+        "rcu_nocbs=1",
+        "irqaffinity=0",
+    } <= words(boot)
+    assert not {word for word in words(boot) if word.startswith(("audit", "numa_balancing=enable"))}
+    assert boot.read(ISOLATED) == "1"
+    assert facts.wrong(boot) == {}
+    assert collection.play("site", boot, training_node_boot=ALLOWED).changed == 0
+
+
+def test_somebody_else_s_file_is_seen_in_what_grub_will_do(boot: Machine) -> None:
+    boot.write(f"{DROP_INS}/zzz-late.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX numa_balancing=enable"\n')
+    boot.run("update-grub")
+    found = facts.wrong(boot)
+    assert list(found) == ["boot.numa_balancing"]
+    assert found["boot.numa_balancing"].startswith("overridden:")
+    boot.run(f"rm {DROP_INS}/zzz-late.cfg && update-grub")
+    assert facts.wrong(boot) == {}
+
+
+def test_what_somebody_removed_is_declared_again_by_the_service(boot: Machine) -> None:
+    boot.run(f"rm {DROP_INS}/*mlnode* && update-grub")
+    boot.reboot()
+    assert not {word for word in words(boot) if word.startswith("isolcpus")}
+    found = facts.wrong(boot)
+    assert {words.partition(":")[0] for words in found.values()} == {"pending_reboot"}, found
+    assert "isolcpus=managed_irq,domain,1" in boot.read("/boot/grub/grub.cfg")
+
+
+def test_after_a_revert_and_a_reboot_it_is_gone(boot: Machine, collection: Collection) -> None:
+    assert collection.play("revert", boot).status == 0
+    assert "isolcpus" not in boot.read("/boot/grub/grub.cfg")
+    boot.reboot()
+    assert boot.read(ISOLATED) == ""
+    assert "audit=0" in words(boot)
+    assert _BORN["boot"].differences(Born.of(boot), rebooted=True) == []
+
+
+def test_the_role_reboots_where_it_may(boot: Machine, collection: Collection) -> None:
+    before = boot.read("/proc/sys/kernel/random/boot_id")
+    played = collection.play("site", boot, training_node_reboot=True)
+    assert played.status == 0
+    boot.hang_up()
+    assert boot.read("/proc/sys/kernel/random/boot_id") != before
+    assert "transparent_hugepage=madvise" in words(boot)
+    assert facts.wrong(boot) == {}

@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One declaration on every machine of the fixtures, against texts that were read line by line."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import time
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import cpulist, engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Plan, Request
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu, cpu_node
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
+
+GOLDEN = pathlib.Path(__file__).parents[5] / "fixtures" / "golden"
+
+DECLARATION: dict[str, Any] = {
+    "governor": "performance",
+    "energy_performance_preference": "performance",
+    "energy_perf_bias": "performance",
+    "boost": True,
+    "min_perf_pct": 100,
+    "max_latency_us": 10,
+}
+
+
+def plan(name: str) -> Plan:
+    return engine.evaluate(Host(tree(name)), Request("golden", cpu, DECLARATION, (Layer.RUNTIME,)))
+
+
+def described(row: Row) -> list[str]:
+    lines = [
+        row.setting.key,
+        f"    declared {row.setting.claim}, want {row.reading.target}, runtime {row.reading.runtime}",
+        f"    {row.status}, {row.info.severity}: {row.reason or '-'}",
+    ]
+    for text, numbers in _alike(row).items():
+        lines.append(
+            f"    {text}" if numbers == [cpu_node.WHOLE] else f"    {text}; N = {cpulist.render(numbers)}"
+        )
+    return lines
+
+
+def _alike(row: Row) -> dict[str, list[int]]:
+    """What is written and put back, with N for the number → the numbers."""
+    found: dict[str, list[int]] = {}
+    for part in row.reading.parts:
+        text = f"{part.path}: {part.now} -> {part.want}; back:"
+        text += ",".join(f" {write.path.rpartition('/')[2]} = {write.value}" for write in part.undo)
+        own = re.sub(r"(policy|cpu)[0-9]+/", r"\1N/", text)
+        found.setdefault(own, []).append(part.number)
+    return found
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_plan_for_every_machine(name: str) -> None:
+    text = "\n".join(line for row in plan(name).rows for line in described(row)) + "\n"
+    assert text == (GOLDEN / f"{name}.cpu.txt").read_text(encoding="utf-8")
+
+
+def test_many_cpus_are_planned_at_once() -> None:
+    """0.5 s is the limit for a whole node, and this measures far less; best of three, as the machine may be
+    busy."""
+    tree("epyc256")
+    spent = []
+    for _try in range(3):
+        start = time.process_time()
+        plan("epyc256")
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.5

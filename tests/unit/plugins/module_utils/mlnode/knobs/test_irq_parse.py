@@ -1,0 +1,251 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq, irq_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.irq_parse import (
+    RuleSetting,
+    Selection,
+    Steering,
+)
+from ansible_collections.mlnode.tuning.tests.unit.strategies import endless, quick, values
+from hypothesis import given
+from hypothesis import strategies as st
+
+RULE = {"name": "a", "strategy": "spread"}
+
+
+def parsed(**rule: Any) -> irq_parse.Rule:
+    (setting, *_rest) = irq.parse({"rules": [{**RULE, **rule}]}, None)
+    assert isinstance(setting, RuleSetting)
+    return setting.rule
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"rule": []}, "irq.rule: unknown; known are rules, irqbalance, allow"),
+        ({"rules": {"name": "a"}}, "irq.rules: {'name': 'a'} is no list"),
+        ({"rules": ["a"]}, "irq.rules[0]: 'a' is no dictionary"),
+        ({"rules": [RULE, None]}, "irq.rules[1]: None is no dictionary"),
+        ({"rules": [{**RULE, "queues": 4}]}, "irq.rules[0].queues: unknown; known are name, nics, strategy"),
+        ({"rules": [RULE, RULE]}, "irq.a is declared by two rules: give each its own name"),
+        ({"rules": [{"name": "a"}]}, "irq.a: give it a strategy, rps, xps or rfs_entries"),
+        ({"irqbalance": "off"}, "irq.irqbalance: 'off' is none of agree, leave, disable"),
+        ({"irqbalance": False}, "irq.irqbalance: False is none of agree"),
+        ({"allow": ["everything"]}, "allow: ['everything'] is no list of isolated_cpus"),
+        ({"allow": "isolated_cpus"}, "allow: 'isolated_cpus' is no list of isolated_cpus"),
+    ],
+)
+def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[str, Any], words: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        irq.parse(spec, None)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", [None, 1, True, "", "A", "a b", "a\n", "../a", "a.b", "a" * 32, "irqbalance", "\u0661a", ["a"]]
+)
+def test_a_rule_has_a_plain_word_for_a_name(name: Any) -> None:
+    with pytest.raises(DeclarationError, match=r"irq\.rules\[0\]\.name: .* is no name for a rule"):
+        irq.parse({"rules": [{"name": name, "strategy": "spread"}]}, None)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ({"strategy": "everywhere"}, "irq.a.strategy: 'everywhere' is none of spread, housekeeping, list"),
+        ({"strategy": ["spread"]}, "irq.a.strategy: ['spread'] is none of"),
+        ({"strategy": "list"}, "irq.a.cpus: strategy list wants a list of CPUs such as 0-3,8"),
+        ({"cpus": "0-3"}, "irq.a.cpus: only the strategies list and housekeeping take CPUs"),
+        ({"strategy": "list", "cpus": ""}, "irq.a.cpus: an empty list names no CPU"),
+        ({"strategy": "list", "cpus": "3-0"}, "irq.a.cpus: '3-0' in a list of CPUs runs backwards"),
+        ({"strategy": "list", "cpus": "0-8192"}, "irq.a.cpus: CPU 8192 cannot exist"),
+        ({"strategy": "list", "cpus": "0-4294967295"}, "'0-4294967295' is no list of CPUs"),
+        ({"strategy": "list", "cpus": "0\n"}, "irq.a.cpus: '0\\n' is no list of CPUs"),
+        ({"strategy": "list", "cpus": "\u0661"}, "is no list of CPUs"),
+        ({"strategy": "list", "cpus": True}, "irq.a.cpus: True is no list of CPUs"),
+        ({"strategy": "list", "cpus": [0, 1]}, "irq.a.cpus: [0, 1] is no list of CPUs"),
+        ({"rps": "on"}, "irq.a.rps: 'on' is no list of CPUs such as 0-3,8, nor off or auto"),
+        ({"rps": True}, "irq.a.rps: True is no list of CPUs such as 0-3,8, nor off or auto"),
+        ({"xps": ["auto"]}, "irq.a.xps: ['auto'] is no list of CPUs"),
+        ({"xps": -1}, "irq.a.xps: '-1' is no list of CPUs"),
+        ({"rfs_entries": 1000}, "irq.a.rfs_entries: 1000 is no power of two up to 536870912, nor 0 for none"),
+        ({"rfs_entries": 1 << 30}, "irq.a.rfs_entries: 1073741824 is no power of two"),
+        ({"rfs_entries": -2}, "irq.a.rfs_entries: -2 is no power of two"),
+        ({"rfs_entries": True}, "irq.a.rfs_entries: True is no power of two"),
+        ({"rfs_entries": "many"}, "irq.a.rfs_entries: 'many' is no power of two"),
+    ],
+)
+def test_a_bad_rule_is_refused_with_what_is_wrong(rule: dict[str, Any], words: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        parsed(**rule)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("nics", "words"),
+    [
+        ("eth0", "irq.a.nics: 'eth0' is no dictionary"),
+        (
+            {"name": ["eth0"]},
+            "irq.a.nics.name: unknown; known are names, drivers, addresses, rdma, rails, nodes",
+        ),
+        ({"names": "eth0"}, "irq.a.nics.names: 'eth0' is no list"),
+        ({"names": ["eth0/1"]}, "irq.a.nics.names: 'eth0/1' is not an interface such as eth0"),
+        ({"names": [".."]}, "irq.a.nics.names: '..' is not an interface"),
+        ({"names": ["eth0\n"]}, "is not an interface"),
+        ({"names": ["a" * 16]}, "is not an interface"),
+        ({"names": ["eth*"]}, "is not an interface"),
+        ({"names": [True]}, "irq.a.nics.names: True is not an interface"),
+        ({"drivers": ["mlx5 core"]}, "irq.a.nics.drivers: 'mlx5 core' is not a driver such as mlx5_core"),
+        (
+            {"addresses": ["41:00.0"]},
+            "irq.a.nics.addresses: '41:00.0' is not a PCI address such as 0000:41:00.0",
+        ),
+        ({"addresses": ["0000:41:20.0"]}, "is not a PCI address"),
+        ({"addresses": ["0000:41:00.8"]}, "is not a PCI address"),
+        ({"addresses": [41]}, "is not a PCI address"),
+        ({"rdma": ["../mlx5_0"]}, "irq.a.nics.rdma: '../mlx5_0' is not an RDMA device such as mlx5_0"),
+        ({"rails": "all"}, "irq.a.nics.rails: 'all' is no list"),
+        ({"rails": [True]}, "irq.a.nics.rails: True is not true, or a rail such as 0"),
+        ({"rails": [-1]}, "is not true, or a rail such as 0"),
+        ({"nodes": [0.5]}, "irq.a.nics.nodes: 0.5 is not a NUMA node such as 0"),
+        ({"nodes": ["9" * 5000]}, "is not a NUMA node"),
+    ],
+)
+def test_a_bad_selection_is_refused_with_what_is_wrong(nics: Any, words: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        parsed(nics=nics)
+    assert words in str(caught.value)
+
+
+def test_one_rule_is_a_setting_for_each_thing_it_rules_in_the_order_of_application() -> None:
+    spec = {
+        "irqbalance": "agree",
+        "rules": [
+            {"name": "fabric", "strategy": "spread", "rps": "auto", "xps": 3, "rfs_entries": 32768},
+            {"name": "storage", "nics": {"names": ["eth1", "eth0"]}, "strategy": "list", "cpus": "8,0-3"},
+        ],
+        "allow": ["isolated_cpus"],
+    }
+    assert [(item.key, item.claim, item.want) for item in irq.parse(spec, None)] == [
+        ("irq.fabric", "spread (all NICs)", None),
+        ("irq.fabric.rps", "auto (all NICs)", None),
+        ("irq.fabric.xps", "3 (all NICs)", None),
+        ("irq.fabric.rfs", "32768 (all NICs)", None),
+        ("irq.storage", "list 0-3,8 (names eth0, eth1)", None),
+        ("irq.irqbalance", "agree", "agree"),
+    ]
+
+
+@pytest.mark.parametrize("spec", [{}, {"rules": None}, {"rules": [], "irqbalance": None, "allow": None}])
+def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
+    assert irq.parse(spec, None) == []
+
+
+def test_every_word_of_a_selection_is_in_its_claim_in_one_spelling() -> None:
+    nics = {
+        "names": ["eth1", "eth0", "eth1"],
+        "drivers": ["mlx5_core"],
+        "addresses": ["00000000:41:00.0", "10000:E1:1f.7"],
+        "rdma": ["mlx5_0"],
+        "rails": [3, "1", 2],
+        "nodes": [1, 0],
+    }
+    rule = parsed(nics=nics)
+    assert rule.nics.addresses == ("0000:41:00.0", "10000:e1:1f.7")
+    assert str(rule.nics) == (
+        "names eth0, eth1; drivers mlx5_core; addresses 0000:41:00.0, 10000:e1:1f.7; rdma mlx5_0; rails 1-3; "
+        "nodes 0-1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rails", "expected", "words"),
+    [
+        (True, (), "all rails"),
+        ([0], (0,), "rails 0"),
+        (False, None, "all NICs"),
+        ([], None, "all NICs"),
+        (None, None, "all NICs"),
+    ],
+)
+def test_rails_are_all_of_them_some_or_not_asked_for(rails: Any, expected: Any, words: str) -> None:
+    rule = parsed(nics={"rails": rails})
+    assert rule.nics.rails == expected
+    assert str(rule.nics) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("off", Steering("off")),
+        (False, Steering("off")),  # an unquoted off in YAML
+        ("auto", Steering("auto")),
+        ("0-1,4", Steering("cpus", (0, 1, 4))),
+        (0, Steering("cpus", (0,))),
+        (None, None),
+    ],
+)
+def test_steering_is_a_word_or_a_list(value: Any, expected: Steering | None) -> None:
+    rule = parsed(rps=value)
+    assert rule.rps == expected
+
+
+def test_no_flows_at_all_is_something_that_is_declared() -> None:
+    assert parsed(rfs_entries=0).rfs_entries == 0
+    assert parsed(rfs_entries="1024").rfs_entries == 1024
+
+
+def test_two_declarations_that_say_the_same_have_one_claim() -> None:
+    first = irq.parse({"rules": [{**RULE, "nics": {"names": ["eth0", "eth1"], "rails": [1, 0]}}]}, None)
+    other = irq.parse({"rules": [{**RULE, "nics": {"rails": ["0", 1], "names": ["eth1", "eth0"]}}]}, None)
+    assert [item.claim for item in first] == [item.claim for item in other]
+
+
+anything = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    values,
+    endless,
+    st.lists(values, max_size=2),
+    st.dictionaries(values, values, max_size=2),
+)
+
+
+@quick
+@given(
+    st.fixed_dictionaries(
+        {"name": st.one_of(st.just("a"), anything)},
+        optional={
+            "nics": st.one_of(
+                anything,
+                st.dictionaries(
+                    st.sampled_from(["names", "addresses", "rails", "nodes"]), anything, max_size=3
+                ),
+            ),
+            "strategy": st.one_of(st.sampled_from(irq_parse.STRATEGIES), anything),
+            "cpus": anything,
+            "rps": anything,
+            "xps": anything,
+            "rfs_entries": anything,
+        },
+    )
+)
+def test_whatever_is_declared_is_understood_or_refused_in_words(rule: dict[str, Any]) -> None:
+    settings: list[Any] = []
+    with contextlib.suppress(DeclarationError):
+        settings = irq.parse({"rules": [rule]}, None)
+        assert settings
+    assert all(item.key.startswith("irq.a") and item.claim for item in settings)
+
+
+def test_an_empty_selection_is_all_nics() -> None:
+    assert parsed(nics={}).nics == parsed().nics == Selection()

@@ -1,0 +1,180 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.modules import boot_params as boot_module
+from ansible_collections.mlnode.tuning.plugins.modules import thp as thp_module
+from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, MENU, GrubMachine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+
+DECLARATION = "/etc/mlnode/declared.d/training.json"
+DROP_IN = f"{DROP_INS}/zz-mlnode-training.cfg"
+
+FULL: dict[str, Any] = {
+    "name": "training",
+    "parameters": {
+        "transparent_hugepage": "madvise",
+        "nosmt": "",
+        "console": ["tty0", "ttyS0"],
+        "iommu": None,
+    },
+    "absent": ["quiet"],
+    "isolate": {"cpus": "2-3,6-7", "rcu_nocbs": False},
+}
+
+
+@pytest.fixture
+def machine(tmp_path: Any) -> GrubMachine:
+    return GrubMachine.debian_with_grub(str(tmp_path / "node"))
+
+
+@pytest.fixture
+def boot(running: Make) -> Runner:
+    return running(boot_module)
+
+
+def test_check_mode_predicts_what_the_run_then_does(machine: GrubMachine, boot: Runner) -> None:
+    before = machine.tree()
+    predicted = boot.ok(check=True, **FULL)
+    assert predicted.changed
+    assert (machine.tree(), machine.updates) == (before, 0)
+
+    done = boot.ok(**FULL)
+
+    assert predicted.result["diff"] == done.result["diff"]
+    assert [*done.diff] == [DECLARATION, DROP_IN]
+    assert {key: setting["boot"] for key, setting in done.settings.items()} == {
+        "boot.isolcpus": "isolcpus=managed_irq,domain,2-3,6-7",
+        "boot.nohz_full": "nohz_full=2-3,6-7",
+        "boot.irqaffinity": "irqaffinity=0-1,4-5",
+        "boot.transparent_hugepage": "transparent_hugepage=madvise",
+        "boot.nosmt": "nosmt",
+        "boot.console": "console=tty0 console=ttyS0",
+        "boot.quiet": "absent",
+    }
+    assert machine.updates == 1
+
+
+def test_a_reboot_is_required_until_there_was_one(machine: GrubMachine, boot: Runner) -> None:
+    assert not boot.ok(check=True, **FULL).result["reboot_required"]
+    first = boot.ok(**FULL)
+    again = boot.ok(**FULL)
+    for done in (first, again):
+        assert done.result["reboot_required"]
+        assert {setting["status"] for setting in done.settings.values()} == {"pending_reboot"}
+        assert done.warnings == []
+    assert not again.changed
+
+    machine.reboot()
+    after = boot.ok(**FULL)
+    assert not after.result["reboot_required"]
+    assert {setting["status"] for setting in after.settings.values()} == {"ok"}
+
+
+def test_the_declaration_is_kept_as_it_was_said(machine: GrubMachine, boot: Runner) -> None:
+    boot.ok(**FULL)
+    kept = json.loads(machine.read(DECLARATION))["kinds"]["boot"]
+    assert kept["parameters"] == FULL["parameters"]
+    assert kept["isolate"]["cpus"] == "2-3,6-7"
+    assert kept["isolate"]["rcu_nocbs"] is False
+
+
+def test_a_single_cpu_is_a_list_too(machine: GrubMachine, boot: Runner) -> None:
+    done = boot.ok(isolate={"cpus": 7})
+    assert done.settings["boot.isolcpus"]["want"] == "isolcpus=managed_irq,domain,7"
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"parameters": {"intel_iommu": True}}, ["boot.intel_iommu", "YAML boolean true"]),
+        ({"parameters": {"a": "x;reboot"}}, ["boot.a", "'x;reboot' is no value"]),
+        ({"parameters": {"a": "x\ny"}}, ["boot.a", "is no value"]),
+        ({"parameters": {"root": "/dev/sda"}}, ["boot.root cannot be declared"]),
+        ({"absent": ["root"]}, ["boot.root cannot be declared"]),
+        ({"isolate": {"domain": True}}, ["missing required arguments: cpus"]),
+        ({"isolate": {"cpus": "2-"}}, ["boot.isolate.cpus"]),
+        ({"isolate": {"cpus": [2, 3]}}, ["boot.isolate.cpus"]),
+        ({"isolate": {"cpus": "1-3,5-7"}}, ["boot.isolcpus", "NUMA node 1", "allow: [housekeeping]"]),
+        ({"isolate": {"cpus": "2-3,64"}}, ["boot.isolcpus: CPU 64 is not on this machine, which has 0-7"]),
+        ({"parameters": {"mitigations": "off"}}, ["boot.mitigations", "allow: [mitigations]"]),
+        ({"allow": ["everything"]}, ["allow", "everything"]),
+        ({"parameters": {"a": "1"}, "layers": []}, ["layers"]),
+    ],
+)
+def test_bad_input_is_named_before_anything_is_written(
+    machine: GrubMachine, boot: Runner, check: bool, arguments: dict[str, Any], words: list[str]
+) -> None:
+    before = machine.tree()
+    msg = boot.msg(check, **arguments)
+    for word in words:
+        assert word in msg
+    assert (machine.tree(), machine.updates) == (before, 0)
+
+
+def test_what_is_allowed_is_done(machine: GrubMachine, boot: Runner) -> None:
+    done = boot.ok(
+        parameters={"mitigations": "off"}, isolate={"cpus": "1-7"}, allow=["housekeeping", "mitigations"]
+    )
+    assert {setting["status"] for setting in done.settings.values()} == {"pending_reboot"}
+
+
+@pytest.mark.parametrize("on_unsupported", ["fail", "warn", "ignore"])
+def test_where_somebody_else_starts_the_kernel(
+    machine: GrubMachine, boot: Runner, on_unsupported: str
+) -> None:
+    machine.remove(MENU)
+    before = machine.tree()
+    done = boot(parameters={"nosmt": ""}, on_unsupported=on_unsupported)
+    words = "whoever starts this kernel (container, hypervisor, network boot) sets its parameters"
+    if on_unsupported == "fail":
+        assert done.rc == 1
+        assert words in done.result["msg"]
+        assert machine.tree() == before
+    else:
+        assert done.settings["boot.nosmt"]["status"] == "unsupported"
+        assert any(words in warning for warning in done.warnings) is (on_unsupported == "warn")
+
+
+@pytest.mark.parametrize("empty", [{}, {"allow": ["mitigations"]}, {"parameters": {}, "absent": []}])
+def test_a_declaration_of_nothing_leaves_the_node(
+    machine: GrubMachine, boot: Runner, empty: dict[str, Any]
+) -> None:
+    boot.ok(**FULL)
+    done = boot.ok(name="training", **empty)
+    assert done.changed
+    assert not machine.exists(DECLARATION)
+    assert not machine.exists(DROP_IN)
+    assert machine.line() == "root=UUID=1111 ro quiet"
+    assert not boot.ok(name="training", **empty).changed
+
+
+def test_a_parameter_that_another_kind_sets_at_run_time_is_no_conflict(
+    machine: GrubMachine, boot: Runner, running: Make
+) -> None:
+    machine.enable_agent()
+    boot.ok(name="training", parameters={"transparent_hugepage": "madvise"})
+    machine.reboot()
+    done = running(thp_module).ok(name="training", enabled="madvise")
+    assert done.settings["thp.enabled"]["boot_source"] == (
+        "kernel command line (transparent_hugepage=madvise)"
+    )
+    assert [*json.loads(machine.read(DECLARATION))["kinds"]] == ["boot", "thp"]
+
+
+def test_an_image_build_runs_update_grub_and_reads_nothing_of_the_build_host(
+    machine: GrubMachine, boot: Runner
+) -> None:
+    machine.unreadable["/proc/cmdline"] = 5
+    machine.enable_agent()
+    done = boot.ok(layers=["boot"], **FULL)
+    assert done.settings["boot.nosmt"]["status"] == "changed"
+    assert done.settings["boot.isolcpus"]["boot_source"] == "mlnode-apply.service"
+    assert "isolcpus" not in machine.line()
+    assert "nosmt" in machine.line()
+    assert not boot.ok(layers=["boot"], **FULL).changed

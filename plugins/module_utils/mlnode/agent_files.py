@@ -43,8 +43,8 @@ UMask=0022
 """
 
 # It runs once systemd's own sysctl and module services and tuned are done, so that it has the last word, and
-# before anything that starts jobs. Seven minutes are one for the lock and five for the boot loader, and usually
-# a second is enough. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
+# before anything that starts jobs. Of the seven minutes one is for the lock and five are for the boot loader;
+# usually a second is enough. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
 UNIT = f"""\
 [Unit]
 Description=Apply what this node is declared to be (mlnode.tuning)

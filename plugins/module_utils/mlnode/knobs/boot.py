@@ -81,7 +81,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
     if target is None:
         return replace(found, invalid="no CPU of this machine would be left for interrupts")
     now, want = boot_words.wanted(runtime.text), boot_words.wanted(target)
-    if boot_isolation.meaning(now) == boot_isolation.meaning(want):
+    if boot_isolation.alike(now, want):
         runtime = Value(text=target)  # in the spelling that it is compared in
     else:
         found = replace(found, refusal=_refusal(setting, target, node), blocked=_blocked(node))
@@ -204,14 +204,14 @@ def _boot(setting: Setting, target: str, runtime: Value, node: _Node) -> Boot:
     name, want = boot_parse.name_of(setting), boot_words.wanted(target)
     for entry in loader.entries:
         words, where, foreign = entry.of(name)
-        if boot_isolation.meaning(words) != boot_isolation.meaning(want):
+        if not boot_isolation.alike(words, want):
             return _wrong(name, words, where, foreign, node)
     return Boot(Value(text=target), loader.entries[0].where)
 
 
 def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _Node) -> Boot:
     try:
-        later = _overriding(name, node) if not foreign else ""
+        later = _overriding(name, node, lost=not words) if not foreign else ""
     except HostError as error:
         return Boot(Value(unreadable=str(error)))
     hint = f" ({node.loader.lacks})" if node.loader.lacks else ""
@@ -221,12 +221,12 @@ def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _No
     return Boot(Value(text=boot_words.shown(words)), later or f"{where}{hint}", foreign or bool(later))
 
 
-def _overriding(name: str, node: _Node) -> str:
+def _overriding(name: str, node: _Node, lost: bool) -> str:
     """A later drop-in that undoes what ours does."""
     host, own = node.context.host, node.context.name
-    if node.loader.style != "drop-in" or not boot_loaders.in_drop_in(host, own, name):
+    if node.loader.style != "drop-in" or boot_loaders.in_drop_in(host, own, name) is None:
         return ""
-    return boot_loaders.later_file(host, own, name)
+    return boot_loaders.later_file(host, own, name, lost)
 
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
@@ -234,18 +234,32 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     loader = boot_loaders.find(context.host)
     if loader.unreadable or any(row.reading.runtime.unreadable is not None for row in rows):
         return []  # what cannot be read this once must not take away what stands there
-    carried = [row for row in rows if _is_carried(row)]
-    changes = {
-        boot_parse.name_of(row.setting): boot_words.wanted(row.reading.target or boot_words.ABSENT)
-        for row in carried
-    }
-    return boot_loaders.files(loader, name, changes, any(map(_is_stale, carried)), context.host)
+    changes: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        parameter = boot_parse.name_of(row.setting)
+        words = _words(row) if _is_carried(row) else _kept(row, loader, name, context.host)
+        if words is not None:
+            changes[parameter] = words
+    stale = any(_is_stale(row) for row in rows if _is_carried(row))
+    return boot_loaders.files(loader, name, changes, stale, context.host)
+
+
+def _words(row: Row) -> tuple[str, ...]:
+    return boot_words.wanted(row.reading.target or boot_words.ABSENT)
 
 
 def _is_carried(row: Row) -> bool:
     reading = row.reading
     stopped = reading.invalid or reading.refusal or reading.blocked or row.status is Status.UNSUPPORTED
     return not stopped and reading.native and reading.target is not None
+
+
+def _kept(row: Row, loader: Loader, name: str, host: Host) -> tuple[str, ...] | None:
+    """What our own drop-in says where this run cannot tell: a kernel that was started in another way this
+    once (kexec), or an image build that looks at no CPUs. None where it does not speak of the parameter."""
+    if row.reading.invalid or row.reading.refusal or loader.style != "drop-in":
+        return None
+    return boot_loaders.in_drop_in(host, name, boot_parse.name_of(row.setting))
 
 
 def _is_stale(row: Row) -> bool:

@@ -22,7 +22,7 @@ CMDLINE = "/etc/kernel/cmdline"
 ENVIRONMENT = ("/boot/grub2/grubenv", "/boot/grub/grubenv")
 KERNEL_OPTS = "$kernelopts"
 
-_OPTIONS = re.compile(r"(options[ \t]+)(.*)\Z")
+_OPTIONS = re.compile(r"([ \t]*options[ \t]+)(.*)\Z")
 #: Kernels for repair only, which dracut-config-rescue makes
 _RESCUE = re.compile(r"-0-rescue\b|-rescue\.conf\Z")
 
@@ -71,7 +71,8 @@ def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
     options = _options(text)
     if not options:
         (line,) = boot_words.merged([""], changes)
-        return f"{text}options {line}\n" if line else text
+        end = "" if not text or text.endswith("\n") else "\n"
+        return f"{text}{end}options {line}\n" if line else text
     merged = boot_words.merged(
         [match.group(2) for _number, match in options], changes, boot_words.LOADER_QUOTES
     )

@@ -30,6 +30,7 @@ _SET = re.compile(r'\s*set\s+([A-Za-z_]\w*)="([^"$\\]*)"\s*\Z', re.ASCII)
 _USE = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 
 _ASSIGNMENT = re.compile(r"\s*(?:export\s+)?(GRUB_CMDLINE_LINUX(?:_DEFAULT)?)(\+?)=(.*)\Z", re.DOTALL)
+_ANEW = re.compile(r"\s*(?:export\s+)?GRUB_CMDLINE_LINUX=(?!.*\$\{?GRUB_CMDLINE_LINUX\b)")
 #: A value without anything that a shell would compute
 _PLAIN = re.compile(
     r'("(?:[^"\\$`]|\\["\\$`])*"|\'[^\']*\'|[\w.,:/@%+=-]*)(\s*(?:\s#[^\n]*\n?)?)\Z', re.ASCII
@@ -105,6 +106,7 @@ _mlnode_others() (
 _CASE = """\
                 {pattern} | {pattern}=*) drop=yes ;;
 """
+_GIVEN = re.compile(r'^GRUB_CMDLINE_LINUX="([^"$]*)\$\(_mlnode_others ', re.MULTILINE)
 
 # Quotes by hand: a word that begins within quotes is part of the one before it.
 _TAIL = """\
@@ -131,17 +133,33 @@ def drop_in(name: str, changes: Mapping[str, Sequence[str]]) -> bytes:
 
     Several declarations' files can follow each other in any order, as each speaks of its own parameters only.
     """
-    patterns = [boot_words.key_of(parameter).replace("_", "[-_]") for parameter in changes]
     words = "".join(f"{word} " for given in changes.values() for word in given)
     lines = [
         _HEAD.format(name=name),
-        *(_CASE.format(pattern=pattern) for pattern in patterns),
+        *(_case(parameter) for parameter in changes),
         _TAIL,
         f'GRUB_CMDLINE_LINUX="{words}$(_mlnode_others "$GRUB_CMDLINE_LINUX")"\n',
         'GRUB_CMDLINE_LINUX_DEFAULT="$(_mlnode_others "$GRUB_CMDLINE_LINUX_DEFAULT")"\n',
         "unset -f _mlnode_others\n",
     ]
     return "".join(lines).encode("ascii")
+
+
+def _case(parameter: str) -> str:
+    return _CASE.format(pattern=boot_words.key_of(parameter).replace("_", "[-_]"))
+
+
+def given(text: str, name: str) -> tuple[str, ...] | None:
+    """The words that a drop-in of ours gives to a parameter; None where it does not speak of it."""
+    if _case(name) not in text:
+        return None
+    words = _GIVEN.search(text)
+    return boot_words.of(words.group(1), name) if words else ()
+
+
+def emptying(text: str) -> list[int]:
+    """Number of every line that sets the variable which our words are in, and leaves out what it was."""
+    return [number for number, line in enumerate(text.splitlines(), 1) if _ANEW.match(line)]
 
 
 def naming(text: str, name: str) -> list[tuple[int, str]]:

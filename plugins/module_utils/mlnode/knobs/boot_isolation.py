@@ -48,9 +48,11 @@ def named(key: str, value: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
     return tuple(sorted(flags)), cpus
 
 
-def meaning(words: Iterable[str]) -> list[object]:
-    """Words so that they compare: 2,3 and 2-3 are the same CPUs, and flags have no order."""
-    return [_meaning(word) for word in words]
+def alike(words: Iterable[str], want: Iterable[str]) -> bool:
+    """True if both mean the same: 2,3 and 2-3 are the same CPUs, flags have no order, and what somebody else
+    says once more in the same words is nothing new."""
+    now, aim = [_meaning(word) for word in words], [_meaning(word) for word in want]
+    return now == aim * max(1, len(now) // max(1, len(aim)))
 
 
 def _meaning(word: str) -> object:

@@ -108,23 +108,27 @@ def _text(host: Host, path: str) -> str | None:
     return None if content is None else content.decode("utf-8", "surrogateescape")
 
 
-def later_file(host: Host, name: str, parameter: str) -> str:
+def later_file(host: Host, name: str, parameter: str, lost: bool = False) -> str:
     """`path:line` of a drop-in that speaks of a parameter and is read after ours; empty where there is none.
 
-    Raises HostError. Only to be asked where our own drop-in speaks of it.
+    lost: our words are gone, so that it may be one that sets the whole variable anew. Raises HostError. Only
+    to be asked where our own drop-in speaks of it.
     """
     ours = drop_in(name)
     for path in reversed(host.matching(f"{boot_grub.DROP_INS}/*.cfg")):
         if path > ours and not path.startswith(f"{boot_grub.DROP_INS}/{boot_grub.DROP_IN_NAME}"):
-            lines = boot_grub.naming(_text(host, path) or "", parameter)
+            text = _text(host, path) or ""
+            lines = [number for number, _line in boot_grub.naming(text, parameter)]
+            lines += boot_grub.emptying(text) if lost else []
             if lines:
-                return f"{path}:{lines[-1][0]}"
+                return f"{path}:{max(lines)}"
     return ""
 
 
-def in_drop_in(host: Host, name: str, parameter: str) -> bool:
-    """True if the drop-in of a declaration speaks of a parameter. Raises HostError."""
-    return bool(boot_grub.naming(_text(host, drop_in(name)) or "", parameter))
+def in_drop_in(host: Host, name: str, parameter: str) -> tuple[str, ...] | None:
+    """The words that the drop-in of a declaration gives to a parameter; None where it does not speak of it.
+    Raises HostError."""
+    return boot_grub.given(_text(host, drop_in(name)) or "", parameter)
 
 
 def drop_in(name: str) -> str:

@@ -286,6 +286,7 @@ _REASONS = {
 def info(key: str, runtime: Value) -> Info:
     """By the topic, which is the third word of the key or, without one, the interrupts themselves."""
     del runtime
-    topic = "irqbalance" if key == irq_parse.BALANCE_KEY else [*key.split("."), "irq"][2]
+    words = key.split(".")
+    topic = "irqbalance" if key == irq_parse.BALANCE_KEY else words[2] if len(words) > 2 else "irq"
     severity, reason, source = _REASONS[topic]
     return Info(severity, reason, source)

@@ -167,7 +167,7 @@ def sending(topology: Topology, node: int | None, queues: int) -> tuple[tuple[in
     local = frozenset(near(topology, node)[0])
     others = frozenset(topology.cpus.online) - local
     siblings = {cpu.number: cpu.siblings for cpu in topology.cpus.all}
-    found: list[set[int]] = [set() for _ in range(queues)]
+    found: list[set[int]] = [set() for _queue in range(queues)]
     for at, first in enumerate((*cores(topology.cpus, local), *cores(topology.cpus, others))):
         found[at % queues].update((first, *siblings.get(first, ())))
     return tuple(tuple(sorted(cpus)) for cpus in found)

@@ -40,7 +40,7 @@ def described(row: Row) -> list[str]:
         f"    want     {row.reading.target}",
         f"    runtime  {row.reading.runtime}",
         f"    {row.status}, {row.info.severity}: {row.reason or '-'}",
-        *(f"    note: {row.reading.note}" for _ in [0] if row.reading.note not in ("", row.reason)),
+        *(f"    note: {note}" for note in [row.reading.note] if note not in ("", row.reason)),
         *_parts(row.reading.parts),
     ]
 

@@ -110,7 +110,7 @@ NOT KNOWN  no /y"""
 def test_the_machine_line_says_whose_it_is() -> None:
     machine = Machine("container", "kvm", "docker", "aws", "Amazon EC2 p5.48xlarge")
 
-    assert table(Topology(machine), None).split("\n")[0] == (
+    assert table(Topology(machine), None).splitlines()[0] == (
         "MACHINE  container, docker, hypervisor kvm, cloud aws, Amazon EC2 p5.48xlarge"
     )
 

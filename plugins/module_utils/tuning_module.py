@@ -60,9 +60,16 @@ def declare(module: AnsibleModule, kind: Kind, spec: dict[str, Any]) -> NoReturn
         module,
         changed=changed,
         settings=[document.setting(row) for row in rows],
-        reboot_required=any(row.status is Status.PENDING_REBOOT for row in rows),
+        reboot_required=any(_waits_for_boot(row) for row in rows),
         diff=diff(plan.steps),
     )
+
+
+def _waits_for_boot(row: Row) -> bool:
+    """Also of a check: the run that it predicts would end like that."""
+    if row.status is Status.PENDING_REBOOT:
+        return True
+    return row.status is Status.DRIFTED and row.reading.at_boot and engine.differs(row.reading)
 
 
 def fail(module: AnsibleModule, message: str) -> NoReturn:

@@ -73,8 +73,8 @@ options:
   allow:
     description:
       - Guards to switch off. Without it a dangerous change is refused before anything is written.
-      - V(housekeeping) is an isolation that leaves fewer than two CPUs of a NUMA node, or takes CPU 0,
-        V(mitigations) is C(mitigations=off).
+      - V(housekeeping) is an isolation that leaves fewer than two CPUs of a NUMA node, or takes CPU 0, together
+        with what other declarations isolate. V(mitigations) is C(mitigations=off).
     type: list
     elements: str
     choices: [housekeeping, mitigations]
@@ -96,7 +96,10 @@ notes:
   - A parameter is V(unsupported) where somebody else starts the kernel (a container, a hypervisor, the network,
     systemd-boot), or where this kernel is built without what it needs.
   - In files that are edited in place, words stay when they are no longer declared. M(mlnode.tuning.node_revert) puts
-    the files back; the running kernel keeps its command line until the next reboot.
+    the files back; the running kernel keeps its command line until the next reboot. On the Red Hat family that is
+    the entries of the kernels that were there then, and kernels that were installed since keep the words.
+  - The kernel reads 2047 characters of its command line and drops the rest without a word, so that more than that
+    is an error.
   - The kernel takes every word and tells nobody which ones it does not know. A name with a typing mistake is there
     and does nothing.
 seealso:

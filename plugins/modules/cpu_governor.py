@@ -71,7 +71,8 @@ options:
       - The CPUs, as a list such as V(0-3,8), or V(all), which is the default.
       - A policy that sets several CPUs together cannot be set for some of them only, which is refused. CPUs that
         the machine does not have are an error.
-      - For another list use another O(name). Two names may not declare one option for the same CPU.
+      - For another list use another O(name). Two names may not declare one option for the same CPU, nor
+        O(governor) and O(energy_performance_preference), or O(boost) and O(min_perf_pct), as one moves the other.
     type: str
 extends_documentation_fragment:
   - mlnode.tuning.declaration

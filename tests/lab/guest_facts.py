@@ -75,10 +75,10 @@ def queue_irqs(machine: Machine, driver: str) -> dict[int, set[int]]:
 
 
 def astray(machine: Machine, driver: str, allowed: set[int]) -> dict[int, set[int]]:
-    """Those that go, or may go, to other CPUs. A NIC without any would be no answer."""
+    """Those that go, or may go, to another CPU, or not to one alone. A NIC without any would be no answer."""
     found = queue_irqs(machine, driver)
     assert found, f"no queue of {driver} has an interrupt"
-    return {irq: cpus for irq, cpus in found.items() if not cpus <= allowed}
+    return {irq: cpus for irq, cpus in found.items() if not cpus <= allowed or len(cpus) != 1}
 
 
 def _cpus(text: str) -> set[int]:

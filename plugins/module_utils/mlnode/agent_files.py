@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK
 
-NIC_SERVICE_FILE = "/etc/systemd/system/mlnode-nic.service"
+NIC_SERVICE = "mlnode-nic.service"
+NIC_SERVICE_FILE = f"/etc/systemd/system/{NIC_SERVICE}"
+NIC_SERVICE_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_SERVICE}"
 NIC_PATH_UNIT = "mlnode-nic.path"
 NIC_PATH_FILE = f"/etc/systemd/system/{NIC_PATH_UNIT}"
 NIC_PATH_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_PATH_UNIT}"
@@ -16,13 +18,14 @@ UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 _FLAG = "/run/mlnode-nics"
 
 # No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
-# /boot is for the boot loader, whose files are made anew where its part of a declaration was lost.
+# /boot, mounts and /var/lib/os-prober are for the boot loader, whose menu is made anew where what is declared
+# for it was lost: other systems are found by mounting their disks.
 _SANDBOX = """\
 NoNewPrivileges=yes
 CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
 CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN
 ProtectSystem=strict
-ReadWritePaths=/etc /run -/boot
+ReadWritePaths=/etc /run -/boot -/var/lib/os-prober
 StateDirectory=mlnode
 StateDirectoryMode=0755
 ProtectHome=yes
@@ -37,7 +40,7 @@ RestrictSUIDSGID=yes
 LockPersonality=yes
 MemoryDenyWriteExecute=yes
 SystemCallArchitectures=native
-SystemCallFilter=@system-service @module
+SystemCallFilter=@system-service @module @mount
 SystemCallErrorNumber=EPERM
 UMask=0022
 """
@@ -65,11 +68,14 @@ WantedBy=multi-user.target
 
 # A driver that renews its queues tells of each of them: the second lets it finish. The flag goes before the
 # look, so that what changes meanwhile raises it again, and the path unit starts the service once more.
-NIC_SERVICE = f"""\
+# Many drivers ask for interrupts when the interface is raised, which no event tells of: hence a second look
+# when whoever configures the network has had ten seconds for it, and one after the network is up at boot.
+# Without a condition: one that does not hold would leave the flag, and the unit would be started without end.
+# The time is for the lock, twice, as somebody may be writing the boot loader's menu.
+NIC_UNIT = f"""\
 [Unit]
 Description=Apply what is declared for NICs that have arrived or changed their queues (mlnode.tuning)
-After=mlnode-apply.service
-ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
+After=mlnode-apply.service network.target network-online.target
 StartLimitIntervalSec=0
 
 [Service]
@@ -77,14 +83,19 @@ Type=oneshot
 ExecStartPre=/bin/sleep 1
 ExecStartPre=/bin/rm -f {_FLAG}
 ExecStart={AGENT_COMMAND} apply --nics
+ExecStart=/bin/sleep 10
+ExecStart={AGENT_COMMAND} apply --nics
 SuccessExitStatus=3
-TimeoutStartSec=120
-{_SANDBOX}"""
+TimeoutStartSec=780
+{_SANDBOX}
+[Install]
+WantedBy=multi-user.target
+"""
 
+# Not after the boot service, which begins after all path units: that would be a cycle. What it starts is.
 NIC_PATH = f"""\
 [Unit]
 Description=Wait for NICs that arrive or change their queues (mlnode.tuning)
-After=mlnode-apply.service
 
 [Path]
 PathExists={_FLAG}
@@ -105,10 +116,10 @@ LABEL="mlnode_end"
 #: Path → content, in the order in which they are installed
 TEXTS = {
     AGENT_FILE: UNIT,
-    NIC_SERVICE_FILE: NIC_SERVICE,
+    NIC_SERVICE_FILE: NIC_UNIT,
     NIC_PATH_FILE: NIC_PATH,
     UDEV_FILE: UDEV,
 }
 
 #: Link → target, as `systemctl enable` makes them
-LINKS = {AGENT_LINK: AGENT_FILE, NIC_PATH_LINK: NIC_PATH_FILE}
+LINKS = {AGENT_LINK: AGENT_FILE, NIC_SERVICE_LINK: NIC_SERVICE_FILE, NIC_PATH_LINK: NIC_PATH_FILE}

@@ -25,6 +25,10 @@ from .version import VERSION
 
 OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
 
+#: How long NICs wait for another run: a new menu of the boot loader takes up to five minutes. Nobody sits and
+#: waits for it, and nobody would come back for a NIC that was given up.
+_NICS_WAIT = 330.0
+
 _EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift"
 
 
@@ -98,7 +102,7 @@ def _check(host: Host, options: argparse.Namespace) -> int:
 
 
 def _apply(host: Host, options: argparse.Namespace) -> int:
-    found = apply_all(host, ON_ARRIVAL if options.nics else ())
+    found = apply_all(host, ON_ARRIVAL, _NICS_WAIT) if options.nics else apply_all(host)
     wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
     return _report(found, options, wanted)
 

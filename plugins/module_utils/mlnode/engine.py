@@ -318,7 +318,7 @@ def _refuse_rivals(request: Request, key: str, theirs: Mapping[str, str], other:
         if request.kind.rivals(key, their_key) or request.kind.rivals(their_key, key):
             raise DeclarationError(
                 f"{key} (declared by {request.name}) and {their_key} (declared by {other.name}, "
-                f"{other.path}) change each other: only one of them can be declared"
+                f"{other.path}) change each other: one name has to declare both, or only one of them"
             )
 
 

@@ -13,7 +13,7 @@ from .engine import Request
 from .errors import MlnodeError
 from .host import Host
 from .kind import Row
-from .lock import locked
+from .lock import WAIT_SECONDS, locked
 from .registry import KINDS
 from .status import Status
 
@@ -53,7 +53,7 @@ def survey(host: Host) -> Survey:
     return _each(host, look, [])
 
 
-def apply_all(host: Host, only: Sequence[str] = ()) -> Survey:
+def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_SECONDS) -> Survey:
     """Apply everything declared, at boot or by hand, or only the kinds that are named. One failing part does
     not stop the others."""
 
@@ -66,7 +66,7 @@ def apply_all(host: Host, only: Sequence[str] = ()) -> Survey:
 
     # The lock is held from the reading of the declarations on, so that one which a playbook writes
     # meanwhile is not overwritten with its older self.
-    with locked(host):
+    with locked(host, wait_seconds):
         return _each(host, work, errors, only)
 
 
@@ -80,7 +80,7 @@ def _each(
         declarations = declared.load_all(host, errors)
     except MlnodeError as error:
         return Survey((), (str(error),))
-    if not declarations and not errors:
+    if not declarations and not errors and not only:  # a NIC may arrive where nothing is declared for it
         errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
     found: dict[str, NodeRow] = {}
     changed = False

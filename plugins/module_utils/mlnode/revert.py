@@ -86,22 +86,22 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
                 done.append(entry)
             except HostError as error:
                 stuck.append(f"{entry['key']} ({error})")
-        stuck += _tell(host, done, changes)
-        origin.forget(done)
+        untold = _tell(host, done)
+        stuck += untold.values()
+        origin.forget([entry for entry in done if entry.get("refresh", "") not in untold])
         host.forget()
     if stuck:
         raise TransactionError("not everything could be put back", undone, stuck)
     return changes
 
 
-def _tell(host: Host, done: list[Entry], changes: list[Change]) -> list[str]:
-    """Those who made something of a file hear that it is another one. Returns what went wrong."""
-    changed = {change.key for change in changes if change.is_file}
-    names = dict.fromkeys(entry.get("refresh", "") for entry in done if entry["key"] in changed)
-    stuck: list[str] = []
-    for name in filter(None, names):
+def _tell(host: Host, done: list[Entry]) -> dict[str, str]:
+    """Those who made something of a file hear that it is another one, even where it is back already: a revert
+    that was cut short has told nobody. Returns who could not be told, and why."""
+    untold: dict[str, str] = {}
+    for name in filter(None, dict.fromkeys(str(entry.get("refresh", "")) for entry in done)):
         try:
             refresh.run(host, name)
         except HostError as error:
-            stuck.append(str(error))
-    return stuck
+            untold[name] = str(error)
+    return untold

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Sequence
 
-from .. import cpulist, values
-from ..errors import HostError
+from .. import cpulist, declared, values
+from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
 from ..kind import Context, Info, Row, Spec
@@ -41,12 +41,14 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 @dataclass(frozen=True)
 class _Node:
-    """What all settings of one run share. isolated: the CPUs that they take away together."""
+    """What all settings of one run share. isolated: the CPUs that they take away, with other declarations.
+    too_long: why the kernel would not read all of the words; empty if it would."""
 
     loader: Loader
     line: Value
     isolated: tuple[int, ...]
     context: Context
+    too_long: str = ""
 
     @property
     def topology(self) -> Topology:
@@ -56,9 +58,51 @@ class _Node:
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """The running command line, and that of the loader's menu."""
     line = context.host.value(boot_words.COMMAND_LINE) if context.runtime else Value()
-    isolated = {cpu for setting in settings for cpu in _taken(setting)}
-    node = _Node(boot_loaders.find(context.host), line, tuple(sorted(isolated)), context)
+    isolated = _isolated(settings, _others(context))
+    node = _Node(boot_loaders.find(context.host), line, isolated, context)
+    node = replace(node, too_long=_too_long(settings, node))
     return [_read_one(setting, node) for setting in settings]
+
+
+def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[int, ...]:
+    """The CPUs that are taken away together. A declaration that takes none from what others leave is judged
+    by itself: they have been allowed theirs, or are refused them."""
+    mine, theirs = ({cpu for setting in some for cpu in _taken(setting)} for some in (settings, others))
+    return tuple(sorted(mine if mine <= theirs else mine | theirs))
+
+
+def _others(context: Context) -> list[Setting]:
+    """What other declarations of the node want. One that is mistaken is reported by its own request."""
+    found: list[Setting] = []
+    for declaration in declared.load_all(context.host, []):
+        if declaration.name != context.name and KIND in declaration.kinds:
+            try:
+                found += boot_parse.parse(declaration.kinds[KIND])
+            except DeclarationError:
+                continue
+    return found
+
+
+def _too_long(settings: Sequence[Setting], node: _Node) -> str:
+    """Why the words cannot all be given to a kernel, which drops what is too much without a word; empty
+    where they can."""
+    targets = {
+        setting: setting.want or (_target(setting, node) if node.context.runtime else None)
+        for setting in settings
+    }
+    changes = {
+        boot_parse.name_of(setting): boot_words.wanted(text) for setting, text in targets.items() if text
+    }
+    image = boot_words.of(node.line.text or "", "BOOT_IMAGE")
+    for entry in node.loader.entries:
+        (line,) = boot_words.merged([entry.line], changes, boot_words.LOADER_QUOTES)
+        length = len(" ".join([*image, line, *(text for text, _where in entry.added)]))
+        if length > boot_parse.LONGEST:
+            return (
+                f"the command line of {entry.where} would have {length} characters, and the kernel reads "
+                f"{boot_parse.LONGEST} of them"
+            )
+    return ""
 
 
 def _names_cpus(setting: Setting) -> bool:
@@ -84,12 +128,17 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
     if boot_isolation.alike(now, want):
         runtime = Value(text=target)  # in the spelling that it is compared in
     else:
-        found = replace(found, refusal=_refusal(setting, target, node), blocked=_blocked(node))
+        found = replace(
+            found,
+            refusal=_refusal(setting, target, node),
+            blocked=_blocked(node),
+            invalid=node.too_long if want else "",
+        )
     return replace(
         found,
         runtime=runtime,
         boot=_boot(setting, target, runtime, node),
-        invalid=_invalid(setting, target, node),
+        invalid=_invalid(setting, target, node) or found.invalid,
         note=_note(setting, node),
     )
 
@@ -102,7 +151,8 @@ def _read_unseen(setting: Setting, node: _Node) -> Reading:
         boot = node.context.boot_by_agent(setting, None)
         return Reading(boot_words.COMMAND_LINE, Value(), boot, None, at_boot=True)
     boot, refusal = _boot(setting, want, Value(), node), _refusal(setting, want, node)
-    return Reading(boot_words.COMMAND_LINE, Value(), boot, want, refusal=refusal, native=True, at_boot=True)
+    found = Reading(boot_words.COMMAND_LINE, Value(), boot, want, refusal=refusal, native=True, at_boot=True)
+    return replace(found, invalid=node.too_long if boot_words.wanted(want) else "")
 
 
 # -- runtime -------------------------------------------------------------------------------
@@ -224,7 +274,7 @@ def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _No
 def _overriding(name: str, node: _Node, lost: bool) -> str:
     """A later drop-in that undoes what ours does."""
     host, own = node.context.host, node.context.name
-    if node.loader.style != "drop-in" or boot_loaders.in_drop_in(host, own, name) is None:
+    if node.loader.style != "drop-in" or boot_loaders.given(host, own, name) is None:
         return ""
     return boot_loaders.later_file(host, own, name, lost)
 
@@ -259,7 +309,7 @@ def _kept(row: Row, loader: Loader, name: str, host: Host) -> tuple[str, ...] | 
     once (kexec), or an image build that looks at no CPUs. None where it does not speak of the parameter."""
     if row.reading.invalid or row.reading.refusal or loader.style != "drop-in":
         return None
-    return boot_loaders.in_drop_in(host, name, boot_parse.name_of(row.setting))
+    return boot_loaders.given(host, name, boot_parse.name_of(row.setting))
 
 
 def _is_stale(row: Row) -> bool:

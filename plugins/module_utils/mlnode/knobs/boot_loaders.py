@@ -125,7 +125,7 @@ def later_file(host: Host, name: str, parameter: str, lost: bool = False) -> str
     return ""
 
 
-def in_drop_in(host: Host, name: str, parameter: str) -> tuple[str, ...] | None:
+def given(host: Host, name: str, parameter: str) -> tuple[str, ...] | None:
     """The words that the drop-in of a declaration gives to a parameter; None where it does not speak of it.
     Raises HostError."""
     return boot_grub.given(_text(host, drop_in(name)) or "", parameter)

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", re.ASCII)
 _VALUE = re.compile(r"[A-Za-z0-9_.,:=/@+%!~^-]*\Z", re.ASCII)
 #: COMMAND_LINE_SIZE is 2048 on x86 and arm64 (arch/*/include/uapi/asm/setup.h), the final NUL included; the
 #: kernel drops the rest without a word
-_LONGEST = 2047
+LONGEST = 2047
 
 #: No parameter is wider than 64 bits, and str() itself refuses thousands of digits
 _ENDLESS = 1 << 64
@@ -151,7 +151,7 @@ def _cpus(value: Any) -> tuple[int, ...]:
 
 
 def _name(name: Any) -> str:
-    if not isinstance(name, str) or not _NAME.match(name) or len(name) > _LONGEST:
+    if not isinstance(name, str) or not _NAME.match(name) or len(name) > LONGEST:
         raise DeclarationError(
             f"boot: {_short(name)} is no name of a parameter, which has only letters, digits, _ . and -"
         )
@@ -228,7 +228,7 @@ def _refuse_doubles(found: Sequence[Setting]) -> None:
 
 def _refuse_length(found: Sequence[Setting]) -> None:
     length = sum(len(setting.want or "") + 1 for setting in found)
-    if length > _LONGEST:
+    if length > LONGEST:
         raise DeclarationError(
-            f"boot: {length} characters of parameters; the kernel reads {_LONGEST} of its whole command line"
+            f"boot: {length} characters of parameters; the kernel reads {LONGEST} of its whole command line"
         )

@@ -113,11 +113,15 @@ def mentions(key: str, host: Host) -> list[str]:
     return [f"/proc/cmdline: cpufreq.default_governor={value}" for value in given[-1:]]
 
 
+#: What moves what, so that the order of two names would decide; in one declaration the order is right
+_MOVES = {"governor": "energy_performance_preference", "boost": "min_perf_pct"}
+
+
 def rivals(key: str, other: str) -> bool:
-    """True where one thing is declared for two lists that have a CPU in common."""
+    """True where one thing is declared for two lists that have a CPU in common, or moves the other there."""
     name, cpus = cpu_parse.split(key)
     their_name, their_cpus = cpu_parse.split(other)
-    if name != their_name or key == other:
+    if key == other or (name != their_name and _MOVES.get(name) != their_name):
         return False
     return cpus is None or their_cpus is None or not set(cpus).isdisjoint(their_cpus)
 

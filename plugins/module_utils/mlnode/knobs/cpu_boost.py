@@ -68,8 +68,11 @@ def _everywhere(node: Node, scope: Scope, want: str) -> Found:
     if not common:
         parts = [_switch(node, number, path, want) for number, path in known.items()]
         return Found(tuple(parts), shown=_switched, path=f"{CPUFREQ}/policy*/boost")
-    machine = _switch(node, WHOLE, _BOOST, want)
-    parts = [_switch(node, number, path, want, machine.undo) for number, path in known.items()]
+    first = Write(_BOOST, node.text(_BOOST))
+    parts = [_switch(node, number, path, want, (first,)) for number, path in known.items()]
+    # A write to the machine's sets all of them, so that those which were different have to follow it back.
+    others = [Write(part.path, part.now) for part in parts if part.now != first.value]
+    machine = Part(WHOLE, _BOOST, first.value, "1" if want == "on" else "0", (first, *others))
     # The policies take a write only while the machine's own is on.
     parts = [machine, *parts] if want == "on" else [*parts, machine]
     return Found(tuple(parts), shown=_switched, path=_BOOST)

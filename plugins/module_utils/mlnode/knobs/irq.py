@@ -41,13 +41,16 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
     rules = [item for item in settings if isinstance(item, RuleSetting)]
+    mine = irq_parse.BALANCE_KEY in {item.key for item in settings}
     flows = max((item.rule.rfs_entries or 0 for item in rules), default=0)
     readings = [_read_rule(item, flows, context) for item in rules]
     _refuse_overlap(rules, readings, context)
-    devices = irq_balance.devices(zip(rules, readings)) if context.runtime else None
-    silent = irq_parse.BALANCE_KEY not in {*context.on_disk, *(item.key for item in settings)}
-    words = irq_balance.warning(context.host) if silent and devices else ""
-    found = {item.key: _noted(item, reading, words) for item, reading in zip(rules, readings)}
+    devices = irq_balance.devices(context.host, zip(rules, readings)) if context.runtime else None
+    words = "" if mine or not devices else irq_balance.warning(context, devices)
+    found = {
+        item.key: _noted(reading, words if item.topic == "irq" and reading.parts else "")
+        for item, reading in zip(rules, readings)
+    }
     for item in settings:
         if item.key not in found:
             found[item.key] = irq_balance.read(item, devices, context)
@@ -63,11 +66,15 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
     machine = topology.of(context.host)
     here = irq_select.ports(machine)
+    blind = irq_select.unknown(machine, here)
+    if blind:
+        return Reading(setting.path, Value(unreadable=blind), context.boot_by_agent(setting, None))
     chosen = irq_select.chosen(setting.rule.nics, here)
     if not chosen:
         words = irq_select.none_found(setting.rule.nics, here, machine)
         return Reading(setting.path, Value(absent=words), context.boot_by_agent(setting, None))
-    return _assembled(setting, [_found(setting, port, machine, context) for port in chosen], flows, context)
+    found = [_found(setting, port, machine, context) for port in chosen]
+    return _noted(_assembled(setting, found, flows, context), irq_select.unmatched(setting.rule.nics, chosen))
 
 
 def _found(setting: RuleSetting, port: Port, machine: Topology, context: Context) -> Found:
@@ -105,7 +112,7 @@ def _assembled(setting: RuleSetting, found: Sequence[Found], flows: int, context
         refusal=refusal,
         parts=parts,
         origin=_origin(found, show, context.origins),
-        note="; ".join(note for one in found for note in one.notes),
+        note="; ".join([*(note for one in found for note in one.notes), *_idle(setting, found)]),
         managed=managed,
     )
 
@@ -123,6 +130,14 @@ def _runtime(setting: RuleSetting, found: Sequence[Found]) -> tuple[Value, str]:
         words = f"the kernel keeps all interrupts of {labels} to itself ({kept})"
         return Value(text="left to the kernel"), words
     return Value(absent=f"{labels}: {_LACKING[setting.topic]}"), ""
+
+
+def _idle(setting: RuleSetting, found: Sequence[Found]) -> list[str]:
+    """The NICs that are down beside others that are not. One without a queue of its own choice is no news."""
+    if setting.topic != "irq" or not any(one.parts for one in found):
+        return []
+    labels = [one.label for one in found if not one.parts and not one.managed and not one.problems]
+    return [f"{', '.join(labels)}: {_LACKING['irq']}"] if labels else []
 
 
 def _first(texts: Any) -> str:
@@ -192,7 +207,7 @@ def _refuse_overlap(mine: Sequence[RuleSetting], readings: Sequence[Reading], co
     theirs = _others(context)
     for where, setting, reading in [
         *((context.name, setting, reading) for setting, reading in zip(mine, readings)),
-        *((name, setting, _read_rule(setting, 0, context)) for name, setting in theirs),
+        *((name, setting, _read_rule(setting, 0, there)) for name, setting, there in theirs),
     ]:
         if reading.invalid or reading.refusal:
             continue
@@ -208,11 +223,11 @@ def _refuse_overlap(mine: Sequence[RuleSetting], readings: Sequence[Reading], co
                 )
 
 
-def _others(context: Context) -> list[tuple[str, RuleSetting]]:
-    """The rules of other declarations whose keys are not mine. What is wrong there is told by its own run."""
+def _others(context: Context) -> list[tuple[str, RuleSetting, Context]]:
+    """The rules of other declarations, with what is allowed there. What is wrong is told by their run."""
     if not context.runtime:
         return []
-    found: list[tuple[str, RuleSetting]] = []
+    found: list[tuple[str, RuleSetting, Context]] = []
     for declaration in declared.load_all(context.host, []):
         if declaration.name == context.name or KIND not in declaration.kinds:
             continue
@@ -220,7 +235,8 @@ def _others(context: Context) -> list[tuple[str, RuleSetting]]:
             settings = irq_parse.parse(declaration.kinds[KIND])
         except MlnodeError:
             continue
-        found += [(declaration.name, item) for item in settings if isinstance(item, RuleSetting)]
+        there = replace(context, allow=tuple(declaration.kinds[KIND].get("allow") or ()))
+        found += [(declaration.name, item, there) for item in settings if isinstance(item, RuleSetting)]
     return found
 
 
@@ -237,10 +253,7 @@ def _flow_conflict(entries: int, context: Context) -> str:
     return ""
 
 
-def _noted(setting: RuleSetting, reading: Reading, words: str) -> Reading:
-    """With the warning that something else would move the interrupts."""
-    if not words or setting.topic != "irq" or not reading.parts:
-        return reading
+def _noted(reading: Reading, words: str) -> Reading:
     return replace(reading, note="; ".join(text for text in (reading.note, words) if text))
 
 

@@ -9,7 +9,7 @@ same everywhere; which NICs are meant is in one list per declaration, written on
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Iterable, Sequence
 
 from .. import declared
@@ -18,6 +18,9 @@ from ..host import Host
 from ..kind import Context, Row
 from ..refresh import IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
 from ..setting import Boot, BootFile, Reading, Setting, Value
+from ..topology import pci
+from ..topology import read as topology
+from . import irq_select
 from .irq_parse import BALANCE_KEY, KIND, RuleSetting
 
 LISTS = "/etc/mlnode/irqbalance.d"
@@ -40,9 +43,12 @@ _VARIABLE = "IRQBALANCE_ARGS"
 _OPTION = f"--policyscript={IRQBALANCE_POLICY}"
 _BEGIN = "# BEGIN mlnode.tuning: irqbalance leaves alone what is declared; other arguments are kept"
 _END = "# END mlnode.tuning"
-_BLOCK = re.compile(rf"\n?{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)
+_BLOCK = re.compile(rf"\n?{re.escape(_BEGIN)}\n.*?{re.escape(_END)}(?:\n|\Z)", re.DOTALL)
 #: Arguments that can be copied without a thought about quotes (systemd.exec(5), EnvironmentFile)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,@%+ -]*\Z", re.ASCII)
+#: A value that ends on its own line: words in quotes that are closed, and then what has none. systemd takes
+#: quotes for such only where a value or a further word of it begins.
+_WHOLE = re.compile(r"""(?:\s*(?:"(?:[^"\\]|\\.)*"|'[^']*'))*\s*(?:[^\s"'].*)?\Z""")
 _OTHER_SCRIPT = re.compile(r"(?:^|\s)(?:--policyscript|-l)\b")
 
 # The number alone decides: before 1.9 irqbalance calls the script with /sys as the device of an interrupt
@@ -92,21 +98,41 @@ def running(host: Host) -> bool:
     return any(host.exists(path) for path in _RUNNING)
 
 
-def warning(host: Host) -> str:
-    """What to know where nothing is declared about it."""
-    return (
-        f"{IRQBALANCE_UNIT} moves interrupts: declare irqbalance as agree or disable" if active(host) else ""
-    )
+def warning(context: Context, meant: Sequence[str]) -> str:
+    """What to know where this declaration says nothing about it. meant: its NICs."""
+    try:
+        return _warning(context.host, context.on_disk.get(BALANCE_KEY), meant)
+    except HostError as error:
+        return f"whether {IRQBALANCE_UNIT} moves interrupts is not known: {error}"
 
 
-def devices(pairs: Iterable[tuple[Setting, Reading]]) -> tuple[str, ...]:
-    """The PCI functions whose interrupts are declared, for irqbalance to leave alone."""
+def _warning(host: Host, elsewhere: str | None, meant: Sequence[str]) -> str:
+    """elsewhere: what another declaration says about it."""
+    if not active(host) or elsewhere in ("leave", "disable"):  # which is told there
+        return ""
+    if elsewhere == "agree":
+        lists = (host.value(_list(name)).text or "" for name in host.names(LISTS))
+        if {*meant} <= {line for text in lists for line in text.splitlines()}:
+            return ""
+        return f"{IRQBALANCE_UNIT} moves interrupts: declare irqbalance: agree beside these rules, too"
+    return f"{IRQBALANCE_UNIT} moves interrupts: declare irqbalance as agree or disable"
+
+
+def devices(host: Host, pairs: Iterable[tuple[Setting, Reading]]) -> tuple[str, ...] | None:
+    """The PCI functions whose interrupts are declared, for irqbalance to leave alone; None: nobody can tell.
+
+    Those of NICs that are down as well, so that a list does not come and go with a link.
+    """
+    machine = topology.of(host)
+    here = irq_select.ports(machine)
+    if irq_select.unknown(machine, here):
+        return None
     found = {
-        part.device.split("/")[5]  # /sys/bus/pci/devices/ADDRESS
+        port.address
         for setting, reading in pairs
         if isinstance(setting, RuleSetting) and setting.topic == "irq"
         if not reading.invalid and not reading.refusal
-        for part in reading.parts
+        for port in irq_select.chosen(setting.rule.nics, here)
     }
     return tuple(sorted(found))
 
@@ -128,8 +154,8 @@ def _directives(host: Host) -> list[tuple[str, str]]:
         for path in host.matching(f"{folder}/{IRQBALANCE_UNIT}.d/*.conf")
     }
     found = []
-    for path in (_unit(host), *(drop_ins[name] for name in sorted(drop_ins))):
-        for line in (host.value(path).text or "").splitlines():
+    for path in filter(None, (_unit(host), *(drop_ins[name] for name in sorted(drop_ins)))):
+        for line in _text(host, path).splitlines():
             name, equals, value = line.strip().partition("=")
             if equals and name[:1] not in "#;":
                 found.append((name.strip(), value.strip()))
@@ -149,12 +175,15 @@ def _service(host: Host) -> Service:
             return Service(unfit=f"{IRQBALANCE_UNIT} sets {_VARIABLE} itself")
     if not files or not files[-1].startswith("/etc/") or not re.search(rf"\$\{{?{_VARIABLE}\b", command):
         return Service(unfit=f"{IRQBALANCE_UNIT} takes no {_VARIABLE} from a file in /etc")
-    arguments = ""
+    arguments, unfit = "", ""
     for path in files:
-        found = _assigned(_without_block(_text(host, path)))
+        own = _without_block(_text(host, path))
+        found = _assigned(own)
         arguments = arguments if found is None else found
-    unfit = ""
-    if not _PLAIN.match(arguments):
+        unfit = unfit if _closed(own) else f"a value in {path} goes on beyond its line"
+    if unfit:
+        pass
+    elif not _PLAIN.match(arguments):
         unfit = f"{_VARIABLE} in {files[-1]} has quotes or backslashes inside"
     elif _OTHER_SCRIPT.search(arguments):
         unfit = f"{_VARIABLE} in {files[-1]} names a policy script of its own"
@@ -170,11 +199,18 @@ def _assigned(text: str) -> str | None:
     found = None
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
-        if equals and name == _VARIABLE:
+        if equals and name.rstrip() == _VARIABLE:
             found = value.strip()
             if len(found) > 1 and found[0] == found[-1] and found[0] in "'\"":
                 found = found[1:-1]
     return found
+
+
+def _closed(text: str) -> bool:
+    """Whether every value ends on its own line: one that does not would swallow a block that follows."""
+    lines = (line.strip().partition("=") for line in text.splitlines())
+    values = [value for name, _equals, value in lines if name[:1] not in "#;"]
+    return all(_WHOLE.match(value) and not value.endswith("\\") for value in values)
 
 
 def _without_block(text: str) -> str:
@@ -246,7 +282,7 @@ def _disagreement(host: Host, service: Service, name: str, meant: Sequence[str] 
         return f"{service.file} does not name {IRQBALANCE_POLICY}"
     if host.content(IRQBALANCE_POLICY) != _SCRIPT_BYTES or _lacks_mode(host):
         return f"{IRQBALANCE_POLICY} is not what this version writes, or cannot be executed"
-    if meant is not None and host.content(_list(name)) != _listed(meant):
+    if meant is not None and host.content(_list(name)) != _listed(host, name, meant):
         return f"{_list(name)} does not name the NICs that are declared"
     return ""
 
@@ -260,15 +296,27 @@ def _list(name: str) -> str:
     return f"{LISTS}/{name}"
 
 
-def _listed(meant: Sequence[str]) -> bytes:
-    return "".join(f"{device}\n" for device in meant).encode("ascii")
+def _listed(host: Host, name: str, meant: Sequence[str]) -> bytes:
+    """With those of the present list that are not there: a driver that is reloaded takes its NICs away and
+    brings them back one by one, and a restart at each of them would be more than systemd allows."""
+    old = _text(host, _list(name)).splitlines()
+    gone = (line for line in old if pci.normal(line) == line and not host.exists(f"{pci.DEVICES}/{line}"))
+    return "".join(f"{device}\n" for device in sorted({*meant, *gone})).encode("ascii")
 
 
 # -- the files -----------------------------------------------------------------------------
 
 
 def files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """What tells irqbalance, or switches it off; taken away again once no declaration wants it."""
+    """What tells irqbalance, or switches it off; taken away again once no declaration wants it.
+
+    Who runs on the host of an image build is told nothing.
+    """
+    found = _files(name, rows, context)
+    return found if context.runtime else [replace(item, refresh="") for item in found]
+
+
+def _files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
     host = context.host
     if not installed(host):
         return []
@@ -279,8 +327,8 @@ def files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
     if want == "agree":
         service = _service(host)
         if not service.unfit:
-            meant = devices((item.setting, item.reading) for item in rows)
-            return _agreeing(host, service, name, meant if context.runtime else None)
+            pairs = ((item.setting, item.reading) for item in rows)
+            return _agreeing(host, service, name, devices(host, pairs) if context.runtime else None)
     found = _withdrawn(host, name)
     if want == "disable":
         stale = context.runtime and running(host) and not host.is_link(IRQBALANCE_LINK)
@@ -289,7 +337,7 @@ def files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
 
 
 def _agreeing(host: Host, service: Service, name: str, meant: Sequence[str] | None) -> list[BootFile]:
-    found = [] if meant is None else [BootFile(_list(name), _listed(meant), "irqbalance")]
+    found = [] if meant is None else [BootFile(_list(name), _listed(host, name, meant), "irqbalance")]
     found.append(BootFile(IRQBALANCE_POLICY, _SCRIPT_BYTES, "irqbalance", _lacks_mode(host), mode=0o755))
     text = _with_block(_text(host, service.file), service.arguments)
     return [*found, BootFile(service.file, _bytes(text), "irqbalance")]

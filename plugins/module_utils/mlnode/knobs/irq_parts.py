@@ -119,6 +119,9 @@ def _follow(host: Host, found: Found) -> None:
     if not late:
         return
     busy = _arriving(host, late)
+    # The very interrupt that was counted may have moved it: only who is still there is late.
+    late = {irq: cpus for irq, cpus in late.items() if _effective(host, irq) == cpus}
+    busy &= {*late}
     found.parts = [
         replace(part, now=cpulist.render(late[part.number])) if part.number in busy else part
         for part in found.parts

@@ -4,14 +4,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Iterable, Sequence, TypeVar
 
 from ..topology.model import Nic, RdmaDevice, Topology
 from .irq_parse import Selection
 
+T = TypeVar("T")
+
 #: What stands on a device of its own; bonds, bridges and the like borrow the interrupts of others
 _VIRTUAL = "virtual function"
 _KINDS = ("physical", "virtio", _VIRTUAL)
+#: What of the topology decides which NICs there are, and which CPUs may serve them
+_DECIDING = re.compile(
+    r"/sys/devices/system/(?:cpu/(?:online|present|isolated|nohz_full)|node/(?:online|node[0-9]+/cpulist))\Z"
+    r"|/sys/class/(?:net|infiniband)(?:/[^/]+)?\Z|/sys/bus/pci/devices(?:/[^/]+)?\Z",
+    re.ASCII,
+)
 #: How many devices a message lists
 _LISTED = 8
 
@@ -81,6 +91,17 @@ def _order(address: str) -> tuple[int, str]:
     return int(address.partition(":")[0], 16), address
 
 
+def unknown(topology: Topology, among: Sequence[Port]) -> str:
+    """Why nobody can tell which NICs and CPUs there are; empty if all of it could be read. What a kernel does
+    not have is no such reason: one without NUMA has no nodes."""
+    # Without its class a function counts as none, and its node is not looked for.
+    files = tuple(f"/{port.address}/{file}" for port in among for file in ("numa_node", "class"))
+    for problem in topology.problems:
+        if not problem.missing and (_DECIDING.match(problem.path) or problem.path.endswith(files)):
+            return problem.what
+    return "" if topology.cpus.online else "the kernel does not say which CPUs are online"
+
+
 def chosen(selection: Selection, among: tuple[Port, ...]) -> tuple[Port, ...]:
     """The ports that a selection means."""
     return tuple(port for port in among if _matches(selection, port))
@@ -99,6 +120,22 @@ def _matches(selection: Selection, port: Port) -> bool:
         and (selection.rails is None or bool({*port.rails} & ({*selection.rails} or {*port.rails})))
         and (not selection.nodes or port.node in selection.nodes)
     )
+
+
+def unmatched(selection: Selection, found: Sequence[Port]) -> str:
+    """What a selection names one by one and does not find, though it finds others: a NIC that died, say."""
+    rest = Selection(
+        names=_without(selection.names, (nic.name for port in found for nic in port.nics)),
+        addresses=_without(selection.addresses, (port.address for port in found)),
+        rdma=_without(selection.rdma, (device.name for port in found for device in port.rdma)),
+        rails=_without(selection.rails or (), (rail for port in found for rail in port.rails)) or None,
+    )
+    return f"no NIC here matches {rest}" if rest != Selection() else ""
+
+
+def _without(wanted: tuple[T, ...], found: Iterable[T]) -> tuple[T, ...]:
+    have = {*found}
+    return tuple(item for item in wanted if item not in have)
 
 
 def none_found(selection: Selection, among: tuple[Port, ...], topology: Topology) -> str:

@@ -25,8 +25,8 @@ _OWN_FILES = frozenset(
 )
 
 #: Names that say a queue, as the drivers give them to request_irq(); the number is the queue's.
-#: What is not here (mlx5_async, ena-mgmnt, virtio0-config, :misc, fdir, -AEQ, the bare name of igb and ixgbe)
-#: tells of link changes and errors, and is left where it is.
+#: What is not here (_CONTROL, and the bare name of igb and ixgbe) tells of link changes and errors, and is
+#: left where it is.
 _QUEUES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
@@ -53,6 +53,18 @@ _QUEUES = tuple(
     )
 )
 
+#: Names that surely say none. Many drivers ask for these when they find the NIC, and for those of the queues
+#: only when the interface comes up, so that until then nothing else is there.
+_CONTROL = re.compile(
+    r"mlx[45][_-](?!comp)[a-z]"  # mlx5_async0@, mlx5_ctrl0@, mlx4-async@, and mlx5_pages_eq@ before 5.0
+    r"|virtio[0-9]+-(?:config|control)\Z"
+    r"|(?:ena|efa|gve)-mgmnt|.*-mgmnt\Z"  # the latter is gve before 6.4
+    r"|mana_hwc|hclge(?:vf)?-misc|hns-.*-aeq|bnxt_re-creq|bnxt_qplib_creq"
+    r"|.*:(?:misc|mbx|ll_ts|ctrl|fdir)(?:-|\Z)"  # ice i40e iavf
+    r"|ionic-.*-(?:adminq|notifyq)|(?:irdma|sxe2rdma)-.*-AEQ\Z",
+    re.ASCII,
+)
+
 
 @dataclass(frozen=True)
 class Vector:
@@ -65,7 +77,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Vectors:
-    """What a function has. unnamed: no name says a queue, so that all of them are taken for queues.
+    """What a function has. unnamed: no name says a queue, so that all are taken for queues which may be one.
 
     problem: why they cannot be told.
     """
@@ -93,6 +105,7 @@ def of(host: Host, address: str) -> Vectors:
     ]
     if queues:
         return Vectors(tuple(queues))
+    named = [(irq, name) for irq, name in named if not _CONTROL.match(name)]
     return Vectors(tuple(Vector(irq, name, at) for at, (irq, name) in enumerate(named)), bool(named))
 
 

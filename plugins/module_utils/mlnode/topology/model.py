@@ -15,10 +15,14 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Problem:
-    """A part that is missing or could not be read; what is a whole sentence, path included."""
+    """A part that is missing or could not be read; what is a whole sentence, path included.
+
+    missing: it is not there, as on a kernel that was built without it; else nobody knows what it says.
+    """
 
     path: str
     what: str
+    missing: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ HARDWARE = ("physical", "virtio")
 #: What a driver says of itself in uevent (SET_NETDEV_DEVTYPE)
 _SOFTWARE = ("bond", "vlan", "bridge")
 
-#: The port of a switch on the NIC that stands for a virtual function or sub-function
-#: (Documentation/networking/devlink/devlink-port.rst), not a NIC
-_REPRESENTOR = re.compile(r"(c[0-9]+)?pf[0-9]+(vf|sf)[0-9]+\Z", re.ASCII)
+#: The port of a switch on the NIC that stands for a virtual function, a sub-function or, on a DPU, a whole
+#: function of its host (Documentation/networking/devlink/devlink-port.rst), not a NIC
+_REPRESENTOR = re.compile(r"(c[0-9]+)?pf[0-9]+((vf|sf)[0-9]+)?\Z", re.ASCII)
 
 _DEVTYPE = re.compile(r"^DEVTYPE=(\w+)$", re.MULTILINE | re.ASCII)
 

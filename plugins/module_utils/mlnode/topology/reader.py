@@ -25,8 +25,8 @@ class Reader:
         self.host = host
         self.problems: list[Problem] = []
 
-    def note(self, path: str, what: str) -> None:
-        self.problems.append(Problem(path, what))
+    def note(self, path: str, what: str, missing: bool = False) -> None:
+        self.problems.append(Problem(path, what, missing))
 
     def text(self, path: str, needed: bool = True) -> str | None:
         """A file without its line end. needed: that it is missing is a problem too."""
@@ -63,7 +63,7 @@ class Reader:
         try:
             found = self.host.names(path)
             if not found and needed and not self.host.exists(path):
-                self.note(path, f"{path} does not exist")
+                self.note(path, f"{path} does not exist", missing=True)
         except HostError as error:
             self.note(path, str(error))
             return []
@@ -88,7 +88,7 @@ class Reader:
 
     def _explain(self, path: str, value: Value, needed: bool) -> None:
         if value.unreadable is not None or needed:
-            self.note(path, value.problem)
+            self.note(path, value.problem, missing=value.unreadable is None)
 
 
 def integer(text: str) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    agent_files,
     engine,
     node,
     origin,
@@ -334,6 +335,22 @@ def test_a_revert_goes_on_where_they_cannot_be_told(many: Machine, told: list[st
         revert.revert(many)
     assert told == ["2-3", "bad"]
     assert many.now(CONFIG) == "bad", "all the same"
+    with pytest.raises(TransactionError, match="syntax error"):
+        revert.revert(many)
+    assert told == ["2-3", "bad", "bad"], "it is tried until they have heard of it"
+    many.put(CONFIG, "5\n")
+
+
+def test_a_check_says_that_the_run_would_wait_for_a_boot(many: Machine, told: list[str]) -> None:
+    kind = Vectors(at_boot=True)
+    (row,) = engine.evaluate(many, request(kind)).rows
+    assert tuning_module._waits_for_boot(row)
+    assert tuning_module._waits_for_boot(applied(many, kind))
+    for number in range(40, 44):
+        many.put(vector(number), "2-3\n")
+    (row,) = engine.evaluate(many, request(kind)).rows
+    assert not tuning_module._waits_for_boot(row)
+    assert told == ["2-3"]
 
 
 def test_a_damaged_name_of_who_is_told_is_a_damaged_store(many: Machine, told: list[str]) -> None:
@@ -357,6 +374,13 @@ def test_a_nic_that_arrives_gets_its_own_kinds_only(many: Machine, monkeypatch: 
     done = node.apply_all(many, ["vectors"])
     assert [item.row.setting.key for item in done.rows] == ["vectors.all"]
     assert (many.now(vector(40)), many.now("/proc/sys/vm/swappiness")) == ("2-3", "60")
+
+
+def test_a_nic_that_arrives_where_nothing_is_declared_is_no_error(machine: Machine) -> None:
+    done = node.apply_all(machine, registry.ON_ARRIVAL)
+    assert (done.rows, done.errors) == ((), ())
+    # A condition that does not hold would leave the flag up, and start the service without end.
+    assert "Condition" not in agent_files.NIC_UNIT
 
 
 # -- made once --------------------------------------------------------------------------------------

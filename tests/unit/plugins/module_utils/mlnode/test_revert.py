@@ -62,7 +62,7 @@ def test_what_is_pending_is_what_is_done_newest_first(machine: Machine) -> None:
     done = revert.revert(machine)
     assert done == pending
     keys = [change.key for change in done]
-    assert keys[:2] == [agent_files.NIC_PATH_LINK, kind.AGENT_LINK]
+    assert keys[:3] == [agent_files.NIC_PATH_LINK, agent_files.NIC_SERVICE_LINK, kind.AGENT_LINK]
     assert keys.index(declared.path_of("default")) > keys.index(DROP_IN)
     assert keys[-1] == "thp.enabled"
     assert "module tcp_bbr" in keys

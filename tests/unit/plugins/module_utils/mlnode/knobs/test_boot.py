@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot, boot_grub
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     BOTH_LAYERS,
     Layer,
@@ -30,6 +30,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machin
 
 BOOT = (Layer.BOOT,)
 PT = {"parameters": {"iommu": "pt"}}
+OURS = {"iommu": ["iommu=pt"]}
 #: CPUs 0, 4 and 1, 5 are left over: two on each of the two nodes, whole cores.
 ISOLATE = {"isolate": {"cpus": "2-3,6-7"}}
 
@@ -309,7 +310,7 @@ def test_a_later_file_that_has_the_last_word_is_named(
     node.write_menu()
     # As long as our own file is not there, nothing is overridden.
     assert not reading(node, PT).boot.foreign
-    node.put(f"{DROP_INS}/zz-mlnode-default.cfg", 'GRUB_CMDLINE_LINUX="iommu=pt $GRUB_CMDLINE_LINUX"\n')
+    node.put(f"{DROP_INS}/zz-mlnode-default.cfg", boot_grub.drop_in("default", OURS).decode())
     node.write_menu()
     found = reading(node, PT).boot
     assert (found.value.text, found.value.absent or "", found.foreign) == (boot_value, words, True)
@@ -317,7 +318,7 @@ def test_a_later_file_that_has_the_last_word_is_named(
 
 
 def test_a_later_file_that_cannot_be_read_leaves_the_question_open(node: GrubMachine) -> None:
-    node.put(f"{DROP_INS}/zz-mlnode-default.cfg", "iommu\n")
+    node.put(f"{DROP_INS}/zz-mlnode-default.cfg", boot_grub.drop_in("default", OURS).decode())
     node.put(f"{DROP_INS}/zzz.cfg", "")
     node.unreadable[f"{DROP_INS}/zzz.cfg"] = errno.EACCES
     assert "EACCES" in (reading(node, PT).boot.value.unreadable or "")

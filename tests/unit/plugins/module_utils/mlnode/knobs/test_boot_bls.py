@@ -74,6 +74,9 @@ def test_an_unreadable_environment_is_no_empty_one(node: Machine) -> None:
         ("options a", PT, "options iommu=pt a"),
         ("linux /x\n", PT, "linux /x\noptions iommu=pt\n"),
         ("linux /x\n", {"quiet": []}, "linux /x\n"),
+        ("linux /x", PT, "linux /x\noptions iommu=pt\n"),
+        ("linux /x", {"quiet": []}, "linux /x"),
+        (" options a iommu=off\n", PT, " options iommu=pt a\n"),
         ("# options a\noptionsx b\n", PT, "# options a\noptionsx b\noptions iommu=pt\n"),
     ],
 )

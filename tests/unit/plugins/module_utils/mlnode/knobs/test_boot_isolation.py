@@ -44,10 +44,21 @@ def machine(nodes: list[str], threads: list[str] | None = None, online: str = ""
         (["a=1", "a=2"], ["a=2", "a=1"], False),
         ([], [], True),
         (["rcu_nocbs"], ["rcu_nocbs"], True),
+        # What somebody else says once more is nothing new, but for the order of several.
+        (["iommu=pt", "iommu=pt"], ["iommu=pt"], True),
+        (["iommu=off", "iommu=pt"], ["iommu=pt"], False),
+        (["iommu=pt", "iommu=off", "iommu=pt"], ["iommu=pt"], False),
+        (["nohz_full=2,3", "nohz_full=2-3"], ["nohz_full=2-3"], True),
+        (["console=a", "console=b", "console=a", "console=b"], ["console=a", "console=b"], True),
+        (["console=a", "console=b", "console=b"], ["console=a", "console=b"], False),
+        (["console=a", "console=b", "console=a"], ["console=a", "console=b"], False),
+        (["a"], ["a", "a"], False),
+        (["a"], [], False),
+        ([], ["a"], False),
     ],
 )
 def test_lists_of_cpus_are_compared_by_what_they_mean(left: list[str], right: list[str], equal: bool) -> None:
-    assert (boot_isolation.meaning(left) == boot_isolation.meaning(right)) is equal
+    assert (boot_isolation.alike(left, right)) is equal
 
 
 def test_what_takes_cpus_away() -> None:

@@ -6,7 +6,7 @@ import errno
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot_loaders
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot_grub, boot_loaders
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BootFile
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     DEFAULTS,
@@ -63,7 +63,7 @@ def test_what_is_declared_no_more_leaves_no_drop_in(node: GrubMachine) -> None:
 def test_a_later_drop_in_is_named_with_its_last_line(node: GrubMachine) -> None:
     for name, text in {
         "50-cloud.cfg": "iommu=1\n",
-        "zz-mlnode-other.cfg": "iommu=2\n",
+        "zz-mlnode-other.cfg": boot_grub.drop_in("other", PT).decode(),
         "zz-mlnode-zebra.cfg": "iommu=3\n",
         "zz-other.cfg": "iommu=4\nx\niommu=5\n",
         "zzz.cfg": "# iommu=6\n",
@@ -72,8 +72,30 @@ def test_a_later_drop_in_is_named_with_its_last_line(node: GrubMachine) -> None:
         node.put(f"{DROP_INS}/{name}", text)
     assert boot_loaders.later_file(node, "training", "iommu") == f"{DROP_INS}/zz-other.cfg:3"
     assert boot_loaders.later_file(node, "training", "quiet") == ""
-    assert boot_loaders.in_drop_in(node, "other", "iommu")
-    assert not boot_loaders.in_drop_in(node, "training", "iommu")
+    assert boot_loaders.given(node, "other", "iommu") == ("iommu=pt",)
+    assert boot_loaders.given(node, "other", "quiet") is None
+    assert boot_loaders.given(node, "training", "iommu") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ('GRUB_CMDLINE_LINUX="quiet"', True),
+        ("  export GRUB_CMDLINE_LINUX=", True),
+        ('GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX quiet"', False),
+        ('GRUB_CMDLINE_LINUX="quiet ${GRUB_CMDLINE_LINUX}"', False),
+        ('GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX_DEFAULT"', True),
+        ('GRUB_CMDLINE_LINUX_DEFAULT="quiet"', False),
+        ('# GRUB_CMDLINE_LINUX="quiet"', False),
+    ],
+)
+def test_a_later_drop_in_that_sets_the_variable_anew_takes_all_words_away(
+    node: GrubMachine, line: str, lost: bool
+) -> None:
+    node.put(f"{DROP_INS}/zzz.cfg", f"GRUB_TIMEOUT=1\n{line}\n")
+    expected = f"{DROP_INS}/zzz.cfg:2" if lost else ""
+    assert boot_loaders.later_file(node, "training", "iommu", lost=True) == expected
+    assert boot_loaders.later_file(node, "training", "iommu") == ""
 
 
 # -- GRUB without drop-ins -------------------------------------------------------------------

@@ -189,7 +189,13 @@ def test_two_lists_are_rivals_where_they_have_a_cpu_in_common(left: set[int], ri
         ("cpu.governor", "cpu.governor", False),
         ("cpu.governor", "cpu.boost", False),
         ("cpu.governor[0-3]", "cpu.boost[0-3]", False),
-        ("cpu.governor", f"cpu.{PREFERENCE}", False),
+        # What one moves along, so that it would depend on the order of two names.
+        ("cpu.governor", f"cpu.{PREFERENCE}", True),
+        ("cpu.governor[0-3]", f"cpu.{PREFERENCE}[3-4]", True),
+        ("cpu.governor[0-3]", f"cpu.{PREFERENCE}[4]", False),
+        ("cpu.boost", "cpu.min_perf_pct", True),
+        ("cpu.boost[0-3]", "cpu.min_perf_pct", True),
+        ("cpu.governor", "cpu.min_perf_pct", False),
     ],
 )
 def test_all_cpus_are_rivals_of_any(key: str, other: str, rivals: bool) -> None:

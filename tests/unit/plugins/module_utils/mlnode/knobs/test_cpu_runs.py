@@ -200,6 +200,17 @@ def test_boost_of_the_machine_and_its_policies(amd: CpuMachine, boost: bool, mac
     assert kernel(amd) == before
 
 
+def test_a_rollback_of_boost_gives_each_policy_its_own_back(amd: CpuMachine) -> None:
+    """The write to the machine's switches on what was off before, even where nothing was written to it."""
+    by_hand(amd, f"{CPUFREQ}/policy1/boost", "0")
+    before = amd.tree()
+    amd.fails[f"{CPU}/cpu3/power/pm_qos_resume_latency_us"] = errno.EIO
+    with pytest.raises(TransactionError) as caught:
+        apply(amd, boost=False, max_latency_us=5)
+    assert "COULD NOT" not in str(caught.value)
+    assert amd.tree() == before
+
+
 @pytest.mark.parametrize("spec", [FULL, {"governor": "powersave", PREFERENCE: "power", "boost": False}])
 def test_any_failing_write_leaves_everything_as_it_was(root: str, spec: dict[str, Any]) -> None:
     paths = {path for path, _value in _writes_of(root, spec)}
@@ -330,6 +341,20 @@ def test_two_names_share_the_cpus_but_not_one_of_them(intel: CpuMachine) -> None
     with pytest.raises(DeclarationError, match="change each other"):
         apply(intel, "all", governor="performance")
     assert [ruled(intel, number)[0] for number in range(4)] == ["performance"] * 2 + ["powersave"] * 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [({"governor": "powersave"}, {PREFERENCE: "power"}), ({"boost": False}, {"min_perf_pct": 90})],
+)
+def test_what_moves_the_other_needs_one_name(
+    intel: CpuMachine, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """At boot the names come in their own order, and the last write would win."""
+    apply(intel, "zulu", **one)
+    with pytest.raises(DeclarationError, match="change each other"):
+        apply(intel, "alpha", **other)
+    assert {*statuses(apply(intel, "zulu", **one, **other)).values()} == {Status.OK, Status.CHANGED}
 
 
 def test_a_boot_that_is_denied_one_thing_does_the_others(intel: CpuMachine) -> None:

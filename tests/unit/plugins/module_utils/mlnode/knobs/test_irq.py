@@ -168,6 +168,84 @@ def test_a_nic_without_an_interrupt_in_use_is_told(folder: pathlib.Path) -> None
     assert both.runtime.text == "eth4: 0-15 x2"
 
 
+def test_a_nic_that_is_down_keeps_its_control_interrupt_and_is_named_beside_others(
+    folder: pathlib.Path,
+) -> None:
+    node = with_nic(folder, f"mlx5_async0@pci:{ETH2}")
+    node.enable_agent()
+    apply(node, SPREAD)
+    found = row(node, SPREAD)
+    assert found.status is Status.OK
+    assert found.reason.endswith(
+        "; eth2: no MSI interrupt is in use (the interface is down, or its device has a line interrupt)"
+    )
+    assert len(found.reading.parts) == 2
+
+
+@pytest.mark.parametrize(
+    ("nics", "words"),
+    [
+        ({"names": ["eth2", "eth7"]}, "no NIC here matches names eth7"),
+        ({"rdma": ["mlx5_0", "mlx5_9"]}, "no NIC here matches rdma mlx5_9"),
+        ({"addresses": [ETH2, "0000:42:00.0"]}, "no NIC here matches addresses 0000:42:00.0"),
+        ({"rails": [0, 5]}, "no NIC here matches rails 5"),
+        ({"rails": True}, ""),
+        ({"drivers": ["mlx5_core", "ice"]}, ""),
+    ],
+)
+def test_a_nic_that_is_named_and_not_there_is_told(
+    node: IrqNode, nics: dict[str, object], words: str
+) -> None:
+    rule = {**ETH2_SPREAD, "nics": nics}
+    apply(node, rule)
+    assert (row(node, rule).status, row(node, rule).reason) == (Status.OK, words)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/sys/devices/system/cpu/online",
+        "/sys/devices/system/cpu/isolated",
+        "/sys/devices/system/node/online",
+        "/sys/devices/system/node/node1/cpulist",
+        f"/sys/devices/pci0000:40/{ETH2}/numa_node",
+        f"/sys/devices/pci0000:40/{ETH2}/class",
+    ],
+)
+def test_where_cpus_and_nodes_cannot_be_read_nothing_is_guessed(node: IrqNode, path: str) -> None:
+    """As none, they would put the interrupts on isolated CPUs, or on those of another node."""
+    assert node.exists(path)
+    node.unreadable[path] = errno.EACCES
+    found = row(node, ETH2_SPREAD)
+    assert found.status is Status.UNKNOWN
+    assert found.reason.startswith(f"cannot read {path}: EACCES")
+    apply(node, ETH2_SPREAD)
+    assert node.writes == []
+
+
+def test_where_nics_cannot_be_listed_nobody_says_that_there_are_none(
+    node: IrqNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = node.names
+
+    def names(path: str) -> list[str]:
+        if path == "/sys/class/net":
+            raise HostError("list", path, errno.EACCES)
+        return real(path)
+
+    monkeypatch.setattr(node, "names", names)
+    found = row(node, ETH2_SPREAD)
+    assert (found.status, found.reason[:26]) == (Status.UNKNOWN, "cannot list /sys/class/net")
+
+
+def test_a_kernel_without_numa_is_no_reason_not_to_know(node: IrqNode) -> None:
+    node.remove("/sys/devices/system/node/online")
+    assert [*wants(reading(node, ETH2_SPREAD)).values()] == ["0", "1", "2", "3"]
+    node.remove("/sys/devices/system/cpu/online")
+    node.forget()
+    assert reading(node, ETH2_SPREAD).runtime.unreadable == "the kernel does not say which CPUs are online"
+
+
 def test_a_file_that_cannot_be_read_makes_the_row_unknown(node: IrqNode) -> None:
     node.unreadable["/proc/irq/29/smp_affinity_list"] = errno.EACCES
     found = row(node, ETH2_SPREAD)
@@ -379,6 +457,22 @@ def test_an_interrupt_that_keeps_arriving_elsewhere_is_drift(
     assert found.status is Status.DRIFTED
     assert found.reason == "runtime is eth2: 0 9 2..3"
     assert found.reading.note.endswith("arrives: 1")
+
+
+def test_the_interrupt_that_was_counted_may_have_moved_it(
+    late: IrqNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one arrives where the last did, and only then the kernel moves them: that is no drift."""
+    late.put("/proc/interrupts", interrupts(late, COUNTS))
+
+    def sleep(_seconds: float) -> None:
+        late.put("/proc/interrupts", interrupts(late, {**COUNTS, 29: [0] * 9 + [501] + [0] * 6}))
+        late.put("/proc/irq/29/effective_affinity_list", "1\n")
+
+    monkeypatch.setattr(irq_parts.time, "sleep", sleep)
+    found = row(late, ETH2_SPREAD)
+    assert found.status is Status.OK
+    assert found.reason == "eth2: interrupts that move when the next of them arrives: 1"
 
 
 def test_where_the_counts_cannot_be_had_nothing_is_claimed(

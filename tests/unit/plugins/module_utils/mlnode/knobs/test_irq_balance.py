@@ -129,6 +129,54 @@ def test_a_rule_that_moves_no_interrupt_needs_no_agreement(node: IrqNode) -> Non
     assert node.read(LIST) == ""
 
 
+def test_a_nic_that_is_down_stays_on_the_list(node: IrqNode) -> None:
+    """Its interrupts come back with it, and nobody is there then to tell irqbalance in time."""
+    apply(node, SPREAD, irqbalance="agree")
+    node.told.clear()
+    for number in range(28, 32):
+        os.rmdir(f"{node.root}/proc/irq/{number}/mlx5_comp{number - 28}@pci:{ETH2}")
+    again = apply(node, SPREAD, irqbalance="agree")
+    assert not again.changed
+    assert node.read(LIST) == f"{ETH2}\n"
+    assert node.told == []
+
+
+def test_nics_that_go_and_come_back_cost_no_restart(node: IrqNode) -> None:
+    """As a driver that is reloaded takes them away and brings them back, one by one."""
+    both = {**SPREAD, "nics": {"rails": True}}
+    apply(node, both, irqbalance="agree")
+    node.told.clear()
+    os.rename(f"{node.root}/sys/bus/pci/devices/{ETH3}", f"{node.root}/gone")
+    os.rename(f"{node.root}/sys/class/net/eth3", f"{node.root}/gone-too")
+    os.rename(f"{node.root}/sys/class/infiniband/mlx5_1", f"{node.root}/gone-as-well")
+    node.forget()
+    assert not apply(node, both, irqbalance="agree").changed
+    assert node.read(LIST) == f"{ETH2}\n{ETH3}\n"
+    assert node.told == []
+    node.put(LIST, f"{ETH2}\n{ETH3}\n../../etc\n")
+    apply(node, both, irqbalance="agree")
+    assert node.read(LIST) == f"{ETH2}\n{ETH3}\n"
+
+
+def test_a_machine_that_cannot_be_read_keeps_its_list(node: IrqNode) -> None:
+    apply(node, SPREAD, irqbalance="agree")
+    node.told.clear()
+    node.unreadable["/sys/devices/system/cpu/online"] = errno.EIO
+    node.forget()
+    assert not apply(node, SPREAD, irqbalance="agree").changed
+    assert node.read(LIST) == f"{ETH2}\n"
+    assert node.told == []
+
+
+def test_another_declaration_agrees_for_its_own_nics_only(node: IrqNode) -> None:
+    apply(node, SPREAD, irqbalance="agree")
+    rule = {"name": "three", "nics": {"names": ["eth3"]}, "strategy": "spread"}
+    note = rows(node, rule, name="fabric")["irq.three"].reading.note
+    assert note == "irqbalance.service moves interrupts: declare irqbalance: agree beside these rules, too"
+    same = {**SPREAD, "name": "again"}
+    assert rows(node, same, name="fabric")["irq.again"].reading.note == ""
+
+
 def test_a_revert_takes_all_of_it_away_and_tells(node: IrqNode) -> None:
     node.told.clear()
     before = node.tree()
@@ -193,6 +241,31 @@ def test_the_operators_own_arguments_are_kept(node: IrqNode, own: str | None, ar
         assert node.read(DEFAULTS) == (own if own.endswith("\n") else own + "\n")
 
 
+def test_a_block_that_lost_its_last_line_end_is_still_ours(node: IrqNode) -> None:
+    apply(node, SPREAD, irqbalance="agree")
+    right = node.read(DEFAULTS)
+    node.put(DEFAULTS, right.rstrip("\n"))
+    apply(node, SPREAD, irqbalance="agree")
+    assert node.read(DEFAULTS) == right
+
+
+def test_lists_that_cannot_be_read_stop_no_rule(node: IrqNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply(node, SPREAD, irqbalance="agree")
+    real = node.names
+
+    def names(path: str) -> list[str]:
+        if path == irq_balance.LISTS:
+            raise HostError("list", path, errno.EIO)
+        return real(path)
+
+    monkeypatch.setattr(node, "names", names)
+    rule = {"name": "three", "nics": {"names": ["eth3"]}, "strategy": "spread"}
+    note = rows(node, rule, name="fabric")["irq.three"].reading.note
+    assert note.startswith(
+        "whether irqbalance.service moves interrupts is not known: cannot list /etc/mlnode"
+    )
+
+
 def test_arguments_that_come_from_another_file_are_kept_too(node: IrqNode) -> None:
     node.put("/usr/lib/irqbalance/defaults.env", "IRQBALANCE_ARGS=--journal\n")
     node.put(DEFAULTS, "# nothing\n")
@@ -225,6 +298,10 @@ def test_a_drop_in_counts_as_the_unit_does(node: IrqNode) -> None:
         (DEFAULTS, "IRQBALANCE_ARGS=$MORE\n", "has quotes or backslashes inside"),
         (DEFAULTS, "IRQBALANCE_ARGS=--policyscript=/opt/mine\n", "names a policy script of its own"),
         (DEFAULTS, "IRQBALANCE_ARGS=-j -l /opt/mine\n", "names a policy script of its own"),
+        (DEFAULTS, "IRQBALANCE_ARGS =-l /opt/mine\n", "names a policy script of its own"),
+        (DEFAULTS, 'OTHER="never closed\n', f"a value in {DEFAULTS} goes on beyond its line"),
+        (DEFAULTS, "OTHER='a' \"b\n", f"a value in {DEFAULTS} goes on beyond its line"),
+        (DEFAULTS, "OTHER=word \\\n", f"a value in {DEFAULTS} goes on beyond its line"),
         (UNIT, SERVICE.replace(" $IRQBALANCE_ARGS", ""), "takes no IRQBALANCE_ARGS from a file in /etc"),
         (UNIT, SERVICE.replace("/etc/default", "/opt"), "takes no IRQBALANCE_ARGS from a file in /etc"),
         (UNIT, "[Service]\nExecStart=/usr/sbin/irqbalance\n", "takes no IRQBALANCE_ARGS"),
@@ -283,6 +360,12 @@ def test_a_file_that_cannot_be_read_makes_it_unknown(node: IrqNode) -> None:
     assert not any("irqbalance" in str(step) for step in plan(node, SPREAD, irqbalance="agree").steps[1:])
 
 
+def test_a_unit_that_cannot_be_read_makes_it_unknown(node: IrqNode) -> None:
+    node.unreadable[UNIT] = errno.EACCES
+    row = balance(node, "agree")
+    assert (row.status, row.reason[:39]) == (Status.UNKNOWN, f"cannot read {UNIT}"[:39])
+
+
 def test_a_file_that_cannot_be_read_is_no_matter_of_who_never_wrote_it(node: IrqNode) -> None:
     node.unreadable[DEFAULTS] = errno.EACCES
     assert balance(node, "leave").status is Status.OVERRIDDEN
@@ -308,6 +391,14 @@ def test_an_image_build_leaves_the_list_to_the_machine_that_boots_it(node: IrqNo
     assert node.read(IRQBALANCE_POLICY) == irq_balance.SCRIPT
     assert balance(node, "agree", layers=(Layer.BOOT,)).status is Status.OK
     assert balance(node, "agree").status is Status.DRIFTED
+
+
+@pytest.mark.parametrize("mode", ["agree", "disable"])
+def test_an_image_build_neither_restarts_nor_stops_what_runs_on_its_host(node: IrqNode, mode: str) -> None:
+    apply(node, SPREAD, irqbalance=mode, layers=(Layer.BOOT,))
+    assert node.told == []
+    apply(node, SPREAD, irqbalance=mode)
+    assert node.told == [("try-restart" if mode == "agree" else "stop", "irqbalance.service")]
 
 
 # -- the policy script, as irqbalance calls it ---------------------------------------------

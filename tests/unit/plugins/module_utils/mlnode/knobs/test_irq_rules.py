@@ -27,6 +27,7 @@ from .irq_node import (
     request,
     row,
     rows,
+    with_cpus,
 )
 
 SPREAD = {"name": "all", "strategy": "spread"}
@@ -79,6 +80,14 @@ def test_rules_of_two_declarations_are_compared_as_well(node: IrqNode) -> None:
         caught.value
     )
     assert rows(node, {**rule, "nics": {"names": ["eth3"]}}, name="inference")["irq.serving"]
+
+
+def test_what_is_allowed_in_one_declaration_is_not_in_the_other(folder: pathlib.Path) -> None:
+    node = IrqNode.made(str(folder), with_cpus(isolated=(0, 8)))
+    apply(node, ETH2_SPREAD, name="fabric", allow=["isolated_cpus"])
+    rule = {**ETH2_SPREAD, "name": "mine"}
+    with pytest.raises(DeclarationError, match=r"irq\.mine and irq\.two \(declared by fabric\) both rule"):
+        plan(node, rule, name="other")
 
 
 def test_another_declaration_that_makes_no_sense_is_its_own_affair(node: IrqNode) -> None:

@@ -125,6 +125,36 @@ def test_where_no_name_says_a_queue_all_that_are_in_use_are_taken(host: Machine)
     assert found == Vectors((Vector(30, "strange", 0), Vector(31, "stranger", 1)), unnamed=True)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlx5_async0@pci:0000:41:00.0",
+        "mlx5_ctrl0@pci:0000:41:00.0",
+        "mlx5_sf_ctrl0@pci:0000:41:00.0",
+        "mlx5_pages_eq@pci:0000:41:00.0",
+        "mlx4-async@pci:0000:41:00.0",
+        "ice-0000:41:00.0:misc",
+        "ice-0000:41:00.0:ll_ts",
+        "ice-0000:41:00.0:ctrl-TxRx-0",
+        "i40e-0000:41:00.0:fdir-TxRx-0",
+        "iavf-0000:41:00.0:mbx",
+        "virtio0-config",
+        "ena-mgmnt@pci:0000:41:00.0",
+        "eth0-mgmnt",
+        "mana_hwc@pci:7870:00:00.0",
+        "hclge-misc-0000:41:00.0",
+        "irdma-0000:41:00.0-AEQ",
+        "bnxt_re-creq@pci:0000:41:00.0",
+        "hns-0000:41:00.0-aeq-0",
+        "ionic-0000:41:00.0-adminq0",
+    ],
+)
+def test_the_interrupts_of_a_nic_that_is_down_are_no_queues(host: Machine, name: str) -> None:
+    """Drivers ask for those of the queues when the interface comes up (mlx5 since Linux 6.4, ice, ena)."""
+    add(host, 30, name)
+    assert irq_vectors.of(host, ADDRESS) == Vectors()
+
+
 def test_a_device_without_msi_has_none(host: Machine) -> None:
     assert irq_vectors.of(host, ADDRESS) == Vectors()
 

@@ -69,6 +69,8 @@ def test_virtual_functions_and_sub_functions_are_parts_of_a_nic(tree: Tree) -> N
     tree.net("sf", f"{card}/mlx5_core.sf.4")
     tree.net("rep", card, phys_port_name="pf0vf0")
     tree.net("rep2", card, phys_port_name="c1pf0sf88")
+    tree.net("host", card, phys_port_name="pf0")
+    tree.net("host2", card, phys_port_name="c1pf1")
     tree.net("uplink", card, phys_port_name="p0")
 
     found = read(tree.host)[0]
@@ -79,6 +81,8 @@ def test_virtual_functions_and_sub_functions_are_parts_of_a_nic(tree: Tree) -> N
         "sf": "virtual function",
         "rep": "virtual",
         "rep2": "virtual",
+        "host": "virtual",
+        "host2": "virtual",
         "uplink": "physical",
     }
     assert found["sf"].address == "0000:00:03.0"

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+
+def pytest_sessionfinish() -> None:
+    """Of each worker, too, which ends without running what is registered for the end of a process."""
+    build.remove()
 
 
 @pytest.fixture

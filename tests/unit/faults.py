@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import lock as lock_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: Calls of os that change a file, or promise that it is on disk

@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Finished, Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE = "6.12.0-test"

@@ -45,6 +45,26 @@ class HostError(MlnodeError):
     def absent(self) -> bool:
         return self.errno in self.ABSENT
 
+    @property
+    def missing(self) -> str:
+        """What is not there, where .absent says so."""
+        return f"{self.path} does not exist"
+
+
+class MissingError(HostError):
+    """There is no such thing, in words that say why."""
+
+    def __init__(self, action: str, path: str, words: str) -> None:
+        super().__init__(action, path, None, words)
+
+    @property
+    def absent(self) -> bool:
+        return True
+
+    @property
+    def missing(self) -> str:
+        return self.kernel
+
 
 class TransactionError(MlnodeError):
     """A step failed or did not take; says what was put back and what could not be."""
@@ -71,6 +91,7 @@ _MEANING = {
     _errno.ENOSPC: "no space left",
     _errno.EBUSY: "in use or not allowed in the present mode",
     _errno.EIO: "the kernel or the device failed",
+    _errno.EOPNOTSUPP: "the kernel or the driver has no such thing, or cannot change it",
 }
 
 #: Where a path says more: each x86 CPU has some 200 vectors for all devices together
@@ -78,10 +99,15 @@ _MEANING = {
 _NO_VECTOR = "these CPUs have no interrupt vector left: name more CPUs, or give the NIC fewer queues"
 
 
+def errno_name(number: int) -> str:
+    """EINVAL for 22. Linux has one number for ENOTSUP and EOPNOTSUPP; the second is the kernel's word."""
+    return "EOPNOTSUPP" if number == _errno.EOPNOTSUPP else _errno.errorcode.get(number, str(number))
+
+
 def _kernel_words(number: int | None, path: str) -> str:
     if number is None:
         return ""
-    name = _errno.errorcode.get(number, str(number))
+    name = errno_name(number)
     meaning = _MEANING.get(number)
     if number == _errno.ENOSPC and path.startswith("/proc/irq/"):
         meaning = _NO_VECTOR

@@ -10,11 +10,13 @@ import errno
 import fnmatch
 import os
 import stat
-import subprocess
-from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence, TypeVar
 
+from . import command as command_line
+from .command import USUAL_SECONDS, Finished
 from .errors import HostError
+from .ethtool import files as ethtool
+from .ethtool.device import Device
 from .setting import Value
 
 T = TypeVar("T")
@@ -22,18 +24,6 @@ T = TypeVar("T")
 _MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
 
 _SELINUX = "security.selinux"
-
-#: How long a helper program may take; modprobe of a driver is the slowest of most
-_COMMAND_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class Finished:
-    """What a command left: exit status and its two outputs."""
-
-    rc: int
-    out: str
-    err: str
 
 
 class Host:
@@ -97,6 +87,8 @@ class Host:
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises HostError, whose .absent tells missing from unreadable."""
+        if ethtool.owns(path):
+            return ethtool.read(self, path)
         try:
             with open(self.real(path), "rb") as stream:
                 return stream.read()
@@ -122,11 +114,13 @@ class Host:
             return Value(text=self.read(path).rstrip("\n"))
         except HostError as error:
             if error.absent:
-                return Value(absent=f"{path} does not exist")
+                return Value(absent=error.missing)
             return Value(unreadable=str(error))
 
     def names(self, path: str) -> list[str]:
         """Sorted names in a folder; empty if there is no such folder. Raises HostError if unreadable."""
+        if ethtool.owns(path):
+            return ethtool.names(self, path)
         try:
             return sorted(os.listdir(self.real(path)))
         except OSError as error:
@@ -152,6 +146,8 @@ class Host:
 
     def exists(self, path: str) -> bool:
         """True if the path, links followed, is there. Raises HostError where nobody can tell."""
+        if ethtool.owns(path):
+            return ethtool.exists(self, path)
         return self._stat(path, follow=True) is not None
 
     def is_link(self, path: str) -> bool:
@@ -171,6 +167,8 @@ class Host:
         Asks the kernel (access(2)), as the mode bits of /proc/sys do not tell: in a network namespace
         a file may look like 0644 and still answer EACCES.
         """
+        if ethtool.owns(path):
+            return ethtool.blocked(self, path)
         real = self.real(path)
         if not self.live or not self.is_superuser() or os.access(real, os.W_OK):
             return ""
@@ -191,10 +189,17 @@ class Host:
                 return None
             raise problem from error
 
+    def nic(self, name: str) -> Device:
+        """A network interface behind the files below /ethtool. Raises HostError."""
+        return ethtool.kernel(name) if self.live else ethtool.captured(self, name)
+
     # -- writing ---------------------------------------------------------------------------
 
     def write_kernel(self, path: str, value: str) -> None:
         """One write(2) into a file the kernel made; never creates one. Raises HostError."""
+        if ethtool.owns(path):
+            ethtool.write(self, path, value)
+            return
         try:
             handle = os.open(self.real(path), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
             try:
@@ -308,28 +313,13 @@ class Host:
         except OSError as error:
             raise HostError("restore owner and mode of", path, error.errno) from error
 
-    def run(self, command: Sequence[str], seconds: float = _COMMAND_SECONDS) -> Finished:
+    def run(self, command: Sequence[str], seconds: float = USUAL_SECONDS) -> Finished:
         """Run a program without a shell. Raises HostError where it cannot be started or takes longer."""
         if not self.live:
             raise HostError("run", command[0], None, f"{self.root} is a captured tree, not a machine")
-        try:
-            done = subprocess.run(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=seconds,
-                check=False,
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
-            )
-        except subprocess.TimeoutExpired as error:
-            raise HostError("run", command[0], None, f"no answer in {seconds:.0f} s") from error
-        except OSError as error:
-            raise HostError("run", command[0], error.errno) from error
-        return Finished(done.returncode, done.stdout, done.stderr)
+        return command_line.run(command, seconds)
 
-    def must_run(self, command: Sequence[str], purpose: str, seconds: float = _COMMAND_SECONDS) -> str:
+    def must_run(self, command: Sequence[str], purpose: str, seconds: float = USUAL_SECONDS) -> str:
         """The output of a program that ended well. Raises HostError with its own last words."""
         done = self.run(command, seconds)
         if done.rc != 0:

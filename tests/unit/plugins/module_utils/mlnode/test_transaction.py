@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, origin, transaction
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
     TransactionError,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Finished, Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Write

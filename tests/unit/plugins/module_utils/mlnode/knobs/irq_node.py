@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Outcome, Plan, Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (

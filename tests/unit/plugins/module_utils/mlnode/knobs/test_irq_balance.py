@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, refresh, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError, TransactionError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq, irq_balance
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.refresh import (

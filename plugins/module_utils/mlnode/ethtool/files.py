@@ -1,0 +1,269 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The settings of NICs as if the kernel had files for them: /ethtool/NIC/GROUP/FIELD, or a list FIELD,FIELD,
+whose values stand in one line in that order and are written in one go.
+
+    driver/{driver,version,firmware-version,bus-info}     told; one field at a time
+    link/{speed,duplex,autoneg,detected}                  told; Mbit/s, half or full, on or off, yes or no
+    ring/{rx,tx,rx-mini,rx-jumbo}                         a number; ring/max/... is told
+    channels/{rx,tx,combined,other}                       a number; channels/max/... is told
+    coalesce/{adaptive-rx,rx-usecs,rx-frames,...}         a number, adaptive-... on or off
+    pause/{autoneg,rx,tx}                                 on or off
+    feature/NAME                                          what is active, on or off
+    feature/requested/NAME                                what it would be if nothing stood in its way
+    feature/fixed/NAME                                    told; yes or no
+    private-flag/NAME                                     on or off
+    fec/encoding                                          one or more of auto off rs baser llrs
+    fec/active                                            told
+
+What a driver does not have is not there. Nothing but HostError is raised.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from dataclasses import dataclass
+from typing import Mapping, Protocol
+
+from ..errors import HostError, MissingError
+from ..setting import Value
+from .device import GROUPS, Captured, Device
+from .ioctls import Kernel
+
+TOP = "/ethtool"
+_NETS = "/sys/class/net"
+
+#: What dev_valid_name() of net/core/dev.c takes, in at most so many bytes
+_NIC = re.compile(r"[^/:\s\0]+\Z")
+_NIC_BYTES = 15
+
+#: include/uapi/linux/capability.h
+_NET_ADMIN = 12
+
+
+class Machine(Protocol):
+    """What is needed of Host."""
+
+    @property
+    def live(self) -> bool: ...
+    def is_superuser(self) -> bool: ...
+    def real(self, path: str) -> str: ...
+    def value(self, path: str) -> Value: ...
+    def names(self, path: str) -> list[str]: ...
+    def nic(self, name: str) -> Device: ...
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A path taken apart; what a folder leaves open is empty."""
+
+    path: str
+    nic: str
+    group: str
+    fields: tuple[str, ...]
+
+    @property
+    def told(self) -> str:
+        """Why the driver takes no value here; empty if it may."""
+        group = GROUPS[self.group]
+        if group.settable and not group.told.intersection(self.fields):
+            return ""
+        return f"{self.path} is what the driver tells, and cannot be set"
+
+
+def owns(path: str) -> bool:
+    return path == TOP or path.startswith(f"{TOP}/")
+
+
+def kernel(name: str) -> Device:
+    return Kernel(name)
+
+
+def captured(machine: Machine, name: str) -> Device:
+    """The file of a captured tree that device.capture() filled."""
+    path = f"{TOP}/{name}.json"
+    try:
+        with open(machine.real(path), "rb") as stream:
+            return Captured.of(stream.read())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise HostError("read", path, None, "the settings of this NIC were not captured") from error
+    except OSError as error:
+        raise HostError("read", path, error.errno) from error
+    except ValueError as error:
+        raise HostError("read", path, None, str(error)) from error
+
+
+def read(machine: Machine, path: str) -> bytes:
+    place = _file("read", path)
+    answers = _answers(machine, "read", place)
+    return (" ".join(answers[field] for field in place.fields) + "\n").encode("utf-8", "surrogateescape")
+
+
+def write(machine: Machine, path: str, value: str) -> None:
+    """Whether the driver did what it accepted is for a read to tell."""
+    action = f"write {value!r} to"
+    place = _file(action, path)
+    if place.told:
+        raise HostError(action, path, None, place.told)
+    _answers(machine, action, place)
+    values = value.split() if len(place.fields) > 1 else [value.strip()]
+    if len(values) != len(place.fields):
+        raise HostError(action, path, None, f"{len(place.fields)} values belong here, one for each field")
+    try:
+        _device(machine, action, place).set(place.group, dict(zip(place.fields, values)))
+    except OSError as error:
+        raise _failed(action, path, error) from error
+    except ValueError as error:
+        raise HostError(action, path, None, str(error)) from error
+
+
+def names(machine: Machine, path: str) -> list[str]:
+    try:
+        place = _place("list", path)
+        if not place.nic:
+            return _interfaces(machine)
+        _must_exist(machine, "list", place)
+        if not place.group:
+            return [name for name in sorted(GROUPS) if "/" not in name and _has(machine, place, name)]
+        if place.fields:
+            return []
+        inner = [name.partition("/")[2] for name in GROUPS if name.startswith(f"{place.group}/")]
+        return sorted([*inner, *_answers(machine, "list", place)])
+    except MissingError:
+        return []
+
+
+def exists(machine: Machine, path: str) -> bool:
+    try:
+        place = _place("look at", path)
+        if place.group:
+            _answers(machine, "look at", place)
+        elif place.nic:
+            _must_exist(machine, "look at", place)
+    except MissingError:
+        return False
+    return True
+
+
+def blocked(machine: Machine, path: str) -> str:
+    """Why it cannot be set; empty if it can, or where a read has more to say."""
+    try:
+        place = _file("look at", path)
+        if place.told:
+            return place.told
+        if place.group.startswith("feature"):
+            fixed = _answers(machine, "look at", _Place(path, place.nic, "feature/fixed", place.fields))
+            kept = [field for field in place.fields if fixed[field] == "yes"]
+            if kept:
+                return f"{_driver(_device(machine, 'look at', place))} keeps {', '.join(kept)} fixed"
+    except HostError:
+        return ""
+    if not machine.live or not machine.is_superuser():
+        return ""
+    status = machine.value("/proc/self/status").text or ""
+    held = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status, re.MULTILINE | re.ASCII)
+    if not held or int(held.group(1), 16) >> _NET_ADMIN & 1:
+        return ""
+    return (
+        f"{path} needs CAP_NET_ADMIN, which this root does not have: set it on the host, not in its container"
+    )
+
+
+# -- details -------------------------------------------------------------------------------
+
+
+def _place(action: str, path: str) -> _Place:
+    """Raises MissingError for what can be no path of a NIC."""
+    parts = [part for part in path.split("/") if part][1:]
+    nic = parts[0] if parts else ""
+    if nic and not _is_nic(nic):
+        raise MissingError(action, path, f"{nic!r} cannot be the name of an interface")
+    deep = 3 if "/".join(parts[1:3]) in GROUPS else 2
+    group, rest = "/".join(parts[1:deep]), parts[deep:]
+    fields = tuple(rest[0].split(",")) if rest else ()
+    # No list of texts that may hold spaces could be taken apart.
+    single = group not in ("driver", "fec") or len(fields) < 2
+    clean = single and "" not in fields and len(set(fields)) == len(fields)
+    if len(rest) > 1 or not clean or (group and group not in GROUPS):
+        raise MissingError(action, path, f"{path} does not exist")
+    return _Place(path, nic, group, fields)
+
+
+def _file(action: str, path: str) -> _Place:
+    place = _place(action, path)
+    if not place.fields:
+        raise HostError(action, path, errno.EISDIR)
+    return place
+
+
+def _is_nic(name: str) -> bool:
+    try:
+        return bool(_NIC.match(name)) and len(os.fsencode(name)) <= _NIC_BYTES and name not in (".", "..")
+    except UnicodeEncodeError:
+        return False
+
+
+def _interfaces(machine: Machine) -> list[str]:
+    # bonding_masters is a file of the bonding driver among them.
+    return [name for name in machine.names(_NETS) if name != "bonding_masters"]
+
+
+def _must_exist(machine: Machine, action: str, place: _Place) -> None:
+    """Raises MissingError for an interface that is not there."""
+    if place.nic not in _interfaces(machine):
+        raise MissingError(action, place.path, f"there is no interface {place.nic}")
+
+
+def _device(machine: Machine, action: str, place: _Place) -> Device:
+    # Before anything else is asked: the kernel would load a module by the name of an interface that it does
+    # not have (net/core/dev_ioctl.c: dev_load).
+    _must_exist(machine, action, place)
+    return machine.nic(place.nic)
+
+
+def _answers(machine: Machine, action: str, place: _Place) -> Mapping[str, str]:
+    """All fields of a group. Raises MissingError where one of those asked for is not there."""
+    device = _device(machine, action, place)
+    group = GROUPS[place.group]
+    try:
+        answers = device.get(place.group)
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:
+            words = f"{_driver(device)} has no {group.nouns}"
+            raise MissingError(action, place.path, words) from error
+        raise _failed(action, place.path, error) from error
+    except ValueError as error:
+        raise HostError(action, place.path, None, str(error)) from error
+    missing = ", ".join(field for field in place.fields if field not in answers)
+    if missing:
+        raise MissingError(action, place.path, f"{_driver(device)} has no {group.noun} {missing}")
+    return answers
+
+
+def _has(machine: Machine, place: _Place, group: str) -> bool:
+    """What cannot be read is there: False only where the driver says that it has no such thing."""
+    try:
+        _answers(machine, "list", _Place(place.path, place.nic, group, ()))
+    except MissingError:
+        return False
+    except HostError:
+        return True
+    return True
+
+
+def _failed(action: str, path: str, error: OSError) -> HostError:
+    """Never absent, which would have an origin forgotten: the interface was there just now."""
+    problem = HostError(action, path, error.errno, str(error))
+    if error.errno == errno.ENODEV:
+        words = "the interface does not answer: it is asleep, being reset, or in another network namespace"
+        return HostError(action, path, None, words)
+    return HostError(action, path, None, problem.kernel) if problem.absent else problem
+
+
+def _driver(device: Device) -> str:
+    try:
+        return f"the driver {device.get('driver')['driver']}".rstrip()
+    except (OSError, ValueError, KeyError):
+        return "the driver"

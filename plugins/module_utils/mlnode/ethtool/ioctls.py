@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A NIC of this machine, asked and set through SIOCETHTOOL, as ethtool(8) does."""
+
+from __future__ import annotations
+
+import array
+import errno
+import fcntl
+import os
+import socket
+import struct
+from typing import Callable, Mapping, Tuple
+
+from . import structs, words
+from .structs import TABLES, Feature, Table
+
+#: include/uapi/linux/sockios.h
+SIOCETHTOOL = 0x8946
+
+#: Interface name and request → what the kernel returned, and what it made of the request. Raises OSError.
+Call = Callable[[str, bytes], Tuple[int, bytes]]
+
+#: The size of struct ifreq where a pointer has 64 bits; fewer bytes are read where it has 32
+_IFREQ = 40
+
+
+def ioctl(name: str, request: bytes) -> tuple[int, bytes]:
+    """One SIOCETHTOOL. Raises OSError."""
+    buffer = array.array("B", request)
+    address, _length = buffer.buffer_info()
+    ifreq = bytearray(struct.pack("@16sP", os.fsencode(name), address).ljust(_IFREQ, b"\0"))
+    # Any socket will do: what a protocol does not know goes on to dev_ioctl() (net/socket.c: sock_do_ioctl).
+    # This is the family that the service's sandbox allows.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as handle:
+        returned: int = fcntl.ioctl(handle, SIOCETHTOOL, ifreq, True)
+    return returned, buffer.tobytes()
+
+
+class Kernel:
+    """See device.Device."""
+
+    def __init__(self, name: str, call: Call = ioctl) -> None:
+        self.name = name
+        self._call = call
+
+    def get(self, group: str) -> Mapping[str, str]:
+        base, _slash, part = group.partition("/")
+        if base in TABLES:
+            return self._table(TABLES[base], part)
+        if base == "feature":
+            return self._feature(part)
+        ask = {
+            "driver": self._driver,
+            "link": self._link,
+            "private-flag": self._private_flags,
+            "fec": self._fec,
+        }
+        return ask[base]()
+
+    def set(self, group: str, wanted: Mapping[str, str]) -> None:
+        if group in TABLES:
+            table = TABLES[group]
+            numbers = {field: table.number(field, text) for field, text in wanted.items()}
+            self._set(table, {**self._numbers(table), **numbers})
+        elif group == "private-flag":
+            self._set_private_flags({name: words.is_on(name, text) for name, text in wanted.items()})
+        elif group == "fec":
+            # active and reserved are 0 in a request (struct ethtool_fecparam).
+            self._set(structs.FEC, {"encoding": words.fec_mask(wanted["encoding"])})
+        else:
+            self._set_features({name: words.is_on(name, text) for name, text in wanted.items()})
+
+    # -- tables of numbers -----------------------------------------------------------------
+
+    def _ask(self, request: bytes) -> bytes:
+        return self._call(self.name, request)[1]
+
+    def _numbers(self, table: Table) -> dict[str, int]:
+        return table.unpack(self._ask(table.pack(table.get)))
+
+    def _set(self, table: Table, numbers: Mapping[str, int]) -> None:
+        self._ask(table.pack(table.set, numbers))
+
+    def _table(self, table: Table, part: str) -> Mapping[str, str]:
+        numbers = self._numbers(table)
+        found = {}
+        for name in table.fields:
+            # A maximum of 0 says that there is none of the kind (net/ethtool/rings.c: rings_fill_reply, and
+            # channels.c: channels_fill_reply, which then leave it out).
+            if "/" not in name and numbers.get(f"max/{name}", 1):
+                field = f"{part}/{name}" if part else name
+                found[name] = table.text(field, numbers[field])
+        return found
+
+    # -- the others ------------------------------------------------------------------------
+
+    def _driver(self) -> Mapping[str, str]:
+        return structs.unpack_drvinfo(self._ask(structs.pack_drvinfo()))
+
+    def _link(self) -> Mapping[str, str]:
+        """Drivers without settings, such as the loopback's, still tell whether there is a link."""
+        found: dict[str, str] = {}
+        try:
+            length = structs.unpack_mask_words(self._ask(structs.pack_link(0)))
+            found.update(structs.unpack_link(self._ask(structs.pack_link(length))))
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+        value = structs.VALUE
+        try:
+            up = value.unpack(self._ask(value.pack(structs.GLINK)))["data"]
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP or not found:
+                raise
+            return found
+        return {**found, "detected": "yes" if up else "no"}
+
+    def _fec(self) -> Mapping[str, str]:
+        numbers = structs.FEC.unpack(self._ask(structs.FEC.pack(structs.FEC.get)))
+        found = {name: words.fec(numbers[name]) for name in ("encoding", "active")}
+        if set(found.values()) == {words.FEC[0]}:  # what some drivers say instead (struct ethtool_fecparam)
+            raise _unsupported()
+        return found
+
+    def _strings(self, string_set: int) -> list[str]:
+        # Never ask for the names of an empty set: the kernel takes that for a bug of its own, and warns.
+        if not structs.unpack_sset_info(self._ask(structs.pack_sset_info(string_set))):
+            raise _unsupported()
+        return structs.unpack_gstrings(self._ask(structs.pack_gstrings(string_set)))
+
+    def _private_flags(self) -> Mapping[str, str]:
+        mask, bits = self._private_bits()
+        return {name: words.switch(bool(mask >> bit & 1)) for name, bit in bits.items()}
+
+    def _private_bits(self) -> tuple[int, dict[str, int]]:
+        names = self._strings(structs.PRIVATE_FLAGS)[:32]  # the mask has no room for more
+        mask = structs.VALUE.unpack(self._ask(structs.VALUE.pack(structs.GPFLAGS)))["data"]
+        return mask, {name: bit for bit, name in enumerate(names) if name}
+
+    def _set_private_flags(self, wanted: Mapping[str, bool]) -> None:
+        mask, bits = self._private_bits()
+        _known(wanted, bits)
+        for name, on in wanted.items():
+            mask = mask | 1 << bits[name] if on else mask & ~(1 << bits[name])
+        self._set(structs.VALUE, {"data": mask})
+
+    # -- features --------------------------------------------------------------------------
+
+    def _features(self) -> tuple[int, dict[str, int], list[Feature]]:
+        """How many bits the kernel has, which of them a name stands for, and their state."""
+        names = self._strings(structs.FEATURES)
+        state = structs.unpack_gfeatures(self._ask(structs.pack_gfeatures()))
+        return len(state), {name: bit for bit, name in enumerate(names[: len(state)]) if name}, state
+
+    def _feature(self, part: str) -> Mapping[str, str]:
+        _count, bits, state = self._features()
+        if part == "fixed":
+            return {name: "yes" if state[bit].fixed else "no" for name, bit in bits.items()}
+        return {
+            name: words.switch(state[bit].requested if part else state[bit].active)
+            for name, bit in bits.items()
+        }
+
+    def _set_features(self, wanted: Mapping[str, bool]) -> None:
+        """A feature that cannot be had because of another one stays requested; reading it tells."""
+        count, bits, state = self._features()
+        _known(wanted, bits)
+        asked = {bits[name]: on for name, on in wanted.items()}
+        fixed = [bit for bit, on in asked.items() if state[bit].fixed and state[bit].active != on]
+        changing = {bit: on for bit, on in asked.items() if not state[bit].fixed}
+        if fixed:
+            raise _unsupported()
+        if changing:
+            returned, _answer = self._call(self.name, structs.pack_sfeatures(count, changing))
+            if returned & structs.UNSUPPORTED:
+                raise _unsupported()
+
+
+def _known(wanted: Mapping[str, bool], bits: Mapping[str, int]) -> None:
+    """Raises OSError for a name of which the driver knows nothing, or nothing any longer."""
+    if not wanted.keys() <= bits.keys():
+        raise _unsupported()
+
+
+def _unsupported() -> OSError:
+    return OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))

@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What ethtool(8) calls things: switches, FEC modes, and families of features such as tso."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass
+from typing import Iterable
+
+#: In the order of enum ethtool_fec_config_bits, in which a value is always spelled
+FEC = ("none", "auto", "off", "rs", "baser", "llrs")
+
+
+def switch(on: bool) -> str:
+    return "on" if on else "off"
+
+
+def is_on(name: str, text: str) -> bool:
+    """Raises ValueError with words for an operator."""
+    if text not in ("on", "off"):
+        raise ValueError(f"{name} is on or off, not {text!r}")
+    return text == "on"
+
+
+def fec(mask: int) -> str:
+    """`auto rs`; a mode that is newer than this list as its bit in hexadecimal."""
+    bits = [bit for bit in range(32) if mask >> bit & 1]
+    return " ".join(FEC[bit] if bit < len(FEC) else f"{1 << bit:#x}" for bit in bits) or FEC[0]
+
+
+def fec_mask(text: str) -> int:
+    """Raises ValueError with words for an operator."""
+    names = text.split()
+    # The kernel refuses `none`: it is what a driver says that knows no FEC at all.
+    if not names or any(name not in FEC[1:] for name in names):
+        raise ValueError(f"a FEC encoding is one of {', '.join(FEC[1:])}, not {text!r}")
+    return sum(1 << FEC.index(name) for name in set(names))
+
+
+@dataclass(frozen=True)
+class Family:
+    """short, long: as `ethtool -K` and `ethtool -k` say it. pattern: of the kernel's names, as in glob(7)."""
+
+    short: str
+    long: str
+    pattern: str
+
+
+#: The names and patterns are ethtool's own (common.c: off_flag_def), so that what it prints is what is meant
+#: here. The kernel's masks hold the same bits (net/ethtool/ioctl.c: ethtool_get_feature_mask).
+FAMILIES = (
+    Family("rx", "rx-checksumming", "rx-checksum"),
+    Family("tx", "tx-checksumming", "tx-checksum-*"),
+    Family("sg", "scatter-gather", "tx-scatter-gather*"),
+    Family("tso", "tcp-segmentation-offload", "tx-tcp*-segmentation"),
+    Family("gso", "generic-segmentation-offload", "tx-generic-segmentation"),
+    Family("gro", "generic-receive-offload", "rx-gro"),
+    Family("lro", "large-receive-offload", "rx-lro"),
+    Family("rxvlan", "rx-vlan-offload", "rx-vlan-hw-parse"),
+    Family("txvlan", "tx-vlan-offload", "tx-vlan-hw-insert"),
+    Family("ntuple", "ntuple-filters", "rx-ntuple-filter"),
+    Family("rxhash", "receive-hashing", "rx-hashing"),
+)
+
+
+def members(name: str, features: Iterable[str]) -> tuple[str, ...]:
+    """Those of the kernel's features that a name stands for: a family's, or the one so called. Maybe none."""
+    patterns = [family.pattern for family in FAMILIES if name in (family.short, family.long)]
+    if not patterns:
+        return tuple(feature for feature in features if feature == name)
+    return tuple(feature for feature in features if fnmatch.fnmatchcase(feature, patterns[0]))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -323,7 +324,7 @@ def test_a_short_summary_says_exactly_where_every_queue_is(cpus: list[int]) -> N
     if "queues over" in text:
         return
     found: list[int] = []
-    for word, after in zip(text.split(), [*text.split()[1:], ""], strict=True):
+    for word, after in itertools.zip_longest(text.split(), text.split()[1:], fillvalue=""):
         if word.startswith("x"):
             continue
         first, dots, rest = word.partition("..")

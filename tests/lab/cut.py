@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, "/usr/local/bin/mlnode")
 
-from mlnode import cli, host  # type: ignore[import-not-found]
+from mlnode import cli, host  # of the installed command, on the lab machine
 
 point, number = sys.argv[1], int(sys.argv[2])
 seen = 0

@@ -12,13 +12,15 @@ import os
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.ethtool.device import Device
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.ethtool.ioctls import Kernel
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+T = TypeVar("T")
 
 #: What the kernel calls its features here; an empty name is a bit that nothing uses
 FEATURES = (
@@ -255,7 +257,7 @@ class Nic:
         return 0, b""
 
 
-def _there(group):  # type: ignore[no-untyped-def]
+def _there(group: T | None) -> T:
     """What the driver has. Raises EOPNOTSUPP."""
     if group is None:
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))

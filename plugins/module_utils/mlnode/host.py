@@ -104,6 +104,10 @@ class Host:
                 return None
             raise
 
+    def text(self, path: str) -> str:
+        """As read(); empty where there is no such file."""
+        return (self.content(path) or b"").decode("utf-8", "surrogateescape")
+
     def read(self, path: str) -> str:
         """The file as text; bytes that are no UTF-8 survive a round trip."""
         return self.read_bytes(path).decode("utf-8", "surrogateescape")

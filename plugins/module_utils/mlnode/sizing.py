@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping
 
+from . import options
 from .errors import DeclarationError
 
 KIB = 1024
@@ -31,11 +32,9 @@ class Sizing:
     @classmethod
     def parse(cls, spec: Mapping[str, Any]) -> Sizing:
         """Raises DeclarationError on an unknown name or a value that is no positive integer."""
-        known = cls.__dataclass_fields__
+        options.refuse_unknown("sizing", spec, cls.__dataclass_fields__)
         values = {}
         for name, value in spec.items():
-            if name not in known:
-                raise DeclarationError(f"sizing.{name}: unknown; known are {', '.join(known)}")
             if value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -16,6 +16,7 @@ from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
 from ..kind import Context, Info, Row, Spec
+from ..options import unless_allowed
 from ..setting import Boot, BootFile, Reading, Setting, Value
 from ..status import Severity, Status
 from ..topology import read as topology
@@ -222,21 +223,15 @@ def _refusal(setting: Setting, target: str, node: _Node) -> str:
     words = boot_words.wanted(target)
     if setting.key == f"{KIND}.mitigations" and any("off" in _flags(word) for word in words):
         reason = "it opens the machine to every attack on its CPUs that is known"
-        return _unless_allowed("mitigations", reason, node.context)
+        return unless_allowed("mitigations", reason, node.context.allow)
     if not _names_cpus(setting):
         return ""
     reason = boot_isolation.too_few_left(node.isolated, node.topology)
-    return _unless_allowed("housekeeping", reason, node.context)
+    return unless_allowed("housekeeping", reason, node.context.allow)
 
 
 def _flags(word: str) -> list[str]:
     return word.partition("=")[2].split(",")
-
-
-def _unless_allowed(guard: str, reason: str, context: Context) -> str:
-    if not reason or guard in context.allow:
-        return ""
-    return f"{reason}; to do it all the same: allow: [{guard}]"
 
 
 # -- boot layer ----------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def _without_grub(host: Host) -> str:
 
 def _reads_entries(host: Host, menu: str) -> bool:
     """True where GRUB makes its menu of the entries (blscfg, a command of the Red Hat family's GRUB)."""
-    defaults = (host.content(boot_grub.DEFAULTS) or b"").decode("utf-8", "surrogateescape")
+    defaults = host.text(boot_grub.DEFAULTS)
     asked = re.search(r"^[ \t]*GRUB_ENABLE_BLSCFG=[\"']?true", defaults, re.MULTILINE)
     said = re.search(r"^[ \t]*blscfg\b", menu, re.MULTILINE)
     return bool(asked or said) and bool(boot_bls.files(host))
@@ -97,15 +97,10 @@ def _sources_drop_ins(host: Host) -> bool:
 
 def _not_editable(host: Host) -> str:
     try:
-        boot_grub.edited(_text(host, boot_grub.DEFAULTS) or "", {})
+        boot_grub.edited(host.text(boot_grub.DEFAULTS), {})
     except ValueError as error:
         return str(error)
     return ""
-
-
-def _text(host: Host, path: str) -> str | None:
-    content = host.content(path)
-    return None if content is None else content.decode("utf-8", "surrogateescape")
 
 
 def later_file(host: Host, name: str, parameter: str, lost: bool = False) -> str:
@@ -117,7 +112,7 @@ def later_file(host: Host, name: str, parameter: str, lost: bool = False) -> str
     ours = drop_in(name)
     for path in reversed(host.matching(f"{boot_grub.DROP_INS}/*.cfg")):
         if path > ours and not path.startswith(f"{boot_grub.DROP_INS}/{boot_grub.DROP_IN_NAME}"):
-            text = _text(host, path) or ""
+            text = host.text(path)
             lines = [number for number, _line in boot_grub.naming(text, parameter)]
             lines += boot_grub.emptying(text) if lost else []
             if lines:
@@ -128,7 +123,7 @@ def later_file(host: Host, name: str, parameter: str, lost: bool = False) -> str
 def given(host: Host, name: str, parameter: str) -> tuple[str, ...] | None:
     """The words that the drop-in of a declaration gives to a parameter; None where it does not speak of it.
     Raises HostError."""
-    return boot_grub.given(_text(host, drop_in(name)) or "", parameter)
+    return boot_grub.given(host.text(drop_in(name)), parameter)
 
 
 def drop_in(name: str) -> str:
@@ -157,7 +152,7 @@ def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) 
 
 
 def _edited(host: Host, path: str, edit: Callable[[str, Changes], str], changes: Changes) -> bytes:
-    return edit(_text(host, path) or "", changes).encode("utf-8", "surrogateescape")
+    return edit(host.text(path), changes).encode("utf-8", "surrogateescape")
 
 
 def mentions(host: Host, parameter: str) -> list[str]:
@@ -166,6 +161,6 @@ def mentions(host: Host, parameter: str) -> list[str]:
     paths += host.matching(f"{boot_grub.DROP_INS}/*.cfg") + host.matching(f"{boot_bls.ENTRIES}/*.conf")
     found = []
     for path in paths:
-        text = _text(host, path) or ""
+        text = host.text(path)
         found += [f"{path}:{number}: {line}" for number, line in boot_grub.naming(text, parameter)]
     return found

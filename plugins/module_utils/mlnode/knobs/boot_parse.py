@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
-from .. import cpulist
+from .. import cpulist, options
 from ..errors import DeclarationError
 from ..setting import Setting
 from . import boot_isolation, boot_words
@@ -52,10 +52,8 @@ _ALL_BUT = "all CPUs but "
 
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """All settings of one declaration, isolation first. Raises DeclarationError."""
-    for name in spec:
-        if name not in _OPTIONS:
-            raise DeclarationError(f"boot.{name}: unknown; known are {', '.join(_OPTIONS)}")
-    _check_allow(spec.get("allow"))
+    options.refuse_unknown("boot", spec, _OPTIONS)
+    options.check_allow(spec.get("allow"), GUARDS)
     found = _isolated(spec.get("isolate"))
     for name, value in _mapping("parameters", spec.get("parameters")).items():
         if value is not None:
@@ -85,11 +83,6 @@ def _setting(name: str, words: Sequence[str]) -> Setting:
     return Setting(KIND, f"{KIND}.{boot_words.key_of(name)}", boot_words.COMMAND_LINE, text, text)
 
 
-def _check_allow(allow: Any) -> None:
-    if allow is not None and (not isinstance(allow, list) or any(str(name) not in GUARDS for name in allow)):
-        raise DeclarationError(f"allow: {allow!r} is no list of {', '.join(GUARDS)}")
-
-
 def _mapping(name: str, section: Any) -> Mapping[Any, Any]:
     if section is None:
         return {}
@@ -113,9 +106,7 @@ def _isolated(section: Any) -> list[Setting]:
     chosen = _mapping("isolate", section)
     if not chosen:
         return []
-    for name in chosen:
-        if name not in ("cpus", *_ISOLATE):
-            raise DeclarationError(f"boot.isolate.{name}: unknown; known are cpus, {', '.join(_ISOLATE)}")
+    options.refuse_unknown("boot.isolate", chosen, ("cpus", *_ISOLATE))
     on = {name: _switch(name, chosen.get(name)) for name in _ISOLATE}
     cpus = cpulist.render(_cpus(chosen.get("cpus")))
     flags = [name for name in ("managed_irq", "domain") if on[name]]

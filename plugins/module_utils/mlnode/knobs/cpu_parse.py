@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .. import cpulist
+from .. import cpulist, options
 from ..errors import DeclarationError
 from ..kind import Spec
 from ..setting import Setting
@@ -50,9 +50,7 @@ _LATENCY_MAX = 2**31 - 2
 
 def parse(spec: Spec) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    for name in spec:
-        if name not in PATHS and name != "cpus":
-            raise DeclarationError(f"cpu.{name}: unknown; known are {', '.join([*PATHS, 'cpus'])}")
+    options.refuse_unknown(KIND, spec, (*PATHS, "cpus"))
     cpus = _cpus(spec.get("cpus"))
     if cpus is not None and spec.get("min_perf_pct") is not None:
         raise DeclarationError(

@@ -10,7 +10,7 @@ the system carries it: the agent does, at boot and when a NIC arrives or changes
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .. import cpulist, declared
 from ..errors import DeclarationError, MlnodeError
@@ -112,7 +112,7 @@ def _assembled(setting: RuleSetting, found: Sequence[Found], flows: int, context
         refusal=refusal,
         parts=parts,
         origin=_origin(found, show, context.origins),
-        note="; ".join([*(note for one in found for note in one.notes), *_idle(setting, found)]),
+        note="; ".join([*_notes(found), *_idle(setting, found)]),
         managed=managed,
     )
 
@@ -130,6 +130,18 @@ def _runtime(setting: RuleSetting, found: Sequence[Found]) -> tuple[Value, str]:
         words = f"the kernel keeps all interrupts of {labels} to itself ({kept})"
         return Value(text="left to the kernel"), words
     return Value(absent=f"{labels}: {_LACKING[setting.topic]}"), ""
+
+
+def _notes(found: Sequence[Found]) -> list[str]:
+    return _together((words, one.label) for one in found for words in one.notes)
+
+
+def _together(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """`eth0, eth1: 0..27`: NICs that are alike stand together."""
+    alike: dict[str, list[str]] = {}
+    for text, label in pairs:
+        alike.setdefault(text, []).append(label)
+    return [f"{', '.join(labels)}: {text}" for text, labels in alike.items()]
 
 
 def _idle(setting: RuleSetting, found: Sequence[Found]) -> list[str]:
@@ -182,12 +194,9 @@ _LACKING = {
 def _summary(
     found: Sequence[Found], show: Callable[[Sequence[str]], str], value: Callable[[Part], str]
 ) -> str:
-    """`eth0, eth1: 0..27; eth2: 28..55`: NICs that are alike stand together."""
-    alike: dict[str, list[str]] = {}
-    for one in found:
-        if one.parts:
-            alike.setdefault(show([value(part) for part in one.parts]), []).append(one.label)
-    return "; ".join(f"{', '.join(labels)}: {text}" for text, labels in alike.items())
+    return "; ".join(
+        _together((show([value(part) for part in one.parts]), one.label) for one in found if one.parts)
+    )
 
 
 def _origin(

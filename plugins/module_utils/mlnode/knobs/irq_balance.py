@@ -155,7 +155,7 @@ def _directives(host: Host) -> list[tuple[str, str]]:
     }
     found = []
     for path in filter(None, (_unit(host), *(drop_ins[name] for name in sorted(drop_ins)))):
-        for line in _text(host, path).splitlines():
+        for line in host.text(path).splitlines():
             name, equals, value = line.strip().partition("=")
             if equals and name[:1] not in "#;":
                 found.append((name.strip(), value.strip()))
@@ -177,7 +177,7 @@ def _service(host: Host) -> Service:
         return Service(unfit=f"{IRQBALANCE_UNIT} takes no {_VARIABLE} from a file in /etc")
     arguments, unfit = "", ""
     for path in files:
-        own = _without_block(_text(host, path))
+        own = _without_block(host.text(path))
         found = _assigned(own)
         arguments = arguments if found is None else found
         unfit = unfit if _closed(own) else f"a value in {path} goes on beyond its line"
@@ -188,10 +188,6 @@ def _service(host: Host) -> Service:
     elif _OTHER_SCRIPT.search(arguments):
         unfit = f"{_VARIABLE} in {files[-1]} names a policy script of its own"
     return Service(files[-1], arguments, unfit)
-
-
-def _text(host: Host, path: str) -> str:
-    return (host.content(path) or b"").decode("utf-8", "surrogateescape")
 
 
 def _assigned(text: str) -> str | None:
@@ -277,7 +273,7 @@ def _enabled(host: Host, may_look: bool) -> str:
 
 def _disagreement(host: Host, service: Service, name: str, meant: Sequence[str] | None) -> str:
     """Why irqbalance would move what is declared; empty if it would not."""
-    text = _text(host, service.file) if service.file else ""
+    text = host.text(service.file) if service.file else ""
     if text != _with_block(text, service.arguments):
         return f"{service.file} does not name {IRQBALANCE_POLICY}"
     if host.content(IRQBALANCE_POLICY) != _SCRIPT_BYTES or _lacks_mode(host):
@@ -299,7 +295,7 @@ def _list(name: str) -> str:
 def _listed(host: Host, name: str, meant: Sequence[str]) -> bytes:
     """With those of the present list that are not there: a driver that is reloaded takes its NICs away and
     brings them back one by one, and a restart at each of them would be more than systemd allows."""
-    old = _text(host, _list(name)).splitlines()
+    old = host.text(_list(name)).splitlines()
     gone = (line for line in old if pci.normal(line) == line and not host.exists(f"{pci.DEVICES}/{line}"))
     return "".join(f"{device}\n" for device in sorted({*meant, *gone})).encode("ascii")
 
@@ -339,7 +335,7 @@ def _files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
 def _agreeing(host: Host, service: Service, name: str, meant: Sequence[str] | None) -> list[BootFile]:
     found = [] if meant is None else [BootFile(_list(name), _listed(host, name, meant), "irqbalance")]
     found.append(BootFile(IRQBALANCE_POLICY, _SCRIPT_BYTES, "irqbalance", _lacks_mode(host), mode=0o755))
-    text = _with_block(_text(host, service.file), service.arguments)
+    text = _with_block(host.text(service.file), service.arguments)
     return [*found, BootFile(service.file, _bytes(text), "irqbalance")]
 
 
@@ -351,7 +347,7 @@ def _withdrawn(host: Host, name: str) -> list[BootFile]:
             return found
     try:
         path = _service(host).file
-        text = _text(host, path) if path else ""
+        text = host.text(path) if path else ""
     except HostError:
         if host.exists(IRQBALANCE_POLICY):
             raise
@@ -370,7 +366,7 @@ def mentions(host: Host) -> list[str]:
     """Every line that gives irqbalance an argument or a setting."""
     found = []
     for path in [value.lstrip("-") for name, value in _directives(host) if name == "EnvironmentFile"]:
-        lines = _text(host, path).splitlines() if path else []
+        lines = host.text(path).splitlines() if path else []
         found += [
             f"{path}:{number}: {line}"
             for number, line in enumerate(lines, 1)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from .. import cpulist
+from .. import cpulist, options
 from ..errors import DeclarationError
 from ..setting import Setting
 
@@ -112,8 +112,8 @@ PATHS = {
 
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    _known(KIND, spec, ("rules", "irqbalance", "allow"))
-    _check_allow(spec.get("allow"))
+    options.refuse_unknown(KIND, spec, ("rules", "irqbalance", "allow"))
+    options.check_allow(spec.get("allow"), GUARDS)
     rules = spec.get("rules") or []
     if not isinstance(rules, list):
         raise DeclarationError(f"{KIND}.rules: {rules!r} is no list")
@@ -160,7 +160,7 @@ def _rule(raw: Any, number: int) -> Rule:
     where = f"{KIND}.rules[{number}]"
     if not isinstance(raw, Mapping):
         raise DeclarationError(f"{where}: {raw!r} is no dictionary")
-    _known(where, raw, _RULE)
+    options.refuse_unknown(where, raw, _RULE)
     name = raw.get("name")
     if not isinstance(name, str) or not _WORD.match(name) or name == "irqbalance":
         raise DeclarationError(
@@ -191,7 +191,7 @@ def _selection(where: str, raw: Any) -> Selection:
         return Selection()
     if not isinstance(raw, Mapping):
         raise DeclarationError(f"{where}: {raw!r} is no dictionary")
-    _known(where, raw, _NICS)
+    options.refuse_unknown(where, raw, _NICS)
     return Selection(
         names=_texts(f"{where}.names", raw.get("names"), _INTERFACE, "an interface such as eth0"),
         drivers=_texts(f"{where}.drivers", raw.get("drivers"), _DEVICE, "a driver such as mlx5_core"),
@@ -287,14 +287,3 @@ def _flows(where: str, raw: Any) -> int | None:
 def _choice(where: str, value: Any, words: Sequence[str]) -> None:
     if value not in words:
         raise DeclarationError(f"{where}: {value!r} is none of {', '.join(words)}")
-
-
-def _known(where: str, spec: Mapping[str, Any], names: Sequence[str]) -> None:
-    for name in spec:
-        if name not in names:
-            raise DeclarationError(f"{where}.{name}: unknown; known are {', '.join(names)}")
-
-
-def _check_allow(allow: Any) -> None:
-    if allow is not None and (not isinstance(allow, list) or any(str(name) not in GUARDS for name in allow)):
-        raise DeclarationError(f"allow: {allow!r} is no list of {', '.join(GUARDS)}")

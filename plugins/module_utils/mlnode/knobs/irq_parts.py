@@ -31,7 +31,8 @@ FLOW_TABLE = "/proc/sys/net/core/rps_sock_flow_entries"
 class Found:
     """What one NIC brings to a rule's row.
 
-    problems: files that could not be read. managed: interrupts that the kernel keeps to itself.
+    notes: without the label, so that NICs of which the same is said can be told together. problems: files
+    that could not be read. managed: interrupts that the kernel keeps to itself.
     """
 
     label: str
@@ -44,7 +45,7 @@ class Found:
 
     def say(self, words: str) -> None:
         if words:
-            self.notes.append(f"{self.label}: {words}")
+            self.notes.append(words)
 
 
 # -- interrupts ----------------------------------------------------------------------------
@@ -175,7 +176,7 @@ def steering(host: Host, topology: Topology, port: Port, rule: Rule, topic: str)
     folder, file = ("rx", "rps_cpus") if topic == "rps" else ("tx", "xps_cpus")
     if want is not None and want.cpus:
         found.invalid = irq_plan.unusable(topology, want.cpus)
-        isolated = irq_plan.kept_free(topology.cpus) & {*want.cpus}
+        isolated = topology.cpus.kept_free & {*want.cpus}
         if topic == "rps" and isolated and not found.invalid:
             kept = cpulist.render(isolated)
             found.invalid = f"CPUs {kept} are isolated, and the kernel takes such CPUs out of rps_cpus"

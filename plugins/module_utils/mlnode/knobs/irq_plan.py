@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Iterable, Sequence
 
 from .. import cpulist
+from ..options import unless_allowed
 from ..topology.model import Cpus, Topology
 from .irq_parse import Rule
 
@@ -31,11 +32,6 @@ class Pool:
     note: str = ""
     refusal: str = ""
     invalid: str = ""
-
-
-def kept_free(cpus: Cpus) -> frozenset[int]:
-    """What isolcpus and nohz_full keep free of everything but the job."""
-    return frozenset((*cpus.isolated, *cpus.nohz_full))
 
 
 def cores(cpus: Cpus, among: Iterable[int]) -> tuple[int, ...]:
@@ -71,14 +67,14 @@ def near(topology: Topology, node: int | None) -> tuple[tuple[int, ...], str]:
 
 def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: bool) -> Pool:
     """The CPUs on which a rule puts the interrupts of a NIC on this node."""
-    quiet = frozenset() if isolated_allowed else kept_free(topology.cpus)
+    quiet = frozenset() if isolated_allowed else topology.cpus.kept_free
     if rule.cpus:
         wrong = unusable(topology, rule.cpus)
         if wrong:
             return Pool(invalid=wrong)
         isolated = quiet & {*rule.cpus}
         if isolated:
-            return Pool(refusal=f"{_isolated(isolated)}; {_ALLOW}")
+            return Pool(refusal=unless_allowed(_GUARD, _isolated(isolated), ()))
     if rule.strategy == "list":
         return Pool(rule.cpus)
     local, note = near(topology, node)
@@ -93,17 +89,16 @@ def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: boo
     return _unless_empty(cores(topology.cpus, frozenset(local) - quiet), note, topology, node)
 
 
-_ALLOW = "to use them all the same: allow: [isolated_cpus]"
+_GUARD = "isolated_cpus"
 
 
 def _unless_empty(cpus: tuple[int, ...], note: str, topology: Topology, node: int | None = None) -> Pool:
     if cpus:
         return Pool(cpus, note)
     where = "this machine" if node is None else f"NUMA node {node}"
-    kept = cpulist.render(kept_free(topology.cpus))
-    return Pool(
-        refusal=f"{where} has no CPU but those that isolcpus or nohz_full keep free ({kept}); {_ALLOW}"
-    )
+    kept = cpulist.render(topology.cpus.kept_free)
+    reason = f"{where} has no CPU but those that isolcpus or nohz_full keep free ({kept})"
+    return Pool(refusal=unless_allowed(_GUARD, reason, ()))
 
 
 def _isolated(cpus: Iterable[int]) -> str:
@@ -151,7 +146,7 @@ def receiving(topology: Topology, node: int | None, queues: int) -> Takers:
     local, elsewhere = near(topology, node)
     if elsewhere:
         return Takers(note="its NUMA node is not known, so auto leaves RPS off; give a list of CPUs")
-    free = frozenset(local) - kept_free(topology.cpus)
+    free = frozenset(local) - topology.cpus.kept_free
     if not free:
         return Takers(refusal=f"{_isolated(local)}, and the kernel takes such CPUs out of rps_cpus")
     return Takers(tuple(sorted(free)) if queues < len(cores(topology.cpus, free)) else ())

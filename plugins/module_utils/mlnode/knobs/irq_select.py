@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Iterable, Sequence, TypeVar
 
+from ..topology import pci
 from ..topology.model import Nic, RdmaDevice, Topology
 from .irq_parse import Selection
 
@@ -63,7 +64,7 @@ def ports(topology: Topology) -> tuple[Port, ...]:
             rdma.setdefault(device.address, []).append(device)
     functions = {function.address: function for function in topology.pci}
     found = []
-    for address in sorted({*nics} if _in_container(topology) else {*nics, *rdma}, key=_order):
+    for address in sorted({*nics} if _in_container(topology) else {*nics, *rdma}, key=pci.order):
         mine, function = nics.get(address, []), functions.get(address)
         # A sub-function is an interface on the NIC's own function (mlx5): it comes and goes with a container.
         mine = [nic for nic in mine if nic.kind != _VIRTUAL] or mine
@@ -84,11 +85,6 @@ def ports(topology: Topology) -> tuple[Port, ...]:
 
 def _in_container(topology: Topology) -> bool:
     return topology.machine.kind == "container"
-
-
-def _order(address: str) -> tuple[int, str]:
-    """Domains have four digits or more."""
-    return int(address.partition(":")[0], 16), address
 
 
 def unknown(topology: Topology, among: Sequence[Port]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 
 from ..kind import Context
+from ..options import unless_allowed
 from ..values import integers, same
 from .sysctl_parse import node_pages
 
@@ -28,9 +29,9 @@ def refusal(key: str, path: str, runtime: str, target: str | None, context: Cont
     if target is None or same(runtime, target):
         return ""
     if key == "vm.min_free_kbytes":
-        return _unless_allowed("min_free", _min_free(target, context), context)
+        return unless_allowed("min_free", _min_free(target, context), context.allow)
     if needs_hardware(key):
-        return _unless_allowed("hugepages", _hugepages(path, runtime, target, context), context)
+        return unless_allowed("hugepages", _hugepages(path, runtime, target, context), context.allow)
     return refusal_anywhere(key, target, context)
 
 
@@ -45,17 +46,11 @@ def refusal_anywhere(key: str, target: str | None, context: Context) -> str:
         reason = (
             "2 refuses memory beyond swap + overcommit_ratio % of RAM, which can keep root from logging in"
         )
-        return _unless_allowed("overcommit", reason, context)
+        return unless_allowed("overcommit", reason, context.allow)
     if key in _ONE_WAY and same(target or "", _ONE_WAY[key]):
         reason = f"the kernel does not take {target} back before the next boot"
-        return _unless_allowed("one_way", reason, context)
+        return unless_allowed("one_way", reason, context.allow)
     return ""
-
-
-def _unless_allowed(guard: str, reason: str, context: Context) -> str:
-    if not reason or guard in context.allow:
-        return ""
-    return f"{reason}; to do it all the same: allow: [{guard}]"
 
 
 def _min_free(target: str, context: Context) -> str:

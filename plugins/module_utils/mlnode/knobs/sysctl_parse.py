@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Mapping
 
-from .. import sizing
+from .. import options, sizing
 from ..errors import DeclarationError
 from ..facts import Facts
 from ..setting import Setting
@@ -88,8 +88,9 @@ def node_pages(key: str) -> tuple[int, int | None] | None:
 
 def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
     """All settings of one declaration. Raises DeclarationError naming the key and what to write instead."""
+    options.refuse_unknown("sysctl", spec, ("settings", "sizing", "allow"))
     size = Sizing.parse(_section(spec, "sizing"))
-    _check_allow(spec.get("allow"))
+    options.check_allow(spec.get("allow"), GUARDS)
     found: dict[str, Setting] = {}
     for raw_key, raw_value in _section(spec, "settings").items():
         key = canonical(raw_key)
@@ -103,11 +104,6 @@ def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
         found[key] = setting
     _refuse_families(found)
     return list(found.values())
-
-
-def _check_allow(allow: Any) -> None:
-    if allow is not None and (not isinstance(allow, list) or any(str(name) not in GUARDS for name in allow)):
-        raise DeclarationError(f"allow: {allow!r} is no list of {', '.join(GUARDS)}")
 
 
 def _section(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:

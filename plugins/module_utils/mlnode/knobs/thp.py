@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
-from .. import values
+from .. import options, values
 from ..errors import DeclarationError
 from ..facts import Facts
 from ..host import Host
@@ -55,15 +55,12 @@ _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    known = (*_WORDS, "use_zero_page", "khugepaged", "sizes")
-    for name in spec:
-        if name not in known:
-            raise DeclarationError(f"thp.{name}: unknown; known are {', '.join(known)}")
+    options.refuse_unknown(KIND, spec, (*_WORDS, "use_zero_page", "khugepaged", "sizes"))
     found = [_word(name, f"{BASE}/{name}", spec.get(name)) for name in _WORDS]
     found.append(_number("use_zero_page", f"{BASE}/use_zero_page", spec.get("use_zero_page")))
-    for name, value in _section(spec, "khugepaged").items():
-        if name not in KHUGEPAGED:
-            raise DeclarationError(f"thp.khugepaged.{name}: unknown; known are {', '.join(KHUGEPAGED)}")
+    khugepaged = _section(spec, "khugepaged")
+    options.refuse_unknown("thp.khugepaged", khugepaged, KHUGEPAGED)
+    for name, value in khugepaged.items():
         found.append(_number(f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", value))
     for size, files in _section(spec, "sizes").items():
         found += _sized(size, files)

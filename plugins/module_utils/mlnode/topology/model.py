@@ -84,11 +84,15 @@ class Cpus:
         return any(cpu.kind for cpu in self.all)
 
     @property
+    def kept_free(self) -> frozenset[int]:
+        """What isolcpus and nohz_full keep free of everything but the job."""
+        return frozenset((*self.isolated, *self.nohz_full))
+
+    @property
     def housekeeping(self) -> tuple[int, ...]:
         """Where ordinary threads belong: online, allowed here, neither isolated nor without a tick."""
-        kept_free = {*self.isolated, *self.nohz_full}
-        allowed = {*self.allowed}
-        return tuple(cpu for cpu in self.online if cpu in allowed and cpu not in kept_free)
+        mine = {*self.allowed} - self.kept_free
+        return tuple(cpu for cpu in self.online if cpu in mine)
 
 
 @dataclass(frozen=True)

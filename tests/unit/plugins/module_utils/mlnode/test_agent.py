@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
@@ -110,9 +111,9 @@ def zipped(tmp_path: pathlib.Path) -> str:
 @pytest.mark.parametrize("place", [collections, zipped])
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_every_process_builds_the_same_bytes(
-    tmp_path: pathlib.Path, built: bytes, place: object, seed: str
+    tmp_path: pathlib.Path, built: bytes, place: Callable[[pathlib.Path], str], seed: str
 ) -> None:
-    path = place(tmp_path)  # type: ignore[operator]
+    path = place(tmp_path)
     done = run([sys.executable, "-c", BUILD], path, seed)
     assert done.returncode == 0, done.stderr
     digest, file = done.stdout.split()
@@ -225,10 +226,10 @@ def link_as_file(machine: Machine) -> str:
     "damage",
     [damage_content, damage_mode, damage_unit, unit_as_link, remove_link, change_link, link_as_file],
 )
-def test_what_was_damaged_is_repaired_alone(machine: Machine, damage: object) -> None:
+def test_what_was_damaged_is_repaired_alone(machine: Machine, damage: Callable[[Machine], str]) -> None:
     agent.install(machine)
     whole = machine.tree()
-    path = damage(machine)  # type: ignore[operator]
+    path = damage(machine)
     assert [step.key for step in agent.install(machine)] == [path]
     now = machine.tree()
     now.pop("/elsewhere", None)

@@ -12,6 +12,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -211,7 +212,7 @@ def test_an_apply_killed_at_any_time(tmp_path: pathlib.Path) -> None:
     chance = random.Random(20)
     for turn in range(15):
         machine = copy(template, f"turn-{turn}")
-        child = start(lambda node=machine: declare_only(node))  # type: ignore[misc]
+        child = start(partial(declare_only, machine))
         time.sleep(chance.uniform(0, 0.06))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, origin, transaction
@@ -53,8 +54,8 @@ class Interrupted:
         raise KeyboardInterrupt
 
 
-def run(machine: Machine, steps: Sequence[object]) -> None:
-    transaction.run(machine, Origin.load(machine), steps)  # type: ignore[arg-type]
+def run(machine: Machine, steps: Sequence[Any]) -> None:
+    transaction.run(machine, Origin.load(machine), steps)
 
 
 def test_all_steps_are_done_in_order(machine: Machine) -> None:

@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, refresh, revert
@@ -73,8 +74,8 @@ def node(bare: IrqNode) -> IrqNode:
     return bare
 
 
-def balance(host: IrqNode, mode: str, *rules: object, **more: object) -> Row:
-    return rows(host, *(rules or (SPREAD,)), irqbalance=mode, **more)[KEY]  # type: ignore[arg-type]
+def balance(host: IrqNode, mode: str, *rules: Any, **more: Any) -> Row:
+    return rows(host, *(rules or (SPREAD,)), irqbalance=mode, **more)[KEY]
 
 
 # -- agree ---------------------------------------------------------------------------------

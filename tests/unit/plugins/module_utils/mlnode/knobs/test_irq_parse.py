@@ -244,7 +244,7 @@ def test_whatever_is_declared_is_understood_or_refused_in_words(rule: dict[str, 
     with contextlib.suppress(DeclarationError):
         settings = irq.parse({"rules": [rule]}, None)
         assert settings
-    assert all(item.key.startswith("irq.a") and item.claim for item in settings)
+    assert all(item.key.startswith(f"irq.{rule['name']}") and item.claim for item in settings)
 
 
 def test_an_empty_selection_is_all_nics() -> None:

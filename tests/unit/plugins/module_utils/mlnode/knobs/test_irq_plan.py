@@ -88,7 +88,7 @@ def test_a_node_all_of_whose_cpus_are_kept_free_is_a_refusal_that_says_how_to_al
     found = pool(kept)
     assert found.cpus == ()
     assert found.refusal == (
-        "NUMA node 0 has no CPU but those that isolcpus or nohz_full keep free (0-3,8-11); to use them all "
+        "NUMA node 0 has no CPU but those that isolcpus or nohz_full keep free (0-3,8-11); to do it all "
         "the same: allow: [isolated_cpus]"
     )
     assert pool(kept, allowed=True) == irq_plan.Pool((0, 1, 2, 3))
@@ -180,7 +180,7 @@ def test_a_cpu_that_is_kept_free_is_refused_unless_it_is_allowed(strategy: str) 
     kept = machine(isolated="2", nohz_full="3")
     found = pool(kept, strategy=strategy, cpus=(1, 2, 3))
     assert found.refusal == (
-        "CPUs 2-3 are kept free by isolcpus or nohz_full; to use them all the same: allow: [isolated_cpus]"
+        "CPUs 2-3 are kept free by isolcpus or nohz_full; to do it all the same: allow: [isolated_cpus]"
     )
     assert pool(kept, allowed=True, strategy=strategy, cpus=(1, 2, 3)).cpus == (1, 2, 3)
 

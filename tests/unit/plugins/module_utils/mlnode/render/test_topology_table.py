@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render.topology_table import table
@@ -153,9 +154,9 @@ def test_nodes_in_reserve_are_counted_and_not_listed() -> None:
     ]
 
 
-def nic(**fields: object) -> list[str]:
+def nic(**fields: Any) -> list[str]:
     """The cells of one NIC below the names of the columns."""
-    topology = Topology(Machine("bare metal"), nics=(Nic("eth0", "physical", **fields),))  # type: ignore[arg-type]
+    topology = Topology(Machine("bare metal"), nics=(Nic("eth0", "physical", **fields),))
     return table(topology, None).split("\n")[4].split()
 
 

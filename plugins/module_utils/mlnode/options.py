@@ -1,0 +1,29 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every kind checks of a declaration in the same way: the names of its options, and guards."""
+
+from __future__ import annotations
+
+from typing import Any, Collection, Iterable
+
+from .errors import DeclarationError
+
+
+def refuse_unknown(where: str, given: Iterable[Any], known: Collection[str]) -> None:
+    """Raises DeclarationError for the first name that is none."""
+    for name in given:
+        if name not in known:
+            raise DeclarationError(f"{where}.{name}: unknown; known are {', '.join(known)}")
+
+
+def check_allow(allow: Any, guards: Collection[str]) -> None:
+    """Raises DeclarationError where a declaration's `allow` is no list of these guards."""
+    if allow is not None and (not isinstance(allow, list) or any(str(name) not in guards for name in allow)):
+        raise DeclarationError(f"allow: {allow!r} is no list of {', '.join(guards)}")
+
+
+def unless_allowed(guard: str, reason: str, allow: Collection[str]) -> str:
+    """A guard's reason with the way to switch it off; empty where there is none, or it is off already."""
+    if not reason or guard in allow:
+        return ""
+    return f"{reason}; to do it all the same: allow: [{guard}]"

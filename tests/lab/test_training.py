@@ -31,7 +31,7 @@ OTHER_IRQS = (
 LATENCY = 20
 
 #: Packets of the second node's NIC, with all three ways to steer them; the masks are those of CPUs 2 and 3
-STEERED = {"rps": [2, 3], "xps": "auto", "rfs_entries": 4096}
+STEERED = {"rps": "2-3", "xps": "auto", "rfs_entries": 4096}
 
 #: Some carried by the drop-in, one by each of the ways that only the agent has
 DEFAULTS = {

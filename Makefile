@@ -85,6 +85,7 @@ sanity: env-test ## ansible-test sanity
 molecule: env-test ## the scenarios in containers
 	$(call step,molecule)
 	$(in_test) tools/container-lab.sh $(TEST)/molecule test -s default
+	$(in_test) tools/container-lab.sh $(TEST)/molecule test -s inference
 
 .PHONY: docs
 docs: env-test ## write docs/reference and the table of docs/values.md from the sources

@@ -1,14 +1,16 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes the table of defaults into docs/values.md, so that it cannot differ from what the role declares.
+"""Writes the tables of defaults into docs/values.md, so that they cannot differ from what the roles declare.
 
-Run by `make docs`; with --check it only tells whether the table is fresh.
+Run by `make docs`; with --check it only tells whether the tables are fresh.
 """
 
 from __future__ import annotations
 
 import pathlib
+import re
 import sys
+from typing import Any
 
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
@@ -16,40 +18,51 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting impor
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/values.md"
-START, END = "<!-- table -->\n", "<!-- end of table -->\n"
+TABLE = re.compile(r"(<!-- table of (\w+) -->\n).*?(<!-- end of table -->\n)", re.DOTALL)
+HEAD = "| setting | default | severity | reason | source |\n|---|---|---|---|---|\n"
 
 
-def rows() -> list[str]:
-    defaults = yaml.safe_load((ROOT / "roles/training_node/defaults/main.yml").read_text())
-    interrupts = defaults["training_node_irq_defaults"]
-    specs = {
-        "thp": defaults["training_node_thp_defaults"],
-        "sysctl": {"settings": defaults["training_node_sysctl_defaults"]},
-        "cpu": defaults["training_node_cpu_defaults"],
-        "irq": {**interrupts, "rules": [*interrupts["rules"].values()]},
-        "boot": defaults["training_node_boot_defaults"],
-    }
-    settings = [setting for name, kind in KINDS.items() for setting in kind.parse(specs[name], None)]
-    found = []
+def declaration(role: str) -> dict[str, Any]:
+    """What the defaults of a role declare, by kind, as its tasks hand it to the modules."""
+    defaults = yaml.safe_load((ROOT / f"roles/{role}/defaults/main.yml").read_text(encoding="utf-8"))
+    here = [kind for kind in KINDS if f"{role}_{kind}_defaults" in defaults]
+    specs = {kind: defaults[f"{role}_{kind}_defaults"] for kind in here}
+    specs["sysctl"] = {"settings": specs["sysctl"], "sizing": defaults[f"{role}_sizing"]}
+    for kind in ("nic", "irq"):
+        specs[kind] = {**specs[kind], "rules": [*specs[kind]["rules"].values()]}
+    return specs
+
+
+def table(role: str) -> str:
+    """One row for each setting, in the order in which they are applied."""
+    specs = declaration(role)
+    settings = [setting for name, spec in specs.items() for setting in KINDS[name].parse(spec, None)]
+    rows = []
     for setting in settings:
         info = KINDS[setting.kind].info(setting.key, Value())
         cells = (f"`{setting.key}`", f"`{setting.claim}`", str(info.severity), info.reason, info.source)
-        found.append(f"| {' | '.join(cells)} |\n")
-    return found
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return HEAD + "".join(rows)
+
+
+def fresh(page: str) -> str:
+    """The page with the tables of today. Raises ValueError where the table of a role is missing."""
+    roles = {path.parent.parent.name for path in ROOT.glob("roles/*/defaults/main.yml")}
+    missing = roles.symmetric_difference(match[2] for match in TABLE.finditer(page))
+    if missing:
+        raise ValueError(f"{PAGE.relative_to(ROOT)}: role or table is missing: {', '.join(sorted(missing))}")
+    return TABLE.sub(lambda match: match[1] + table(match[2]) + match[3], page)
 
 
 def main() -> int:
-    page = PAGE.read_text()
-    head, rest = page.split(START)
-    tail = rest.split(END)[1]
-    table = ["| setting | default | severity | reason | source |\n", "|---|---|---|---|---|\n", *rows()]
-    fresh = head + START + "".join(table) + END + tail
-    if fresh == page:
+    page = PAGE.read_text(encoding="utf-8")
+    new = fresh(page)
+    if new == page:
         return 0
     if "--check" in sys.argv:
         print(f"{PAGE.relative_to(ROOT)} is stale: run `make docs`")
         return 1
-    PAGE.write_text(fresh)
+    PAGE.write_text(new, encoding="utf-8")
     return 0
 
 

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NoReturn, Sequence
+from typing import Any, Callable, NoReturn, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .mlnode import engine, values
+from .mlnode import confirm, engine, judge, values
+from .mlnode.confirm import Pending
 from .mlnode.engine import Plan, Request
 from .mlnode.errors import MlnodeError
 from .mlnode.host import Host
@@ -18,7 +19,16 @@ from .mlnode.render import document
 from .mlnode.revert import Change
 from .mlnode.setting import Layer
 from .mlnode.status import Status
-from .mlnode.transaction import KernelWrite, LinkWrite, LoadModule, Refresh, Step
+from .mlnode.transaction import (
+    JoinedWrite,
+    KernelWrite,
+    LinkWrite,
+    LoadModule,
+    Refresh,
+    Step,
+    UnitWrite,
+    kernel_writes,
+)
 
 #: Options every module that declares something takes; documented in doc_fragments/declaration.py
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -33,13 +43,30 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def declare(module: AnsibleModule, kind: Kind, spec: dict[str, Any]) -> NoReturn:
-    """Check or apply one kind of one declaration, and end the module."""
+def given(value: Any) -> Any:
+    """Without what was not given: the declaration on the node holds what was declared, and nothing else."""
+    if isinstance(value, dict):
+        return {name: given(item) for name, item in value.items() if item is not None}
+    return [given(item) for item in value] if isinstance(value, list) else value
+
+
+def declare(
+    module: AnsibleModule,
+    kind: Kind,
+    spec: dict[str, Any],
+    confirm_seconds: int = 0,
+    more: Callable[[Sequence[Row]], dict[str, Any]] = lambda _rows: {},
+) -> NoReturn:
+    """Check or apply one kind of one declaration, and end the module.
+
+    confirm_seconds: as in engine.apply(). more: what else the kind tells of its rows.
+    """
     if not module.params["layers"]:
         fail(module, "layers: name runtime, boot or both; none would do nothing")
     layers = tuple(layer for layer in Layer if layer.value in module.params["layers"])
     request = Request(module.params["name"], kind, spec, layers)
     host = Host()
+    waits: Pending | None = None
 
     def gate(plan: Plan) -> None:
         engine.admit(plan)
@@ -51,25 +78,46 @@ def declare(module: AnsibleModule, kind: Kind, spec: dict[str, Any]) -> NoReturn
             gate(plan)
             rows, changed = plan.rows, bool(plan.steps)
         else:
-            outcome = engine.apply(host, request, gate)
+            outcome = engine.apply(host, request, gate, confirm_seconds=confirm_seconds)
             plan, rows, changed = outcome.plan, outcome.rows, outcome.changed
+            waits = outcome.waits
     except MlnodeError as error:
         fail(module, f"{kind.KIND} {module.params['name']}: {error}")
     _warn(module, rows)
+    tell_undone(module, host)
     leave(
         module,
         changed=changed,
         settings=[document.setting(row) for row in rows],
         reboot_required=any(_waits_for_boot(row) for row in rows),
         diff=diff(plan.steps),
+        **(
+            {"confirm": {"id": waits.id, "seconds": waits.seconds} if waits else {}}
+            if confirm_seconds
+            else {}
+        ),
+        **more(rows),
     )
+
+
+def tell_undone(module: AnsibleModule, host: Host) -> None:
+    """A change that has undone itself is told by the next run, once."""
+    words = confirm.report(host)
+    if not words:
+        return
+    module.warn(words)
+    try:
+        if not module.check_mode and host.is_superuser():
+            confirm.acknowledge(host)
+    except MlnodeError as error:
+        module.warn(str(error))
 
 
 def _waits_for_boot(row: Row) -> bool:
     """Also of a check: the run that it predicts would end like that."""
     if row.status is Status.PENDING_REBOOT:
         return True
-    return row.status is Status.DRIFTED and row.reading.at_boot and engine.differs(row.reading)
+    return row.status is Status.DRIFTED and row.reading.at_boot and judge.differs(row.reading)
 
 
 def fail(module: AnsibleModule, message: str) -> NoReturn:
@@ -91,8 +139,9 @@ def diff(steps: Sequence[Step]) -> list[dict[str, str]]:
     files: list[dict[str, str]] = []
     writes: dict[str, list[KernelWrite]] = {}
     for step in steps:
-        if isinstance(step, KernelWrite):
-            writes.setdefault(step.key, []).append(step)
+        if isinstance(step, (KernelWrite, JoinedWrite, UnitWrite)):
+            for write in kernel_writes([step]):
+                writes.setdefault(write.key, []).append(write)
         elif isinstance(step, LoadModule):
             writes[f"module {step.name} loaded"] = []
         elif isinstance(step, Refresh):
@@ -113,6 +162,11 @@ def diff(steps: Sequence[Step]) -> list[dict[str, str]]:
 
 def _all(writes: Sequence[KernelWrite], texts: Sequence[str]) -> str:
     """The value of a setting's one file, or of its many in one line."""
+    if any(step.unit for step in writes):
+        alike: dict[str, list[str]] = {}
+        for step, text in zip(writes, texts):
+            alike.setdefault(text, []).append(step.unit.name if step.unit else step.path)
+        return "; ".join(f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in alike.items())
     shown = {step.number or 0: text for step, text in zip(writes, texts)}
     if len(shown) < len(writes):  # queues of several NICs have the same numbers
         return "; ".join(document.counted(texts))
@@ -154,9 +208,13 @@ def _warn(module: AnsibleModule, rows: Sequence[Row]) -> None:
         loud.discard(Status.DRIFTED)  # it is what check mode is there to show, and it is in the diff
     if module.params["on_unsupported"] == "warn":
         loud.add(Status.UNSUPPORTED)
+    # What is true of many settings, such as that a rule's NICs are not there, is said once.
+    told: dict[tuple[Status, str], list[str]] = {}
     for row in rows:
         if row.status in loud:
-            module.warn(f"{row.setting.key} is {row.status}: {row.reason}")
+            told.setdefault((row.status, row.reason), []).append(row.setting.key)
+    for (status, reason), keys in told.items():
+        module.warn(f"{', '.join(keys)} {'is' if len(keys) == 1 else 'are'} {status}: {reason}")
 
 
 def _words(rows: Sequence[Row]) -> str:

@@ -203,8 +203,6 @@ reboot_required:
   sample: false
 """
 
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq, irq_parse
@@ -229,13 +227,6 @@ _RULE = {
 }
 
 
-def _given(value: Any) -> Any:
-    """Without what was not given: the declaration on the node holds what was declared, and nothing else."""
-    if isinstance(value, dict):
-        return {name: _given(item) for name, item in value.items() if item is not None}
-    return [_given(item) for item in value] if isinstance(value, list) else value
-
-
 def main() -> None:
     own = {
         "rules": {"type": "list", "elements": "dict", "default": [], "options": _RULE},
@@ -243,7 +234,7 @@ def main() -> None:
         "allow": {"type": "list", "elements": "str", "choices": list(irq_parse.GUARDS), "default": []},
     }
     module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
-    spec = {name: _given(module.params[name]) for name in own if module.params[name]}
+    spec = {name: tuning_module.given(module.params[name]) for name in own if module.params[name]}
     if {*spec} == {"allow"}:  # guards of nothing are no declaration
         spec = {}
     tuning_module.declare(module, irq, spec)

@@ -60,6 +60,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import H
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     host = Host()
+    tuning_module.tell_undone(module, host)
     try:
         changes = revert.pending(host) if module.check_mode else revert.revert(host)
     except MlnodeError as error:

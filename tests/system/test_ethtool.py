@@ -89,7 +89,7 @@ print(json.dumps({
 }))""")
     assert found == {
         "nics": ["lo", "v0", "v1"],
-        "groups": ["channels", "driver", "feature", "link"],
+        "groups": ["channels", "driver", "feature", "link", "statistic"],
         "driver": "veth",
         "link": "10000 full off no",
         "rings": "the driver veth has no rings",

@@ -101,6 +101,9 @@ class Nic:
         default_factory=lambda: {"rx_cqe_moder": True, "rx_striding_rq": False}
     )
     fec: tuple[int, int] | None = (0b10, 0b1000)  # auto, and rs active
+    statistics: dict[str, int] | None = field(
+        default_factory=lambda: {"rx_packets": 1 << 40, "rx_discards_phy": 0, "rx_prio3_pause": 12}
+    )
     speed: int | None = 400000
     detected: int | None = 1
     blocks: int = 2
@@ -132,7 +135,7 @@ class Nic:
         other = {
             0x03: self._drvinfo, 0x0A: self._glink, 0x37: self._sset_info, 0x1B: self._strings,
             0x3A: self._gfeatures, 0x3B: self._sfeatures, 0x27: self._gflags, 0x28: self._sflags,
-            0x50: self._gfec, 0x51: self._sfec, 0x4C: self._link,
+            0x50: self._gfec, 0x51: self._sfec, 0x4C: self._link, 0x1D: self._gstats,
         }  # fmt: skip
         return other[command](request)
 
@@ -182,7 +185,7 @@ class Nic:
     def _names(self, string_set: int) -> list[str]:
         if string_set == 4:
             return list(FEATURES)
-        return list(_there(self.flags))
+        return list(_there(self.statistics if string_set == 1 else self.flags))
 
     def _sset_info(self, request: bytes) -> tuple[int, bytes]:
         _command, _reserved, mask = struct.unpack_from("=IIQ", request)
@@ -244,6 +247,10 @@ class Nic:
                 flags[name] = bool(mask >> bit & 1)
         return 0, b""
 
+    def _gstats(self, _request: bytes) -> tuple[int, bytes]:
+        numbers = list(_there(self.statistics).values())
+        return 0, struct.pack(f"=II{len(numbers)}Q", 0x1D, len(numbers), *numbers)
+
     def _gfec(self, _request: bytes) -> tuple[int, bytes]:
         mask, active = _there(self.fec)
         return 0, struct.pack("=IIII", 0x50, active, mask, 0)
@@ -265,7 +272,9 @@ def _there(group: T | None) -> T:
 
 
 #: What a driver such as veth does not have
-BARE: dict[str, Any] = dict.fromkeys(("ring", "channels", "coalesce", "pause", "flags", "fec", "speed"))
+BARE: dict[str, Any] = dict.fromkeys(
+    ("ring", "channels", "coalesce", "pause", "flags", "fec", "speed", "statistics")
+)
 
 
 class NicMachine(Machine):

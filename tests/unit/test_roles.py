@@ -4,12 +4,8 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
-import subprocess
-import sys
 import types
-from typing import Any
 
 import pytest
 import yaml
@@ -17,44 +13,61 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent,
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import FOLDER
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import (
-    boot,
-    cpu,
-    irq,
     sysctl,
     sysctl_info,
     sysctl_parse,
-    thp,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Value
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.version import VERSION
-from ansible_collections.mlnode.tuning.plugins.modules import boot_params, cpu_governor, irq_affinity
-from ansible_collections.mlnode.tuning.plugins.modules import thp as thp_module
+from ansible_collections.mlnode.tuning.plugins.modules import (
+    boot_params,
+    cpu_governor,
+    irq_affinity,
+    nic_ethtool,
+    thp,
+)
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.roles import (
+    ROLES,
+    ROOT,
+    declaration,
+    defaults,
+    load,
+    options,
+)
 
-ROOT = pathlib.Path(__file__).parents[2]
-ROLES = sorted(path.parent.parent.name for path in ROOT.glob("roles/*/defaults/main.yml"))
 MODULES = sorted(path.stem for path in ROOT.glob("plugins/modules/*.py") if path.stem != "__init__")
 
 TYPES = {"dict": dict, "list": list, "str": str, "int": int, "bool": bool}
 
 
-def load(path: str) -> Any:
-    return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
-
-
-def defaults(role: str) -> dict[str, Any]:
-    found: dict[str, Any] = load(f"roles/{role}/defaults/main.yml")
-    return found
-
-
-def options(role: str) -> dict[str, Any]:
-    found: dict[str, Any] = load(f"roles/{role}/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
-    return found
+#: A role's dictionary of options → the module that takes them, and options of another type there: rules stand
+#: under their names in a role, so that one of them can be changed without a copy of all
+AREAS: dict[str, tuple[types.ModuleType, dict[str, str]]] = {
+    "thp": (thp, {}),
+    "cpu": (cpu_governor, {}),
+    "nic": (nic_ethtool, {"rules": "dict"}),
+    "irq": (irq_affinity, {"rules": "dict"}),
+    "boot": (boot_params, {}),
+}
 
 
 def test_there_are_roles_to_look_at() -> None:
-    assert "training_node" in ROLES
+    assert ROLES == ["inference_node", "training_node"]
+
+
+def test_roles_have_the_same_variables_and_tasks() -> None:
+    first, *others = ROLES
+    for role in others:
+        assert [name.replace(role, first) for name in defaults(role)] == [*defaults(first)]
+        for path in ("tasks/main.yml", "meta/main.yml"):
+            mine, theirs = (
+                (ROOT / "roles" / one / path).read_text(encoding="utf-8") for one in (role, first)
+            )
+            said = [line.replace(role, first) for line in mine.splitlines() if "description:" not in line]
+            assert said == [line for line in theirs.splitlines() if "description:" not in line]
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -93,7 +106,30 @@ def test_the_default_settings_are_a_sound_declaration(role: str, machine: Machin
     assert [setting.key for setting in parsed] == [*settings]
     assert all(setting.want for setting in parsed)
     assert [setting.key for setting in sysctl.parse(spec, None)] == [*settings]
-    assert thp.parse(values[f"{role}_thp_defaults"], None)
+
+
+@pytest.mark.parametrize(
+    ("role", "kind_name"), [(role, kind_name) for role in ROLES for kind_name in declaration(role)]
+)
+def test_every_kind_takes_the_defaults_and_has_a_reason_for_each(role: str, kind_name: str) -> None:
+    knob = KINDS[kind_name]
+
+    settings = knob.parse(declaration(role)[kind_name], None)
+
+    assert settings
+    for setting in settings:
+        about = knob.info(setting.key, Value())
+        assert about.reason, setting.key
+        assert about.source, setting.key
+        assert "declared by you" not in about.reason, setting.key
+
+
+@pytest.mark.parametrize("kind_name", ["nic", "irq"])
+@pytest.mark.parametrize("role", ROLES)
+def test_rules_stand_under_their_names(role: str, kind_name: str) -> None:
+    rules = defaults(role)[f"{role}_{kind_name}_defaults"]["rules"]
+
+    assert [rule["name"] for rule in rules.values()] == [*rules]
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -162,33 +198,24 @@ def test_tasks_call_modules_that_exist(path: str) -> None:
     assert all(task["name"] for task in tasks)
 
 
-@pytest.mark.parametrize(
-    ("area", "module", "other"),
-    [
-        ("thp", thp_module, {}),
-        ("cpu", cpu_governor, {}),
-        # Under their names in the role, so that one of them can be changed without a copy of all.
-        ("irq", irq_affinity, {"rules": "dict"}),
-        ("boot", boot_params, {}),
-    ],
-)
-def test_options_of_a_role_are_those_of_the_module(
-    area: str, module: types.ModuleType, other: dict[str, str]
-) -> None:
+@pytest.mark.parametrize("area", AREAS)
+@pytest.mark.parametrize("role", ROLES)
+def test_options_of_a_role_are_those_of_the_module(role: str, area: str) -> None:
+    module, other = AREAS[area]
     documented = yaml.safe_load(module.DOCUMENTATION)["options"]
-    role = options("training_node")[f"training_node_{area}"]["options"]
+    mine = options(role)[f"{role}_{area}"]["options"]
 
-    assert {name: about["type"] for name, about in role.items()} == {
+    assert {name: about["type"] for name, about in mine.items()} == {
         **{name: about["type"] for name, about in documented.items()},
         **other,
     }
-    assert all(about["description"] for about in role.values())
-    assert {*defaults("training_node")[f"training_node_{area}_defaults"]} <= {*role}
+    assert all(about["description"] for about in mine.values())
+    assert {*defaults(role)[f"{role}_{area}_defaults"]} <= {*mine}
 
 
-@pytest.mark.parametrize("area", ["thp", "cpu", "irq", "boot"])
-def test_the_tasks_hand_over_every_option_of_a_role(area: str) -> None:
-    role = options("training_node")[f"training_node_{area}"]["options"]
+@pytest.mark.parametrize("area", AREAS)
+@pytest.mark.parametrize("role", ROLES)
+def test_the_tasks_hand_over_every_option_of_a_role(role: str, area: str) -> None:
     tasks = load("roles/node/tasks/declare.yml")
     [given] = [
         arguments
@@ -197,57 +224,20 @@ def test_the_tasks_hand_over_every_option_of_a_role(area: str) -> None:
         for name, arguments in task.items()
         if name.startswith("mlnode.tuning.")
     ]
-    for name in role:
+    for name in options(role)[f"{role}_{area}"]["options"]:
         assert f"node_{area}.{name}" in given[name], name
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_the_other_defaults_are_sound_declarations(role: str) -> None:
-    values = defaults(role)
-    assert cpu.parse(values[f"{role}_cpu_defaults"], None)
-    rules = values[f"{role}_irq_defaults"]["rules"]
-    assert [rule["name"] for rule in rules.values()] == [*rules]
-    assert irq.parse({**values[f"{role}_irq_defaults"], "rules": [*rules.values()]}, None)
-    assert boot.parse(values[f"{role}_boot_defaults"], None)
-
-
-def test_a_role_hands_its_interpreter_to_the_agent() -> None:
-    assert defaults("training_node")["training_node_interpreter"] == agent.INTERPRETER
+def test_a_role_hands_its_interpreter_to_the_agent(role: str) -> None:
+    assert defaults(role)[f"{role}_interpreter"] == agent.INTERPRETER
     given = {
-        name: value
-        for task in load("roles/training_node/tasks/main.yml")
-        for name, value in task["vars"].items()
+        name: value for task in load(f"roles/{role}/tasks/main.yml") for name, value in task["vars"].items()
     }
-    assert given["node_interpreter"] == "{{ training_node_interpreter }}"
+    assert given["node_interpreter"] == f"{{{{ {role}_interpreter }}}}"
+    assert given["node_name"] == role
     [task] = load("roles/node/tasks/agent.yml")
     assert task["mlnode.tuning.agent"] == {"interpreter": "{{ node_interpreter }}"}
-
-
-ALWAYS = {"Stop if there is no node to work on", "Install the command mlnode and its boot service"}
-TAGGED = {
-    "thp": "Declare transparent huge pages",
-    "sysctl": "Declare kernel settings",
-    "cpu": "Declare how CPUs choose their clock",
-    "irq": "Declare where interrupts go",
-    "boot": "Declare the kernel command line",
-}
-
-
-@pytest.mark.parametrize(
-    ("tags", "declared"),
-    [([], {*TAGGED}), (["thp"], {"thp"}), (["sysctl"], {"sysctl"}), (["no_such_tag"], set())],
-)
-def test_tags_reach_the_tasks(tags: list[str], declared: set[str]) -> None:
-    program = pathlib.Path(sys.executable).parent / "ansible-playbook"
-    command = [str(program), "--list-tasks", "playbooks/site.yml", "-i", "inventory/local.yml"]
-    chosen = ["--tags", ",".join(tags)] if tags else []
-
-    done = subprocess.run([*command, *chosen], cwd=ROOT, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stderr
-    listed = {line.split("\tTAGS:")[0].strip().rpartition(" : ")[2] for line in done.stdout.splitlines()}
-    assert listed >= ALWAYS
-    assert listed & {*TAGGED.values()} == {TAGGED[name] for name in declared}
 
 
 def test_roles_and_collection_promise_the_same_ansible() -> None:

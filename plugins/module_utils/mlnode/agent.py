@@ -32,6 +32,10 @@ _MAIN = (
     f"sys.exit({_ENTRY.__name__}())\n"
 ).encode("ascii")
 
+#: What only modules use, and no command of the agent. A process that has them for another reason, such as a
+#: test, builds the same zip without them.
+ELSEWHERE = ("checks", "icmp", "path_mtu", "path_search", "pci_config")
+
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -58,6 +62,8 @@ def _sources() -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for name, module in sorted(sys.modules.items()):
         if name != package and not name.startswith(f"{package}."):
+            continue
+        if name[len(package) + 1 :].partition(".")[0] in ELSEWHERE:
             continue
         loader: Any = getattr(module.__spec__, "loader", None)
         source = loader.get_source(name) if hasattr(loader, "get_source") else None

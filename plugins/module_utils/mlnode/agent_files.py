@@ -17,13 +17,15 @@ UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 #: There while a NIC has changed and nobody has looked at it yet
 _FLAG = "/run/mlnode-nics"
 
+# CAP_SYS_PTRACE shows which process has a GPU open, for the guard of busy NICs (proc(5), /proc/PID/fd).
 # No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
+# AF_NETLINK is how dcb, of iproute2, sets the priorities of NICs.
 # /boot, mounts and /var/lib/os-prober are for the boot loader, whose menu is made anew where what is declared
 # for it was lost: other systems are found by mounting their disks.
 _SANDBOX = """\
 NoNewPrivileges=yes
 CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
-CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN
+CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE
 ProtectSystem=strict
 ReadWritePaths=/etc /run -/boot -/var/lib/os-prober
 StateDirectory=mlnode
@@ -33,7 +35,7 @@ PrivateTmp=yes
 ProtectClock=yes
 ProtectHostname=yes
 ProtectControlGroups=yes
-RestrictAddressFamilies=AF_UNIX
+RestrictAddressFamilies=AF_UNIX AF_NETLINK
 RestrictNamespaces=yes
 RestrictRealtime=yes
 RestrictSUIDSGID=yes

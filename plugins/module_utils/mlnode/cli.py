@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any, NoReturn, Sequence
 
-from . import revert as undo
+from . import confirm, revert
 from .errors import MlnodeError
 from .explain import explain
 from .host import Host
@@ -87,28 +87,39 @@ def _parser() -> argparse.ArgumentParser:
     text = "everything about one setting"
     one = commands.add_parser("explain", help=text, description=text, parents=[common], epilog=_EXIT)
     one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
+    for name, text in (
+        ("confirm", "keep a change that would undo itself, over a new connection"),
+        ("undo", "undo a change that waits to be confirmed (its timer does this)"),
+    ):
+        one = commands.add_parser(name, help=text, description=text, epilog=_EXIT)
+        one.set_defaults(root="/", json=False)
+        one.add_argument("id", metavar="ID", help="as `mlnode status` shows it")
     return parser
 
 
 def _status(host: Host, options: argparse.Namespace) -> int:
     found = survey(host)
-    return _report(found, options, node.settings(found))
+    return _report(host, found, options, node.settings(found))
 
 
 def _check(host: Host, options: argparse.Namespace) -> int:
     found = survey(host)
     wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
-    return _report(found, options, wanted)
+    return _report(host, found, options, wanted)
 
 
 def _apply(host: Host, options: argparse.Namespace) -> int:
     found = apply_all(host, ON_ARRIVAL, _NICS_WAIT) if options.nics else apply_all(host)
     wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
-    return _report(found, options, wanted)
+    return _report(host, found, options, wanted)
 
 
 def _revert(host: Host, options: argparse.Namespace) -> int:
-    changes = undo.revert(host)
+    undone = confirm.report(host)
+    changes = revert.revert(host)
+    if undone:
+        _fail(undone, OK)
+        confirm.acknowledge(host)
     done = [{"key": change.key, "value": change.result} for change in changes]
     waits = any(change.at_boot for change in changes)
     if options.json:
@@ -133,6 +144,20 @@ def _explain(host: Host, options: argparse.Namespace) -> int:
     return DRIFT if facts["drift"] == "yes" else OK
 
 
+def _confirm(host: Host, options: argparse.Namespace) -> int:
+    first = confirm.confirm(host, options.id)
+    _say(f"{options.id} is confirmed" if first else f"{options.id} had been confirmed before")
+    return OK
+
+
+def _undo(host: Host, options: argparse.Namespace) -> int:
+    done = confirm.undo(host, options.id)
+    if done.stuck:
+        return _fail(done.text, ERROR)
+    _say(done.text)
+    return OK
+
+
 def _topology(host: Host, options: argparse.Namespace) -> int:
     found = topology.of(host)
     if options.json:
@@ -155,15 +180,19 @@ _COMMANDS = {
     "revert": _revert,
     "explain": _explain,
     "topology": _topology,
+    "confirm": _confirm,
+    "undo": _undo,
 }
 
 
-def _report(found: Survey, options: argparse.Namespace, settings: list[dict[str, Any]]) -> int:
+def _report(host: Host, found: Survey, options: argparse.Namespace, settings: list[dict[str, Any]]) -> int:
     counts = document.summary(item.row for item in found.rows)
     if options.json:
         _print_json(node.node(found))
     else:
         _print_text(found, settings, counts)
+    for note in confirm.notes(host):
+        _fail(note, OK)
     if found.errors:
         return ERROR
     return DRIFT if found.drifted else OK

@@ -7,20 +7,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Callable, Mapping, Sequence
 
-from . import declared, transaction, values
+from . import confirm, declared, held, transaction
+from .confirm import Pending
 from .declared import Declaration
 from .errors import DeclarationError, HostError, MlnodeError, RefusedError
 from .facts import Facts
 from .host import Host
+from .judge import differs, judge
 from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, Context, Kind, Row, Spec
 from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin
 from .setting import BOTH_LAYERS, BootFile, Layer, Part, Reading, Setting
 from .status import Status
-from .transaction import FileWrite, KernelWrite, LoadModule, Refresh, Step
-
-#: An empty value, as people can see it
-EMPTY = '""'
+from .transaction import FileWrite, KernelWrite, LinkWrite, LoadModule, Refresh, Step
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was planned, and what every setting is now."""
+    """What was planned, and what every setting is now. waits: what undoes it unless it is confirmed."""
 
     plan: Plan
     rows: tuple[Row, ...]
     changed: bool
+    waits: Pending | None = None
 
 
 def evaluate(host: Host, request: Request) -> Plan:
@@ -70,7 +70,7 @@ def evaluate(host: Host, request: Request) -> Plan:
         before = reading.origin if reading.parts else context.origins.get(reading.path)
         rows.append(Row(setting, reading, status, reason, info, before))
     files = _boot_files(host, request, rows, context, on_disk) if context.boot else []
-    steps: list[Step] = [step for row in rows for step in _kernel_steps(row, context)]
+    steps = _kernel_steps(rows, context)
     steps += [step for file, old in files for step in _file_steps(file, old)]
     return Plan(tuple(rows), tuple(steps))
 
@@ -93,38 +93,78 @@ def apply(
     request: Request,
     gate: Callable[[Plan], None] = admit,
     wait_seconds: float = WAIT_SECONDS,
+    confirm_seconds: int = 0,
 ) -> Outcome:
-    """Make it so, all or nothing. Raises MlnodeError; TransactionError says what was rolled back."""
+    """Make it so, all or nothing. Raises MlnodeError; TransactionError says what was rolled back.
+
+    confirm_seconds: after which a change that may cut off the connection over which it is made is undone,
+    unless it is confirmed over a new one; 0 makes it for good.
+    """
     with locked(host, wait_seconds):
-        return apply_locked(host, request, gate)
+        confirm.refuse_while_pending(host)
+        held.release(host)
+        plan = evaluate(host, request)
+        gate(plan)
+        _needs_root(host, plan)
+        risks = [write for write in transaction.kernel_writes(plan.steps) if write.risk]
+        waits: list[Pending] = []
+
+        def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
+            if risks and confirm_seconds:
+                words = "; ".join(f"{write.key} from {write.before} to {write.value}" for write in risks)
+                waits.append(confirm.arm(host, request.name, confirm_seconds, entries, fresh, words))
+
+        try:
+            transaction.run(host, Origin.load(host), plan.steps, _present(host, plan), arm)
+        except BaseException as error:
+            # What could not be put back is tried once more when the time is over.
+            if waits and not getattr(error, "stuck", ()):
+                _disarm(host)
+            raise
+        try:
+            return replace(_outcome(plan, evaluate(host, request)), waits=next(iter(waits), None))
+        except MlnodeError as error:
+            raise MlnodeError("; ".join([str(error), *(pending.text for pending in waits)])) from error
 
 
-def apply_locked(host: Host, request: Request, gate: Callable[[Plan], None]) -> Outcome:
-    """As apply(), for a caller that holds the node's lock."""
-    plan = evaluate(host, request)
-    gate(plan)
-    _needs_root(host, plan)
-    transaction.run(host, Origin.load(host), plan.steps, _present(host, plan))
-    return _outcome(plan, evaluate(host, request))
+def _disarm(host: Host) -> None:
+    """All is back, so that a restore which comes nevertheless finds nothing to do."""
+    try:
+        confirm.cancel(host)
+    except MlnodeError:
+        pass
 
 
-def apply_each(host: Host, request: Request) -> tuple[Outcome, list[str]]:
-    """As apply_locked(), but setting by setting, for a boot: what one of them is denied must not leave the
-    rest of the node untuned. Returns what went wrong, too."""
+def apply_each(host: Host, request: Request, unrisked: str = "") -> tuple[Outcome, list[str]]:
+    """As apply(), but setting by setting, for a boot: what one of them is denied must not leave the rest of
+    the node untuned. For a caller that holds the node's lock. Returns what went wrong, too.
+
+    unrisked: why nothing is done that may cut somebody off; empty if it is, as nobody is connected yet.
+    """
     plan = evaluate(host, request)
     _needs_root(host, plan)
     origin = Origin.load(host)
     groups: dict[str, list[Step]] = {}
-    for step in plan.steps:
+    errors: list[str] = []
+    for step in transaction.single(plan.steps):
+        if unrisked and isinstance(step, transaction.UnitWrite) and step.risky:
+            errors.append(f"{step.key}: not done, as it is on the management path; {unrisked}")
+            continue
         groups.setdefault("" if isinstance(step, FileWrite) else step.key, []).append(step)
     transaction.run(host, origin, [], _present(host, plan))
-    errors: list[str] = []
     for steps in groups.values():
         try:
             transaction.run(host, origin, steps)
         except MlnodeError as error:
             errors.append(str(error))
+            _hold(host, steps, str(error))
     return _outcome(plan, evaluate(host, request)), errors
+
+
+def _hold(host: Host, steps: Sequence[Step], words: str) -> None:
+    for step in steps:
+        if isinstance(step, transaction.UnitWrite):
+            held.hold(host, step.unit.name, transaction.kernel_writes([step]), words)
 
 
 def _needs_root(host: Host, plan: Plan) -> None:
@@ -136,83 +176,31 @@ def _words(rows: Sequence[Row]) -> str:
     return "; ".join(f"{row.setting.key}: {row.reading.invalid or row.reason}" for row in rows)
 
 
-def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
-    """The one status of a setting as the node is now, and why."""
-    if context.runtime:
-        if reading.runtime.absent is not None:
-            return Status.UNSUPPORTED, reading.runtime.absent
-        if reading.runtime.text is None:
-            return Status.UNKNOWN, reading.runtime.problem
-        if reading.invalid:
-            return Status.UNSUPPORTED, reading.invalid
-        if reading.managed:
-            return Status.MANAGED, reading.managed
-        if differs(reading):
-            if reading.blocked:
-                return Status.UNSUPPORTED, reading.blocked
-            if reading.refusal:
-                return Status.REFUSED, reading.refusal
-            if reading.at_boot:
-                return _waiting(setting, reading)
-            return Status.DRIFTED, _drift_words(setting, reading, context)
-    elif reading.refusal:
-        return Status.REFUSED, reading.refusal
-    if context.boot:
-        fault = _boot_fault(setting, reading)
-        if fault:
-            return fault
-    return Status.OK, reading.note
-
-
-def _waiting(setting: Setting, reading: Reading) -> tuple[Status, str]:
-    """A value that only a boot can bring: the boot layer carries it, or is what has to be mended."""
-    words = f"runtime is {reading.runtime.text or EMPTY}"
-    fault = _boot_fault(setting, reading)
-    if fault:
-        return fault[0], f"{words}; {fault[1]}"
-    return Status.PENDING_REBOOT, f"{words}; the next boot brings {reading.target or EMPTY}"
-
-
-def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
-    words = f"runtime is {reading.runtime.text or EMPTY}"
-    fault = _boot_fault(setting, reading) if context.boot else None
-    return f"{words}; {fault[1]}" if fault else words
-
-
-def differs(reading: Reading) -> bool:
-    """True if the kernel's present value is not the wanted one."""
-    now = reading.runtime.text
-    if now is None or reading.target is None:
-        return False
-    if reading.parts:
-        return any(part.differs for part in reading.parts)
-    return not values.same(now, reading.target)
-
-
-def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:
-    """What is wrong with the boot layer, or None."""
-    boot = reading.boot
-    if boot.value.unreadable is not None:
-        return Status.UNKNOWN, boot.value.unreadable
-    if boot.value.text is not None and _suffices(setting, reading, boot.value.text):
-        return None
-    found = boot.value.problem or f"{boot.source} sets {boot.value.text or EMPTY}"
-    return (Status.OVERRIDDEN if boot.foreign else Status.DRIFTED), f"boot: {found}"
-
-
-def _suffices(setting: Setting, reading: Reading, text: str) -> bool:
-    if reading.target is None:  # `auto` left to the agent
-        return True
-    if not setting.raise_only:
-        return values.same(text, reading.target)
-    return values.reaches(setting.want or "", text)
-
-
-def _kernel_steps(row: Row, context: Context) -> list[Step]:
-    if not context.runtime or row.status is not Status.DRIFTED or not differs(row.reading):
+def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
+    """In the order of the settings, except that a device is changed as a whole before the next one is."""
+    if not context.runtime:
         return []
-    loads = [LoadModule(row.setting.key, module) for module in row.reading.load]
-    return [*loads, *_writes(row, [part for part in row.reading.parts if part.differs])]
+    found: list[Step] = []
+    of_units: list[KernelWrite] = []
+    for row in rows:
+        parts = _due(row)
+        if not parts and (row.status is not Status.DRIFTED or not differs(row.reading)):
+            continue
+        found += [LoadModule(row.setting.key, module) for module in row.reading.load]
+        for write in _writes(row, parts):
+            (of_units if write.unit else found).append(write)
+    return [*found, *transaction.by_unit(of_units)]
+
+
+def _due(row: Row) -> list[Part]:
+    """The parts that can be set right. One that is refused or cannot be read keeps none of the others."""
+    reading = row.reading
+    whole = row.status is Status.DRIFTED
+    if row.status is Status.UNKNOWN:
+        whole = not (reading.blocked or reading.invalid or reading.refusal)
+    if row.status is Status.REFUSED:
+        whole = any(part.refusal for part in reading.parts)
+    return [part for part in reading.parts if whole and part.differs and not part.refusal]
 
 
 def _writes(row: Row, parts: Sequence[Part]) -> list[KernelWrite]:
@@ -247,7 +235,9 @@ def _present(host: Host, plan: Plan) -> list[Entry]:
     if not host.is_superuser():  # who changes nothing then, and could not keep it
         return []
     rows = (row for row in plan.rows if not row.reading.blocked)
-    return [write.entry(host) for row in rows for write in _writes(row, row.reading.parts)]
+    return [
+        entry for row in rows for write in _writes(row, row.reading.parts) for entry in write.entries(host)
+    ]
 
 
 def _origin(host: Host) -> Origin:
@@ -270,6 +260,7 @@ def _context(host: Host, request: Request, on_disk: Sequence[Declaration], origi
         agent=all(host.exists(path) for path in (AGENT_COMMAND, AGENT_FILE)) and host.is_link(AGENT_LINK),
         on_disk=_claims(request, on_disk),
         origins=origin.values(),
+        spec=request.spec,
     )
 
 
@@ -341,7 +332,7 @@ def _boot_files(
 def _outcome(plan: Plan, after: Plan) -> Outcome:
     """The rows as they are now; what was mended says `changed`."""
     before = {row.setting.key: row for row in plan.rows}
-    written = {step.key for step in plan.steps if isinstance(step, KernelWrite)}
+    written = {write.key for write in transaction.kernel_writes(plan.steps)}
     rows = []
     moved = False
     for row in after.rows:
@@ -354,8 +345,12 @@ def _outcome(plan: Plan, after: Plan) -> Outcome:
             words += ": no more memory is free in one piece"
             row = replace(row, status=Status.CLAMPED, reason=words)
         rows.append(row)
-    others = any(not isinstance(step, KernelWrite) for step in plan.steps)
+    others = any(isinstance(step, _NO_VALUE) for step in plan.steps)
     return Outcome(plan, tuple(rows), changed=moved or others)
+
+
+#: Steps whose effect no value of a setting shows
+_NO_VALUE = (FileWrite, LinkWrite, LoadModule, Refresh)
 
 
 def _seen(reading: Reading) -> tuple[object, ...]:

@@ -13,9 +13,10 @@ import stat
 from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from . import command as command_line
+from . import shown
 from .command import USUAL_SECONDS, Finished
+from .dcb.device import Device as Bridging
 from .errors import HostError
-from .ethtool import files as ethtool
 from .ethtool.device import Device
 from .setting import Value
 
@@ -87,8 +88,8 @@ class Host:
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises HostError, whose .absent tells missing from unreadable."""
-        if ethtool.owns(path):
-            return ethtool.read(self, path)
+        if files := shown.at(path):
+            return files.read(self, path)
         try:
             with open(self.real(path), "rb") as stream:
                 return stream.read()
@@ -123,8 +124,8 @@ class Host:
 
     def names(self, path: str) -> list[str]:
         """Sorted names in a folder; empty if there is no such folder. Raises HostError if unreadable."""
-        if ethtool.owns(path):
-            return ethtool.names(self, path)
+        if files := shown.at(path):
+            return files.names(self, path)
         try:
             return sorted(os.listdir(self.real(path)))
         except OSError as error:
@@ -150,8 +151,8 @@ class Host:
 
     def exists(self, path: str) -> bool:
         """True if the path, links followed, is there. Raises HostError where nobody can tell."""
-        if ethtool.owns(path):
-            return ethtool.exists(self, path)
+        if files := shown.at(path):
+            return files.exists(self, path)
         return self._stat(path, follow=True) is not None
 
     def is_link(self, path: str) -> bool:
@@ -171,8 +172,8 @@ class Host:
         Asks the kernel (access(2)), as the mode bits of /proc/sys do not tell: in a network namespace
         a file may look like 0644 and still answer EACCES.
         """
-        if ethtool.owns(path):
-            return ethtool.blocked(self, path)
+        if files := shown.at(path):
+            return files.blocked(self, path)
         real = self.real(path)
         if not self.live or not self.is_superuser() or os.access(real, os.W_OK):
             return ""
@@ -195,14 +196,18 @@ class Host:
 
     def nic(self, name: str) -> Device:
         """A network interface behind the files below /ethtool. Raises HostError."""
-        return ethtool.kernel(name) if self.live else ethtool.captured(self, name)
+        return shown.nic(self, name)
+
+    def dcb(self, name: str) -> Bridging:
+        """A network interface behind the files below /dcb. Raises HostError."""
+        return shown.bridging(self, name)
 
     # -- writing ---------------------------------------------------------------------------
 
     def write_kernel(self, path: str, value: str) -> None:
         """One write(2) into a file the kernel made; never creates one. Raises HostError."""
-        if ethtool.owns(path):
-            ethtool.write(self, path, value)
+        if files := shown.at(path):
+            files.write(self, path, value)
             return
         try:
             handle = os.open(self.real(path), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
@@ -268,6 +273,10 @@ class Host:
             return
         except OSError as error:
             raise HostError("remove", path, error.errno) from error
+
+    def make_folder(self, path: str) -> None:
+        """One folder in configfs, where that makes the kernel's files in it, too. Raises HostError."""
+        shown.make_folder(self, path)
 
     def remove_folder_if_empty(self, path: str) -> None:
         """Remove a folder we made, unless somebody put something into it."""

@@ -48,7 +48,8 @@ class Context:
 
     name: the declaration that is looked at. allow: guards the operator has switched off by name.
     agent: whether the boot service is enabled. on_disk: keys (and claims) the agent would apply.
-    origins: kernel file → its value before mlnode dealt with it, as far as that is known.
+    origins: kernel file → its value before mlnode dealt with it, as far as that is known. spec: what is
+    declared of this kind, as it stands there.
     """
 
     host: Host
@@ -59,6 +60,7 @@ class Context:
     agent: bool = False
     on_disk: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+    spec: Spec = field(default_factory=dict)
 
     @property
     def runtime(self) -> bool:

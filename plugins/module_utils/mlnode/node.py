@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Callable, Sequence
 
-from . import declared, engine
+from . import confirm, declared, engine, management
 from .declared import Declaration
 from .engine import Request
 from .errors import MlnodeError
@@ -58,16 +58,35 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
     not stop the others."""
 
     errors: list[str] = []
+    unrisked = ""
 
     def work(request: Request) -> tuple[Sequence[Row], bool]:
-        outcome, failed = engine.apply_each(host, request)
+        outcome, failed = engine.apply_each(host, request, unrisked)
         errors.extend(f"{request.name}, {request.kind.KIND}: {words}" for words in failed)
         return outcome.rows, outcome.changed
 
     # The lock is held from the reading of the declarations on, so that one which a playbook writes
     # meanwhile is not overwritten with its older self.
     with locked(host, wait_seconds):
+        try:
+            confirm.resume(host)  # before anything else, as it brings old declarations back
+            unrisked = _unrisked(host, bool(only))
+        except MlnodeError as error:
+            errors.append(str(error))
+            unrisked = "nobody can tell whether it is safe"
         return _each(host, work, errors, only)
+
+
+def _unrisked(host: Host, arrival: bool) -> str:
+    """Why the management path is left alone; empty at a boot, as nobody is connected. Raises MlnodeError."""
+    waiting = confirm.pending(host)
+    if waiting is not None:
+        return waiting.text
+    if arrival:
+        return "the arrival of a NIC is no reason for it: a playbook does it, or the next boot"
+    if management.connection(host):
+        return "over a connection a playbook does it, which undoes it if nobody gets through after it"
+    return ""
 
 
 def _each(

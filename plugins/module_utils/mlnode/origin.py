@@ -16,7 +16,7 @@ from typing import Any, Mapping, Sequence
 from .errors import HostError, StoreError
 from .host import Host
 from .setting import Write
-from .values import chosen, same
+from .values import fits
 
 PATH = "/var/lib/mlnode/origin.json"
 FORMAT = 1
@@ -33,10 +33,10 @@ def kernel_entry(key: str, path: str, value: str, undo: Sequence[Write]) -> Entr
 
 def device_entry(host: Host, key: str, path: str, value: str, undo: Sequence[Write], device: str) -> Entry:
     """As kernel_entry(), for a file whose number is another's after a boot or once the device is gone."""
-    return {**kernel_entry(key, path, value, undo), "boot": _boot_id(host), "device": device}
+    return {**kernel_entry(key, path, value, undo), "boot": boot_id(host), "device": device}
 
 
-def _boot_id(host: Host) -> str:
+def boot_id(host: Host) -> str:
     """Another one at every boot: Documentation/admin-guide/sysctl/kernel.rst, random."""
     return host.value("/proc/sys/kernel/random/boot_id").text or ""
 
@@ -45,7 +45,7 @@ def is_obsolete(host: Host, entry: Entry) -> bool:
     """True where what the entry tells about is gone, so that there is nothing to put back."""
     if "device" not in entry:
         return False
-    return entry["boot"] != _boot_id(host) or not host.exists(entry["device"])
+    return entry["boot"] != boot_id(host) or not host.exists(entry["device"])
 
 
 def file_entry(host: Host, path: str, refresh: str = "") -> Entry:
@@ -84,7 +84,7 @@ class Origin:
             if document["format"] != FORMAT:
                 raise StoreError(f"{PATH}: format {document['format']!r} is not {FORMAT}")
             entries = [dict(entry) for entry in document["entries"]]
-            return cls(host, [_checked(entry) for entry in entries])
+            return cls(host, [checked(entry) for entry in entries])
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"{PATH} is damaged ({type(error).__name__}: {error}): restore it from a backup, or move "
@@ -149,9 +149,9 @@ class Origin:
         self._host.write_file(PATH, content, mode=0o600)
 
 
-def _checked(entry: Entry) -> Entry:
-    """Raises ValueError, KeyError or TypeError where restore() would: an entry is whole or the store is
-    damaged."""
+def checked(entry: Entry) -> Entry:
+    """The entry. Raises ValueError, KeyError or TypeError where restore() would: an entry is whole or the
+    store is damaged."""
     texts = [entry["id"], entry["key"], entry["value"]]
     if "writes" in entry:
         for path, value in map(_list, _list(entry["writes"])):
@@ -184,8 +184,8 @@ def is_back(host: Host, entry: Entry) -> bool:
     if is_obsolete(host, entry):
         return True
     if "writes" in entry:
-        now = [(host.value(path), value) for path, value in entry["writes"]]
-        return all(text.text is not None and same(chosen(text.text), value) for text, value in now)
+        now = [(path, host.value(path), value) for path, value in entry["writes"]]
+        return all(text.text is not None and fits(path, text.text, value) for path, text, value in now)
     if "file" in entry:
         return bool(host.snapshot(entry["file"]) == entry["saved"])
     return not host.exists(f"/sys/module/{entry['module']}")
@@ -215,7 +215,7 @@ def _restore_kernel(host: Host, entry: Entry) -> bool:
     for path, value in entry["writes"]:
         # One by one and just before the write, as restoring one file may change the next.
         before = host.value(path)
-        if before.text is not None and same(chosen(before.text), value):
+        if before.text is not None and fits(path, before.text, value):
             continue
         try:
             host.write_kernel(path, value)
@@ -226,6 +226,6 @@ def _restore_kernel(host: Host, entry: Entry) -> bool:
         now = host.value(path)
         if "nr_hugepages" in path and now.text is not None:  # the kernel gives what it has in one piece
             continue
-        if now.text is None or not same(chosen(now.text), value):
+        if now.text is None or not fits(path, now.text, value):
             raise HostError("restore", path, None, f"wrote {value!r}, the kernel shows {now!s}")
     return True

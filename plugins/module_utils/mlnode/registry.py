@@ -8,11 +8,12 @@ A module imports its own kind only, so that its payload stays small.
 from __future__ import annotations
 
 from .kind import Kind
-from .knobs import boot, cpu, irq, sysctl, thp
+from .knobs import boot, cpu, irq, nccl, nic, qos, sysctl, thp
 
 #: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
-#: Interrupts after all that changes queues. What waits for a boot has time until the end.
-KINDS: dict[str, Kind] = {kind.KIND: kind for kind in (thp, sysctl, cpu, irq, boot)}
+#: QoS after a NIC's rings and MTU, and interrupts after all that changes queues, as ice renews them for QoS.
+#: NCCL after QoS, whose traffic class it takes. What waits for a boot has time until the end.
+KINDS: dict[str, Kind] = {kind.KIND: kind for kind in (thp, sysctl, cpu, nic, qos, irq, nccl, boot)}
 
 #: What is applied again when a NIC arrives or changes its queues
-ON_ARRIVAL = (irq.KIND,)
+ON_ARRIVAL = (nic.KIND, qos.KIND, irq.KIND, nccl.KIND)

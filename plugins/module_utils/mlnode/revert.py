@@ -8,11 +8,14 @@ import base64
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from . import refresh
+from . import confirm, refresh
 from .errors import HostError, TransactionError
 from .host import Host
 from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin, is_back, restore
+
+#: What rdma_check keeps of counters beside the origin (checks/counters.py), which nobody asks for any more
+BASELINE = "/var/lib/mlnode/rdma-baseline.json"
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
     What cannot be put back is kept for the next try, and named in the TransactionError at the end.
     """
     with locked(host, wait_seconds):
+        confirm.refuse_while_pending(host)
         origin = Origin.load(host)
         if origin.entries() and not host.is_superuser():
             raise HostError("revert", "this node", None, "root is needed")
@@ -90,6 +94,9 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         stuck += untold.values()
         origin.forget([entry for entry in done if entry.get("refresh", "") not in untold])
         host.forget()
+        if not stuck:
+            host.remove_file(BASELINE)
+            host.remove_folder_if_empty(BASELINE.rpartition("/")[0])
     if stuck:
         raise TransactionError("not everything could be put back", undone, stuck)
     return changes

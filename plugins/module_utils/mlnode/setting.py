@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, Callable
 
 from .values import same
 
@@ -79,15 +80,43 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Marker:
+    """Where a write is noted that can never be: that the kernel answers with one of these is no failure, but
+    how it tells that the file is not ours to set. Below /run, as another boot may bring another answer."""
+
+    path: str
+    errnos: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A device that is changed as a whole, and looked at, before the next one is.
+
+    look: called before the first of its changes; returns what is called after the last one, and raises
+    HostError if the device is not well then. resets: a change that interrupts it. depth: on how many others
+    it stands, which come before it.
+    """
+
+    name: str
+    look: Callable[[Any], Callable[[], None]]
+    resets: bool = False
+    depth: int = 0
+
+
+@dataclass(frozen=True)
 class Part:
     """One of the kernel files of a setting that rules many of them: a policy's, an IRQ's, a queue's.
 
     number: that of the policy, IRQ or queue, for people. now, want: in one spelling, so that they compare.
     undo: as in Reading. device: what the file belongs to; once that path is gone, or after a reboot, the
     number may be another's, so that what it was before is nobody's any more. Empty where it stays.
-    marker: where a write is noted that the kernel refuses because the IRQ is its own; empty elsewhere.
+    marker: None where a write that is refused is a failure.
     moved: what of this declaration will move the file before its turn, so that it has to be written even
     though it is right now; empty if nothing does.
+    unit: the device it is a part of, where that is changed as a whole. joined: the folder whose files one
+    write sets together; empty if each is set by itself. risk: how a write may cut off who asked for it.
+    refusal: as in Reading, of this part alone. made: where it is noted that the device made another number of
+    the one that it took; empty where that is a failure.
     """
 
     number: int
@@ -96,8 +125,13 @@ class Part:
     want: str
     undo: tuple[Write, ...]
     device: str = ""
-    marker: str = ""
+    marker: Marker | None = None
     moved: str = ""
+    unit: Unit | None = None
+    joined: str = ""
+    risk: str = ""
+    refusal: str = ""
+    made: str = ""
 
     @property
     def differs(self) -> bool:
@@ -122,6 +156,7 @@ class Reading:
     note: what is worth knowing though all is right, such as CPUs that were left out.
     managed: why the kernel keeps all of it to itself; empty if it does not.
     at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
+    clamped: more was asked for than the device has: both numbers. The target is what it has.
     """
 
     path: str
@@ -142,6 +177,7 @@ class Reading:
     note: str = ""
     managed: str = ""
     at_boot: bool = False
+    clamped: str = ""
 
 
 @dataclass(frozen=True)

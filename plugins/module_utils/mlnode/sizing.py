@@ -102,6 +102,26 @@ def hugepages(need_bytes: int, page_bytes: int) -> int:
     return -(-need_bytes * 105 // (100 * page_bytes))
 
 
+def ring_entries(maximum: int) -> int:
+    """Descriptors of one ring of a NIC: all it has, at most 8192.
+
+    A ring holds what arrives until its queue is polled: 8192 packets of 4 kB are 0.7 ms at 400 Gb/s, and
+    33 MB of memory for each queue. It is the most that mlx5 has (en.h: MLX5E_PARAMS_MAXIMUM_LOG_RQ_SIZE), and
+    ice has 8160 (ice.h: ICE_MAX_NUM_DESC); where a driver has more, that costs memory and cache, and delays
+    what waits at the end of a full ring.
+    """
+    return min(maximum, 8192)
+
+
+def channels(maximum: int, cores: int) -> int:
+    """Queues of a NIC: one for each physical core of its NUMA node, at most what it has.
+
+    networking/scaling.rst: one for each CPU where there are enough, and no second one for a second thread of
+    a core, which brings no more throughput.
+    """
+    return max(1, min(maximum, cores))
+
+
 def _whole_mib(number: int) -> int:
     """Rounded down, so that a few kB more or less of memory after a firmware update change nothing."""
     return max(MIB, number // MIB * MIB)

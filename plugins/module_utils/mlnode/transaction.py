@@ -4,23 +4,22 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
-from typing import Sequence, Union
+from typing import Callable, Iterator, Sequence, Union
 
 from . import refresh
 from .errors import HostError, MlnodeError, TransactionError
 from .host import Host
 from .origin import Entry, Origin, device_entry, file_entry, kernel_entry, module_entry, restore
-from .setting import Part, Write
-from .values import chosen, same
+from .setting import Marker, Part, Unit, Write
+from .values import chosen, fits, same
 
 
 @dataclass(frozen=True)
 class KernelWrite:
     """A value for a kernel file. partial: the kernel may give less than asked (huge pages).
 
-    number, device, marker: as in Part; number is None where the setting has one file only.
+    number, device, marker, unit, joined, risk: as in Part; number is None where there is one file only.
     """
 
     key: str
@@ -31,38 +30,118 @@ class KernelWrite:
     partial: bool = False
     number: int | None = None
     device: str = ""
-    marker: str = ""
+    marker: Marker | None = None
+    unit: Unit | None = None
+    joined: str = ""
+    risk: str = ""
+    made: str = ""
 
     @classmethod
     def of(cls, key: str, part: Part) -> KernelWrite:
         return cls(
             key, part.path, part.want, part.now, part.undo,
             number=part.number, device=part.device, marker=part.marker,
+            unit=part.unit, joined=part.joined, risk=part.risk, made=part.made,
         )  # fmt: skip
 
-    def entry(self, host: Host) -> Entry:
+    def entries(self, host: Host) -> list[Entry]:
         if self.device:
-            return device_entry(host, self.key, self.path, self.before, self.undo, self.device)
-        return kernel_entry(self.key, self.path, self.before, self.undo)
+            key = f"{self.key} of {self.unit.name}" if self.unit else self.key
+            return [device_entry(host, key, self.path, self.before, self.undo, self.device)]
+        return [kernel_entry(self.key, self.path, self.before, self.undo)]
 
     def perform(self, host: Host) -> None:
         try:
             host.write_kernel(self.path, self.value)
         except HostError as error:
-            if not self.marker or error.errno not in _KERNEL_OWNS:
+            if self.marker is None or error.errno not in self.marker.errnos:
                 raise
-            host.write_file(self.marker, b"")
+            host.write_file(self.marker.path, error.kernel.encode("utf-8", "backslashreplace"))
             return
+        self.read_back(host)
+
+    def read_back(self, host: Host) -> None:
+        """Raises HostError where the kernel took the value and yet shows another one."""
         now = host.value(self.path)
         if now.text is None:
             raise HostError("read back", self.path, None, now.problem)
-        if not self.partial and not same(chosen(now.text), self.value):
+        if self.made and _another_number(self.before, self.value, now.text):
+            host.write_file(self.made, f"{self.value} {now.text.strip()}".encode("ascii"))
+            return
+        if not self.partial and not fits(self.path, now.text, self.value):
             raise HostError(
                 f"set {self.key} to {self.value!r} in",
                 self.path,
                 None,
                 f"the write was accepted, but the kernel now shows {chosen(now.text)!r}",
             )
+
+
+def _another_number(before: str, asked: str, now: str) -> bool:
+    """A device that rounds what it takes; one that does not move at all has ignored it."""
+    return now.strip().isdigit() and not same(now, asked) and not same(now, before)
+
+
+@dataclass(frozen=True)
+class JoinedWrite:
+    """Files of one folder that one write sets together: two rings are one reset of the NIC, and not two."""
+
+    writes: tuple[KernelWrite, ...]
+
+    @property
+    def key(self) -> str:
+        return ", ".join(dict.fromkeys(write.key for write in self.writes))
+
+    @property
+    def path(self) -> str:
+        names = [write.path.rpartition("/")[2] for write in self.writes]
+        return f"{self.writes[0].joined}/{','.join(names)}"
+
+    @property
+    def value(self) -> str:
+        return " ".join(write.value for write in self.writes)
+
+    def entries(self, host: Host) -> list[Entry]:
+        return [entry for write in self.writes for entry in write.entries(host)]
+
+    def perform(self, host: Host) -> None:
+        try:
+            host.write_kernel(self.path, self.value)
+        except HostError as error:
+            if not any(write.marker and error.errno in write.marker.errnos for write in self.writes):
+                raise
+            # One of them can never be: each by itself tells which.
+            for write in self.writes:
+                write.perform(host)
+            return
+        for write in self.writes:
+            write.read_back(host)
+
+
+@dataclass(frozen=True)
+class UnitWrite:
+    """All changes of one device, and a look at it before anything else is changed."""
+
+    unit: Unit
+    steps: tuple[KernelWrite | JoinedWrite, ...]
+
+    @property
+    def key(self) -> str:
+        keys = dict.fromkeys(step.key for step in self.steps)
+        return f"{self.unit.name}: {', '.join(keys)}"
+
+    @property
+    def risky(self) -> bool:
+        return any(write.risk for write in kernel_writes(self.steps))
+
+    def entries(self, host: Host) -> list[Entry]:
+        return [entry for step in self.steps for entry in step.entries(host)]
+
+    def perform(self, host: Host) -> None:
+        is_well = self.unit.look(host)
+        for step in self.steps:
+            step.perform(host)
+        is_well()
 
 
 @dataclass(frozen=True)
@@ -76,8 +155,8 @@ class FileWrite:
     mode: int | None = None
     refresh: str = ""
 
-    def entry(self, host: Host) -> Entry:
-        return file_entry(host, self.path, self.refresh)
+    def entries(self, host: Host) -> list[Entry]:
+        return [file_entry(host, self.path, self.refresh)]
 
     def perform(self, host: Host) -> None:
         if self.content is None:
@@ -96,8 +175,8 @@ class LinkWrite:
     before: str = ""
     refresh: str = ""
 
-    def entry(self, host: Host) -> Entry:
-        return file_entry(host, self.path, self.refresh)
+    def entries(self, host: Host) -> list[Entry]:
+        return [file_entry(host, self.path, self.refresh)]
 
     def perform(self, host: Host) -> None:
         host.write_link(self.path, self.target)
@@ -110,8 +189,8 @@ class LoadModule:
     key: str
     name: str
 
-    def entry(self, _host: Host) -> Entry:
-        return module_entry(self.name)
+    def entries(self, _host: Host) -> list[Entry]:
+        return [module_entry(self.name)]
 
     def perform(self, host: Host) -> None:
         done = host.run(["modprobe", "--", self.name])
@@ -127,34 +206,96 @@ class Refresh:
     key: str
     refresh: str
 
-    def entry(self, _host: Host) -> None:
-        return None
+    def entries(self, _host: Host) -> list[Entry]:
+        return []
 
     def perform(self, host: Host) -> None:
         """Told with all others, once all files are written."""
 
 
-Step = Union[KernelWrite, FileWrite, LinkWrite, LoadModule, Refresh]
-
-#: What a write to smp_affinity_list ends with for a managed IRQ: EIO, since Linux 6.12 EPERM
-#: (kernel/irq/proc.c: write_irq_affinity)
-_KERNEL_OWNS = (errno.EIO, errno.EPERM)
+Step = Union[KernelWrite, JoinedWrite, UnitWrite, FileWrite, LinkWrite, LoadModule, Refresh]
 
 
-def run(host: Host, origin: Origin, steps: Sequence[Step], known: Sequence[Entry] = ()) -> None:
+def kernel_writes(steps: Sequence[Step]) -> Iterator[KernelWrite]:
+    """Every single one of them, in order."""
+    for step in steps:
+        if isinstance(step, KernelWrite):
+            yield step
+        elif isinstance(step, JoinedWrite):
+            yield from step.writes
+        elif isinstance(step, UnitWrite):
+            yield from kernel_writes(step.steps)
+
+
+def single(steps: Sequence[Step]) -> Iterator[Step]:
+    """The same steps, each change of a device by itself."""
+    for step in steps:
+        if isinstance(step, UnitWrite):
+            for change in step.steps:
+                yield UnitWrite(_unit([*kernel_writes([change])], step.unit), (change,))
+        else:
+            yield step
+
+
+def by_unit(writes: Sequence[KernelWrite]) -> list[Step]:
+    """Writes that belong to no device in their order, and then those of each device together: what others
+    stand on before them, and what may cut off who asked for it at the end, so that nothing takes its time."""
+    units: dict[str, list[KernelWrite]] = {}
+    for write in writes:
+        if write.unit is not None:
+            units.setdefault(write.unit.name, []).append(write)
+    found: list[Step] = [write for write in writes if write.unit is None]
+    devices = [
+        UnitWrite(_unit(mine, mine[0].unit), tuple(_joined(mine)))
+        for mine in units.values()
+        if mine[0].unit is not None
+    ]
+    return [*found, *sorted(devices, key=lambda device: (device.risky, device.unit.depth))]
+
+
+def _unit(writes: Sequence[KernelWrite], usual: Unit) -> Unit:
+    """The one that watches for longer, where one of the writes interrupts the device."""
+    return next((write.unit for write in writes if write.unit and write.unit.resets), writes[0].unit or usual)
+
+
+def _joined(writes: Sequence[KernelWrite]) -> list[KernelWrite | JoinedWrite]:
+    """Each folder's files in one write, at the place of its first."""
+    folders: dict[str, list[KernelWrite]] = {}
+    for write in writes:
+        folders.setdefault(write.joined or write.path, []).append(write)
+    return [mine[0] if len(mine) == 1 else JoinedWrite(tuple(mine)) for mine in folders.values()]
+
+
+def _unarmed(_entries: Sequence[Entry], _fresh: Sequence[Entry]) -> None:
+    """Nothing has to be prepared."""
+
+
+def run(
+    host: Host,
+    origin: Origin,
+    steps: Sequence[Step],
+    known: Sequence[Entry] = (),
+    arm: Callable[[Sequence[Entry], Sequence[Entry]], None] = _unarmed,
+) -> None:
     """Perform all steps in order. Raises TransactionError with what was rolled back.
 
-    known: things that are right already and whose origin is to be kept all the same.
+    known: things that are right already and whose origin is to be kept all the same. arm: called once, before
+    the first step with a risk, else the first, with how all of it is put back, and what of it is new in the
+    origin.
     """
-    entries = [step.entry(host) for step in steps]
-    wanted = [*known, *(entry for entry in entries if entry is not None)]
+    entries = [step.entries(host) for step in steps]
+    wanted = [*known, *(entry for mine in entries for entry in mine)]
     # Modules first, so that going backwards a value is back before its module is unloaded.
     fresh = origin.remember(sorted(wanted, key=lambda entry: "module" not in entry))
     begun = 0
+    risks = (at for at, step in enumerate(steps, 1) if isinstance(step, UnitWrite) and step.risky)
+    risk = next(risks, 1)
     told: list[str] = []
     try:
-        for step in steps:
-            begun += 1
+        for number, step in enumerate(steps, 1):
+            if number == risk:
+                arm([entry for mine in entries for entry in mine], fresh)
+            begun = number
             step.perform(host)
         for name in refresh.of(steps):
             told.append(name)
@@ -163,8 +304,8 @@ def run(host: Host, origin: Origin, steps: Sequence[Step], known: Sequence[Entry
             host.forget()
     except BaseException as error:
         # The failed step itself may have taken half an effect, so it is put back too.
-        undone, stuck = _roll_back(host, [entry for entry in entries[:begun] if entry is not None])
-        stuck += _tell_again(host, told)
+        undone, stuck = roll_back(host, [entry for mine in entries[:begun] for entry in mine])
+        stuck += tell_again(host, told)
         if not stuck:
             # Nothing of this run is left, so a later first change must find a later origin.
             stuck = _forget(origin, fresh)
@@ -174,20 +315,28 @@ def run(host: Host, origin: Origin, steps: Sequence[Step], known: Sequence[Entry
         raise
 
 
-def _roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
+def roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
+    """Newest first. Returns what is back, and what could not be put back, with the reasons."""
     undone: list[str] = []
     stuck: list[str] = []
-    for entry in reversed(entries):
-        try:
-            words = f"{entry['key']} = {entry['value']}"
-            if restore(host, entry) and words not in undone:
-                undone.append(words)
-        except BaseException as error:  # noqa: BLE001  # interrupted once more, say: the others still go back
-            stuck.append(f"{entry['key']} ({str(error) or type(error).__name__})")
+    todo = [*reversed(entries)]
+    # Twice, as one may be refused until another one is back: the MTU of a VLAN before that of its NIC.
+    for _turn in range(2):
+        again: list[Entry] = []
+        stuck = []
+        for entry in todo:
+            try:
+                words = f"{entry['key']} = {entry['value']}"
+                if restore(host, entry) and words not in undone:
+                    undone.append(words)
+            except BaseException as error:  # noqa: BLE001  # interrupted once more, say: the others still go back
+                again.append(entry)
+                stuck.append(f"{entry['key']} ({str(error) or type(error).__name__})")
+        todo = again
     return undone, stuck
 
 
-def _tell_again(host: Host, names: Sequence[str]) -> list[str]:
+def tell_again(host: Host, names: Sequence[str]) -> list[str]:
     """Who was told of the new files has to hear that the old ones are back."""
     stuck: list[str] = []
     for name in names:

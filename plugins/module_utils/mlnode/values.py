@@ -76,6 +76,14 @@ def number_ranges(text: str) -> tuple[tuple[int, int], ...] | None:
     return tuple(merged)
 
 
+def fits(path: str, now: str, wanted: str) -> bool:
+    """True if a kernel file shows what is wanted of it. For the FEC of a NIC many drivers tell all that the
+    port could do, so that what is wanted has to be among it (ice, bnxt_en, cxgb4: get_fecparam)."""
+    if path.endswith("/fec/encoding"):
+        return bool(tokens(wanted)) and {*tokens(wanted)} <= {*tokens(now)}
+    return same(chosen(now), wanted)
+
+
 def integers(text: str) -> tuple[int, ...] | None:
     """All tokens as integers, or None if one is not."""
     words = tokens(text)

@@ -15,6 +15,7 @@ whose values stand in one line in that order and are written in one go.
     private-flag/NAME                                     on or off
     fec/encoding                                          one or more of auto off rs baser llrs
     fec/active                                            told
+    statistic/NAME                                        told; what ethtool -S shows
 
 What a driver does not have is not there. Nothing but HostError is raised.
 """

@@ -55,6 +55,7 @@ class Kernel:
             "link": self._link,
             "private-flag": self._private_flags,
             "fec": self._fec,
+            "statistic": self._statistics,
         }
         return ask[base]()
 
@@ -124,10 +125,13 @@ class Kernel:
         return found
 
     def _strings(self, string_set: int) -> list[str]:
+        return structs.unpack_gstrings(self._raw_strings(string_set))
+
+    def _raw_strings(self, string_set: int) -> bytes:
         # Never ask for the names of an empty set: the kernel takes that for a bug of its own, and warns.
-        if not structs.unpack_sset_info(self._ask(structs.pack_sset_info(string_set))):
+        if not structs.unpack_sset_info(self._ask(structs.pack_sset_info(string_set)), string_set):
             raise _unsupported()
-        return structs.unpack_gstrings(self._ask(structs.pack_gstrings(string_set)))
+        return self._ask(structs.pack_gstrings(string_set))
 
     def _private_flags(self) -> Mapping[str, str]:
         mask, bits = self._private_bits()
@@ -144,6 +148,11 @@ class Kernel:
         for name, on in wanted.items():
             mask = mask | 1 << bits[name] if on else mask & ~(1 << bits[name])
         self._set(structs.VALUE, {"data": mask})
+
+    def _statistics(self) -> Mapping[str, str]:
+        names = self._raw_strings(structs.STATISTICS)
+        found = structs.unpack_gstats(names, self._ask(structs.pack_gstats()))
+        return {name: str(number) for name, number in found.items() if name}
 
     # -- features --------------------------------------------------------------------------
 

@@ -15,11 +15,11 @@ from typing import Any, Mapping, Sequence
 from . import words
 
 # Commands of structures that are no table of numbers
-GDRVINFO, GLINK, GSTRINGS, GPFLAGS, SPFLAGS = 0x03, 0x0A, 0x1B, 0x27, 0x28
+GDRVINFO, GLINK, GSTRINGS, GSTATS, GPFLAGS, SPFLAGS = 0x03, 0x0A, 0x1B, 0x1D, 0x27, 0x28
 GSSET_INFO, GFEATURES, SFEATURES, GLINKSETTINGS, GFECPARAM, SFECPARAM = 0x37, 0x3A, 0x3B, 0x4C, 0x50, 0x51
 
 #: enum ethtool_stringset
-PRIVATE_FLAGS, FEATURES = 2, 4
+STATISTICS, PRIVATE_FLAGS, FEATURES = 1, 2, 4
 
 #: SFEATURES returns it where the driver cannot change one of the features (ETHTOOL_F_UNSUPPORTED)
 UNSUPPORTED = 0x1
@@ -29,6 +29,8 @@ MAX_NUMBER = 0xFFFFFFFF
 
 #: More strings than any driver has for what is read here: 32 private flags, and as many features as bits
 MAX_STRINGS = 1024
+#: mlx5 with 128 channels has some 8000: a few dozen for each
+MAX_STATISTICS = 1 << 15
 _STRING_LEN = 32  # ETH_GSTRING_LEN
 
 #: 32 features each. The kernel has two, three since feature bits ran out (ETHTOOL_DEV_FEATURE_WORDS)
@@ -130,27 +132,37 @@ def pack_sset_info(string_set: int) -> bytes:
     return _SSET_INFO.pack(GSSET_INFO, 0, 1 << string_set, 0)
 
 
-def unpack_sset_info(data: bytes) -> int:
+def _room(string_set: int) -> int:
+    return MAX_STATISTICS if string_set == STATISTICS else MAX_STRINGS
+
+
+def unpack_sset_info(data: bytes, string_set: int = PRIVATE_FLAGS) -> int:
     """How many strings there are; 0 where the driver has no such set. Raises AnswerError."""
     _command, _reserved, mask, count = _checked(_SSET_INFO, data)
-    if mask and count > MAX_STRINGS:
-        raise AnswerError(f"the driver says that it has {count} names, where {MAX_STRINGS} are too many")
+    if mask and count > _room(string_set):
+        raise AnswerError(
+            f"the driver says that it has {count} names, where {_room(string_set)} are too many"
+        )
     return count if mask else 0
 
 
 def pack_gstrings(string_set: int) -> bytes:
     """With room for all it can ever be: the kernel writes as many as there are by then and does not ask
     how much room there is (net/ethtool/ioctl.c: ethtool_get_strings)."""
-    return _GSTRINGS.pack(GSTRINGS, string_set, 0) + bytes(MAX_STRINGS * _STRING_LEN)
+    return _GSTRINGS.pack(GSTRINGS, string_set, 0) + bytes(_room(string_set) * _STRING_LEN)
 
 
 def unpack_gstrings(data: bytes) -> list[str]:
     """The names, each at the place of its bit. Raises AnswerError."""
+    return [_name(raw) for raw in _strings(data)]
+
+
+def _strings(data: bytes) -> list[bytes]:
     _command, _set, count = _checked(_GSTRINGS, data)
     if _GSTRINGS.size + count * _STRING_LEN > len(data):
         raise AnswerError(f"the driver says that it has {count} names, which it has not sent")
     starts = range(_GSTRINGS.size, _GSTRINGS.size + count * _STRING_LEN, _STRING_LEN)
-    return [_name(data[start : start + _STRING_LEN]) for start in starts]
+    return [data[start : start + _STRING_LEN] for start in starts]
 
 
 def _name(raw: bytes) -> str:
@@ -159,6 +171,26 @@ def _name(raw: bytes) -> str:
     if not end or not _NAME.match(name) or name in (".", ".."):
         raise AnswerError(f"the driver calls something {name!a}, which is no name")
     return name
+
+
+# -- statistics ----------------------------------------------------------------------------
+
+
+def pack_gstats() -> bytes:
+    """With room for all, as for strings (net/ethtool/ioctl.c: ethtool_get_stats)."""
+    return _HEAD.pack(GSTATS, 0) + bytes(MAX_STATISTICS * 8)
+
+
+def unpack_gstats(names: bytes, values: bytes) -> dict[str, int]:
+    """By the answers to both requests. Drivers are free in what they call their statistics: one whose name
+    can be part of no path is left out. Raises AnswerError."""
+    raw = _strings(names)
+    _command, count = _checked(_HEAD, values)
+    if count != len(raw) or _HEAD.size + count * 8 > len(values):
+        raise AnswerError(f"the driver says that it has {count} statistics, and names {len(raw)}")
+    numbers = struct.unpack_from(f"={count}Q", values, _HEAD.size)
+    texts = [text.partition(b"\0")[0].decode("latin-1") for text in raw]
+    return {text: number for text, number in zip(texts, numbers) if _NAME.match(text)}
 
 
 # -- driver and link -----------------------------------------------------------------------

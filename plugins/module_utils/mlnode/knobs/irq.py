@@ -10,10 +10,9 @@ the system carries it: the agent does, at boot and when a NIC arrives or changes
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from .. import cpulist, declared
-from ..errors import DeclarationError, MlnodeError
 from ..facts import Facts
 from ..host import Host
 from ..kind import Context, Info, Row, Spec
@@ -21,10 +20,10 @@ from ..setting import BootFile, Part, Reading, Setting, Value
 from ..status import Severity
 from ..topology import read as topology
 from ..topology.model import Topology
-from . import irq_balance, irq_parse, irq_parts, irq_plan, irq_select
+from . import irq_balance, irq_parse, irq_parts, irq_plan, ports, rules
 from .irq_parse import KIND, RuleSetting
 from .irq_parts import Found
-from .irq_select import Port
+from .ports import Port
 
 __all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
 
@@ -40,16 +39,27 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-    rules = [item for item in settings if isinstance(item, RuleSetting)]
+    ruled = [item for item in settings if isinstance(item, RuleSetting)]
     mine = irq_parse.BALANCE_KEY in {item.key for item in settings}
-    flows = max((item.rule.rfs_entries or 0 for item in rules), default=0)
-    readings = [_read_rule(item, flows, context) for item in rules]
-    _refuse_overlap(rules, readings, context)
-    devices = irq_balance.devices(context.host, zip(rules, readings)) if context.runtime else None
+    flows = max((item.rule.rfs_entries or 0 for item in ruled), default=0)
+    readings = [_read_rule(item, flows, context) for item in ruled]
+    rules.refuse_overlap(
+        context,
+        [
+            *((context.name, setting, reading) for setting, reading in zip(ruled, readings)),
+            *(
+                (name, setting, _read_rule(setting, 0, there))
+                for name, setting, there in rules.of_others(context, KIND, irq_parse.parse)
+                if isinstance(setting, RuleSetting)
+            ),
+        ],
+        shared=[irq_parts.FLOW_TABLE],  # only ever raised
+    )
+    devices = irq_balance.devices(context.host, zip(ruled, readings)) if context.runtime else None
     words = "" if mine or not devices else irq_balance.warning(context, devices)
     found = {
         item.key: _noted(reading, words if item.topic == "irq" and reading.parts else "")
-        for item, reading in zip(rules, readings)
+        for item, reading in zip(ruled, readings)
     }
     for item in settings:
         if item.key not in found:
@@ -64,17 +74,14 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
     """flows: what the largest of all rules wants of the table they share."""
     if not context.runtime:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
+    selected = ports.find(context.host, setting.rule.nics)
+    if not selected.ports:
+        return Reading(setting.path, selected.problem, context.boot_by_agent(setting, None))
     machine = topology.of(context.host)
-    here = irq_select.ports(machine)
-    blind = irq_select.unknown(machine, here)
-    if blind:
-        return Reading(setting.path, Value(unreadable=blind), context.boot_by_agent(setting, None))
-    chosen = irq_select.chosen(setting.rule.nics, here)
-    if not chosen:
-        words = irq_select.none_found(setting.rule.nics, here, machine)
-        return Reading(setting.path, Value(absent=words), context.boot_by_agent(setting, None))
-    found = [_found(setting, port, machine, context) for port in chosen]
-    return _noted(_assembled(setting, found, flows, context), irq_select.unmatched(setting.rule.nics, chosen))
+    # What is on no PCI bus has no vectors of its own to move, but queues to steer.
+    mine = [port for port in selected.ports if port.address or setting.topic != "irq"]
+    found = [_found(setting, port, machine, context) for port in mine or selected.ports]
+    return _noted(_assembled(setting, found, flows, context), selected.note)
 
 
 def _found(setting: RuleSetting, port: Port, machine: Topology, context: Context) -> Found:
@@ -133,15 +140,7 @@ def _runtime(setting: RuleSetting, found: Sequence[Found]) -> tuple[Value, str]:
 
 
 def _notes(found: Sequence[Found]) -> list[str]:
-    return _together((words, one.label) for one in found for words in one.notes)
-
-
-def _together(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """`eth0, eth1: 0..27`: NICs that are alike stand together."""
-    alike: dict[str, list[str]] = {}
-    for text, label in pairs:
-        alike.setdefault(text, []).append(label)
-    return [f"{', '.join(labels)}: {text}" for text, labels in alike.items()]
+    return rules.together((words, one.label) for one in found for words in one.notes)
 
 
 def _idle(setting: RuleSetting, found: Sequence[Found]) -> list[str]:
@@ -195,7 +194,7 @@ def _summary(
     found: Sequence[Found], show: Callable[[Sequence[str]], str], value: Callable[[Part], str]
 ) -> str:
     return "; ".join(
-        _together((show([value(part) for part in one.parts]), one.label) for one in found if one.parts)
+        rules.together((show([value(part) for part in one.parts]), one.label) for one in found if one.parts)
     )
 
 
@@ -208,45 +207,6 @@ def _origin(
 
 
 # -- rules together ------------------------------------------------------------------------
-
-
-def _refuse_overlap(mine: Sequence[RuleSetting], readings: Sequence[Reading], context: Context) -> None:
-    """Two rules that mean one NIC and want something else of it would undo each other at every run."""
-    wanted: dict[str, tuple[str, str]] = {}
-    theirs = _others(context)
-    for where, setting, reading in [
-        *((context.name, setting, reading) for setting, reading in zip(mine, readings)),
-        *((name, setting, _read_rule(setting, 0, there)) for name, setting, there in theirs),
-    ]:
-        if reading.invalid or reading.refusal:
-            continue
-        for part in reading.parts:
-            if part.path == irq_parts.FLOW_TABLE:  # only ever raised
-                continue
-            key = setting.key if where == context.name else f"{setting.key} (declared by {where})"
-            first, value = wanted.setdefault(part.path, (key, part.want))
-            if value != part.want:
-                raise DeclarationError(
-                    f"{first} and {key} both rule {part.path}, and one wants {value}, the other {part.want}: "
-                    "let their nics not overlap"
-                )
-
-
-def _others(context: Context) -> list[tuple[str, RuleSetting, Context]]:
-    """The rules of other declarations, with what is allowed there. What is wrong is told by their run."""
-    if not context.runtime:
-        return []
-    found: list[tuple[str, RuleSetting, Context]] = []
-    for declaration in declared.load_all(context.host, []):
-        if declaration.name == context.name or KIND not in declaration.kinds:
-            continue
-        try:
-            settings = irq_parse.parse(declaration.kinds[KIND])
-        except MlnodeError:
-            continue
-        there = replace(context, allow=tuple(declaration.kinds[KIND].get("allow") or ()))
-        found += [(declaration.name, item, there) for item in settings if isinstance(item, RuleSetting)]
-    return found
 
 
 def _flow_conflict(entries: int, context: Context) -> str:

@@ -19,8 +19,7 @@ from ..kind import Context, Row
 from ..refresh import IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
 from ..setting import Boot, BootFile, Reading, Setting, Value
 from ..topology import pci
-from ..topology import read as topology
-from . import irq_select
+from . import ports
 from .irq_parse import BALANCE_KEY, KIND, RuleSetting
 
 LISTS = "/etc/mlnode/irqbalance.d"
@@ -123,17 +122,14 @@ def devices(host: Host, pairs: Iterable[tuple[Setting, Reading]]) -> tuple[str, 
 
     Those of NICs that are down as well, so that a list does not come and go with a link.
     """
-    machine = topology.of(host)
-    here = irq_select.ports(machine)
-    if irq_select.unknown(machine, here):
-        return None
-    found = {
-        port.address
-        for setting, reading in pairs
-        if isinstance(setting, RuleSetting) and setting.topic == "irq"
-        if not reading.invalid and not reading.refusal
-        for port in irq_select.chosen(setting.rule.nics, here)
-    }
+    found: set[str] = set()
+    for setting, reading in pairs:
+        if isinstance(setting, RuleSetting) and setting.topic == "irq":
+            selected = ports.find(host, setting.rule.nics)
+            if selected.problem.unreadable:
+                return None
+            if not reading.invalid and not reading.refusal:
+                found.update(port.address for port in selected.ports if port.address)
     return tuple(sorted(found))
 
 

@@ -8,9 +8,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from .. import cpulist, options
+from .. import cpulist
 from ..errors import DeclarationError
 from ..setting import Setting
+from . import rules, selection
+from .selection import ALL, Selection
 
 KIND = "irq"
 
@@ -25,44 +27,8 @@ GUARDS = {"isolated_cpus": "interrupts on CPUs that isolcpus or nohz_full keep f
 #: (net/core/sysctl_net_core.c: rps_sock_flow_sysctl)
 MAX_FLOWS = 1 << 29
 
-_WORD = re.compile(r"[a-z][a-z0-9_]{0,30}\Z", re.ASCII)
-#: What the kernel takes for an interface (net/core/dev.c: dev_valid_name), without the marks of a shell
-_INTERFACE = re.compile(r"[A-Za-z0-9_.@-]{1,15}\Z", re.ASCII)
-_DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,63}\Z", re.ASCII)
-#: Vendor tools write eight digits of the domain where sysfs writes four or more
-_ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([01][0-9a-f])\.([0-7])\Z", re.ASCII | re.IGNORECASE)
 
 _RULE = ("name", "nics", "strategy", "cpus", "rps", "xps", "rfs_entries")
-_NICS = ("names", "drivers", "addresses", "rdma", "rails", "nodes")
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which NICs: one of each list that is given. rails: None does not ask, an empty tuple takes them all."""
-
-    names: tuple[str, ...] = ()
-    drivers: tuple[str, ...] = ()
-    addresses: tuple[str, ...] = ()
-    rdma: tuple[str, ...] = ()
-    rails: tuple[int, ...] | None = None
-    nodes: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        words = [
-            f"{kind} {', '.join(found)}"
-            for kind, found in (
-                ("names", self.names),
-                ("drivers", self.drivers),
-                ("addresses", self.addresses),
-                ("rdma", self.rdma),
-            )
-            if found
-        ]
-        if self.rails is not None:
-            words.append(f"rails {cpulist.render(self.rails)}" if self.rails else "all rails")
-        if self.nodes:
-            words.append(f"nodes {cpulist.render(self.nodes)}")
-        return "; ".join(words) or "all NICs"
 
 
 @dataclass(frozen=True)
@@ -85,7 +51,7 @@ class Rule:
     """
 
     name: str = ""
-    nics: Selection = Selection()
+    nics: Selection = ALL
     strategy: str = ""
     cpus: tuple[int, ...] = ()
     rps: Steering | None = None
@@ -112,22 +78,14 @@ PATHS = {
 
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    options.refuse_unknown(KIND, spec, ("rules", "irqbalance", "allow"))
-    options.check_allow(spec.get("allow"), GUARDS)
-    rules = spec.get("rules") or []
-    if not isinstance(rules, list):
-        raise DeclarationError(f"{KIND}.rules: {rules!r} is no list")
-    found: dict[str, Setting] = {}
-    for number, raw in enumerate(rules):
-        for setting in _settings(_rule(raw, number)):
-            if setting.key in found:
-                raise DeclarationError(f"{setting.key} is declared by two rules: give each its own name")
-            found[setting.key] = setting
+    raw_rules = rules.raw_rules(KIND, spec, GUARDS, "irqbalance")
+    parsed = [_rule(raw, number) for number, raw in enumerate(raw_rules)]
+    found = rules.unique(setting for rule in parsed for setting in _settings(rule))
     balance = spec.get("irqbalance")
     if balance is not None:
         _choice(f"{KIND}.irqbalance", balance, IRQBALANCE)
-        found[BALANCE_KEY] = Setting(KIND, BALANCE_KEY, "/etc/default/irqbalance", balance, balance)
-    return list(found.values())
+        found.append(Setting(KIND, BALANCE_KEY, "/etc/default/irqbalance", balance, balance))
+    return found
 
 
 def _settings(rule: Rule) -> list[Setting]:
@@ -158,14 +116,10 @@ def _settings(rule: Rule) -> list[Setting]:
 
 def _rule(raw: Any, number: int) -> Rule:
     where = f"{KIND}.rules[{number}]"
-    if not isinstance(raw, Mapping):
-        raise DeclarationError(f"{where}: {raw!r} is no dictionary")
-    options.refuse_unknown(where, raw, _RULE)
-    name = raw.get("name")
-    if not isinstance(name, str) or not _WORD.match(name) or name == "irqbalance":
-        raise DeclarationError(
-            f"{where}.name: {name!r} is no name for a rule; use up to 31 of a-z, 0-9 and _, a letter first"
-        )
+    raw = rules.fields(where, raw, _RULE)
+    name = rules.name(where, raw.get("name"))
+    if name == "irqbalance":
+        raise DeclarationError(f"{where}.name: irqbalance is the key of the program; take another name")
     where = f"{KIND}.{name}"
     strategy = raw.get("strategy") or ""
     if strategy:
@@ -177,73 +131,13 @@ def _rule(raw: Any, number: int) -> Rule:
         raise DeclarationError(f"{where}.cpus: only the strategies list and housekeeping take CPUs")
     return Rule(
         name=name,
-        nics=_selection(f"{where}.nics", raw.get("nics")),
+        nics=selection.parse(f"{where}.nics", raw.get("nics")),
         strategy=strategy,
         cpus=cpus,
         rps=_steering(f"{where}.rps", raw.get("rps"), ("off", "auto")),
         xps=_steering(f"{where}.xps", raw.get("xps"), ("off", "auto")),
         rfs_entries=_flows(f"{where}.rfs_entries", raw.get("rfs_entries")),
     )
-
-
-def _selection(where: str, raw: Any) -> Selection:
-    if raw is None:
-        return Selection()
-    if not isinstance(raw, Mapping):
-        raise DeclarationError(f"{where}: {raw!r} is no dictionary")
-    options.refuse_unknown(where, raw, _NICS)
-    return Selection(
-        names=_texts(f"{where}.names", raw.get("names"), _INTERFACE, "an interface such as eth0"),
-        drivers=_texts(f"{where}.drivers", raw.get("drivers"), _DEVICE, "a driver such as mlx5_core"),
-        addresses=_addresses(f"{where}.addresses", raw.get("addresses")),
-        rdma=_texts(f"{where}.rdma", raw.get("rdma"), _DEVICE, "an RDMA device such as mlx5_0"),
-        rails=_rails(f"{where}.rails", raw.get("rails")),
-        nodes=_numbers(f"{where}.nodes", raw.get("nodes"), "a NUMA node such as 0"),
-    )
-
-
-def _texts(where: str, raw: Any, pattern: re.Pattern[str], example: str) -> tuple[str, ...]:
-    found = []
-    for item in _list(where, raw):
-        if not isinstance(item, str) or not pattern.match(item) or item in (".", ".."):
-            raise DeclarationError(f"{where}: {item!r} is not {example}")
-        found.append(item)
-    return tuple(sorted(set(found)))
-
-
-def _addresses(where: str, raw: Any) -> tuple[str, ...]:
-    found = set()
-    for item in _list(where, raw):
-        match = _ADDRESS.match(item) if isinstance(item, str) else None
-        if match is None:
-            raise DeclarationError(f"{where}: {item!r} is not a PCI address such as 0000:41:00.0")
-        domain, bus, slot, function = match.groups()
-        found.add(f"{int(domain, 16):04x}:{bus}:{slot}.{function}".lower())
-    return tuple(sorted(found))
-
-
-def _rails(where: str, raw: Any) -> tuple[int, ...] | None:
-    if raw is None or raw is False or raw == []:
-        return None
-    return () if raw is True else _numbers(where, raw, "true, or a rail such as 0")
-
-
-def _numbers(where: str, raw: Any, example: str) -> tuple[int, ...]:
-    found = set()
-    for item in _list(where, raw):
-        text = str(item)
-        if isinstance(item, bool) or not re.match(r"[0-9]{1,4}\Z", text, re.ASCII):
-            raise DeclarationError(f"{where}: {item!r} is not {example}")
-        found.add(int(text))
-    return tuple(sorted(found))
-
-
-def _list(where: str, raw: Any) -> Sequence[Any]:
-    if raw is None:
-        return ()
-    if not isinstance(raw, list):
-        raise DeclarationError(f"{where}: {raw!r} is no list")
-    return raw
 
 
 def _cpus(where: str, raw: Any) -> tuple[int, ...]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import time
 from dataclasses import dataclass, field, replace
@@ -12,14 +13,18 @@ from typing import Sequence
 from .. import cpulist
 from ..errors import HostError
 from ..host import Host
-from ..setting import Part, Value, Write
+from ..setting import Marker, Part, Value, Write
 from ..topology.model import Nic, Topology
 from . import irq_plan, irq_vectors
 from .irq_parse import Rule, Steering
-from .irq_select import Port
+from .ports import Port
 
 #: Where a write is noted that the kernel refused (transaction.py); gone at the next boot, as the numbers are
 MARKERS = "/run/mlnode/managed"
+
+#: What a write to smp_affinity_list ends with for a managed IRQ: EIO, since Linux 6.12 EPERM
+#: (kernel/irq/proc.c: write_irq_affinity)
+_KERNEL_OWNS = (errno.EIO, errno.EPERM)
 
 #: Between two looks at /proc/interrupts: long enough for a busy queue, whose interrupts come by the thousand
 _LOOK_SECONDS = 0.05
@@ -94,7 +99,8 @@ def _interrupt(
         found.problems.append(str(error))
         return
     device = f"{irq_vectors.msi_folder(port.address)}/{vector.irq}"
-    found.parts.append(Part(vector.irq, path, now, want, (Write(path, now),), device, f"{MARKERS}/{marker}"))
+    owned = Marker(f"{MARKERS}/{marker}", _KERNEL_OWNS)
+    found.parts.append(Part(vector.irq, path, now, want, (Write(path, now),), device, owned))
 
 
 def _names(host: Host, folder: str, found: Found) -> list[str]:

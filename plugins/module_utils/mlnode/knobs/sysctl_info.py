@@ -23,14 +23,14 @@ _BUFFERS = (
     "caps what SO_RCVBUF/SO_SNDBUF may ask for; below the bandwidth-delay product a flow cannot fill the link"
 )
 _AUTOTUNE = "the third number bounds TCP's own buffer growth, so it bounds the rate of one flow"
-_KEEPALIVE = "a dead peer is noticed in minutes instead of two hours, so a hung rank ends its job"
+_KEEPALIVE = "a dead peer is noticed in minutes instead of two hours, so whoever waits for it can go on"
 _DIRTY = (
     "a share of memory is far too much on a large node: one flush of hundreds of GB stalls every checkpoint"
 )
 _NEIGH = "one entry per rail of each peer; a full table drops traffic as `neighbour table overflow`"
 
 INFO: dict[str, Info] = {
-    "vm.swappiness": Info(_M, "training memory must stay resident; 0 would still swap under pressure", "vm.rst"),
+    "vm.swappiness": Info(_M, "what computes must stay resident; 0 would still swap under pressure", "vm.rst"),
     "vm.overcommit_memory": Info(_M, "1 turns ENOMEM into OOM kills; 2 can keep root out", "vm.rst"),
     "vm.dirty_background_bytes": Info(_M, _DIRTY, "vm.rst"),
     "vm.dirty_bytes": Info(_M, _DIRTY, "vm.rst"),
@@ -41,8 +41,8 @@ INFO: dict[str, Info] = {
     "vm.compaction_proactiveness": Info(_L, "background compaction costs latency on serving nodes", "vm.rst"),
     "vm.watermark_scale_factor": Info(_L, "kswapd wakes earlier, so fewer allocations stall in direct reclaim", "vm.rst"),
     "vm.stat_interval": Info(_L, "fewer timer interruptions of serving CPUs", "vm.rst"),
-    "kernel.numa_balancing": Info(_M, "page scanning and migration stall ranks that are already pinned", "kernel.rst"),
-    "kernel.sched_autogroup_enabled": Info(_L, "per-session groups distort the shares of ranks started from one session", "sched(7)"),
+    "kernel.numa_balancing": Info(_M, "page scanning and migration stall threads that are pinned already", "kernel.rst"),
+    "kernel.sched_autogroup_enabled": Info(_L, "per-session groups distort the shares of what is started from one session", "sched(7)"),
     "kernel.sched_migration_cost_ns": Info(_L, "a higher cost keeps busy threads on their caches", "kernel/sched/fair.c"),
     "kernel.nmi_watchdog": Info(_L, "frees a performance counter and its periodic interrupt", "kernel.rst"),
     "kernel.timer_migration": Info(_L, "timers stay on the CPU that armed them", "kernel.rst"),
@@ -61,7 +61,7 @@ INFO: dict[str, Info] = {
     "net.ipv4.tcp_congestion_control": Info(_M, "bbr holds its rate on lossy long paths to object stores", "ip-sysctl.rst"),
     "net.core.default_qdisc": Info(_L, "fq paces as bbr expects; counts for queues made later only", "net.rst"),
     "net.core.netdev_max_backlog": Info(_L, "per-CPU queue behind RPS and loopback; too large only adds memory and delay", "net.rst"),
-    "net.core.somaxconn": Info(_M, "a burst of ranks connecting to the rendezvous overflows a short queue", "ip-sysctl.rst"),
+    "net.core.somaxconn": Info(_M, "a burst of connections, of ranks or of clients, overflows a short queue", "ip-sysctl.rst"),
     "net.ipv4.tcp_max_syn_backlog": Info(_M, "as somaxconn, for half-open connections", "ip-sysctl.rst"),
     "net.ipv4.tcp_tw_reuse": Info(_L, "outgoing ports in TIME_WAIT are reused when safe", "ip-sysctl.rst"),
     "net.ipv4.tcp_fin_timeout": Info(_L, "orphaned FIN_WAIT_2 sockets go sooner; TIME_WAIT stays 60 s", "ip-sysctl.rst"),

@@ -6,6 +6,7 @@ status out. Works with ansible-core 2.18 and newer."""
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,9 +22,15 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     boot_params,
     cpu_governor,
     irq_affinity,
+    nccl_conf,
+    nic_confirm,
+    nic_ethtool,
     node_drift,
     node_revert,
     node_topology,
+    path_mtu,
+    rdma_check,
+    roce_qos,
     sysctl_ml,
     thp,
 )
@@ -48,6 +55,9 @@ DECLARING: dict[ModuleType, dict[str, Any]] = {
     thp: {"enabled": "madvise"},
     sysctl_ml: {"settings": {"vm.swappiness": 1, "kernel.no_such_knob": 1}},
     cpu_governor: {"governor": "performance"},
+    nic_ethtool: {"rules": [{"name": "nics", "rings": "auto"}]},
+    roce_qos: {"rules": [{"name": "nics", "trust": "dscp"}]},
+    nccl_conf: {"variables": {"NCCL_DEBUG": "WARN"}},
     irq_affinity: {"rules": [{"name": "nics", "strategy": "spread"}]},
     boot_params: {"parameters": {"numa_balancing": "disable"}},
 }
@@ -56,6 +66,9 @@ DECLARING: dict[ModuleType, dict[str, Any]] = {
 MODULES: dict[ModuleType, dict[str, Any]] = {
     agent: {},
     node_topology: {},
+    nic_confirm: {},
+    path_mtu: {"peers": ["127.0.0.1"], "fail_on": "never"},
+    rdma_check: {"fail_on": "never"},
     **DECLARING,
     node_drift: {},
     node_revert: {},
@@ -128,5 +141,10 @@ Make = Callable[[ModuleType], Runner]
 
 def put_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every module work on this machine."""
-    for user in (tuning_module, agent, node_drift, node_revert):
+    for user in (tuning_module, agent, nic_confirm, node_drift, node_revert, rdma_check):
         monkeypatch.setattr(user, "Host", lambda: machine)
+    # Tests of action plugins make a controller of this process, where a warning is no part of the answer.
+    with contextlib.suppress(ImportError):  # ansible-core 2.18 knows no difference
+        monkeypatch.setattr(
+            importlib.import_module("ansible.module_utils._internal"), "is_controller", False, False
+        )

@@ -9,13 +9,19 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host
-from ansible_collections.mlnode.tuning.plugins.modules import sysctl_ml
+from ansible_collections.mlnode.tuning.plugins.modules import path_mtu, sysctl_ml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import (
     MODULES,
     Make,
     patch_module_args,
 )
+
+#: What a module does not start without
+_REQUIRED: dict[ModuleType, dict[str, Any]] = {
+    sysctl_ml: {"settings": {"vm.swappiness": 1}},
+    path_mtu: {"peers": ["127.0.0.1"]},
+}
 
 
 @pytest.mark.parametrize(("module", "arguments"), MODULES.items())
@@ -48,7 +54,7 @@ def test_a_module_is_a_program(
 def test_an_option_that_does_not_exist_is_named(running: Make, machine: Machine, module: ModuleType) -> None:
     before = machine.tree()
 
-    required = {"settings": {"vm.swappiness": 1}} if module is sysctl_ml else {}
+    required = _REQUIRED.get(module, {})
     msg = running(module).msg(surprise=1, **required)
 
     assert "Unsupported parameters for" in msg

@@ -75,6 +75,7 @@ def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:
     sources = {
         f"mlnode/{path.relative_to(LIBRARY).as_posix()}": path.read_text(encoding="utf-8")
         for path in LIBRARY.rglob("*.py")
+        if path.relative_to(LIBRARY).parts[0].partition(".")[0] not in agent.ELSEWHERE
     }
     main = found.pop("__main__.py")
     assert found == sources
@@ -84,7 +85,7 @@ def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:
 def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
     assert built.startswith(b"#!/usr/bin/env python3\n")
     # Python compiles all of it at each start.
-    assert len(built) < 600_000
+    assert len(built) < 900_000
 
 
 def collections(tmp_path: pathlib.Path) -> str:

@@ -27,6 +27,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     Boot,
     BootFile,
+    Marker,
     Part,
     Reading,
     Setting,
@@ -42,6 +43,10 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 CONFIG = "/etc/thing.conf"
 MADE = "/etc/thing.made"
 MARKERS = "/run/mlnode/managed"
+
+
+def owned(path: str) -> Marker:
+    return Marker(path, (errno.EIO, errno.EPERM))
 
 
 def vector(number: int) -> str:
@@ -74,7 +79,7 @@ class Vectors:
             if now is None or host.exists(marker):
                 continue
             device = f"/sys/bus/pci/devices/0/msi_irqs/{name}" if self.devices else ""
-            parts.append(Part(int(name), path, now, want, (Write(path, now),), device, marker))
+            parts.append(Part(int(name), path, now, want, (Write(path, now),), device, owned(marker)))
             if path in context.origins:
                 before[int(name)] = context.origins[path]
         boot = context.boot_by_agent(setting, want)

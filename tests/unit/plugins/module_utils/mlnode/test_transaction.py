@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Write
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Marker, Unit, Write
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import (
     FileWrite,
     KernelWrite,
@@ -46,8 +46,8 @@ class Interrupted:
     key: str = "interrupted"
     path: str = "/etc/interrupted"
 
-    def entry(self, host: Host) -> Entry:
-        return origin.file_entry(host, self.path)
+    def entries(self, host: Host) -> list[Entry]:
+        return [origin.file_entry(host, self.path)]
 
     def perform(self, host: Host) -> None:
         host.write_file(self.path, b"half")
@@ -251,3 +251,157 @@ def test_an_origin_of_an_earlier_run_survives_a_failed_one(machine: Machine) -> 
         run(machine, [kernel(SWAPPINESS, "10", "30"), kernel(RATIO, "5", "20")])
     assert machine.tree() == before
     assert Origin.load(machine).value_of(SWAPPINESS) == "60"
+
+
+# -- several files at once ---------------------------------------------------------------------
+
+
+def joined(path: str, value: str, before: str, unit: Unit | None = None) -> KernelWrite:
+    folder = path.rpartition("/")[0]
+    marker = Marker("/run/mlnode/refused", (errno.EOPNOTSUPP,))
+    return replace(kernel(path, value, before), joined=folder, unit=unit, marker=marker)
+
+
+class Ring(Machine):
+    """Two values that one write sets together, as a NIC's rings."""
+
+    def write_kernel(self, path: str, value: str) -> None:
+        folder, _slash, names = path.rpartition("/")
+        if "," not in names:
+            super().write_kernel(path, value)
+            return
+        if path in self.fails:
+            raise HostError(f"write {value!r} to", path, self.fails[path])
+        self.writes.append((path, value))
+        for name, text in zip(names.split(","), value.split()):
+            self.put(f"{folder}/{name}", f"{text}\n")
+
+
+RX, TX = "/proc/sys/vm/rx", "/proc/sys/vm/tx"
+
+
+@pytest.fixture
+def ring(machine: Machine) -> Ring:
+    found = Ring(machine.root)
+    for path in (RX, TX):
+        found.put(path, "512\n")
+    return found
+
+
+class Health:
+    """A unit that tells when it was looked at."""
+
+    def __init__(self, name: str, seen: list[str], ill: str = "") -> None:
+        self.unit = Unit(name, self._look)
+        self.name, self.seen, self.ill = name, seen, ill
+
+    def _look(self, host: Machine) -> Callable[[], None]:
+        self.seen.append(f"before {self.name}: {len(host.writes)}")
+        return lambda: self._after(host)
+
+    def _after(self, host: Machine) -> None:
+        self.seen.append(f"after {self.name}: {len(host.writes)}")
+        if self.ill:
+            raise HostError("go on after", self.name, None, self.ill)
+
+
+def test_files_of_a_folder_are_one_write_and_one_undo_each(ring: Ring) -> None:
+    unit = Health("eth0", []).unit
+    steps = transaction.by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)])
+    run(ring, steps)
+    assert ring.writes == [("/proc/sys/vm/rx,tx", "1024 2048")]
+    assert Origin.load(ring).values() == {RX: "512", TX: "512"}
+    assert [write.path for write in transaction.kernel_writes(steps)] == [RX, TX]
+
+
+def test_one_of_them_that_can_never_be_does_not_keep_the_others(ring: Ring) -> None:
+    ring.fails = {"/proc/sys/vm/rx,tx": errno.EOPNOTSUPP, TX: errno.EOPNOTSUPP}
+    unit = Health("eth0", []).unit
+    run(ring, transaction.by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)]))
+    assert (ring.now(RX), ring.now(TX)) == ("1024", "512")
+    assert ring.exists("/run/mlnode/refused")
+
+
+def test_another_refusal_of_several_is_a_failure_of_all(ring: Ring) -> None:
+    ring.fails = {"/proc/sys/vm/rx,tx": errno.EINVAL}
+    unit = Health("eth0", []).unit
+    with pytest.raises(TransactionError, match="EINVAL"):
+        run(ring, transaction.by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)]))
+    assert (ring.now(RX), ring.now(TX)) == ("512", "512")
+
+
+def test_a_device_is_looked_at_before_the_next_one_is_touched(ring: Ring) -> None:
+    seen: list[str] = []
+    one, two = Health("eth0", seen).unit, Health("eth1", seen).unit
+    writes = [
+        joined(RX, "1024", "512", one),
+        joined(SWAPPINESS, "10", "60", two),
+        joined(TX, "9", "512", one),
+    ]
+    run(ring, transaction.by_unit(writes))
+    assert seen == ["before eth0: 0", "after eth0: 1", "before eth1: 1", "after eth1: 2"]
+
+
+def test_a_device_that_is_not_well_stops_everything_and_is_put_back(ring: Ring) -> None:
+    seen: list[str] = []
+    one, two = Health("eth0", seen, "no carrier").unit, Health("eth1", seen).unit
+    steps = transaction.by_unit([joined(RX, "1024", "512", one), joined(SWAPPINESS, "10", "60", two)])
+    with pytest.raises(TransactionError, match="eth0: rx: cannot go on after eth0: no carrier"):
+        run(ring, steps)
+    assert (ring.now(RX), ring.now(SWAPPINESS)) == ("512", "60")
+    assert not any("eth1" in line for line in seen)
+
+
+def test_each_change_of_a_device_can_stand_alone(ring: Ring) -> None:
+    unit = Health("eth0", []).unit
+    steps = transaction.by_unit([joined(RX, "1024", "512", unit), replace(FIRST, unit=unit)])
+    assert [step.key for step in steps] == ["eth0: rx, swappiness"]
+    single = [*transaction.single([*steps, FIRST])]
+    assert [step.key for step in single] == ["eth0: rx", "eth0: swappiness", "swappiness"]
+    run(ring, single)
+    assert (ring.now(RX), ring.now(SWAPPINESS)) == ("1024", "10")
+
+
+def test_who_arms_is_told_how_all_is_put_back_before_the_first_risk(ring: Ring) -> None:
+    told: list[tuple[list[str], list[str], int]] = []
+
+    def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
+        ids = [str(entry["id"]) for entry in entries], [str(entry["id"]) for entry in fresh]
+        told.append((*ids, len(ring.writes)))
+
+    one, two = Health("eth0", []).unit, Health("eth1", []).unit
+    safe, risky = replace(kernel(RX, "1", "512"), unit=two), replace(kernel(TX, "1", "512"), unit=one)
+    steps = transaction.by_unit([replace(risky, risk="eth0: it carries the default route"), safe])
+    transaction.run(ring, Origin.load(ring), steps, arm=arm)
+    both = [f"kernel:{RX}", f"kernel:{TX}"]
+    assert told == [(both, both, 1)], "after the one that is at no risk"
+    transaction.run(ring, Origin.load(ring), [], arm=arm)
+    assert len(told) == 1, "nothing is done, so nothing has to be put back"
+
+
+def test_nothing_is_written_if_it_cannot_be_armed(ring: Ring) -> None:
+    def arm(_entries: Sequence[Entry], _fresh: Sequence[Entry]) -> None:
+        raise HostError("start", "the restore", None, "no timer")
+
+    write = replace(kernel(RX, "1", "512"), unit=Health("eth0", []).unit, risk="eth0: it is the only one")
+    with pytest.raises(TransactionError, match="no timer"):
+        transaction.run(ring, Origin.load(ring), transaction.by_unit([write]), arm=arm)
+    assert (ring.writes, Origin.load(ring).entries()) == ([], [])
+
+
+def test_what_depends_on_another_one_is_put_back_after_it(ring: Ring) -> None:
+    """As the MTU of a VLAN, which may not be larger than that of its NIC."""
+    ring.put(TX, "9000\n")
+    ring.put(RX, "9000\n")
+
+    def accepted(path: str, value: str, old: str) -> str:
+        if path == TX and int(value) > int(ring.now(RX)):
+            raise HostError(f"write {value!r} to", path, errno.ERANGE)
+        return value
+
+    ring._accepted = accepted
+    parent, vlan = kernel(RX, "1500", "9000"), kernel(TX, "1500", "9000")
+    with pytest.raises(TransactionError) as caught:
+        run(ring, [replace(vlan, value="1500"), parent, kernel("/proc/sys/vm/none", "1", "0")])
+    assert caught.value.stuck == []
+    assert (ring.now(RX), ring.now(TX)) == ("9000", "9000")

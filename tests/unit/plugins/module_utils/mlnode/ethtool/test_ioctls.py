@@ -76,6 +76,7 @@ def test_what_the_kernel_refuses_is_an_oserror(monkeypatch: pytest.MonkeyPatch) 
         ("pause", {"autoneg": "off", "rx": "on", "tx": "on"}),
         ("private-flag", {"rx_cqe_moder": "on", "rx_striding_rq": "off"}),
         ("fec", {"encoding": "auto", "active": "rs"}),
+        ("statistic", {"rx_packets": "1099511627776", "rx_discards_phy": "0", "rx_prio3_pause": "12"}),
         ("link", {"speed": "400000", "duplex": "full", "autoneg": "on", "detected": "yes"}),
     ],
 )
@@ -174,9 +175,25 @@ def test_private_flags_beyond_the_mask_are_left_out() -> None:
     assert found["flag-31"] == "on"
 
 
+def test_a_statistic_with_an_impossible_name_hides_none_of_the_others() -> None:
+    nic = Nic(statistics={"rx,tx": 1, "": 2, "queue/0": 3, "rx-0.packets": 4, "n" * 32: 5})
+    assert device(nic).get("statistic") == {"rx-0.packets": "4", "n" * 32: "5"}
+
+
+def test_statistics_may_be_thousands() -> None:
+    nic = Nic(statistics={f"rx{queue}_packets": queue for queue in range(9000)})
+    assert device(nic).get("statistic")["rx8999_packets"] == "8999"
+
+
+def test_statistics_that_changed_in_number_between_the_questions_are_no_answer() -> None:
+    nic = Nic(answers={0x1D: struct.pack("=II2Q", 0x1D, 2, 7, 8)})
+    with pytest.raises(AnswerError, match="2 statistics, and names 3"):
+        device(nic).get("statistic")
+
+
 BARE = Nic(
     driver=None, ring=None, channels=None, coalesce=None, pause=None, flags=None, fec=None,
-    speed=None, detected=None,
+    speed=None, detected=None, statistics=None,
 )  # fmt: skip
 
 
@@ -189,7 +206,10 @@ def test_a_driver_without_a_group_says_eopnotsupp(group: str) -> None:
 
 @pytest.mark.parametrize(
     ("command", "group"),
-    [(0x10, "ring"), (0x37, "feature"), (0x1B, "feature"), (0x3A, "feature"), (0x4C, "link")],
+    [
+        *((0x10, "ring"), (0x37, "feature"), (0x1B, "feature"), (0x3A, "feature"), (0x4C, "link")),
+        *((0x37, "statistic"), (0x1B, "statistic"), (0x1D, "statistic")),
+    ],
 )
 def test_an_answer_that_makes_no_sense_is_an_error(command: int, group: str) -> None:
     with pytest.raises(AnswerError):

@@ -17,7 +17,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     TransactionError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq_parts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Marker, Value
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -81,7 +81,7 @@ def test_a_part_is_tied_to_its_device_and_can_be_put_back(node: IrqNode) -> None
     assert [(write.path, write.value) for write in part.undo] == [(part.path, "0-15")]
     assert part.device == f"/sys/bus/pci/devices/{ETH2}/msi_irqs/28"
     assert node.exists(part.device)
-    assert part.marker == f"/run/mlnode/managed/{ETH2}-28"
+    assert part.marker == Marker(f"/run/mlnode/managed/{ETH2}-28", (errno.EIO, errno.EPERM))
 
 
 def test_what_is_declared_is_applied_once_and_then_holds(node: IrqNode) -> None:

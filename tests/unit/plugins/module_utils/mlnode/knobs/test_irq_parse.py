@@ -49,7 +49,7 @@ def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[str, Any], w
 
 
 @pytest.mark.parametrize(
-    "name", [None, 1, True, "", "A", "a b", "a\n", "../a", "a.b", "a" * 32, "irqbalance", "\u0661a", ["a"]]
+    "name", [None, 1, True, "", "A", "a b", "a\n", "../a", "a.b", "a" * 32, "\u0661a", ["a"]]
 )
 def test_a_rule_has_a_plain_word_for_a_name(name: Any) -> None:
     with pytest.raises(DeclarationError, match=r"irq\.rules\[0\]\.name: .* is no name for a rule"):
@@ -94,7 +94,7 @@ def test_a_bad_rule_is_refused_with_what_is_wrong(rule: dict[str, Any], words: s
         ("eth0", "irq.a.nics: 'eth0' is no dictionary"),
         (
             {"name": ["eth0"]},
-            "irq.a.nics.name: unknown; known are names, drivers, addresses, rdma, rails, nodes",
+            "irq.a.nics.name: unknown; known are names, drivers, addresses, pci_ids, rdma, rails",
         ),
         ({"names": "eth0"}, "irq.a.nics.names: 'eth0' is no list"),
         ({"names": ["eth0/1"]}, "irq.a.nics.names: 'eth0/1' is not an interface such as eth0"),
@@ -249,3 +249,8 @@ def test_whatever_is_declared_is_understood_or_refused_in_words(rule: dict[str, 
 
 def test_an_empty_selection_is_all_nics() -> None:
     assert parsed(nics={}).nics == parsed().nics == Selection()
+
+
+def test_no_rule_has_the_name_of_the_program() -> None:
+    with pytest.raises(DeclarationError, match=r"\.name: irqbalance is the key of the program"):
+        parsed(name="irqbalance")

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq_select
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.irq_parse import Selection
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import ports
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.selection import Selection
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology.model import (
     Machine,
     Nic,
@@ -43,11 +43,11 @@ RDMA = (
 )
 PCI = (function("10000:10:1b.0", "efa"), function("10000:10:1b.1", "efa", physfn="10000:10:1b.0"))
 TOPOLOGY = Topology(Machine("bare metal"), nics=NICS, rdma=RDMA, pci=PCI)
-PORTS = irq_select.ports(TOPOLOGY)
+PORTS = ports.ports(TOPOLOGY)
 
 
 def chosen(**selection: Any) -> list[str]:
-    return [port.label for port in irq_select.chosen(Selection(**selection), PORTS)]
+    return [port.label for port in ports.chosen(Selection(**selection), PORTS)]
 
 
 def test_every_function_that_is_a_nic_is_a_port_in_the_order_of_the_bus() -> None:
@@ -104,19 +104,19 @@ def test_a_virtual_function_is_meant_only_where_it_is_named(
 def test_two_interfaces_on_one_function_are_one_port() -> None:
     """As on ConnectX-3: both ports have the same interrupts, which can only be in one place."""
     both = replace(TOPOLOGY, nics=(nic("eth6", "0000:04:00.0"), nic("eth7", "0000:04:00.0", port=1)), rdma=())
-    (port,) = irq_select.ports(both)
+    (port,) = ports.ports(both)
     assert port.label == "eth6+eth7"
-    assert irq_select.chosen(Selection(names=("eth7",)), (port,)) == (port,)
+    assert ports.chosen(Selection(names=("eth7",)), (port,)) == (port,)
 
 
 def test_a_sub_function_is_not_the_nic_it_lives_on() -> None:
     nics = (nic("eth2", "0000:41:00.0"), nic("en1sf0", "0000:41:00.0", "virtual function"))
-    (port,) = irq_select.ports(replace(TOPOLOGY, nics=nics, rdma=()))
+    (port,) = ports.ports(replace(TOPOLOGY, nics=nics, rdma=()))
     assert (port.label, port.virtual) == ("eth2", False)
 
 
 def test_a_selection_that_finds_nothing_is_told_with_what_is_there() -> None:
-    found = irq_select.none_found(Selection(drivers=("bnxt_en",)), PORTS, TOPOLOGY)
+    found = ports.none_found(Selection(drivers=("bnxt_en",)), PORTS, TOPOLOGY)
     assert found == (
         "no NIC here matches drivers bnxt_en; here are: eth0 (virtio_net, 0000:00:03.0), eth2 (mlx5_core, "
         "0000:41:00.0, node 0, rail 0), eth3 (mlx5_core, 0000:81:00.0, node 1, rail 1), eth4 (ice, "
@@ -127,22 +127,22 @@ def test_a_selection_that_finds_nothing_is_told_with_what_is_there() -> None:
 
 def test_a_long_list_of_what_is_there_is_cut() -> None:
     many = tuple(replace(PORTS[1], address=f"0000:{bus:02x}:00.0") for bus in range(20))
-    assert irq_select.none_found(Selection(), many, TOPOLOGY).endswith(", 12 more")
+    assert ports.none_found(Selection(), many, TOPOLOGY).endswith(", 12 more")
 
 
 def test_a_machine_without_nics_says_so() -> None:
     empty = Topology(Machine("bare metal"))
-    words = irq_select.none_found(Selection(), (), empty)
+    words = ports.none_found(Selection(), (), empty)
     assert words == "no physical NIC is here, nor any other on PCI"
-    assert irq_select.none_found(Selection(), PORTS[4:5], empty) == (
+    assert ports.none_found(Selection(), PORTS[4:5], empty) == (
         "no physical NIC is here; here are: eth5 (iavf, 0000:81:00.2, node 1)"
     )
 
 
 def test_in_a_container_a_device_without_an_interface_is_its_hosts() -> None:
     inside = replace(TOPOLOGY, machine=Machine("container"))
-    assert [port.label for port in irq_select.ports(inside)] == ["eth0", "eth2", "eth3", "eth4", "eth5"]
-    assert irq_select.none_found(Selection(rails=()), (), inside) == (
+    assert [port.label for port in ports.ports(inside)] == ["eth0", "eth2", "eth3", "eth4", "eth5"]
+    assert ports.none_found(Selection(rails=()), (), inside) == (
         "no NIC here matches all rails, nor any other on PCI; what a container sees without an interface is "
         "its host's, and declared there"
     )
@@ -150,14 +150,14 @@ def test_in_a_container_a_device_without_an_interface_is_its_hosts() -> None:
 
 def test_a_function_without_a_driver_is_told_as_such() -> None:
     bare = replace(TOPOLOGY, nics=(), rdma=(RDMA[2],), pci=())
-    ports = irq_select.ports(bare)
-    assert "efa_0 (no driver, 10000:10:1b.0" in irq_select.none_found(Selection(rails=(9,)), ports, bare)
+    here = ports.ports(bare)
+    assert "efa_0 (no driver, 10000:10:1b.0" in ports.none_found(Selection(rails=(9,)), here, bare)
 
 
 def test_a_bond_is_told_by_its_members() -> None:
-    found = irq_select.none_found(Selection(names=("bond0",)), PORTS, TOPOLOGY)
+    found = ports.none_found(Selection(names=("bond0",)), PORTS, TOPOLOGY)
     assert found == "bond0 (bond) has no interrupts of its own; name what it stands on: eth4"
     alone = replace(TOPOLOGY, nics=NICS[5:])
-    assert irq_select.none_found(Selection(names=("bond0",)), (), alone) == (
+    assert ports.none_found(Selection(names=("bond0",)), (), alone) == (
         "bond0 (bond) has no interrupts of its own"
     )

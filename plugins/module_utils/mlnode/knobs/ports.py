@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Iterable, Sequence, TypeVar
+from dataclasses import dataclass, field
+from typing import Collection, Iterable, Sequence, TypeVar
 
-from ..topology import pci
+from .. import management
+from ..host import Host
+from ..setting import Value
+from ..topology import pci, read
 from ..topology.model import Nic, RdmaDevice, Topology
-from .irq_parse import Selection
+from .selection import ALL, Selection
 
 T = TypeVar("T")
 
@@ -29,7 +32,10 @@ _LISTED = 8
 
 @dataclass(frozen=True)
 class Port:
-    """One PCI function that is a NIC. virtual: a virtual function of a NIC that this machine itself owns."""
+    """One PCI function that is a NIC, or a NIC on another bus, whose address is "".
+
+    virtual: a virtual function of a NIC that this machine itself owns. pci_id: vendor:device.
+    """
 
     address: str
     node: int | None
@@ -37,11 +43,21 @@ class Port:
     nics: tuple[Nic, ...]
     rdma: tuple[RdmaDevice, ...]
     virtual: bool = False
+    pci_id: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The interfaces on it."""
+        return tuple(nic.name for nic in self.nics)
+
+    @property
+    def up(self) -> bool:
+        return any(nic.operstate == "up" for nic in self.nics)
 
     @property
     def label(self) -> str:
         """The interface as people call it, else the RDMA device."""
-        return "+".join(nic.name for nic in self.nics) or "+".join(device.name for device in self.rdma)
+        return "+".join(self.names) or "+".join(device.name for device in self.rdma)
 
     @property
     def rails(self) -> tuple[int, ...]:
@@ -50,21 +66,21 @@ class Port:
 
 
 def ports(topology: Topology) -> tuple[Port, ...]:
-    """Every NIC of the machine, in the order of the PCI addresses.
+    """Every NIC of the machine, in the order of the PCI addresses, and then those on other buses.
 
     In a container only those whose interface is there too: the RDMA devices of its host are seen in each.
     """
     nics: dict[str, list[Nic]] = {}
     for nic in topology.nics:
-        if nic.address is not None and nic.kind in _KINDS:
-            nics.setdefault(nic.address, []).append(nic)
+        if nic.kind in _KINDS:
+            nics.setdefault(nic.address or nic.folder, []).append(nic)
     rdma: dict[str, list[RdmaDevice]] = {}
     for device in topology.rdma:
         if device.address is not None:
             rdma.setdefault(device.address, []).append(device)
     functions = {function.address: function for function in topology.pci}
     found = []
-    for address in sorted({*nics} if _in_container(topology) else {*nics, *rdma}, key=pci.order):
+    for address in sorted({*nics} if _in_container(topology) else {*nics, *rdma}, key=_order):
         mine, function = nics.get(address, []), functions.get(address)
         # A sub-function is an interface on the NIC's own function (mlx5): it comes and goes with a container.
         mine = [nic for nic in mine if nic.kind != _VIRTUAL] or mine
@@ -72,15 +88,20 @@ def ports(topology: Topology) -> tuple[Port, ...]:
         drivers = {nic.driver for nic in mine} or {function.driver if function else None}
         found.append(
             Port(
-                address=address,
+                address="" if address.startswith("/") else address,
                 node=nodes[0] if nodes else None,
                 drivers=tuple(sorted(driver for driver in drivers if driver)),
                 nics=tuple(mine),
                 rdma=tuple(rdma.get(address, ())),
                 virtual=any(nic.kind == _VIRTUAL for nic in mine) or bool(function and function.physfn),
+                pci_id=f"{function.vendor:04x}:{function.device:04x}" if function else "",
             )
         )
     return tuple(found)
+
+
+def _order(place: str) -> tuple[bool, tuple[int, str]]:
+    return place.startswith("/"), (0, place) if place.startswith("/") else pci.order(place)
 
 
 def _in_container(topology: Topology) -> bool:
@@ -98,15 +119,42 @@ def unknown(topology: Topology, among: Sequence[Port]) -> str:
     return "" if topology.cpus.online else "the kernel does not say which CPUs are online"
 
 
-def chosen(selection: Selection, among: tuple[Port, ...]) -> tuple[Port, ...]:
-    """The ports that a selection means."""
-    return tuple(port for port in among if _matches(selection, port))
+@dataclass(frozen=True)
+class Found:
+    """The ports that a selection means. problem: why there are none, or why nobody can tell. note: what it
+    names and does not find, though it finds others."""
+
+    ports: tuple[Port, ...] = ()
+    problem: Value = field(default_factory=Value)
+    note: str = ""
 
 
-def _matches(selection: Selection, port: Port) -> bool:
-    names = {nic.name for nic in port.nics}
+def find(host: Host, selection: Selection) -> Found:
+    """The ports of this machine that a selection means."""
+    machine = read.of(host)
+    here = ports(machine)
+    blind = unknown(machine, here)
+    carrying: Collection[str] = ()
+    if selection.management is not None and not blind:
+        blind = management.unknown(host)
+        carrying = () if blind else management.interfaces(host)
+    if blind:
+        return Found(problem=Value(unreadable=blind))
+    found = chosen(selection, here, carrying)
+    if not found:
+        return Found(problem=Value(absent=none_found(selection, here, machine)))
+    return Found(found, note=unmatched(selection, found))
+
+
+def chosen(selection: Selection, among: tuple[Port, ...], carrying: Collection[str] = ()) -> tuple[Port, ...]:
+    """The ports that a selection means. carrying: the interfaces on the management path."""
+    return tuple(port for port in among if _matches(selection, port, carrying))
+
+
+def _matches(selection: Selection, port: Port, carrying: Collection[str]) -> bool:
+    names = {*port.names}
     rdma = {device.name for device in port.rdma}
-    if port.virtual and not (selection.names or selection.addresses or selection.rdma):
+    if port.virtual and not (selection.names or selection.addresses or selection.pci_ids or selection.rdma):
         return False  # it may serve a guest or a container, and is meant only where it is named
     return (
         (not selection.names or bool(names & {*selection.names}))
@@ -115,6 +163,10 @@ def _matches(selection: Selection, port: Port) -> bool:
         and (not selection.rdma or bool(rdma & {*selection.rdma}))
         and (selection.rails is None or bool({*port.rails} & ({*selection.rails} or {*port.rails})))
         and (not selection.nodes or port.node in selection.nodes)
+        and (not selection.pci_ids or port.pci_id in selection.pci_ids)
+        and (not selection.speeds or bool({nic.speed_mbit for nic in port.nics} & {*selection.speeds}))
+        and (not selection.link or port.up == (selection.link == "up"))
+        and (selection.management is None or selection.management == bool(names & {*carrying}))
     )
 
 
@@ -126,7 +178,7 @@ def unmatched(selection: Selection, found: Sequence[Port]) -> str:
         rdma=_without(selection.rdma, (device.name for port in found for device in port.rdma)),
         rails=_without(selection.rails or (), (rail for port in found for rail in port.rails)) or None,
     )
-    return f"no NIC here matches {rest}" if rest != Selection() else ""
+    return f"no NIC here matches {rest}" if rest != ALL else ""
 
 
 def _without(wanted: tuple[T, ...], found: Iterable[T]) -> tuple[T, ...]:
@@ -144,7 +196,7 @@ def none_found(selection: Selection, among: tuple[Port, ...], topology: Topology
     listed = [_described(port) for port in among[:_LISTED]]
     if len(among) > _LISTED:
         listed.append(f"{len(among) - _LISTED} more")
-    words = f"no NIC here matches {selection}" if selection != Selection() else "no physical NIC is here"
+    words = f"no NIC here matches {selection}" if selection != ALL else "no physical NIC is here"
     words += f"; here are: {', '.join(listed)}" if listed else ", nor any other on PCI"
     hint = "; what a container sees without an interface is its host's, and declared there"
     return words + hint if _in_container(topology) else words

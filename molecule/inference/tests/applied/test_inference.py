@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""After the play, and again after a restart: the node serves models as declared, and keeps that."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_check_finds_no_drift(check):
+    assert (check.rc, check.document["compliant"]) == (0, True), check.document["summary"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        # What the other role declares otherwise, or not at all.
+        ("vm.compaction_proactiveness", ["0"]),
+        ("vm.watermark_scale_factor", ["50"]),
+        ("vm.stat_interval", ["10"]),
+        ("net.ipv4.tcp_keepalive_time", ["10"]),
+        ("net.ipv4.tcp_keepalive_intvl", ["5"]),
+        ("net.ipv4.tcp_keepalive_probes", ["3"]),
+    ],
+)
+def test_the_kernel_has_the_value(kernel, key, value):
+    assert kernel[key] == value
+
+
+def test_every_setting_ends_in_a_known_status(check):
+    assert check.keys("ok", "unsupported") == sorted(check.settings), check.document["summary"]
+    # A network namespace has no NIC and does not poll: to be told, not to be passed over.
+    for key in ("net.core.busy_read", "nic.serving.coalesce.rx-usecs", "irq.nics.rfs"):
+        assert check.settings[key]["status"] == "unsupported"
+        assert check.settings[key]["reason"]
+    assert "cpu.max_latency_us" not in check.settings
+
+
+def test_it_is_the_declaration_of_this_role_alone(host):
+    assert host.file("/etc/mlnode/declared.d").listdir() == ["inference_node.json"]
+    assert host.file("/etc/sysctl.d/zz-mlnode-inference_node.conf").contains("vm.stat_interval = 10")

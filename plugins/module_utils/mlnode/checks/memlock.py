@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether jobs may lock as much memory as RDMA needs: the limits of the daemons that start them.
+
+Expectation: `memlock`, see pcie_values.py. A job inherits the limit of the daemon that starts it, so the
+running daemon counts, and what systemd would give it at its next start. In a container its own limit counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from ..errors import HostError
+from ..host import Host
+from ..topology.model import Topology
+from . import pcie_values
+from .model import Check, Verdict
+from .pcie_values import Bytes
+
+NAME, NAME_DEFAULT = "memlock", "memlock_default"
+NAMES = (NAME, NAME_DEFAULT)
+
+#: Who starts jobs or containers, which inherit its limit. Names are cut to 15 characters (TASK_COMM_LEN)
+_STARTERS = ("slurmd", "containerd", "dockerd", "crio", "pbs_mom")
+#: Whose children get others: of sshd by pam_limits(8), of kubelet by the container runtime
+_INDIRECT = ("sshd", "kubelet")
+_WATCHED = (*_STARTERS, *_INDIRECT)
+
+_STATUS = re.compile(r"^(Name|PPid|Uid):\t(\S+)", re.MULTILINE)
+_LIMIT = re.compile(r"^Max locked memory +(\S+) +(\S+) +bytes *$", re.MULTILINE)
+
+#: Files of systemd-system.conf(5); a name in an earlier folder hides the same in a later one
+_FOLDERS = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
+_KEY = "DefaultLimitMEMLOCK"
+#: Suffixes of systemd.syntax(7), to the base of 1024
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+_SIZE = re.compile(r"([0-9]{1,18})([KMGTPE]?)\Z", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Daemon:
+    pid: int
+    name: str
+    parent: int
+
+
+def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:
+    """Raises DeclarationError."""
+    want, declared = pcie_values.wanted(expect, "memlock")
+    if topology.machine.kind == "container":
+        advice = "start the container with --ulimit memlock=-1, or raise the limit of its runtime"
+        return [_process(host, 1, "this container", want, Verdict.FAIL, advice)]
+    found = [*_daemons(host, want)]
+    served = [check for check in found if check.target in _STARTERS]
+    all_served = bool(served) and all(check.verdict is Verdict.PASS for check in served)
+    return [*found, _default(host, want, declared, all_served)]
+
+
+# -- what runs -----------------------------------------------------------------------------
+
+
+def _daemons(host: Host, want: Bytes) -> list[Check]:
+    try:
+        pids = sorted(int(name) for name in host.names("/proc") if re.match(r"[0-9]{1,10}\Z", name, re.ASCII))
+    except HostError as error:
+        return [Check(NAME, "node", Verdict.UNKNOWN, "", str(error), "/proc")]
+    if not pids:
+        return [Check(NAME, "node", Verdict.SKIP, "", "no process is shown below /proc", "/proc")]
+    watched: list[Daemon] = []
+    closed = ""
+    for pid in pids:
+        try:
+            daemon = _daemon(pid, host.text(f"/proc/{pid}/status"))
+        except HostError as error:
+            closed = closed or str(error)
+            continue
+        if daemon is not None:
+            watched.append(daemon)
+    found = []
+    for name in _WATCHED:
+        mine = {daemon.pid: daemon for daemon in watched if daemon.name == name}
+        # Not their children of the same name, such as the sessions of sshd with the limits of their users.
+        for daemon in (one for one in mine.values() if one.parent not in mine):
+            bad = Verdict.FAIL if name in _STARTERS else Verdict.WARN
+            found.append(_process(host, daemon.pid, name, want, bad, _advice(name)))
+    if closed:
+        why = f"some processes are hidden: {closed}"
+        found.append(Check(NAME, "node", Verdict.UNKNOWN, "", why, "/proc/*/status"))
+    elif not found:
+        why = f"none of {', '.join(_WATCHED)} runs"
+        found.append(Check(NAME, "node", Verdict.SKIP, "", why, "/proc/*/status"))
+    return found
+
+
+def _daemon(pid: int, status: str) -> Daemon | None:
+    """A process of root that is called as one of those watched: anybody may call theirs slurmd."""
+    fields = dict(_STATUS.findall(status))
+    name, parent = fields.get("Name", ""), fields.get("PPid", "")
+    if name not in _WATCHED or fields.get("Uid") != "0" or not re.match(r"[0-9]{1,10}\Z", parent, re.ASCII):
+        return None
+    return Daemon(pid, name, int(parent))
+
+
+def _advice(name: str) -> str:
+    if name == "sshd":
+        return (
+            "logins get theirs from /etc/security/limits.d: memlock unlimited there, and in the unit of sshd"
+        )
+    text = f"LimitMEMLOCK=infinity in a drop-in of its unit, then systemctl daemon-reload and restart {name}"
+    return f"{text}; containers have that of their runtime" if name == "kubelet" else text
+
+
+def _process(host: Host, pid: int, target: str, want: Bytes, bad: Verdict, advice: str) -> Check:
+    path = f"/proc/{pid}/limits"
+    value = host.value(path)
+    if value.text is None:
+        return Check(NAME, target, Verdict.UNKNOWN, str(want), value.problem, path)
+    match = _LIMIT.search(value.text)
+    soft, hard = (_number(match.group(1)), _number(match.group(2))) if match else (None, None)
+    if soft is None or hard is None:
+        return Check(NAME, target, Verdict.UNKNOWN, str(want), f"{path} has no row Max locked memory", path)
+    found = str(soft) if soft == hard else f"{soft}, and up to {hard} for who asks"
+    if soft.allows(want):
+        return Check(NAME, target, Verdict.PASS, str(want), found, path)
+    return Check(NAME, target, bad, str(want), found, path, advice)
+
+
+def _number(text: str) -> Bytes | None:
+    if text == "unlimited":
+        return Bytes()
+    return Bytes(int(text)) if re.match(r"[0-9]{1,20}\Z", text, re.ASCII) else None
+
+
+# -- what the next start brings ------------------------------------------------------------
+
+
+def _default(host: Host, want: Bytes, declared: bool, all_served: bool) -> Check:
+    """What systemd gives each service that does not say otherwise."""
+    target, source = "systemd", "/etc/systemd/system.conf"
+    try:
+        if not host.systemd_runs():
+            return Check(
+                NAME_DEFAULT, target, Verdict.SKIP, "", "systemd does not run here", "/run/systemd/system"
+            )
+        value, where = _last(host)
+    except HostError as error:
+        return Check(NAME_DEFAULT, target, Verdict.UNKNOWN, str(want), str(error), error.path)
+    advice = (
+        f"{_KEY}=infinity in a file of /etc/systemd/system.conf.d, systemctl daemon-reexec, restart daemons"
+    )
+    bad = Verdict.FAIL if declared else Verdict.WARN
+    limit = _size(value)
+    if value and limit is None:
+        found = f"{_KEY}={value[:60]}, which systemd does not take"
+        return Check(NAME_DEFAULT, target, bad, str(want), found, where, advice)
+    if limit is not None and limit.allows(want):
+        return Check(NAME_DEFAULT, target, Verdict.PASS, str(want), f"{_KEY}={value}", where)
+    found = f"{_KEY}={value}" if value else f"{_KEY} is set nowhere, so systemd's own counts, 8 MiB at most"
+    if all_served:
+        found += "; the running daemons that start jobs have enough of their own"
+        return Check(NAME_DEFAULT, target, Verdict.SKIP, str(want), found, where or source)
+    return Check(NAME_DEFAULT, target, bad, str(want), found, where or source, advice)
+
+
+def _last(host: Host) -> tuple[str, str]:
+    """The last assignment and where it stands; "" and "" where there is none, or it was taken back."""
+    main = next((f"{one}/system.conf" for one in _FOLDERS if host.exists(f"{one}/system.conf")), "")
+    files: dict[str, str] = {}
+    for folder in reversed(_FOLDERS):
+        files.update(
+            {name: f"{folder}/system.conf.d/{name}" for name in host.names(f"{folder}/system.conf.d")}
+        )
+    value, where = "", ""
+    for path in [main, *(files[name] for name in sorted(files) if name.endswith(".conf"))]:
+        section = ""
+        # A link to /dev/null hides a file, and reads as an empty one.
+        for number, raw in enumerate(host.text(path).splitlines() if path else [], start=1):
+            line = raw.strip()
+            if line.startswith("[") and line.endswith("]"):
+                section = line
+            key, equals, text = line.partition("=")
+            if section == "[Manager]" and equals and key.strip() == _KEY:
+                value, where = text.strip(), f"{path}:{number}" if text.strip() else ""
+    return value, where
+
+
+def _size(text: str) -> Bytes | None:
+    """The soft limit of `infinity`, `64M` or `8M:infinity`; None for anything else."""
+    soft = text.partition(":")[0].strip()
+    if soft == "infinity":
+        return Bytes()
+    match = _SIZE.match(soft)
+    return Bytes(int(match.group(1)) << 10 * _UNITS[match.group(2)]) if match else None

@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which counters are looked at, how much they may rise, and what it means if they rise more. Pure data.
+
+Where a counter is decides which driver it is of: what a device does not have is not judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .model import Verdict
+
+#: Words of a limit → seconds of its window; `rise` is since the baseline, however long that is ago
+WINDOWS = {"rise": 0, "per_second": 1, "per_minute": 60, "per_hour": 3600, "per_day": 86400}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most that a counter may rise in a window: one of WINDOWS."""
+
+    window: str
+    most: int
+
+    def __str__(self) -> str:
+        words = self.window.replace("per_", "per ") if self.window != "rise" else "since the baseline"
+        return f"at most {self.most} {words}"
+
+    def allows(self, rise: int, seconds: float) -> bool:
+        """A span shorter than the window may use up all of it: one error in a second is not 3600 an hour."""
+        length = WINDOWS[self.window]
+        return rise <= (self.most * max(1.0, seconds / length) if length else self.most)
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One counter. check: the check it belongs to. place: below what its file is, see PLACES.
+
+    limits: empty where a rise is told and not judged. over: the verdict where one is passed. bits: how wide
+    it is where it stops at its end instead of starting again; 0 for 64 bits, which nobody fills.
+    """
+
+    name: str
+    check: str
+    place: str
+    limits: tuple[Limit, ...] = ()
+    over: Verdict = Verdict.WARN
+    bits: int = 0
+
+
+_NONE = (Limit("rise", 0),)
+
+
+def _port(check: str, name: str, bits: int, limits: tuple[Limit, ...], over: Verdict) -> Counter:
+    return Counter(name, check, "counters", limits, over, bits)
+
+
+#: Files of a port below counters/ are those of the PortCounters attribute, which stop at their end. Their
+#: widths: drivers/infiniband/core/sysfs.c, PORT_PMA_ATTR.
+_PORT = (
+    # Each ends connections, or means that the hardware lost data on a link that calls itself up.
+    _port("fatal_counters", "link_downed", 8, _NONE, Verdict.FAIL),
+    _port("fatal_counters", "excessive_buffer_overrun_errors", 4, _NONE, Verdict.FAIL),
+    _port("fatal_counters", "local_link_integrity_errors", 4, _NONE, Verdict.FAIL),
+    # A link of PAM4 signals always has some. 10 in a second and 120 in an hour are the usual limits for
+    # cables: 144 in an hour are a bit error rate of 10^-12 at 40 Gb/s, the most that InfiniBand allowed then.
+    # A link that recovers more than five times in a minute retrains all the time.
+    _port(
+        "degradation",
+        "symbol_error",
+        16,
+        (Limit("per_second", 10), Limit("per_hour", 120)),
+        Verdict.FAIL,
+    ),
+    _port("degradation", "link_error_recovery", 8, (Limit("per_minute", 5),), Verdict.FAIL),
+    # Packets were lost, and connections went on.
+    _port("port_errors", "port_rcv_errors", 16, _NONE, Verdict.WARN),
+    _port("port_errors", "port_xmit_discards", 16, _NONE, Verdict.WARN),
+    _port("port_errors", "port_rcv_constraint_errors", 8, _NONE, Verdict.WARN),
+    _port("port_errors", "VL15_dropped", 16, _NONE, Verdict.WARN),
+)
+
+_TRANSPORT = (
+    # Retries were used up, so that the connection ended.
+    Counter("rnr_nak_retry_err", "fatal_counters", "hw_counters", _NONE, Verdict.FAIL),
+    Counter("max_retry_exceeded", "fatal_counters", "hw_counters", _NONE, Verdict.FAIL),  # bnxt_re
+    # A packet or its acknowledgement was lost. A lossless fabric loses none.
+    Counter("packet_seq_err", "transport", "hw_counters", _NONE),
+    Counter("local_ack_timeout_err", "transport", "hw_counters", _NONE),
+    Counter("out_of_buffer", "transport", "hw_counters", _NONE),
+    Counter("seq_err_naks_rcvd", "transport", "hw_counters", _NONE),  # bnxt_re
+    Counter("to_retransmits", "transport", "hw_counters", _NONE),  # bnxt_re
+    # With adaptive routing packets overtake each other, and congestion control at work sends and obeys CNPs:
+    # how much is much is for each fabric to declare.
+    Counter("out_of_sequence", "transport", "hw_counters"),
+    Counter("roce_slow_restart", "transport", "hw_counters"),
+    Counter("np_cnp_sent", "transport", "hw_counters"),
+    Counter("rp_cnp_handled", "transport", "hw_counters"),
+    # EFA (drivers/infiniband/hw/efa/efa_verbs.c)
+    Counter("rx_drops", "efa", "hw_counters", _NONE),
+    Counter("retrans_timeout_events", "efa", "hw_counters", _NONE),
+    Counter("impaired_remote_conn_events", "efa", "hw_counters", _NONE),
+    Counter("unresponsive_remote_events", "efa", "hw_counters", _NONE),
+)
+
+#: What ethtool -S shows of mlx5 (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst)
+_STATISTICS = (
+    Counter("rx_discards_phy", "nic_discards", "statistic", _NONE),
+    *(Counter(f"rx_prio{priority}_discards", "nic_discards", "statistic", _NONE) for priority in range(8)),
+    # The NIC gave up pausing its peer, so that packets of a lossless priority may be lost.
+    Counter("tx_pause_storm_error_events", "nic_discards", "statistic", _NONE, Verdict.FAIL),
+    Counter("tx_pause_storm_warning_events", "nic_discards", "statistic", _NONE),
+    # Pauses are how PFC works: how many are many is for each fabric to declare.
+    *(Counter(f"rx_prio{priority}_pause", "nic_discards", "statistic") for priority in range(8)),
+)
+
+_OTHERS = (
+    # Fewer than five in a day: a reboot of the switch or a cable that was moved is no flapping link.
+    Counter("carrier_down_count", "flap", "netdev", (Limit("per_day", 4),), Verdict.FAIL),
+    # Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats; correctable errors were corrected.
+    Counter("aer_dev_fatal", "aer", "pci", _NONE, Verdict.FAIL),
+    Counter("aer_dev_nonfatal", "aer", "pci", _NONE, Verdict.FAIL),
+    Counter("aer_dev_correctable", "aer", "pci", _NONE),
+)
+
+COUNTERS = (*_PORT, *_TRANSPORT, *_STATISTICS, *_OTHERS)
+BY_NAME = {counter.name: counter for counter in COUNTERS}
+
+#: What to do where a check's counters rise too much
+ADVICE = {
+    "fatal_counters": "look at the cable and the switch port (dmesg, the switch's log), then baseline: reset",
+    "degradation": "clean or replace the cable or transceiver, or try another switch port",
+    "port_errors": "look at cable, congestion and the switch port's counters",
+    "transport": "packets are lost: look at PFC, ECN and buffers of NIC and switches, and at the peers",
+    "nic_discards": "look at PFC and buffers, and at who is paused by whom",
+    "flap": "the link goes down again and again: look at cable, transceiver and switch port",
+    "aer": "reseat the card, look at riser and slot (dmesg names the errors)",
+    "efa": "look at the peers of the job and at the security group; stop and start the instance if it stays",
+}

@@ -1,0 +1,137 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ports that are judged, and how a value that was or was not read becomes a finding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from ..host import Host
+from ..setting import Value
+from ..topology.model import Nic, PciDevice, RdmaDevice, Topology
+from ..topology.reader import integer
+from .expect import Expectations
+from .model import Check, Verdict
+
+CLASS = "/sys/class/infiniband"
+NETS = "/sys/class/net"
+PCI = "/sys/bus/pci/devices"
+
+INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port that is judged. expect: all that is declared of it. nic: the interface on it."""
+
+    device: RdmaDevice
+    number: int
+    layer: str
+    expect: Mapping[str, Any]
+    nic: Nic | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.device.name}/{self.number}"
+
+    @property
+    def folder(self) -> str:
+        return f"{CLASS}/{self.device.name}/ports/{self.number}"
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """All that is judged. devices: those with at least one such port."""
+
+    ports: tuple[Port, ...] = ()
+    devices: tuple[RdmaDevice, ...] = ()
+
+    def of(self, device: RdmaDevice) -> tuple[Port, ...]:
+        return tuple(port for port in self.ports if port.device is device)
+
+
+def subjects(host: Host, topology: Topology, expect: Expectations) -> Subjects:
+    virtual = {function.address for function in topology.pci if function.physfn}
+    rails = any(device.rail is not None for device in topology.rdma)
+    found = []
+    for device in topology.rdma:
+        for port in device.ports:
+            if expect.judges(device, port.number, device.address in virtual, rails):
+                declared = expect.of(device.name, port.number, device.rail)
+                nic = _nic(host, topology, device, port.number)
+                found.append(Port(device, port.number, port.link_layer, declared, nic))
+    return Subjects(tuple(found), tuple(dict.fromkeys(port.device for port in found)))
+
+
+def _nic(host: Host, topology: Topology, device: RdmaDevice, number: int) -> Nic | None:
+    """What the first GID is on, which of a bond is the bond; else the one with the port's number."""
+    by_name = {nic.name: nic for nic in topology.nics}
+    named = host.value(f"{CLASS}/{device.name}/ports/{number}/gid_attrs/ndevs/0").text
+    if named and named in by_name:
+        return by_name[named]
+    here = [by_name[name] for name in device.netdevs if name in by_name]
+    if len(device.ports) > 1:
+        here = [nic for nic in here if nic.port + 1 == number]
+    return here[0] if here else None
+
+
+def function_of(device: RdmaDevice, topology: Topology) -> PciDevice | None:
+    return next((one for one in topology.pci if one.address == device.address), None)
+
+
+# -- findings ------------------------------------------------------------------------------
+
+
+def read(host: Host, path: str) -> Value:
+    """As Host.value(). A line without words is no value; a file without even a line is what a captured tree
+    has of one that could not be read."""
+    found = host.value(path)
+    if found.text is None or found.text.strip():
+        return found
+    if not host.live and not host.text(path):
+        return Value(unreadable=f"{path} is empty: it could not be read when the tree was captured")
+    return Value(absent=f"{path} says nothing")
+
+
+def read_number(host: Host, path: str) -> tuple[int | None, Value]:
+    """As read(), for a file that holds a number: one that holds something else could not be read."""
+    value = read(host, path)
+    if value.text is None:
+        return None, value
+    number = integer(value.text)
+    if number is None:
+        value = Value(unreadable=f"{path} says {value.text[:60]!r}, which is no number")
+    return number, value
+
+
+def nothing(name: str, target: str, value: Value, path: str, expected: str = "", advice: str = "") -> Check:
+    """There is no value to judge. What was declared and is not told is unknown, as is what cannot be read."""
+    unknown = value.unreadable is not None or bool(expected)
+    verdict = Verdict.UNKNOWN if unknown else Verdict.SKIP
+    return Check(name, target, verdict, expected, value.problem, path, advice)
+
+
+def skip(name: str, target: str, why: str, source: str = "") -> Check:
+    return Check(name, target, Verdict.SKIP, "", why, source)
+
+
+def judged(
+    name: str,
+    target: str,
+    good: bool,
+    expected: str,
+    found: str,
+    source: str,
+    advice: str = "",
+    bad: Verdict = Verdict.FAIL,
+) -> Check:
+    """advice: where it is not good."""
+    if good:
+        return Check(name, target, Verdict.PASS, expected, found, source)
+    return Check(name, target, bad, expected, found, source, advice)
+
+
+def told(name: str, target: str, found: str, source: str, key: str) -> Check:
+    """A value about which nothing is declared: shown, and not judged."""
+    return Check(name, target, Verdict.SKIP, "", found, source, f"declare {key} to have it judged")

@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All checks of the RDMA devices of a node and of what they need."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Callable, Collection, Sequence, Tuple
+
+from ..errors import DeclarationError, HostError
+from ..host import Host
+from ..topology import read
+from ..topology.model import Topology
+from . import (
+    counters,
+    gpudirect,
+    memlock,
+    pcie,
+    qos,
+    rdma_counters,
+    rdma_gid,
+    rdma_inventory,
+    rdma_link,
+    rdma_node,
+    rdma_subnet,
+)
+from .counters import Book
+from .expect import Expectations
+from .model import Check, Verdict
+
+#: One subject: the names of its checks, and what makes them
+Area = Tuple[Tuple[str, ...], Callable[[Host, Topology, Any], Sequence[Check]]]
+
+#: In the order in which a person would look: what is there, whether it is up, what is on top
+AREAS: tuple[Area, ...] = (
+    (rdma_inventory.NAMES, rdma_inventory.checks),
+    (rdma_link.NAMES, rdma_link.checks),
+    (rdma_subnet.NAMES, rdma_subnet.checks),
+    (rdma_gid.NAMES, rdma_gid.checks),
+    (qos.NAMES, qos.checks),
+    (rdma_node.NAMES, rdma_node.checks),
+    (pcie.NAMES, pcie.checks),
+    (gpudirect.NAMES, gpudirect.checks),
+    (memlock.NAMES, memlock.checks),
+)
+
+#: Of what is kept of counters; told only where that fails
+BASELINE = "baseline"
+
+#: The names that a caller may leave out
+NAMES: tuple[str, ...] = (
+    *(name for names, _checks in AREAS for name in names),
+    *rdma_counters.NAMES,
+    BASELINE,
+)
+
+
+def check_names(where: str, names: Collection[str]) -> None:
+    """Raises DeclarationError for the first one that is no check."""
+    for name in names:
+        if name not in NAMES:
+            near = difflib.get_close_matches(str(name), NAMES, 1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
+            raise DeclarationError(f"{where}: {name!r} is no check; {hint}")
+
+
+def all_checks(
+    host: Host,
+    expect: Expectations,
+    leave_out: Collection[str] = (),
+    reset: bool = False,
+    writable: bool = False,
+) -> list[Check]:
+    """Every check of every declared port and of the node, but those left out.
+
+    reset: what the counters are now becomes what they are compared with. writable: what they are now may be
+    kept, else this run writes nothing at all.
+    """
+    topology = read.of(host)
+    found: list[Check] = []
+    for names, checks in AREAS:
+        if not {*names} <= {*leave_out}:
+            found += checks(host, topology, expect)
+    if not {*rdma_counters.NAMES} <= {*leave_out}:
+        book = Book(host, reset, writable)
+        found += rdma_counters.checks(host, topology, expect, book)
+        found += _kept(book)
+    return [check for check in found if check.name not in leave_out]
+
+
+def _kept(book: Book) -> list[Check]:
+    try:
+        book.save()
+    except HostError as error:
+        advice = "make room for it, or the next run has nothing to compare with"
+        return [Check(BASELINE, "node", Verdict.UNKNOWN, "is kept", str(error), counters.PATH, advice)]
+    return []

@@ -1,0 +1,382 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A change that undoes itself unless somebody who has come over a new connection confirms it.
+
+What it takes to undo it is on disk, and a restore has been started, before the first write. The restore is a
+timer of systemd that runs `mlnode undo ID`, or a detached process where there is no systemd or no agent.
+PENDING is the truth: whoever removes it under the node's lock, confirm() or undo(), has decided.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from typing import Iterator, Sequence
+
+from . import confirm_store as store
+from . import detached, transaction
+from .confirm_store import PENDING, UNDONE, Pending, Undone
+from .errors import HostError, MlnodeError, RefusedError
+from .host import Host
+from .kind import AGENT_COMMAND
+from .lock import locked
+from .origin import Entry, Origin, boot_id, is_back
+
+__all__ = [
+    "PENDING", "UNDONE", "Pending", "Undone", "acknowledge", "arm", "cancel", "confirm", "notes", "pending",
+    "ready", "refuse_while_pending", "report", "resume", "undo", "undone",
+]  # fmt: skip
+
+#: For the lock, in seconds. Who gives up leaves the node cut off, and nobody else would come: so it is longer
+#: than anything that holds the lock, of which a boot loader's menu takes longest, five minutes.
+UNDO_WAIT = 3600.0
+
+#: For how long what a driver refuses is tried again, in seconds: longer than any reset of a NIC
+STUBBORN = 30.0
+
+#: How often the detached process looks whether it is still needed, in seconds
+_LOOK = 1.0
+
+#: More than any way into a machine makes: sshd thrice, a shell, sudo twice and python are seven
+_MAX_ANCESTORS = 64
+
+
+# -- around a change: for a caller that holds the node's lock ------------------------------------
+
+
+def arm(
+    host: Host, name: str, seconds: int, entries: Sequence[Entry], fresh: Sequence[Entry], words: str
+) -> Pending:
+    """Have all entries put back in so many seconds. Nothing is changed yet: raises MlnodeError, and then
+    nothing is armed either.
+
+    fresh: what is new in the origin. words: the change, for people.
+    """
+    refuse_while_pending(host)
+    armed = Pending(
+        id=os.urandom(4).hex(),
+        name=name,
+        deadline=(datetime.now(timezone.utc) + timedelta(seconds=seconds)).strftime(store.TIME),
+        seconds=seconds,
+        words=words,
+        boot=boot_id(host),
+        due=time.monotonic() + seconds,
+        connection=_connection(host),
+        entries=tuple(entries),
+        fresh=tuple(str(entry["id"]) for entry in fresh),
+    )
+    try:
+        store.save(host, armed)
+        _start(host, armed)
+    except BaseException:
+        try:
+            _disarm(host, armed)
+        except HostError:  # undoing what was never done changes nothing
+            pass
+        raise
+    return armed
+
+
+def cancel(host: Host) -> None:
+    """Whoever made the change has rolled it back. Raises MlnodeError."""
+    found = store.load_pending(host)
+    if found is not None:
+        _disarm(host, found)
+
+
+def refuse_while_pending(host: Host) -> None:
+    """Raises RefusedError: a second change would be undone with the first, or half of it would. What should
+    have been undone by now is undone here."""
+    resume(host)
+    found = store.load_pending(host)
+    if found is not None:
+        raise RefusedError(found.text)
+
+
+def resume(host: Host) -> str:
+    """Undo what should have been undone: the power failed meanwhile, or its restore was killed. Returns what
+    was undone, in words; empty if nothing. Raises MlnodeError."""
+    found = store.load_pending(host)
+    if found is None or not found.lapsed(host):
+        return ""
+    _needs_root(host, "undo")
+    return _put_back(host, found).text
+
+
+# -- the two ends: these take the lock themselves ------------------------------------------------
+
+
+def pending(host: Host) -> Pending | None:
+    """What waits to be confirmed. Raises MlnodeError, also for who may not read it."""
+    return store.load_pending(host)
+
+
+def ready(host: Host, id: str) -> bool:  # noqa: A002  # the word for it everywhere else
+    """True if it waits and may be confirmed by this process; False if it has been before. Raises MlnodeError,
+    which says what became of it. Changes nothing."""
+    found = store.load_pending(host)
+    if _record(host, id) is None:
+        if found is not None and found.id == id:
+            _refuse_now(host, found)
+            return True
+        if id and store.confirmed(host) == id:
+            return False
+    raise MlnodeError(_nothing(host, id, found))
+
+
+def _refuse_now(host: Host, found: Pending) -> None:
+    if found.boot != boot_id(host):
+        raise RefusedError(
+            f"the node was booted after {found.id} was armed, so that it has to be undone: "
+            f"`mlnode undo {found.id}`"
+        )
+    if found.connection and found.connection == _connection(host):
+        raise RefusedError(
+            f"this is the connection over which {found.id} was made, and it may be the last one: only a new "
+            "one shows that the node can still be reached, so connect again and confirm then"
+        )
+
+
+def confirm(host: Host, id: str) -> bool:  # noqa: A002
+    """Keep the change. Answers as ready() does, and disarms what waits."""
+    _needs_root(host, "confirm")
+    with locked(host):
+        if not ready(host, id):
+            return False
+        found = store.load_pending(host)
+        if found is not None:
+            host.write_file(store.CONFIRMED, f"{id}\n".encode("ascii"))
+            _disarm(host, found)
+        return True
+
+
+def undo(host: Host, id: str = "", wait_seconds: float = UNDO_WAIT) -> Undone:  # noqa: A002
+    """Put everything back, now; without an id, whatever waits. Asked again for the same id it does nothing.
+    Raises MlnodeError where nothing waits."""
+    _needs_root(host, "undo")
+    with locked(host, wait_seconds):
+        found = store.load_pending(host)
+        if found is not None and id in ("", found.id):
+            return _put_back(host, found)
+        before = _record(host, id)
+        if before is None:
+            raise MlnodeError(_nothing(host, id, found))
+        return before
+
+
+# -- what is told --------------------------------------------------------------------------------
+
+
+def undone(host: Host) -> Undone | None:
+    """What was undone and not acknowledged yet. Raises MlnodeError."""
+    return store.load_undone(host)
+
+
+def report(host: Host) -> str:
+    """The same in words, empty if nothing. That it cannot be read is told as well."""
+    try:
+        found = store.load_undone(host)
+    except MlnodeError as error:
+        return str(error)
+    return "" if found is None else found.text
+
+
+def acknowledge(host: Host) -> None:
+    """It has been told. Raises HostError."""
+    store.remove(host, UNDONE)
+
+
+def notes(host: Host) -> list[str]:
+    """One line for what waits and one for what was undone, for whoever looks at the node. Raises nothing."""
+    lines = []
+    try:
+        found = store.load_pending(host)
+        if found is not None:
+            lines.append(found.text)
+    except MlnodeError as error:
+        lines.append(f"a change waits to be confirmed: {error}")
+    told = report(host)
+    return [*lines, told] if told else lines
+
+
+# -- the restore ---------------------------------------------------------------------------------
+
+
+def _start(host: Host, armed: Pending) -> None:
+    try:
+        if host.systemd_runs():
+            _timer(host, armed)
+        else:
+            detached.start(partial(_wait_and_undo, host, armed))
+    except (OSError, HostError) as error:
+        words = "nothing was changed, as it could not be undone: no restore could be started"
+        raise MlnodeError(f"{words} ({error})") from error
+
+
+def _timer(host: Host, armed: Pending) -> None:
+    """Under systemd, as a process would end with the session that started it (logind.conf(5),
+    KillUserProcesses). A daemon-reload makes systemd before 254 count anew (core/timer.c:
+    timer_enter_waiting): the restore may come late then, but never early."""
+    if not host.exists(AGENT_COMMAND):
+        raise HostError("find", AGENT_COMMAND, None, "install the agent first (module agent, or any role)")
+    # An older one knows no undo, and would say so to nobody when it is too late.
+    if host.run([AGENT_COMMAND, "undo", "--help"]).rc != 0:
+        raise HostError(
+            "use", AGENT_COMMAND, None, "it is too old, or does not start: install the agent again"
+        )
+    command = ["systemd-run", "--collect", f"--unit={_unit(armed)}", f"--on-active={armed.seconds}"]
+    command += ["--timer-property=AccuracySec=1s", AGENT_COMMAND, "undo", armed.id]
+    host.must_run(command, "start the restore with")
+
+
+def _unit(armed: Pending) -> str:
+    return f"mlnode-undo-{armed.id}"
+
+
+def _wait_and_undo(host: Host, armed: Pending) -> None:
+    """In the detached process, which ends as soon as it is not needed any more."""
+    while armed.left:
+        time.sleep(min(_LOOK, armed.left))
+        try:
+            now = store.load_pending(host)
+        except MlnodeError:
+            continue
+        if now is None or now.id != armed.id:
+            return
+    undo(host, armed.id)
+
+
+def _disarm(host: Host, armed: Pending) -> None:
+    """The timer would find nothing to undo, so that it is no failure if it cannot be stopped."""
+    store.remove(host, PENDING)
+    if host.systemd_runs():
+        try:
+            host.run(["systemctl", "stop", f"{_unit(armed)}.timer"])
+        except HostError:
+            pass
+
+
+def _put_back(host: Host, armed: Pending) -> Undone:
+    """Under the lock. Killed at any point it can be done again, as PENDING goes last."""
+    same_boot = armed.boot == boot_id(host)
+    # Another boot has values of its own, and other devices behind the same numbers: files are what they were.
+    entries = [entry for entry in armed.entries if same_boot or "file" in entry]
+    why = f"nobody confirmed it over a new connection within {armed.seconds} s"
+    if not same_boot:
+        why = "the node was booted before anybody confirmed it"
+    elif armed.left:
+        why = "somebody asked for it before its time was over"
+    with _undisturbed():
+        stuck = _rolled_back(host, entries)
+        stuck += transaction.tell_again(host, _readers(entries))
+        if not stuck:
+            stuck += _forget(host, armed.fresh)
+        host.forget()
+        now = datetime.now(timezone.utc).strftime(store.TIME)
+        done = Undone(armed.id, armed.name, now, why, armed.words, tuple(stuck))
+        store.save(host, done)
+        # A file that is still the new one would make the change again at the next boot, and a value may still
+        # keep people out: both are tried again by whoever comes next.
+        if all(_is_back(host, entry) for entry in entries):
+            _disarm(host, armed)
+    return done
+
+
+def _rolled_back(host: Host, entries: Sequence[Entry]) -> list[str]:
+    """What could not be put back. A driver refuses while it is being reset, and takes it a moment later."""
+    until = time.monotonic() + STUBBORN
+    while True:
+        _undone, stuck = transaction.roll_back(host, entries)
+        if not stuck or time.monotonic() >= until:
+            return stuck
+        time.sleep(_LOOK)
+
+
+def _readers(entries: Sequence[Entry]) -> list[str]:
+    """Who makes something of these files, each once."""
+    return [name for name in dict.fromkeys(str(entry.get("refresh", "")) for entry in entries) if name]
+
+
+def _is_back(host: Host, entry: Entry) -> bool:
+    try:
+        return is_back(host, entry)
+    except HostError:
+        return False
+
+
+def _forget(host: Host, fresh: Sequence[str]) -> list[str]:
+    """Nothing of the change is left, so a later first change must find a later origin."""
+    try:
+        origin = Origin.load(host)
+        origin.forget([entry for entry in origin.entries() if entry["id"] in fresh])
+    except MlnodeError as error:
+        return [f"the record of what was before ({error})"]
+    return []
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A signal, such as that of the connection which this very restore cuts, must not end it half way."""
+    before = [
+        (number, signal.signal(number, signal.SIG_IGN))
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    ]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            if handler is not None:  # none of Python's, which cannot be set again
+                signal.signal(number, handler)
+
+
+# -- details -------------------------------------------------------------------------------------
+
+
+def _record(host: Host, id: str) -> Undone | None:  # noqa: A002
+    """That this change was undone, if it was."""
+    found = store.load_undone(host)
+    return found if found is not None and found.id == id else None
+
+
+def _nothing(host: Host, id: str, other: Pending | None) -> str:  # noqa: A002
+    """Why there is nothing to confirm or to undo."""
+    before = _record(host, id)
+    if before is not None:
+        return before.text
+    if id and store.confirmed(host) == id:
+        return f"{id} has been confirmed, so that there is nothing to undo"
+    words = f"no change waits to be confirmed as {id!r}" if id else "no change waits to be confirmed"
+    return f"{words}; {other.id} does" if other is not None else words
+
+
+def _needs_root(host: Host, action: str) -> None:
+    if not host.is_superuser():
+        raise HostError(action, "a change of this node", None, "root is needed")
+
+
+def _connection(host: Host) -> str:
+    """SSH_CONNECTION of this process or of those who started it: sudo strips it, its parents still have it.
+    It names both addresses and both ports, so every connection has its own. Empty where there is none."""
+    pid = str(os.getpid())
+    for _step in range(_MAX_ANCESTORS):
+        for text in _proc(host, pid, "environ").split("\0"):
+            name, _equals, value = text.partition("=")
+            if name == "SSH_CONNECTION":
+                return value
+        parent = re.search(r"^PPid:\s*([1-9][0-9]*)$", _proc(host, pid, "status"), re.MULTILINE)
+        if parent is None:
+            break
+        pid = parent[1]
+    return ""
+
+
+def _proc(host: Host, pid: str, name: str) -> str:
+    try:
+        return host.text(f"/proc/{pid}/{name}")
+    except HostError:  # it has ended, or is none of our business
+        return ""

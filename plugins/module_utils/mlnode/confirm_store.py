@@ -1,0 +1,176 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What waits to be confirmed, and what was undone: two files that survive a power cut."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .errors import StoreError
+from .host import Host
+from .origin import Entry, boot_id, checked
+
+#: What waits to be confirmed; 0600, as it may hold the content of files that not everybody may read
+PENDING = "/var/lib/mlnode/confirm.json"
+#: What was undone and has not been told yet
+UNDONE = "/var/lib/mlnode/undone.json"
+#: The last id that was confirmed since the boot, so that asking again after a lost answer is no error
+CONFIRMED = "/run/mlnode/confirmed"
+
+#: The agent that undoes may be older than what armed it: who raises this has to ask it in confirm._timer().
+FORMAT = 1
+
+#: A moment for people, in both files
+TIME = "%Y-%m-%d %H:%M:%S UTC"
+
+_ID = re.compile(r"[0-9a-f]{8}\Z")
+
+#: What json, origin.checked() and the fields below raise for a file that somebody else has written
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A change that waits.
+
+    deadline: for people, as clocks jump; due is what counts, in seconds of CLOCK_MONOTONIC of this boot.
+    connection: over which it was made. fresh: ids of what is new in the origin.
+    """
+
+    id: str
+    name: str
+    deadline: str
+    seconds: int
+    words: str
+    boot: str
+    due: float
+    connection: str
+    entries: tuple[Entry, ...]
+    fresh: tuple[str, ...]
+
+    @property
+    def left(self) -> int:
+        """Seconds until it is undone; 0 when that is due."""
+        return max(0, math.ceil(self.due - time.monotonic()))
+
+    def lapsed(self, host: Host) -> bool:
+        """True where its restore should have happened: its time is over, or it died with the last boot."""
+        return self.boot != boot_id(host) or not self.left
+
+    @property
+    def text(self) -> str:
+        words = f"a change of {self.name} ({self.words})"
+        if not self.left:
+            return (
+                f"{words} had to be confirmed until {self.deadline}, and not all of it is undone yet: "
+                f"`mlnode undo {self.id}` does that now"
+            )
+        return (
+            f"{words} waits to be confirmed until {self.deadline.partition(' ')[2]} and is undone then: "
+            f"confirm it over a new connection with `mlnode confirm {self.id}`, or undo it now with "
+            f"`mlnode undo {self.id}`"
+        )
+
+
+@dataclass(frozen=True)
+class Undone:
+    """A change that is no more. stuck: what could not be put back, and why."""
+
+    id: str
+    name: str
+    time: str
+    why: str
+    words: str
+    stuck: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        words = f"the change of {self.name} ({self.words}) was undone at {self.time}, as {self.why}"
+        if not self.stuck:
+            return f"{words}: the old values are back"
+        return f"{words}. COULD NOT be put back: {'; '.join(self.stuck)}"
+
+
+def load_pending(host: Host) -> Pending | None:
+    """None where nothing waits. Raises MlnodeError."""
+    content = host.content(PENDING)
+    if content is None:
+        return None
+    try:
+        found = _document(content, PENDING)
+        names = ("id", "name", "deadline", "words", "boot", "connection")
+        if not _ID.match(_texts(found["id"])[0]):
+            raise ValueError(f"{found['id']!r} is no id")
+        due = float(found["due"])
+        if not math.isfinite(due):
+            raise ValueError(f"due is {due}")
+        _texts(*(found[name] for name in names))
+        return Pending(
+            **{name: found[name] for name in names},
+            seconds=int(found["seconds"]),
+            due=due,
+            entries=tuple(checked(dict(entry)) for entry in found["entries"]),
+            fresh=_texts(*found["fresh"]),
+        )
+    except _DAMAGE as error:
+        # It stays where it is: nobody may go on as if nothing had been armed.
+        raise StoreError(
+            f"{PENDING} is damaged ({type(error).__name__}: {error}), so that nobody can tell what it would "
+            "have put back: look at the NICs of this node, then remove it; `mlnode revert` still knows what "
+            "was before the first run"
+        ) from error
+
+
+def load_undone(host: Host) -> Undone | None:
+    """None where nothing was undone since the last acknowledgement. Raises MlnodeError."""
+    content = host.content(UNDONE)
+    if content is None:
+        return None
+    try:
+        found = _document(content, UNDONE)
+        names = ("id", "name", "time", "why", "words")
+        _texts(*(found[name] for name in names))
+        return Undone(**{name: found[name] for name in names}, stuck=_texts(*found["stuck"]))
+    except _DAMAGE as error:
+        raise StoreError(
+            f"a change was undone, but {UNDONE} is damaged ({type(error).__name__}: {error}), so that nobody "
+            "can tell which: look at the NICs of this node, then remove it"
+        ) from error
+
+
+def save(host: Host, record: Pending | Undone) -> None:
+    """On disk before it returns. Raises HostError."""
+    path, mode = (PENDING, 0o600) if isinstance(record, Pending) else (UNDONE, 0o644)
+    text = json.dumps({"format": FORMAT, **asdict(record)}, indent=1)
+    host.write_file(path, f"{text}\n".encode("ascii"), mode)
+
+
+def remove(host: Host, path: str) -> None:
+    """Also the folder, if it is the last file in it. Absent is fine. Raises HostError."""
+    host.remove_file(path)
+    host.remove_folder_if_empty(path.rpartition("/")[0])
+
+
+def confirmed(host: Host) -> str:
+    """The last id that was; empty if none. Raises HostError."""
+    return host.text(CONFIRMED).strip()
+
+
+def _document(content: bytes, path: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(content.decode("utf-8"))
+    if document["format"] != FORMAT:
+        raise StoreError(
+            f"{path}: format {document['format']!r} is not {FORMAT}, which this version of mlnode reads"
+        )
+    return document
+
+
+def _texts(*found: Any) -> tuple[str, ...]:
+    if not all(isinstance(text, str) for text in found):
+        raise TypeError("something else where a text belongs")
+    return found

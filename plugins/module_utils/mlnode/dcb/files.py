@@ -1,0 +1,224 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Data center bridging of NICs as if the kernel had files for it: /dcb/NIC/GROUP/FIELD, or a list
+FIELD,FIELD, whose values stand in one line in that order and are written in one go.
+
+    pfc/prio-pfc          priorities with PFC, such as 3 or 3,4, or none; pfc/pfc-cap is told
+    ets/{prio-tc,tc-tsa,tc-bw}           eight values such as 0/0/0/1/0/0/0/0; ets/ets-cap is told
+    buffer/{prio-buffer,buffer-size}     the same, sizes in bytes; buffer/total-size is told
+    dscp-prio/{0..63}     the priority of a DSCP, or none
+    trust/state           what a packet's priority is taken from, dscp or pcp
+    dcbx/mode             told; host where nobody but this machine sets all of it
+
+What a driver does not have is not there. Nothing but HostError is raised.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from dataclasses import dataclass
+from typing import Mapping, Protocol
+
+from ..errors import HostError, MissingError
+from ..setting import Value
+from . import answers
+from .device import CLASSES, GROUPS, NONE, Captured, Device
+
+TOP = "/dcb"
+_NETS = "/sys/class/net"
+
+#: As selection.py takes names; what else the kernel takes would be taken for an option by the tools
+_NIC = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\Z", re.ASCII)
+
+#: include/uapi/linux/capability.h
+_NET_ADMIN = 12
+
+
+class Machine(Protocol):
+    """What is needed of Host."""
+
+    @property
+    def live(self) -> bool: ...
+    def is_superuser(self) -> bool: ...
+    def real(self, path: str) -> str: ...
+    def value(self, path: str) -> Value: ...
+    def names(self, path: str) -> list[str]: ...
+    def dcb(self, name: str) -> Device: ...
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A path taken apart; what a folder leaves open is empty."""
+
+    path: str
+    nic: str
+    group: str
+    fields: tuple[str, ...]
+
+    @property
+    def told(self) -> str:
+        """Why it takes no value; empty if it may."""
+        if GROUPS[self.group].told.intersection(self.fields):
+            return f"{self.path} is what the driver tells, and cannot be set"
+        return ""
+
+
+def owns(path: str) -> bool:
+    return path == TOP or path.startswith(f"{TOP}/")
+
+
+def captured(machine: Machine, name: str) -> Device:
+    """The file of a captured tree that device.capture() filled."""
+    path = f"{TOP}/{name}.json"
+    try:
+        with open(machine.real(path), "rb") as stream:
+            return Captured.of(path, stream.read())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise HostError("read", path, None, "data center bridging of this NIC was not captured") from error
+    except OSError as error:
+        raise HostError("read", path, error.errno) from error
+
+
+def read(machine: Machine, path: str) -> bytes:
+    place = _file("read", path)
+    fields = _fields(machine, "read", place)
+    return (" ".join(fields[field] for field in place.fields) + "\n").encode("utf-8", "surrogateescape")
+
+
+def write(machine: Machine, path: str, value: str) -> None:
+    """Whether the driver did what it accepted is for a read to tell."""
+    action = f"write {value!r} to"
+    place = _file(action, path)
+    if place.told:
+        raise HostError(action, path, None, place.told)
+    values = value.split()
+    if len(values) != len(place.fields):
+        raise HostError(action, path, None, f"{len(place.fields)} values belong here, one for each field")
+    wanted = dict(zip(place.fields, values))
+    for field, text in wanted.items():
+        if not _fits(place.group, field, text):
+            raise HostError(action, path, errno.EINVAL)
+    _must_exist(machine, action, place)
+    try:
+        machine.dcb(place.nic).set(place.group, wanted)
+    except MissingError as error:  # it was there when it was read
+        raise HostError(action, path, None, error.missing) from error
+
+
+def names(machine: Machine, path: str) -> list[str]:
+    try:
+        place = _place("list", path)
+        if not place.nic:
+            return _interfaces(machine)
+        _must_exist(machine, "list", place)
+        if not place.group:
+            return [group for group in sorted(GROUPS) if _has(machine, place, group)]
+        return [] if place.fields else list(_fields(machine, "list", place))
+    except MissingError:
+        return []
+
+
+def exists(machine: Machine, path: str) -> bool:
+    try:
+        place = _place("look at", path)
+        if place.group:
+            _fields(machine, "look at", place)
+        elif place.nic:
+            _must_exist(machine, "look at", place)
+    except MissingError:
+        return False
+    return True
+
+
+def blocked(machine: Machine, path: str) -> str:
+    """Why it cannot be set; empty if it can, or where a read has more to say."""
+    try:
+        place = _file("look at", path)
+    except HostError:
+        return ""
+    if place.told or not machine.live or not machine.is_superuser():
+        return place.told
+    status = machine.value("/proc/self/status").text or ""
+    held = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status, re.MULTILINE | re.ASCII)
+    if not held or int(held.group(1), 16) >> _NET_ADMIN & 1:
+        return ""
+    return (
+        f"{path} needs CAP_NET_ADMIN, which this root does not have: set it on the host, not in its container"
+    )
+
+
+# -- details -------------------------------------------------------------------------------
+
+
+def _place(action: str, path: str) -> _Place:
+    """Raises MissingError for what can be no path of a NIC."""
+    parts = [part for part in path.split("/") if part][1:]
+    nic, group, rest = "".join(parts[:1]), "".join(parts[1:2]), parts[2:]
+    if nic and (not _NIC.match(nic) or nic in (".", "..")):
+        raise MissingError(action, path, f"{nic!r} is no interface whose priorities can be asked for")
+    fields = tuple(rest[0].split(",")) if rest else ()
+    known = GROUPS[group].fields if group in GROUPS else ()
+    if (
+        len(rest) > 1
+        or (group and group not in GROUPS)
+        or any(field not in known for field in fields)
+        or len(set(fields)) != len(fields)
+    ):
+        raise MissingError(action, path, f"{path} does not exist")
+    return _Place(path, nic, group, fields)
+
+
+def _file(action: str, path: str) -> _Place:
+    place = _place(action, path)
+    if not place.fields:
+        raise HostError(action, path, errno.EISDIR)
+    return place
+
+
+def _interfaces(machine: Machine) -> list[str]:
+    # bonding_masters is a file of the bonding driver among them.
+    return [name for name in machine.names(_NETS) if name != "bonding_masters"]
+
+
+def _must_exist(machine: Machine, action: str, place: _Place) -> None:
+    """Raises MissingError for an interface that is not there."""
+    if place.nic not in _interfaces(machine):
+        raise MissingError(action, place.path, f"there is no interface {place.nic}")
+
+
+def _fields(machine: Machine, action: str, place: _Place) -> Mapping[str, str]:
+    _must_exist(machine, action, place)
+    found = machine.dcb(place.nic).get(place.group)
+    missing = ", ".join(field for field in place.fields if field not in found)
+    if missing:  # of a captured file
+        raise HostError(action, place.path, None, f"{missing} was not captured")
+    return found
+
+
+def _has(machine: Machine, place: _Place, group: str) -> bool:
+    """What cannot be read is there: False only where the driver says that it has no such thing."""
+    try:
+        _fields(machine, "list", _Place(place.path, place.nic, group, ()))
+    except MissingError:
+        return False
+    except HostError:
+        return True
+    return True
+
+
+_EIGHT = re.compile(r"[0-7](/[0-7]){7}\Z", re.ASCII)
+_SIZES = re.compile(r"[0-9]{1,10}(/[0-9]{1,10}){7}\Z", re.ASCII)
+_LIST = re.compile(r"[0-7](,[0-7])*\Z", re.ASCII)
+
+
+def _fits(group: str, field: str, text: str) -> bool:
+    """False for what a tool would take for something else, or not at all."""
+    words = text.split("/")
+    if group in ("pfc", "dscp-prio"):
+        return text == NONE or bool(_LIST.match(text))
+    if group == "trust":
+        return text == NONE or all(word in answers.SELECTORS for word in text.split("+"))
+    if field == "tc-tsa":
+        return len(words) == len(CLASSES) and all(word in answers.TSAS for word in words)
+    return bool((_SIZES if field in ("buffer-size", "tc-bw") else _EIGHT).match(text))

@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Work of this very process that goes on when the process, its connection and its session are gone.
+
+Everything the work needs has to be imported already: Ansible deletes a module's code when the module ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from typing import Callable, Iterator
+
+#: What ends with a terminal, a session or its process group
+_SESSION = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
+
+#: Where /proc cannot say which files are open; nothing that calls this opens that many
+_MOST_FILES = 4096
+
+
+def start(work: Callable[[], object]) -> None:
+    """Raises OSError where no such process could be started."""
+    reader, writer = os.pipe()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        raise
+    if not child:
+        _fork_again(writer, work)
+    os.close(writer)
+    try:
+        ready = os.read(reader, 1)
+    finally:
+        os.close(reader)
+        os.waitpid(child, 0)
+    if not ready:
+        raise OSError(errno.ECHILD, "the process ended before it was ready")
+
+
+def _fork_again(writer: int, work: Callable[[], object]) -> None:
+    """In the child. The second fork gives the process to init: nobody has to wait for it, and it can never
+    get a terminal again (credentials(7))."""
+    try:
+        os.setsid()
+        if not os.fork():
+            _settle(writer)
+            os.write(writer, b"1")
+            os.close(writer)
+            work()
+    except BaseException:  # noqa: BLE001  # nobody is there to be told, and this is a copy of the caller
+        os._exit(1)
+    os._exit(0)
+
+
+def _settle(writer: int) -> None:
+    """Let go of all that belongs to the caller: its signals, its folder, its files and the locks on them."""
+    for number in _SESSION:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.chdir("/")
+    os.umask(0o022)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for handle in (0, 1, 2):
+        os.dup2(nowhere, handle)
+    for handle in _open_files():
+        if handle > 2 and handle != writer:
+            try:
+                os.close(handle)
+            except OSError:  # the one with which the folder was listed
+                pass
+
+
+def _open_files() -> Iterator[int]:
+    try:
+        yield from [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        yield from range(3, _MOST_FILES)

@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changes of devices that the agent has tried and had to put back. Once is enough: every try would reset the
+device, and a change of queues starts the agent again through udev."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Iterable
+
+from .errors import HostError
+from .host import Host
+from .setting import Part
+from .transaction import KernelWrite
+
+#: One file for each device; gone at the next boot, which may bring another kernel or cable
+FOLDER = "/run/mlnode/held"
+
+
+def hold(host: Host, device: str, writes: Iterable[KernelWrite], words: str) -> None:
+    """The agent leaves these values alone from now on. Raises HostError."""
+    values = {**_values(host, device), **{write.path: [write.value, words] for write in writes}}
+    host.write_file(f"{FOLDER}/{device}", json.dumps(values).encode("ascii"))
+
+
+def held_back(host: Host, part: Part) -> str:
+    """Why a value is left alone; empty if it is not."""
+    if part.unit is None and not part.device:
+        return ""
+    value, words = _values(host, part.device.rpartition("/")[2]).get(part.path, ("", ""))
+    if not words or value != part.want:
+        return ""
+    return f"it was tried and put back: {words}; a playbook tries again, and so does the next boot"
+
+
+def release(host: Host) -> None:
+    """Somebody watches, so that all of it may be tried again. Raises HostError."""
+    for name in host.names(FOLDER):
+        host.remove_file(f"{FOLDER}/{name}")
+
+
+def _values(host: Host, device: str) -> dict[str, Any]:
+    try:
+        found = json.loads(host.text(f"{FOLDER}/{device}") or "{}")
+        return {path: (str(value), str(words)) for path, (value, words) in found.items()}
+    except (HostError, ValueError, TypeError, AttributeError):  # a note of ours that is damaged holds nothing
+        return {}

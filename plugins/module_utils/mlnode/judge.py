@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one status of a setting, from what is wanted and what was read. Pure."""
+
+from __future__ import annotations
+
+from . import values
+from .kind import Context
+from .setting import Reading, Setting
+from .status import Status
+
+#: An empty value, as people can see it
+EMPTY = '""'
+
+
+def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
+    """The one status of a setting as the node is now, and why."""
+    if context.runtime:
+        if reading.runtime.absent is not None:
+            return Status.UNSUPPORTED, reading.runtime.absent
+        if reading.runtime.text is None:
+            return Status.UNKNOWN, reading.runtime.problem
+        if reading.invalid:
+            return Status.UNSUPPORTED, reading.invalid
+        if reading.managed:
+            return Status.MANAGED, reading.managed
+        if differs(reading):
+            if reading.blocked:
+                return Status.UNSUPPORTED, reading.blocked
+            if reading.refusal:
+                return Status.REFUSED, reading.refusal
+            if reading.at_boot:
+                return _waiting(setting, reading)
+            return Status.DRIFTED, _drift_words(setting, reading, context)
+    elif reading.refusal:
+        return Status.REFUSED, reading.refusal
+    if context.boot:
+        fault = _boot_fault(setting, reading)
+        if fault:
+            return fault
+    if reading.clamped and context.runtime:
+        return Status.CLAMPED, "; ".join(text for text in (reading.clamped, reading.note) if text)
+    return Status.OK, reading.note
+
+
+def _waiting(setting: Setting, reading: Reading) -> tuple[Status, str]:
+    """A value that only a boot can bring: the boot layer carries it, or is what has to be mended."""
+    words = f"runtime is {reading.runtime.text or EMPTY}"
+    fault = _boot_fault(setting, reading)
+    if fault:
+        return fault[0], f"{words}; {fault[1]}"
+    return Status.PENDING_REBOOT, f"{words}; the next boot brings {reading.target or EMPTY}"
+
+
+def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
+    words = f"runtime is {reading.runtime.text or EMPTY}"
+    fault = _boot_fault(setting, reading) if context.boot else None
+    return f"{words}; {fault[1]}" if fault else words
+
+
+def differs(reading: Reading) -> bool:
+    """True if the kernel's present value is not the wanted one."""
+    now = reading.runtime.text
+    if reading.target is None:
+        return False
+    if reading.parts:  # also where one of many could not be read
+        return any(part.differs for part in reading.parts)
+    if now is None:
+        return False
+    return not values.same(now, reading.target)
+
+
+def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:
+    """What is wrong with the boot layer, or None."""
+    boot = reading.boot
+    if boot.value.unreadable is not None:
+        return Status.UNKNOWN, boot.value.unreadable
+    if boot.value.text is not None and _suffices(setting, reading, boot.value.text):
+        return None
+    found = boot.value.problem or f"{boot.source} sets {boot.value.text or EMPTY}"
+    return (Status.OVERRIDDEN if boot.foreign else Status.DRIFTED), f"boot: {found}"
+
+
+def _suffices(setting: Setting, reading: Reading, text: str) -> bool:
+    if reading.target is None:  # `auto` left to the agent
+        return True
+    if not setting.raise_only:
+        return values.same(text, reading.target)
+    return values.reaches(setting.want or "", text)

@@ -1,0 +1,283 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind nccl: variables of NCCL in /etc/nccl.conf, which every job reads when it starts.
+
+There is no running kernel to be told. Runtime is what a job that starts now finds in the file, boot what one
+finds whose environment comes from a login. Both are mended by writing the file, which is of the layer boot.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Sequence
+
+from .. import declared, values
+from ..errors import HostError
+from ..facts import Facts
+from ..host import Host
+from ..kind import Context, Info, Row, Spec
+from ..setting import Boot, BootFile, Reading, Setting, Value
+from ..status import Severity
+from . import nccl_auto, nccl_file, nccl_names, nccl_parse, nccl_places
+from .nccl_file import PATH, Conf
+from .nccl_parse import KIND, name_of
+from .nccl_places import Places
+
+__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+
+#: What is shown where nothing sets a variable
+UNSET = "not set"
+
+_ONLY_BOOT = f"{PATH} is of the layer boot: declare that, too"
+#: Every user's jobs read it: read permission of others
+_FOR_ALL = 0o004
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """See nccl_parse.parse."""
+    del facts  # what is automatic is asked for in read(), whatever becomes of it
+    return nccl_parse.parse(spec)
+
+
+@dataclass(frozen=True)
+class _Node:
+    """What all settings of one run share. linked: where the file points, if it is a link."""
+
+    context: Context
+    conf: Conf
+    places: Places
+    linked: str
+    closed: bool
+
+    @property
+    def host(self) -> Host:
+        return self.context.host
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting; the file is read once."""
+    try:
+        node = _node(context)
+    except HostError as error:
+        problem = Value(unreadable=str(error))
+        return [Reading(PATH, problem, Boot(problem), setting.want) for setting in settings]
+    return [_read_one(setting, node) for setting in settings]
+
+
+def _node(context: Context) -> _Node:
+    host = context.host
+    conf = nccl_file.parse(host.text(PATH))
+    linked = host.link_target(PATH) if host.is_link(PATH) else ""
+    saved = None if linked else host.snapshot(PATH)
+    closed = saved is not None and not int(saved["mode"]) & _FOR_ALL
+    return _Node(context, conf, nccl_places.read(host), linked, closed)
+
+
+def _read_one(setting: Setting, node: _Node) -> Reading:
+    name, want = name_of(setting.key), setting.want
+    if not node.context.runtime:
+        if want is None:
+            # For the machine that boots the image; what an earlier boot has found out stays until then.
+            return Reading(PATH, Value(), node.context.boot_by_agent(setting, None))
+        return replace(_judged(name, want, [], node), runtime=Value(), note="")
+    if want is not None:
+        return _judged(name, want, [nccl_auto.doubts(node.host, name, want)], node)
+    answer = nccl_auto.resolve(node.host, name)
+    if answer.problem.problem:
+        return Reading(PATH, answer.problem, node.context.boot_by_agent(setting, None))
+    if answer.value is None:
+        return _left_out(name, answer.note, node)
+    return _judged(name, answer.value, [answer.note], node)
+
+
+def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
+    line = node.conf.effective(name)
+    conflict = _conflict(name, want, node.host)
+    said = [*notes, _shadowed(name, want, node), _elsewhere(name, want, node), _unread(node)]
+    return Reading(
+        path=PATH,
+        runtime=Value(text=UNSET if line is None else _shown(line.value, want)),
+        boot=Boot(Value(absent=conflict), nccl_auto.QOS, foreign=True)
+        if conflict
+        else _boot(name, want, node),
+        target=want,
+        blocked="" if node.context.boot else _ONLY_BOOT,
+        refusal=_linked(node) or conflict,
+        native=True,
+        note="; ".join(text for text in said if text),
+    )
+
+
+def _left_out(name: str, why: str, node: _Node) -> Reading:
+    """A line of ours goes. What somebody else has written stays, and says so."""
+    theirs = node.conf.foreign(name)
+    line = node.conf.effective(name)
+    if theirs is not None and not any(item.name == name and item.owner for item in node.conf.lines):
+        note = f"{why}; {theirs.where} sets {theirs.value}"
+        found = Value(text=theirs.value)
+        return Reading(PATH, found, Boot(found, theirs.where), native=True, note=note)
+    boot = _boot(name, UNSET, node)
+    if line is not None and not boot.foreign:
+        boot = Boot(Value(absent=f"{line.where} sets {line.value}, and it is {why}"), line.where)
+    return Reading(
+        path=PATH,
+        runtime=Value(text=UNSET if line is None else line.value),
+        boot=boot,
+        target=UNSET,
+        blocked="" if node.context.boot else _ONLY_BOOT,
+        refusal=_linked(node),
+        native=True,
+        note=why,
+    )
+
+
+def _shown(value: str, target: str) -> str:
+    """A value that is not the wanted one, so that it does not look like it: NCCL takes `106 ` and 0106 for
+    something else than 106."""
+    return f'"{value}"' if value != target and values.same(value, target) else value
+
+
+def _boot(name: str, target: str, node: _Node) -> Boot:
+    """What a job finds that starts from a login, where the environment comes first."""
+    beaten = node.places.certain(name)
+    if beaten is not None and beaten.value is not None and beaten.value != target:
+        return Boot(Value(text=_shown(beaten.value, target)), beaten.where, foreign=True)
+    line = node.conf.effective(name)
+    if line is not None:
+        return Boot(Value(text=_shown(line.value, target)), line.where)
+    return Boot(Value(text=UNSET) if target == UNSET else Value(absent=f"{PATH} does not set it"), PATH)
+
+
+def _shadowed(name: str, want: str, node: _Node) -> str:
+    """A line of somebody else that says something different, and counts no longer."""
+    theirs = node.conf.foreign(name)
+    if theirs is None or theirs.value == want or theirs == node.conf.effective(name):
+        return ""
+    return f"{theirs.where} sets {theirs.value}, which the line before it overrules"
+
+
+def _elsewhere(name: str, want: str, node: _Node) -> str:
+    """Lines that may set the variable for some jobs, by a shell or a service."""
+    others = [
+        item.where
+        for item in node.places.of(name)
+        if item.value is None and not re.sub(r"[\s\"';]", "", item.text).endswith(f"{name}={want}")
+    ]
+    return f"jobs that start with {', '.join(others)} may have another value" if others else ""
+
+
+def _unread(node: _Node) -> str:
+    found = [*node.places.problems]
+    if node.closed:
+        found.append(f"only the owner of {PATH} can read it, and NCCL passes over what it cannot read")
+    return "; ".join(found)
+
+
+def _linked(node: _Node) -> str:
+    """Why the file is not written; empty where it is a file."""
+    if not node.linked:
+        return ""
+    return (
+        f"{PATH} is a link to {node.linked}, and whoever made it decides what it says: write the variables "
+        "there, or remove the link"
+    )
+
+
+def _conflict(name: str, want: str, host: Host) -> str:
+    """A traffic class that the NICs are not set up for: RoCE would go where packets are dropped."""
+    classes = nccl_auto.traffic_classes(host) if name == "NCCL_IB_TC" else {}
+    if not classes or int(want) in classes:
+        return ""
+    words = "; ".join(f"{number} by {', '.join(where)}" for number, where in classes.items())
+    return f"NCCL_IB_TC is declared as {want}, and the traffic class of RoCE as {words}: the two must agree"
+
+
+# -- the file ------------------------------------------------------------------------------
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """The file with the block of this declaration. None where it cannot be read, or is not ours."""
+    try:
+        text, linked = context.host.text(PATH), context.host.is_link(PATH)
+    except HostError:
+        if rows:
+            return []  # the rows say so
+        raise
+    conf = nccl_file.parse(text)
+    if linked or (not rows and name not in conf.blocks):
+        return []
+    # Whose declaration somebody has removed by hand has nobody else to take its lines away.
+    gone = [owner for owner in conf.blocks if not context.host.exists(declared.path_of(owner))]
+    variables: dict[str, str] = {}
+    for row in rows:
+        variable = name_of(row.setting.key)
+        kept = conf.own(variable, name)
+        if _is_carried(row):
+            variables[variable] = row.reading.target or ""
+        elif _is_kept(row, context) and kept is not None:
+            variables[variable] = kept.value
+    new = conf.having(name, variables, gone)
+    return [BootFile(PATH, new.encode("utf-8", "surrogateescape") if new else None)]
+
+
+def _is_carried(row: Row) -> bool:
+    """Whether this run knows what the line has to be."""
+    reading = row.reading
+    return not reading.refusal and not reading.runtime.problem and reading.target not in (None, UNSET)
+
+
+def _is_kept(row: Row, context: Context) -> bool:
+    """Whether the line stays as it is: what cannot be told this once must not take it away."""
+    reading = row.reading
+    unresolved = row.setting.want is None and not context.runtime
+    return unresolved or bool(reading.refusal) or reading.runtime.unreadable is not None
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def mentions(key: str, host: Host) -> list[str]:
+    """Every line that sets the variable, in the order in which they count: whoever has it in the environment
+    needs no file."""
+    name = name_of(key)
+    found = [f"{item.where}: {item.text.strip()}" for item in nccl_places.read(host).of(name)]
+    lines = nccl_file.parse(host.text(PATH)).lines
+    return found + [f"{line.where}: {name}={line.value}" for line in lines if line.name == name]
+
+
+def rivals(key: str, other: str) -> bool:
+    """Never: each variable has lines of its own."""
+    del key, other
+    return False
+
+
+_SOURCE = "NCCL user guide, Environment Variables"
+
+#: Variable → severity and reason
+_REASONS: dict[str, tuple[Severity, str]] = {
+    "NCCL_IB_HCA": (Severity.HIGH, "jobs use the rails only, never RDMA ports of management or storage"),
+    "NCCL_SOCKET_IFNAME": (Severity.HIGH, "ranks whose interfaces have no way between them hang at start"),
+    "NCCL_IB_GID_INDEX": (Severity.HIGH, "a wrong index is RoCE v1, or an address that no peer can reach"),
+    "NCCL_IB_TC": (Severity.HIGH, "with another class RoCE travels in the queue that drops packets"),
+    "NCCL_IB_TIMEOUT": (Severity.MEDIUM, "how long a link may be gone before the job ends with error 12"),
+    "NCCL_DEBUG": (Severity.LOW, "errors are told in the job's output; INFO and TRACE cost time"),
+}  # fmt: skip
+
+#: Group → the words for all others
+_GROUPS = {
+    nccl_names.SYSTEM: "one of the variables by which NCCL follows the system",
+    nccl_names.DEBUGGING: "for experiments and as a workaround: NCCL's guide advises against keeping it",
+    nccl_names.UNDOCUMENTED: "NCCL reads it, and no document of it tells about it",
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason, with the version from which on NCCL reads it."""
+    del runtime
+    name = name_of(key)
+    known = nccl_names.KNOWN.get(name)
+    other = _GROUPS[known.group] if known else "not a variable of any known version of NCCL"
+    severity, reason = _REASONS.get(name, (Severity.LOW, other))
+    since = f" (NCCL {known.since} and later)" if known and known.since else ""
+    return Info(severity, f"{reason}{since}", _SOURCE)

@@ -1,0 +1,263 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind nic: rings, channels, interrupt coalescing, offloads, pause frames, private flags, FEC, MTU and
+queue length of NICs (ethtool(8), ip-link(8)).
+
+A NIC forgets all of it at every boot and whenever its driver is loaded, and no file of the system is for all
+of it: the agent re-applies the rules, at boot and when a NIC arrives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Callable, Iterable, Mapping, Sequence
+
+from .. import management
+from ..facts import Facts
+from ..host import Host
+from ..kind import Context, Info, Row, Spec
+from ..setting import Boot, BootFile, Part, Reading, Setting, Value, Write
+from ..status import Severity
+from ..topology import read as topology
+from ..values import same
+from . import nic_commands, nic_files, nic_owners, nic_parse, nic_targets, rules
+from .nic_files import Files
+from .nic_guards import Guards
+from .nic_parse import KIND, NicSetting
+
+__all__ = ["KIND", "boot_files", "commands", "info", "mentions", "parse", "read", "rivals"]
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # a rule is read against the hardware in read(), whatever becomes of it
+    return nic_parse.parse(spec)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+    mine = [item for item in settings if isinstance(item, NicSetting)]
+    if not context.runtime:
+        return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in mine]
+    readings = [_read(item, context) for item in mine]
+    others = rules.of_others(context, KIND, nic_parse.parse)
+    rules.refuse_overlap(
+        context,
+        [
+            *((context.name, item, reading) for item, reading in zip(mine, readings)),
+            *(
+                (name, item, _read(item, there))
+                for name, item, there in others
+                if isinstance(item, NicSetting)
+            ),
+        ],
+    )
+    return _undone_together(readings)
+
+
+# -- one setting ---------------------------------------------------------------------------
+
+
+def _read(setting: NicSetting, context: Context) -> Reading:
+    host = context.host
+    targets = nic_targets.find(host, setting.rule.nics, setting.group)
+    if not targets.targets:
+        return Reading(setting.path, targets.problem, context.boot_by_agent(setting, None))
+    guards = Guards(host, context.allow, nic_parse.limit(context.spec))
+    found = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
+    target = _summary(found, lambda part: part.want)
+    parts = tuple(part for one in found for part in one.parts)
+    return Reading(
+        path=setting.path,
+        runtime=_runtime(found),
+        boot=_boot(setting, found, target, context),
+        target=target or None,
+        blocked=_first(one.blocked for one in found),
+        invalid=_first(one.invalid for one in found),
+        refusal=_first(part.refusal for part in parts),
+        parts=parts,
+        origin=_origin(found, context.origins),
+        note="; ".join([*_notes(found), *filter(None, [targets.note])]),
+        clamped="; ".join(rules.together((one.clamped, one.label) for one in found if one.clamped)),
+    )
+
+
+def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:
+    files.parts = [guards.guarded(setting, files.target, part) for part in files.parts]
+    return files
+
+
+def _runtime(found: Sequence[Files]) -> Value:
+    """What the files say together, or why they say nothing."""
+    problem = _first(problem for one in found for problem in one.problems)
+    if problem:
+        return Value(unreadable=problem)
+    if any(one.parts or one.fixed for one in found):
+        return Value(text=_summary(found, lambda part: part.now))
+    return Value(absent="; ".join(_lacking(found)))
+
+
+def _lacking(found: Sequence[Files]) -> list[str]:
+    return rules.together((one.lacking, one.label) for one in found if one.lacking)
+
+
+def _notes(found: Sequence[Files]) -> list[str]:
+    lacking = _lacking(found) if any(one.parts or one.fixed for one in found) else []
+    return [*rules.together((words, one.label) for one in found for words in one.notes), *lacking]
+
+
+def _summary(found: Sequence[Files], value: Callable[[Part], str]) -> str:
+    """`eth0, eth1: 4096; eth2: on [fixed]`"""
+    pairs = [
+        (_text(one.parts, value) if one.parts else f"{one.fixed} [fixed]", one.label)
+        for one in found
+        if one.parts or one.fixed
+    ]
+    return "; ".join(rules.together(pairs))
+
+
+def _text(parts: Sequence[Part], value: Callable[[Part], str]) -> str:
+    """The one value of a NIC's files, or each with its name."""
+    texts = list(dict.fromkeys(value(part) for part in parts))
+    if len(texts) == 1:
+        return texts[0]
+    return ", ".join(f"{part.path.rpartition('/')[2]} {value(part)}" for part in parts)
+
+
+def _origin(found: Sequence[Files], origins: Mapping[str, str]) -> str | None:
+    if not any(part.path in origins for one in found for part in one.parts):
+        return None
+    return _summary(found, lambda part: origins.get(part.path, part.now))
+
+
+def _first(texts: Iterable[str]) -> str:
+    """The first that says something."""
+    return next((text for text in texts if text), "")
+
+
+# -- the boot layer ------------------------------------------------------------------------
+
+
+def _boot(setting: NicSetting, found: Sequence[Files], target: str, context: Context) -> Boot:
+    """The agent's, unless somebody else's file wants something else of one of these NICs: that wins when its
+    program next raises the interface."""
+    words = nic_owners.of(context.host, _all_interfaces(context.host))
+    for one in found:
+        for part in one.parts:
+            name = part.path.rpartition("/")[2]
+            last = [word for word in words.get(one.label, ()) if nic_owners.means(word, setting.group, name)]
+            if last and not same(_number(context.host, last[-1], part), part.want):
+                source = f"{last[-1].source} ({last[-1].owner})"
+                return Boot(Value(text=f"{one.label}: {last[-1].value}"), source, foreign=True)
+    return context.boot_by_agent(setting, target)
+
+
+def _number(host: Host, word: nic_owners.Word, part: Part) -> str:
+    """Its value in the words of the kernel."""
+    if word.value != "max":
+        return word.value
+    folder, _slash, name = part.path.rpartition("/")
+    return host.value(f"{folder}/max/{name}").text or word.value
+
+
+def _all_interfaces(host: Host) -> list[nic_owners.Target]:
+    return [nic_owners.Target(nic.name, nic.mac, nic.driver or "") for nic in topology.of(host).nics]
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """Which interfaces the node is managed over, for a boot at which there is no route yet."""
+    del name
+    content = management.record(context.host) if rows and context.runtime else None
+    return [BootFile(management.RECORD, content)] if content is not None else []
+
+
+def mentions(key: str, host: Host) -> list[str]:
+    """What else sets the same thing of any NIC at boot, and what of that nobody can tell."""
+    _kind, _rule, group, *names = key.split(".")
+    here = _all_interfaces(host)
+    said = [
+        f"{word.source}: {interface} {word.file} {word.value} ({word.owner})"
+        for interface, words in nic_owners.of(host, here).items()
+        for word in words
+        if word.file in (group, f"{group}/{'.'.join(names)}")
+        or (not names and word.file.startswith(f"{group}/"))
+    ]
+    return [*said, *nic_owners.problems(host, here)]
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
+    """What one write sets is put back in one write, too: kinds of channel by themselves could leave a NIC
+    without a queue, some PHYs take pause frames in both directions only, and each would be a reset."""
+    together: dict[str, dict[str, str]] = {}
+    for reading in readings:
+        for part in reading.parts:
+            if part.joined:
+                together.setdefault(part.joined, {})[part.path.rpartition("/")[2]] = part.now
+    return [
+        replace(reading, parts=tuple(_undone(part, together.get(part.joined, {})) for part in reading.parts))
+        for reading in readings
+    ]
+
+
+def _undone(part: Part, fields: Mapping[str, str]) -> Part:
+    if len(fields) < 2:
+        return part
+    return replace(part, undo=(Write(f"{part.joined}/{','.join(fields)}", " ".join(fields.values())),))
+
+
+def commands(rows: Iterable[Row]) -> list[str]:
+    """What a person would type on this node to have the same."""
+    return nic_commands.of(rows)
+
+
+def rivals(key: str, other: str) -> bool:
+    """Never by their names alone: read() compares the files that two rules want."""
+    del key, other
+    return False
+
+
+_REASONS = {
+    "channels": (
+        Severity.HIGH,
+        "packets of one queue are the work of one core; too few queues are a few busy cores",
+        "networking/scaling.rst",
+    ),
+    "ring": (Severity.HIGH, "what arrives while a ring is full is lost, and sent again", "ethtool(8), -G"),
+    "coalesce": (
+        Severity.MEDIUM,
+        "interrupts cost cores their time, waiting for more costs latency",
+        "ethtool(8), -C",
+    ),
+    "pause": (
+        Severity.MEDIUM,
+        "global pause stops all traffic of a port, beside PFC that of RoCE too",
+        "IEEE 802.3",
+    ),
+    "fec": (
+        Severity.HIGH,
+        "both ends of a link must correct errors alike, or there is no link",
+        "ethtool(8)",
+    ),
+    "feature": (
+        Severity.MEDIUM,
+        "what the NIC does not do, a core does",
+        "networking/segmentation-offloads.rst",
+    ),
+    "private-flag": (Severity.LOW, "what the driver says of it", "ethtool(8), --set-priv-flags"),
+    "tx_queue_len": (Severity.LOW, "packets that wait for a ring", "ip-link(8)"),
+    "mtu": (
+        Severity.HIGH,
+        "packets that one end does not take are lost without a word",
+        "networking/ip-sysctl.rst",
+    ),
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """By the group, which is the third word of the key."""
+    del runtime
+    severity, reason, source = _REASONS[key.split(".")[2]]
+    return Info(severity, reason, source)

@@ -1,0 +1,264 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind qos: which packets RoCE may not lose, and how congestion is told. Trust, priorities of DSCPs, PFC,
+transmission selection, receive buffers, ECN, congestion notifications, and what RDMA puts into packets
+(dcb(8), IEEE 802.1Q).
+
+A NIC forgets all of it at every boot and whenever its driver is loaded: the agent re-applies the rules, at
+boot and when a NIC arrives.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, Mapping, Sequence
+
+from .. import management
+from ..dcb import tools
+from ..errors import HostError
+from ..facts import Facts
+from ..host import Host
+from ..kind import Context, Info, Row, Spec
+from ..setting import BootFile, Part, Reading, Setting, Value
+from ..status import Severity
+from . import nic_parse, nic_targets, qos_files, qos_guards, qos_parse, qos_switch, rules
+from .nic_files import Files
+from .qos_guards import QosGuards
+from .qos_parse import KIND, QosSetting
+
+__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+
+#: What `systemctl enable lldpad` makes
+_LLDPAD = "/etc/systemd/system/multi-user.target.wants/lldpad.service"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # a rule is read against the hardware in read(), whatever becomes of it
+    return qos_parse.parse(spec)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+    mine = [item for item in settings if isinstance(item, QosSetting)]
+    if not context.runtime:
+        return [_unread(item, context) for item in mine]
+    pausing = qos_guards.wants_pause(context.host)
+    readings = [_read(item, context, pausing) for item in mine]
+    rules.refuse_overlap(
+        context,
+        [
+            *((context.name, item, reading) for item, reading in zip(mine, readings)),
+            *(
+                (name, item, _read(item, there, pausing))
+                for name, item, there in rules.of_others(context, KIND, qos_parse.parse)
+                if isinstance(item, QosSetting)
+            ),
+        ],
+    )
+    return readings
+
+
+def _unread(setting: QosSetting, context: Context) -> Reading:
+    """For an image, on which no NIC is looked at."""
+    boot = context.boot_by_agent(setting, None)
+    return Reading(setting.path, Value(), boot, refusal=qos_guards.several(setting, context.allow))
+
+
+# -- one setting ---------------------------------------------------------------------------
+
+
+def _read(setting: QosSetting, context: Context, pausing: Mapping[str, str]) -> Reading:
+    host = context.host
+    targets = nic_targets.find(host, setting.rule.nics, "pause")
+    if not targets.targets:
+        return Reading(setting.path, targets.problem, context.boot_by_agent(setting, None))
+    guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
+    found = [_guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets]
+    target = _summary(found, lambda part: part.want)
+    return Reading(
+        path=setting.path,
+        runtime=_runtime(found),
+        boot=context.boot_by_agent(setting, target),
+        target=target or None,
+        blocked=_first(one.blocked for one in found),
+        invalid=_first([*(one.invalid for one in found), *_contradicted(setting, found, pausing)]),
+        refusal=_first(part.refusal for one in found for part in one.parts),
+        parts=tuple(part for one in found for part in one.parts),
+        origin=_origin(found, context.origins),
+        note="; ".join([*_notes(host, setting, found), *filter(None, [targets.note])]),
+    )
+
+
+def _guarded(files: Files, setting: QosSetting, guards: QosGuards) -> Files:
+    files.parts = [guards.protected(setting, files.target, part) for part in files.parts]
+    return files
+
+
+def _contradicted(setting: QosSetting, found: Sequence[Files], pausing: Mapping[str, str]) -> Iterable[str]:
+    """What another kind declares of the same NICs."""
+    wants_none = setting.value if setting.group == "pfc" else setting.text == "off"
+    if setting.group not in ("pfc", "global_pause") or not wants_none:
+        return
+    for one in found:
+        if one.label in pausing:
+            yield f"{one.label}: {pausing[one.label]} wants global pause on: remove one of the two"
+
+
+def _runtime(found: Sequence[Files]) -> Value:
+    """What the files say together, or why they say nothing."""
+    problem = _first(problem for one in found for problem in one.problems)
+    if problem:
+        return Value(unreadable=problem)
+    if any(one.parts for one in found):
+        return Value(text=_summary(found, lambda part: part.now))
+    return Value(absent="; ".join(_lacking(found)))
+
+
+def _lacking(found: Sequence[Files]) -> list[str]:
+    return rules.together((one.lacking, one.label) for one in found if one.lacking)
+
+
+def _notes(host: Host, setting: QosSetting, found: Sequence[Files]) -> list[str]:
+    notes = _lacking(found) if any(one.parts for one in found) else []
+    if setting.group == "pfc" and setting.value:
+        notes.append(f"switches must match: {qos_switch.pfc(setting.value, {})}")
+    if setting.path.startswith("/dcb/"):
+        notes += [*_tool(host), *mentions(setting.key, host)]
+        notes += rules.together(
+            (_negotiates(host, one), one.label) for one in found if _negotiates(host, one)
+        )
+    return notes
+
+
+def _tool(host: Host) -> list[str]:
+    try:
+        vendors = tools.name(host) == "mlnx_qos"
+    except HostError as error:
+        return [str(error)]
+    return ["through mlnx_qos, as dcb (iproute2) is not installed"] if vendors else []
+
+
+def _negotiates(host: Host, one: Files) -> str:
+    """Who else sets these values, as far as the driver tells it."""
+    path = f"/dcb/{one.label}/dcbx/mode"
+    mode = host.once(path, lambda: host.value(path).text) if one.parts else None
+    if mode is None or "host" in mode.split():
+        return ""
+    return f"its firmware negotiates with the switch (DCBX {mode}), and may set something else"
+
+
+def _summary(found: Sequence[Files], value: Callable[[Part], str]) -> str:
+    """`eth0, eth1: 26:3 48:6; eth2: 26:3 48:none`"""
+    return "; ".join(rules.together((_text(one.parts, value), one.label) for one in found if one.parts))
+
+
+def _text(parts: Sequence[Part], value: Callable[[Part], str]) -> str:
+    """The one value of a NIC's files, or each with its name; of DSCPs always each."""
+    texts = list(dict.fromkeys(value(part) for part in parts))
+    if "/dscp-prio/" in parts[0].path:
+        return " ".join(f"{part.path.rpartition('/')[2]}:{value(part)}" for part in parts)
+    if len(texts) == 1:
+        return texts[0]
+    return ", ".join(f"{_name(part.path)} {value(part)}" for part in parts)
+
+
+def _name(path: str) -> str:
+    """As much of a path as tells it from the others of its setting."""
+    pieces = path.strip("/").split("/")
+    if pieces[0] == "roce":
+        return f"{pieces[1]}/{pieces[2]}"
+    return f"{pieces[-3]}/{pieces[-1]}" if pieces[-2] == "enable" else pieces[-1]
+
+
+def _origin(found: Sequence[Files], origins: Mapping[str, str]) -> str | None:
+    if not any(part.path in origins for one in found for part in one.parts):
+        return None
+    return _summary(found, lambda part: origins.get(part.path, part.now))
+
+
+def _first(texts: Iterable[str]) -> str:
+    """The first that says something."""
+    return next((text for text in texts if text), "")
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """Which interfaces the node is managed over, for a boot at which there is no route yet."""
+    del name
+    content = management.record(context.host) if rows and context.runtime else None
+    return [BootFile(management.RECORD, content)] if content is not None else []
+
+
+def rivals(key: str, other: str) -> bool:
+    """Never by their names alone: read() compares the files that two rules want."""
+    del key, other
+    return False
+
+
+def mentions(key: str, host: Host) -> list[str]:
+    """Who else sets priorities at boot."""
+    del key
+    try:
+        found = host.is_link(_LLDPAD)
+    except HostError as error:
+        return [str(error)]
+    return [f"{_LLDPAD}: lldpad negotiates priorities with the switch, which may differ"] if found else []
+
+
+_REASONS = {
+    "global_pause": (
+        Severity.HIGH,
+        "a port that pauses all of its traffic stops what must not wait, and excludes PFC",
+        "IEEE 802.1Q, 36.1",
+    ),
+    "trust": (
+        Severity.HIGH,
+        "where priorities are taken from VLAN tags, RoCE without tags is ordinary traffic, which may be lost",
+        "dcb-apptrust(8)",
+    ),
+    "dscp": (Severity.HIGH, "it puts RoCE into the priority that is not lost", "dcb-app(8)"),
+    "pfc": (
+        Severity.HIGH,
+        "a priority without it loses packets of RoCE; one too many stops what should flow",
+        "dcb-pfc(8)",
+    ),
+    "ets": (Severity.MEDIUM, "without a share of its own RoCE waits behind other traffic", "dcb-ets(8)"),
+    "buffer": (
+        Severity.MEDIUM,
+        "what is on its way when a pause is sent needs room, the more the longer the cable",
+        "dcb-buffer(8)",
+    ),
+    "ecn": (
+        Severity.HIGH,
+        "without DCQCN senders never slow down, until PFC stops whole links",
+        "IETF RFC 3168; DCQCN, SIGCOMM 2015",
+    ),
+    "cnp_dscp": (
+        Severity.MEDIUM,
+        "a notification of congestion that waits in the congestion comes too late",
+        "drivers/infiniband/hw/mlx5/cong.c",
+    ),
+    "cnp_priority": (
+        Severity.MEDIUM,
+        "a notification of congestion that waits in the congestion comes too late",
+        "drivers/infiniband/hw/mlx5/cong.c",
+    ),
+    "rdma_cm_tos": (
+        Severity.MEDIUM,
+        "connections of rdma_cm carry it in their packets, which says their DSCP",
+        "drivers/infiniband/core/cma_configfs.c",
+    ),
+    "traffic_class": (
+        Severity.MEDIUM,
+        "it is the DSCP of all RoCE packets, also of programs that set none",
+        "the vendor's driver, tc/PORT/traffic_class",
+    ),
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """By the group, which is the last word of the key."""
+    del runtime
+    return Info(*_REASONS[key.rpartition(".")[2]])

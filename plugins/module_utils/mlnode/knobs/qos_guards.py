@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What keeps a change of priorities from stopping traffic that it is not about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Mapping, Sequence
+
+from .. import declared
+from ..dcb import answers
+from ..errors import MlnodeError
+from ..host import Host
+from ..options import unless_allowed
+from ..setting import Part
+from . import nic_parse, nic_targets
+from .nic_disruption import Disruption
+from .nic_guards import Guards
+from .nic_parse import NicSetting
+from .nic_targets import Target
+from .qos_parse import QosSetting
+
+NONE, LINK_RESET = Disruption.NONE, Disruption.LINK_RESET
+
+#: What only says what later packets look like, and stops none
+_QUIET = frozenset({"ecn", "cnp_dscp", "cnp_priority", "rdma_cm_tos", "traffic_class"})
+
+#: Driver → group → what it does unlike a link reset, which is what to expect: ice stops its queues for all of
+#: it (intel/ice/ice_dcb_lib.c: ice_pf_dcb_cfg), and bnxt opens the NIC anew where PFC needs other queues
+#: (broadcom/bnxt/bnxt_dcb.c: bnxt_queue_remap).
+_DRIVERS: Mapping[str, Mapping[str, Disruption]] = {
+    # mellanox/mlx5/core/en_dcbnl.c. PFC ends in mlx5_toggle_port_link; trust opens the channels anew where it
+    # changes what has to be inline, as on ConnectX-4 Lx (mlx5e_set_trust_state). The rest are registers.
+    "mlx5_core": {"dscp": NONE, "ets": NONE, "buffer": NONE},
+    # Only numbers are kept.
+    "netdevsim": dict.fromkeys(("trust", "dscp", "ets", "pfc", "buffer"), NONE),
+}
+
+
+class QosGuards(Guards):
+    """Those of NICs, with what these settings do."""
+
+    def disruption(self, setting: NicSetting, target: Target, part: Part) -> Disruption:
+        if setting.group == "pause":
+            return super().disruption(setting, target, part)
+        if setting.group in _QUIET:
+            return NONE
+        return _DRIVERS.get(target.driver or "", {}).get(setting.group, LINK_RESET)
+
+    def protected(self, setting: QosSetting, target: Target, part: Part) -> Part:
+        """As guarded(), with the guards of these settings before those of NICs."""
+        found = self.guarded(as_nic(setting), target, part)
+        if setting.group in _QUIET:
+            found = replace(found, risk="")
+        if not part.differs:
+            return found
+        refusal = several(setting, self.allow) or paused(self.host, setting, target) or found.refusal
+        return replace(found, refusal=refusal)
+
+
+def as_nic(setting: QosSetting) -> NicSetting:
+    """In the words of the guards of NICs, which ask for the group only."""
+    pause = setting.group == "global_pause"
+    return NicSetting(
+        setting.kind,
+        setting.key,
+        setting.path,
+        None,
+        setting.claim,
+        group="pause" if pause else setting.group,
+        field="rx" if pause else "",
+    )
+
+
+def several(setting: QosSetting, allow: Sequence[str]) -> str:
+    """Why PFC for these priorities is refused, on whatever NIC; empty if it is not."""
+    if setting.group != "pfc" or len(setting.value) < 2:
+        return ""
+    words = (
+        f"PFC on priorities {answers.numbers(setting.value)}: each takes buffers from the others, and is one "
+        "more that can stand still all over the fabric"
+    )
+    return unless_allowed("pfc_priorities", words, allow)
+
+
+def paused(host: Host, setting: QosSetting, target: Target) -> str:
+    """Why PFC is refused while global pause is on; empty where it is off, or is switched off by the rule."""
+    if setting.group != "pfc" or not setting.value or setting.rule.given.get("global_pause") == "off":
+        return ""
+    states = {name: host.value(f"/ethtool/{target.name}/pause/{name}") for name in ("rx", "tx")}
+    on = [name for name, value in states.items() if value.text == "on" or value.unreadable]
+    if not on:
+        return ""
+    blind = next((value.unreadable for value in states.values() if value.unreadable), "")
+    words = f"{target.name}: global pause {'may be' if blind else 'is'} on ({blind or ', '.join(on)})"
+    return f"{words}, which excludes PFC: declare global_pause: off beside it"
+
+
+def wants_pause(host: Host) -> dict[str, str]:
+    """NIC → who declares that it pauses all of its traffic: a setting of nic_ethtool, and its declaration."""
+    found: dict[str, str] = {}
+    for declaration in declared.load_all(host, []):
+        try:
+            settings = nic_parse.parse(declaration.kinds.get(nic_parse.KIND, {}))
+        except MlnodeError:  # told by its own run
+            continue
+        for setting in settings:
+            if isinstance(setting, NicSetting) and setting.group == "pause" and setting.text == "on":
+                if setting.field == "autoneg":  # negotiated to what rx and tx allow
+                    continue
+                for target in nic_targets.find(host, setting.rule.nics, "pause").targets:
+                    found.setdefault(target.name, f"{setting.key} (declared by {declaration.name})")
+    return found

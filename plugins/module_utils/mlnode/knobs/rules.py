@@ -1,0 +1,105 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What all kinds have in common that declare rules for many NICs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Callable, Iterable, Mapping, Sequence, Tuple
+
+from .. import declared, options
+from ..errors import DeclarationError, MlnodeError
+from ..kind import Context
+from ..setting import Reading, Setting
+
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,30}\Z", re.ASCII)
+
+#: A name that declares, one of its settings, and how that reads
+Read = Tuple[str, Setting, Reading]
+
+
+def raw_rules(kind: str, spec: Mapping[str, Any], guards: Iterable[str], *more: str) -> Sequence[Any]:
+    """The rules as they stand there. more: what else the declaration may hold. Raises DeclarationError."""
+    options.refuse_unknown(kind, spec, ("rules", *more, "allow"))
+    options.check_allow(spec.get("allow"), tuple(guards))
+    found = spec.get("rules") or []
+    if not isinstance(found, list):
+        raise DeclarationError(f"{kind}.rules: {found!r} is no list")
+    return found
+
+
+def fields(where: str, raw: Any, known: Sequence[str]) -> Mapping[str, Any]:
+    """One rule as it stands there. Raises DeclarationError."""
+    if not isinstance(raw, Mapping):
+        raise DeclarationError(f"{where}: {raw!r} is no dictionary")
+    options.refuse_unknown(where, raw, known)
+    return raw
+
+
+def name(where: str, raw: Any) -> str:
+    """The word for a rule. Raises DeclarationError."""
+    if not isinstance(raw, str) or not _WORD.match(raw):
+        raise DeclarationError(
+            f"{where}.name: {raw!r} is no name for a rule; use up to 31 of a-z, 0-9 and _, a letter first"
+        )
+    return raw
+
+
+def unique(settings: Iterable[Setting]) -> list[Setting]:
+    """Raises DeclarationError where two rules have one name."""
+    found: dict[str, Setting] = {}
+    for setting in settings:
+        if setting.key in found:
+            raise DeclarationError(f"{setting.key} is declared by two rules: give each its own name")
+        found[setting.key] = setting
+    return list(found.values())
+
+
+def of_others(
+    context: Context, kind: str, parse: Callable[[Mapping[str, Any]], list[Setting]]
+) -> list[tuple[str, Setting, Context]]:
+    """The settings of other declarations, with what is allowed there. What is wrong is told by their run."""
+    if not context.runtime:
+        return []
+    found: list[tuple[str, Setting, Context]] = []
+    for declaration in declared.load_all(context.host, []):
+        if declaration.name == context.name or kind not in declaration.kinds:
+            continue
+        try:
+            settings = parse(declaration.kinds[kind])
+        except MlnodeError:
+            continue
+        spec = declaration.kinds[kind]
+        there = replace(context, allow=tuple(spec.get("allow") or ()), spec=spec)
+        found += [(declaration.name, item, there) for item in settings]
+    return found
+
+
+def together(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Pairs of text and label as `eth0, eth1: 4096`: NICs that are alike stand together."""
+    alike: dict[str, list[str]] = {}
+    for text, label in pairs:
+        alike.setdefault(text, []).append(label)
+    return [f"{', '.join(labels)}: {text}" for text, labels in alike.items()]
+
+
+def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str] = ()) -> None:
+    """Two rules that mean one NIC and want something else of it would undo each other at every run.
+
+    shared: files for which that cannot be. Raises DeclarationError.
+    """
+    wanted: dict[str, tuple[str, str]] = {}
+    for where, setting, reading in reads:
+        if reading.invalid or reading.refusal:
+            continue
+        for part in reading.parts:
+            if part.path in shared:
+                continue
+            key = setting.key if where == context.name else f"{setting.key} (declared by {where})"
+            first, value = wanted.setdefault(part.path, (key, part.want))
+            if value != part.want:
+                raise DeclarationError(
+                    f"{first} and {key} both rule {part.path}, and one wants {value}, the other {part.want}: "
+                    "let their nics not overlap"
+                )

@@ -1,0 +1,200 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check that large packets really arrive at other nodes."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: path_mtu
+short_description: Check that large packets really arrive at other nodes
+version_added: 0.1.0
+description:
+  - Sends each peer ICMP echo requests of a given size that nobody may fragment. Where they do not arrive, it finds the
+    largest size that does, and says who is to blame if anybody tells - this node's own interface, a router, or nobody,
+    which is a switch port or the peer's interface.
+  - Run it before an MTU is raised, without O(size), and after it, with the new one. Changes nothing, in check mode or
+    out of it.
+  - All peers are measured at the same time, with at most 1000 packets in a second.
+  - A peer that answers no ICMP at all proves nothing; it is V(unreachable), which is neither V(pass) nor V(fail).
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  peers:
+    description:
+      - The other nodes. Each is an IPv4 or IPv6 address, or a name that this node can resolve, of which the first
+        address counts.
+      - Or a dictionary with the C(address), the C(interface) to send from, and as C(source) the address of this node
+        to send from. Without the last two, the routes of this node decide.
+    type: list
+    elements: raw
+    required: true
+  size:
+    description:
+      - The size of the IP packets in bytes, which is the MTU to prove, between 576 and 65535.
+      - If omitted, the MTU that the interface to each peer has now.
+    type: int
+  tries:
+    description: How often a size is sent before it counts as lost, at most 20.
+    type: int
+    default: 3
+  timeout:
+    description: Seconds to wait for each answer, from 0.05 to 60.
+    type: float
+    default: 1.0
+  fail_on:
+    description:
+      - When this module fails.
+      - V(unreachable) is where the packets are not proven to arrive at all peers.
+      - V(fail) lets peers that answer no ICMP at all pass with a warning.
+      - V(never) leaves it to who reads RV(checks).
+    type: str
+    choices: [unreachable, fail, never]
+    default: unreachable
+extends_documentation_fragment:
+  - mlnode.tuning.declaration.attributes
+notes:
+  - Needs root, or a group in C(net.ipv4.ping_group_range).
+  - The kernel remembers for ten minutes (C(net.ipv4.route.mtu_expires)) what a router said of its MTU, as it does after
+    any other packet. This module does not believe what it remembers, so it sees a mended path at once.
+seealso:
+  - module: mlnode.tuning.node_topology
+"""
+
+EXAMPLES = r"""
+- name: Prove that full packets of the present MTU arrive
+  mlnode.tuning.path_mtu:
+    peers: [10.0.0.7, gpu8.example]
+
+- name: Prove that 9000 bytes arrive on both rails
+  mlnode.tuning.path_mtu:
+    peers:
+      - {address: 10.1.0.7, interface: rail0}
+      - {address: 10.2.0.7, interface: rail1}
+    size: 9000
+"""
+
+RETURN = r"""
+checks:
+  description: What was found of each peer, in their order.
+  returned: success, and where peers fail
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Always V(path_mtu).
+      type: str
+      sample: path_mtu
+    target:
+      description: The peer, and the interface if one was given.
+      type: str
+      sample: 10.0.0.7
+    verdict:
+      description:
+        - V(pass), the packets arrive; V(fail), they do not, and smaller ones do, or their answers come in fragments.
+        - V(unreachable), not even small ones are answered; V(error), there was no way to ask, such as no route, a name
+          that nobody knows, or no permission.
+      type: str
+      sample: fail
+    expected:
+      description: What is to be proven.
+      type: str
+      sample: packets of 9000 bytes arrive
+    found:
+      description: What was seen.
+      type: str
+      sample: packets of 9000 bytes do not arrive, 1500 do (the largest that passes)
+    source:
+      description: How it was seen. Empty where nothing could be sent.
+      type: str
+      sample: ICMP echo, don't fragment, from 10.0.0.1
+    advice:
+      description: What to look at. Empty where all is well.
+      type: str
+      sample: >-
+        no router says why, so a link on the way drops them: look at the MTU of the peer's interface and of every
+        switch port between
+failures:
+  description: One line for each peer that is not V(pass).
+  returned: success, and where peers fail
+  type: list
+  elements: str
+  sample:
+    - "10.0.0.7: packets of 9000 bytes do not arrive, 1500 do (the largest that passes)"
+summary:
+  description: How many peers ended with each verdict.
+  returned: success, and where peers fail
+  type: dict
+  sample: {pass: 510, fail: 1}
+"""
+
+from collections import Counter
+from contextlib import closing
+from typing import Sequence
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import path_mtu
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.icmp import Network
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_mtu import Check
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_search import Verdict
+
+#: The verdicts that make the module fail
+FAIL_ON = {
+    "unreachable": (Verdict.FAIL, Verdict.ERROR, Verdict.UNREACHABLE),
+    "fail": (Verdict.FAIL, Verdict.ERROR),
+    "never": (),
+}
+
+#: As many as fit on a screen with their advice; checks has them all
+NAMED = 8
+
+
+def words(checks: Sequence[Check], all_of_them: int) -> str:
+    """The message about peers that fail, each named with what is to be done."""
+    lines = [f"{check}; {check.advice}" for check in checks[:NAMED]]
+    if len(checks) > NAMED:
+        lines.append(f"and {len(checks) - NAMED} more")
+    title = f"path_mtu: large packets are not proven to arrive at {len(checks)} of {all_of_them} peers:"
+    return "\n".join([title, *lines])
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "peers": {"type": "list", "elements": "raw", "required": True},
+            "size": {"type": "int"},
+            "tries": {"type": "int", "default": 3},
+            "timeout": {"type": "float", "default": 1.0},
+            "fail_on": {"type": "str", "choices": [*FAIL_ON], "default": "unreachable"},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        request = path_mtu.parse(given["peers"], given["size"], given["tries"], given["timeout"])
+    except MlnodeError as error:
+        tuning_module.fail(module, f"path_mtu: {error}")
+    with closing(Network()) as network:
+        checks = path_mtu.measure(request, network)
+    result = {
+        "changed": False,
+        "checks": [check.document() for check in checks],
+        "failures": [str(check) for check in checks if check.verdict is not Verdict.PASS],
+        "summary": dict(Counter(str(check.verdict) for check in checks)),
+    }
+    loud = FAIL_ON[given["fail_on"]]
+    failing = [check for check in checks if check.verdict in loud]
+    if failing:
+        module.fail_json(msg=words(failing, len(checks)), **result)
+    if given["fail_on"] == "fail":
+        for check in checks:
+            if check.verdict is Verdict.UNREACHABLE:
+                module.warn(f"{check}: {check.advice}")
+    tuning_module.leave(module, **result)
+
+
+if __name__ == "__main__":
+    main()

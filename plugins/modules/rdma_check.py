@@ -1,0 +1,220 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check the RDMA devices of a node, and all that they need, against what was declared."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rdma_check
+short_description: Check the RDMA devices of a node, and all that they need, against what was declared
+version_added: 0.1.0
+description:
+  - Looks at every declared port of InfiniBand, RoCE, EFA and Soft-RoCE devices, at its counters and addresses, at PCIe
+    between NICs and GPUs, and at what jobs need of the node. Reads C(/sys), C(/proc), configuration space and ethtool's
+    ioctls by itself. Changes nothing of the node, in check mode or out of it.
+  - What is expected is declared for all devices, for rails, or for single devices and ports. What is not declared is
+    told and not judged, apart from what can only be wrong, such as a link that is not up.
+  - Error counters are compared with what they were before, which is kept in C(/var/lib/mlnode/rdma-baseline.json) for
+    each boot and device. That file is no setting of the node, so that writing it is no change. The first look at a
+    counter has nothing to be compared with and is V(skip). In check mode and without root nothing is written.
+  - V(skip) and V(unknown) are never V(pass).
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  expect:
+    description:
+      - What is expected, as a dictionary with the sections C(all), C(rails), C(devices) and the switch C(exact). The
+        most specific one wins, key by key.
+      - C(all) is for every RDMA device but virtual functions, and for the node. C(rails) is for the RDMA network of the
+        GPUs, with C(count) for how many there are, and a number for a single one. C(devices) has names of devices
+        (C(mlx5_0)) or ports (C(mlx5_0/1)).
+      - C(exact=true) makes a device that is not declared a failure.
+      - Keys of ports and devices are C(used), C(link_layer), C(rate) (in Gb/s, or a generation from SDR to XDR),
+        C(width), C(mtu) (of RDMA), C(netdev_mtu), C(netdev), C(gid_type), C(pkey), C(rdma_cm_mode), C(rdma_cm_tos),
+        C(firmware), C(board_id), C(hca_type), C(slot), C(numa), C(counters), C(qos), C(pcie), C(mrrs), C(ats) and
+        C(relaxed_ordering). Of the node, in C(all) only, are C(netns), C(acs), C(iommu), C(gpudirect) and C(memlock).
+      - A name that is none of these is refused with the nearest one.
+    type: dict
+    default: {}
+  baseline:
+    description:
+      - V(keep) compares counters with the first look of this boot and with the last one.
+      - V(reset) makes what they are now the first look, as after a cable was replaced.
+    type: str
+    choices: [keep, reset]
+    default: keep
+  skip:
+    description: Names of checks to leave out, as in RV(checks[].name).
+    type: list
+    elements: str
+    default: []
+  fail_on:
+    description:
+      - When this module fails.
+      - V(fail) is where a check is V(fail). What is V(warn) or V(unknown) is a warning then.
+      - V(warn) is where a check is V(fail), V(warn) or V(unknown), so that all that is declared is proven.
+      - V(never) leaves it to who reads RV(checks).
+    type: str
+    choices: [fail, warn, never]
+    default: fail
+extends_documentation_fragment:
+  - mlnode.tuning.declaration.attributes
+notes:
+  - Anybody may run it. Without root, PCI configuration space cannot be read in full and limits of daemons are hidden,
+    which is V(unknown), and no baseline is kept.
+seealso:
+  - module: mlnode.tuning.node_topology
+  - module: mlnode.tuning.path_mtu
+"""
+
+EXAMPLES = r"""
+- name: Check the rails of an InfiniBand node
+  mlnode.tuning.rdma_check:
+    expect:
+      rails: {count: 8, link_layer: InfiniBand, rate: NDR, width: 4X, mtu: 4096, pkey: "0xffff"}
+
+- name: Check a RoCE node, on which the third rail has an older cable
+  mlnode.tuning.rdma_check:
+    expect:
+      all: {memlock: unlimited, iommu: identity}
+      rails:
+        count: 8
+        link_layer: Ethernet
+        rate: 400
+        netdev_mtu: 9000
+        mtu: 4096
+        2: {rate: 200}
+
+- name: Check that each device is in its slot and has an allowed firmware
+  mlnode.tuning.rdma_check:
+    expect:
+      all: {firmware: ["28.43.1014", "28.43.2026"]}
+      devices:
+        mlx5_0: {slot: "0000:18:00.0", numa: 0}
+        mlx5_1: {used: false}
+
+- name: Take a new baseline after a cable was replaced
+  mlnode.tuning.rdma_check:
+    baseline: reset
+"""
+
+RETURN = r"""
+checks:
+  description: Everything that was looked at.
+  returned: success, and where checks fail
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Of the check.
+      type: str
+      sample: rate
+    target:
+      description: The device, port, interface, PCIe bridge or daemon; V(node) for the node itself.
+      type: str
+      sample: mlx5_3/1
+    verdict:
+      description:
+        - V(pass), as expected; V(warn), it works and costs something; V(fail), it is not as expected.
+        - V(skip), not applicable, not declared, or not there; V(unknown), it could not be read.
+      type: str
+      sample: fail
+    expected:
+      description: What was expected. Empty where nothing was.
+      type: str
+      sample: 400 Gb/s (NDR)
+    found:
+      description: What was read, or why there is nothing.
+      type: str
+      sample: 200 Gb/sec (2X NDR)
+    source:
+      description: The file, folder or command it is from.
+      type: str
+      sample: /sys/class/infiniband/mlx5_3/ports/1/rate
+    advice:
+      description: What to do. Empty if nothing.
+      type: str
+      sample: >-
+        the link trained down: look at cable and transceiver (mlxlink), and at the switch port's speed
+failures:
+  description: One line for each check that is V(fail), V(warn) or V(unknown), in this order.
+  returned: success, and where checks fail
+  type: list
+  elements: str
+  sample:
+    - "mlx5_3/1: rate fail: 200 Gb/sec (2X NDR) (expected 400 Gb/s (NDR)); the link trained down: look at cable and
+      transceiver (mlxlink), and at the switch port's speed"
+summary:
+  description: How many checks ended with each verdict.
+  returned: success, and where checks fail
+  type: dict
+  sample: {fail: 1, pass: 194, skip: 35}
+"""
+
+from typing import Sequence
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import expect, run
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict, summary
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+
+#: From the worst on
+BAD = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN)
+
+#: The verdicts that make the module fail
+FAIL_ON = {"fail": (Verdict.FAIL,), "warn": BAD, "never": ()}
+
+#: As many as fit on a screen with their advice; checks has them all
+NAMED = 8
+
+
+def lines(checks: Sequence[Check]) -> list[str]:
+    """Each with what is to be done, so many that they can be read."""
+    named = [str(check) for check in checks[:NAMED]]
+    return named if len(checks) <= NAMED else [*named, f"and {len(checks) - NAMED} more"]
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "expect": {"type": "dict", "default": {}},
+            "baseline": {"type": "str", "choices": ["keep", "reset"], "default": "keep"},
+            "skip": {"type": "list", "elements": "str", "default": []},
+            "fail_on": {"type": "str", "choices": [*FAIL_ON], "default": "fail"},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    host = Host()
+    try:
+        wanted = expect.parse(given["expect"])
+        run.check_names("skip", given["skip"])
+        writable = host.is_superuser() and not module.check_mode
+        checks = run.all_checks(host, wanted, given["skip"], given["baseline"] == "reset", writable)
+    except MlnodeError as error:
+        tuning_module.fail(module, f"rdma_check: {error}")
+    bad = sorted(
+        (check for check in checks if check.verdict in BAD), key=lambda check: BAD.index(check.verdict)
+    )
+    result = {
+        "changed": False,
+        "checks": [check.document() for check in checks],
+        "failures": [str(check) for check in bad],
+        "summary": summary(checks),
+    }
+    loud = [check for check in bad if check.verdict in FAIL_ON[given["fail_on"]]]
+    if loud:
+        title = f"rdma_check: {len(loud)} of {len(checks)} checks are not as they should be:"
+        module.fail_json(msg="\n".join([title, *lines(loud)]), **result)
+    if given["fail_on"] == "fail":
+        for line in lines(bad):
+            module.warn(line)
+    tuning_module.leave(module, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A small machine with RDMA devices of any kind, as files that a test may change."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import expect, run
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check
+from ansible_collections.mlnode.tuning.tests.fixtures import fabric_files, machines, parts
+from ansible_collections.mlnode.tuning.tests.fixtures.build import build
+from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Function, Nic, Rdma, Root
+from ansible_collections.mlnode.tuning.tests.fixtures.nets import INFINIBAND
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+CLASS = "/sys/class/infiniband"
+PORT = f"{CLASS}/mlx5_0/ports/1"
+HARDWARE = "0000:01:00.0"
+
+_PORT = {
+    **{f"counters/{name}": value for name, value in fabric_files.PORT_COUNTERS.items()},
+    **{f"hw_counters/{name}": value for name, value in fabric_files.HW_COUNTERS.items()},
+    "pkeys/0": "0xffff",
+}
+
+
+def roce(**changes: Any) -> Function:
+    """One RoCE NIC of 100 Gbit/s. changes: of its Rdma."""
+    gids = (
+        (fabric_files.gid("fe80::1"), "IB/RoCE v1"),
+        (fabric_files.gid("fe80::1"), "RoCE v2"),
+        (fabric_files.gid("::ffff:10.0.0.7"), "RoCE v2"),
+        (fabric_files.EMPTY, ""),
+    )
+    device = Rdma(
+        "mlx5_0", "Ethernet", "100 Gb/sec (4X EDR)", "0200:00ff:fe00:0001", "rail0", port=_PORT, gids=gids
+    )
+    nic = Nic("rail0", parts.mac(1), speed=100000, mtu=9000, files={"carrier_down_count": 1})
+    attributes = {"fw_ver": "28.43.1014", "board_id": "MT_1"}
+    return _card(replace(device, attributes=attributes, verbs=0, **changes), nic)
+
+
+def infiniband(**changes: Any) -> Function:
+    """One HDR HCA with IPoIB."""
+    device = Rdma(
+        "mlx5_0", "InfiniBand", "200 Gb/sec (4X HDR)", "0200:00ff:fe00:0001", lid="0x10", port=_PORT
+    )
+    nic = Nic(
+        "ib0", ":".join(["02"] * 20), speed=200000, mtu=4092, type=INFINIBAND, files={"carrier_down_count": 0}
+    )
+    return _card(replace(device, verbs=0, **changes), nic)
+
+
+def _card(device: Rdma, nic: Nic) -> Function:
+    card = parts.mlx5(HARDWARE, "15b3:1021", device, nic, queues=2)
+    return replace(card, files=fabric_files.AER)
+
+
+def node(path: pathlib.Path, card: Function, extra: Mapping[str, str] | None = None) -> Machine:
+    """A machine with one such card."""
+    base = machines.small_vm()
+    root = Root("pci0000:01", 0, (card,))
+    files = {
+        **fabric_files.SYSTEM,
+        "/dev/infiniband/uverbs0": "",
+        "/dev/infiniband/rdma_cm": "",
+        **(extra or {}),
+    }
+    machine = replace(base, roots=(*base.roots, root), extra=files)
+    return Machine(build(machine, str(path / "node")))
+
+
+def software(path: pathlib.Path, state: str = "4: ACTIVE", physical: str = "5: LinkUp") -> Machine:
+    """Soft-RoCE as it is: no PCI function, no folder counters, empty GIDs whose attributes cannot be read."""
+    machine = Machine(build(machines.small_vm(), str(path / "node")))
+    place = "/sys/devices/virtual/infiniband/rxe0"
+    files = {
+        "node_type": "1: CA",
+        "node_guid": "0000:0000:0000:0000",
+        "fw_ver": "",
+        "parent": "eth0",
+        "ports/1/state": state,
+        "ports/1/phys_state": physical,
+        "ports/1/link_layer": "Ethernet",
+        "ports/1/rate": "2.5 Gb/sec (1X SDR)",
+        "ports/1/lid": "0x0",
+        "ports/1/sm_lid": "0x0",
+        "ports/1/gids/0": fabric_files.gid("fe80::1"),
+        "ports/1/gid_attrs/types/0": "RoCE v2",
+        "ports/1/gid_attrs/ndevs/0": "eth0",
+        "ports/1/gids/1": fabric_files.gid("::ffff:10.0.0.7"),
+        "ports/1/gid_attrs/types/1": "RoCE v2",
+        "ports/1/gid_attrs/ndevs/1": "eth0",
+        "ports/1/gids/2": fabric_files.EMPTY,
+        "ports/1/gid_attrs/types/2": "",
+        "ports/1/gid_attrs/ndevs/2": "",
+        "ports/1/pkeys/0": "0xffff",
+        "ports/1/hw_counters/sent_pkts": "12",
+        "ports/1/hw_counters/rcvd_seq_err": "0",
+        "ports/1/hw_counters/link_downed": "0",
+    }
+    for name, text in files.items():
+        # Soft-RoCE has no firmware and says so with an empty line; empty GIDs answer EINVAL.
+        machine.put(f"{place}/{name}", f"{text}\n" if text or name == "fw_ver" else "")
+    nothing = {"statistic": "EOPNOTSUPP", "pause": "EOPNOTSUPP"}
+    machine.put("/ethtool/eth0.json", json.dumps({"format": 1, "answers": nothing}))
+    none = dict.fromkeys(("pfc", "dscp-prio", "trust"), "the driver virtio_net has no DCB")
+    machine.put("/dcb/eth0.json", json.dumps({"format": 1, "answers": none}))
+    machine.link(f"{CLASS}/rxe0", "../../devices/virtual/infiniband/rxe0")
+    for path_, text in fabric_files.SYSTEM.items():
+        machine.put(path_, text)
+    return machine
+
+
+def look(
+    machine: Machine, declared: Mapping[str, Any] | None = None, **options: Any
+) -> dict[tuple[str, str], Check]:
+    """All checks by name and target."""
+    machine.forget()
+    found = run.all_checks(machine, expect.parse(declared or {}), **options)
+    assert len({(check.name, check.target) for check in found}) == len(found)
+    return {(check.name, check.target): check for check in found}
+
+
+def of_port(machine: Machine, name: str, declared: Mapping[str, Any] | None = None, **port: Any) -> Check:
+    """A check of the one port, with what is declared of it."""
+    given = dict(declared or {}) or {"devices": {"mlx5_0/1": port}}
+    return look(machine, given)[name, "mlx5_0/1"]
+
+
+def of_device(machine: Machine, name: str, **device: Any) -> Check:
+    return look(machine, {"devices": {"mlx5_0": device}})[name, "mlx5_0"]

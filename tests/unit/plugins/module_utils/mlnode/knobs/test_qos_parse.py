@@ -1,0 +1,239 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import qos_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.qos_parse import QosSetting
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .qos_node import ROCE
+
+
+def parsed(**groups: Any) -> dict[str, QosSetting]:
+    found = qos_parse.parse({"rules": [{"name": "roce", **groups}]})
+    assert all(isinstance(item, QosSetting) for item in found)
+    return {item.key.partition("qos.roce.")[2]: item for item in found}  # type: ignore[misc]
+
+
+def refused(**groups: Any) -> str:
+    with pytest.raises(DeclarationError) as told:
+        parsed(**groups)
+    return str(told.value)
+
+
+def test_a_whole_declaration() -> None:
+    rule = {name: value for name, value in ROCE.items() if name != "name"}
+    assert {key: item.claim for key, item in parsed(**rule).items()} == {
+        "global_pause": "off (not management)",
+        "trust": "dscp (not management)",
+        "dscp": "26:3 48:6 (not management)",
+        "ets": "0/0/0/1/0/0/2/0 ets/ets/strict/strict/strict/strict/strict/strict 50/50/0/0/0/0/0/0 "
+        "(not management)",
+        "pfc": "3 (not management)",
+        "buffer": "0/0/0/1/0/0/0/0 65536/131072/0/0/0/0/0/0 (not management)",
+        "ecn": "3 (not management)",
+        "cnp_dscp": "48 (not management)",
+        "cnp_priority": "6 (not management)",
+        "rdma_cm_tos": "106 (not management)",
+        "traffic_class": "106 (not management)",
+    }
+
+
+def test_the_order_is_that_of_the_writes_whatever_the_rules_say() -> None:
+    rules = [
+        {"name": "b", "pfc": [3], "trust": "dscp"},
+        {"name": "a", "global_pause": False, "dscp": {"26": 3}},
+    ]
+    keys = [item.key for item in qos_parse.parse({"rules": rules})]
+    assert keys == ["qos.a.global_pause", "qos.b.trust", "qos.a.dscp", "qos.b.pfc"]
+
+
+def test_numbers_may_be_texts_as_json_has_them() -> None:
+    assert parsed(dscp={26: "3"})["dscp"].value == {26: 3}
+    assert parsed(dscp={"24-31,46": 3})["dscp"].value == dict.fromkeys((*range(24, 32), 46), 3)
+    assert parsed(pfc=["3", 3])["pfc"].value == (3,)
+    assert parsed(traffic_class="106")["traffic_class"].text == "106"
+
+
+def test_no_pfc_at_all_is_a_declaration() -> None:
+    assert parsed(pfc=[])["pfc"].text == "none"
+
+
+@pytest.mark.parametrize("value", [False, "off"])
+def test_what_yaml_makes_of_off(value: object) -> None:
+    assert parsed(global_pause=value)["global_pause"].text == "off"
+
+
+def test_what_is_not_given_is_not_declared() -> None:
+    assert list(parsed(pfc=[3], dscp=None, cnp=None)) == ["pfc"]
+    assert list(parsed(cnp={"dscp": 46, "priority": None})) == ["cnp_dscp"]
+    assert qos_parse.parse({}) == []
+    assert qos_parse.parse({"rules": []}) == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ({}, "qos.roce: give it at least one of global_pause, trust,"),
+        ({"pcf": [3]}, "qos.rules[0].pcf: unknown; known are name, nics, global_pause"),
+        ({"pfc": 3}, "qos.roce.pfc: 3 is no list of priorities such as [3]"),
+        ({"pfc": [8]}, "qos.roce.pfc: 8 is not between 0 and 7"),
+        ({"pfc": [True]}, "qos.roce.pfc: True is no whole number"),
+        ({"pfc": ["3x"]}, "qos.roce.pfc: '3x' is no whole number"),
+        ({"pfc": {"3": True}}, "is no list of priorities"),
+        ({"trust": "DSCP"}, "qos.roce.trust: 'DSCP' is none of dscp, pcp"),
+        ({"trust": True}, "qos.roce.trust: True is none of dscp, pcp"),
+        ({"global_pause": "no"}, "qos.roce.global_pause: 'no' is neither on nor off"),
+        ({"dscp": [26]}, "qos.roce.dscp: [26] is no dictionary"),
+        ({"dscp": {}}, "name at least one DSCP with its priority, such as 26: 3"),
+        ({"dscp": {"64": 3}}, "qos.roce.dscp: '64' is no DSCP from 0 to 63, nor a range such as 24-31"),
+        ({"dscp": {"AF31": 3}}, "'AF31' is no DSCP"),
+        ({"dscp": {True: 3}}, "True is no DSCP"),
+        ({"dscp": {"31-24": 3}}, "'31-24' is no DSCP"),
+        ({"dscp": {"0-4294967295": 3}}, "is no DSCP"),
+        ({"dscp": {"24-31": 3, "26": 4}}, "DSCP 26 is there twice"),
+        ({"dscp": {"26": 8}}, "qos.roce.dscp.26: 8 is not between 0 and 7"),
+        ({"dscp": {"26": [3]}}, "qos.roce.dscp.26: [3] is no whole number"),
+        ({"ecn": []}, "qos.roce.ecn: name at least one priority"),
+        ({"cnp": {}}, "qos.roce.cnp: give it dscp, priority or both"),
+        ({"cnp": {"tos": 3}}, "qos.roce.cnp.tos: unknown; known are dscp, priority"),
+        ({"cnp": {"dscp": 64}}, "qos.roce.cnp.dscp: 64 is not between 0 and 63"),
+        ({"rdma_cm_tos": 256}, "qos.roce.rdma_cm_tos: 256 is not between 0 and 255"),
+        ({"traffic_class": -1}, "qos.roce.traffic_class: -1 is no whole number"),
+        ({"nics": {"name": ["eth0"]}, "pfc": [3]}, "qos.roce.nics.name: unknown"),
+    ],
+)
+def test_mistakes_are_named(groups: dict[str, Any], words: str) -> None:
+    assert words in refused(**groups)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tc_bw": [50, 40, 0, 0, 0, 0, 0, 0]}, "the shares are 90 % together, and not 100 %"),
+        ({"tc_tsa": ["strict"] * 8, "tc_bw": [0] * 7}, "is no list of eight values, for 0 to 7"),
+        (
+            {"tc_tsa": ["strict"] * 8, "tc_bw": [1, *[0] * 7]},
+            "traffic class 0 is strict and has 1 % of the bandwidth",
+        ),
+        ({"tc_bw": [101, *[0] * 7]}, "101 is not between 0 and 100"),
+        ({"tc_tsa": ["wrr"] * 8}, "'wrr' is none of strict, cbs, ets, vendor"),
+        ({"prio_tc": [8] * 8}, "8 is not between 0 and 7"),
+        ({"prio_tc": None}, "qos.roce.ets: prio_tc is missing; it is set together with the others"),
+        ({"willing": True}, "qos.roce.ets.willing: unknown"),
+    ],
+)
+def test_transmission_selection_fits_together(changes: dict[str, Any], words: str) -> None:
+    assert words in refused(ets={**ROCE["ets"], **changes})
+
+
+def test_classes_without_shares_need_none() -> None:
+    ets = {"prio_tc": [0] * 8, "tc_tsa": ["strict"] * 8, "tc_bw": [0] * 8}
+    assert parsed(ets=ets)["ets"].text.endswith("0/0/0/0/0/0/0/0")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"buffer_size": None}, "buffer_size is missing"),
+        ({"buffer_size": [1 << 32, *[0] * 7]}, "4294967296 is not between 0 and 4294967295"),
+        ({"buffer_size": ["64K", *[0] * 7]}, "'64K' is no whole number"),
+        ({"prio_buffer": [0] * 9}, "is no list of eight values"),
+    ],
+)
+def test_buffers_fit_together(changes: dict[str, Any], words: str) -> None:
+    assert words in refused(buffer={**ROCE["buffer"], **changes})
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ({"pfc": [3], "global_pause": True}, "PFC and global pause exclude each other"),
+        ({"trust": "pcp", "dscp": {"26": 3}}, "with trust: pcp nobody looks at DSCPs"),
+        (
+            {"dscp": {"48": 5}, "cnp": {"dscp": 48, "priority": 6}},
+            "CNPs have DSCP 48, which has priority 5 by dscp and 6 by cnp.priority",
+        ),
+        (
+            {"dscp": {"26": 4}, "pfc": [3], "traffic_class": 106},
+            "qos.roce.traffic_class: 106 is DSCP 26, which has priority 4 by dscp, and PFC is for 3",
+        ),
+        ({"dscp": {"26": 4}, "pfc": [3], "rdma_cm_tos": 104}, "rdma_cm_tos: 104 is DSCP 26"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(groups: dict[str, Any], words: str) -> None:
+    assert words in refused(**groups)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        {"pfc": [], "global_pause": True},
+        {"trust": "pcp", "pfc": [3]},
+        {"dscp": {"26": 3}, "cnp": {"dscp": 48, "priority": 6}},
+        {"dscp": {"48": 6}, "cnp": {"dscp": 48}},
+        {"dscp": {"26": 4}, "traffic_class": 106},
+        {"dscp": {"26": 4}, "pfc": [], "traffic_class": 106},
+        {"dscp": {"46": 4}, "pfc": [3], "traffic_class": 106},
+        {"pfc": [3], "traffic_class": 106},
+    ],
+)
+def test_what_does_not_contradict_itself_is_taken(groups: dict[str, Any]) -> None:
+    assert parsed(**groups)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"rules": {}, "rulez": []}, "qos.rulez: unknown"),
+        ({"rules": {"a": 1}}, "qos.rules: {'a': 1} is no list"),
+        ({"rules": ["pfc"]}, "qos.rules[0]: 'pfc' is no dictionary"),
+        ({"rules": [{"pfc": [3]}]}, "qos.rules[0].name: None is no name for a rule"),
+        (
+            {"rules": [{"name": "a", "pfc": [3]}, {"name": "a", "pfc": [4]}]},
+            "qos.a.pfc is declared by two rules",
+        ),
+        ({"rules": [], "allow": ["pfc"]}, "allow: ['pfc'] is no list of management, busy, pfc_priorities"),
+        ({"rules": [], "max_disruption": "much"}, "qos.max_disruption: 'much' is none of none, link_reset"),
+    ],
+)
+def test_mistakes_around_the_rules_are_named(spec: dict[str, Any], words: str) -> None:
+    with pytest.raises(DeclarationError, match=re.escape(words)):
+        qos_parse.parse(spec)
+
+
+def test_what_a_check_may_expect() -> None:
+    expected = qos_parse.expected("expect.all.qos", {"trust": "dscp", "pfc": ["3"], "dscp": {"26": 3}})
+    assert expected == {"trust": "dscp", "pfc": (3,), "dscp": {26: 3}}
+    for raw, words in (
+        ({"ets": {}}, "expect.all.qos.ets: unknown"),
+        ([], "expect.all.qos: [] is no dictionary"),
+    ):
+        with pytest.raises(DeclarationError, match=re.escape(words)):
+            qos_parse.expected("expect.all.qos", raw)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 300) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@quick
+@given(st.dictionaries(st.sampled_from([*qos_parse.GROUPS, "nics", "name"]), _JSON, max_size=4))
+def test_any_rule_is_parsed_or_refused_with_words(rule: dict[str, Any]) -> None:
+    try:
+        found = qos_parse.parse({"rules": [{"name": "roce", **rule}]})
+    except DeclarationError:
+        return
+    again = qos_parse.parse(json.loads(json.dumps({"rules": [{"name": "roce", **rule}]})))
+    assert [item.claim for item in again] == [item.claim for item in found]

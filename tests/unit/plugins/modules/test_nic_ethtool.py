@@ -1,0 +1,155 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import confirm, management
+from ansible_collections.mlnode.tuning.plugins.modules import nic_ethtool
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.nic_node import NicNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+
+DECLARATION = "/etc/mlnode/declared.d/training.json"
+
+FULL: dict[str, Any] = {
+    "rules": [
+        {
+            "name": "fabric",
+            "nics": {"management": False},
+            "channels": "auto",
+            "rings": {"at_most": 2048},
+            "coalesce": {"adaptive-rx": False, "rx-usecs": 8},
+            "features": {"lro": True},
+            "fec": "rs",
+            "mtu": 9000,
+        }
+    ],
+}
+
+
+@pytest.fixture(name="machine")
+def _machine() -> Iterator[NicNode]:
+    for folder in in_memory():
+        yield NicNode.made(folder / "node")
+
+
+@pytest.fixture
+def nics(running: Make) -> Runner:
+    return running(nic_ethtool)
+
+
+def test_check_mode_predicts_what_the_run_then_does(machine: NicNode, nics: Runner) -> None:
+    before = machine.tree()
+    predicted = nics.ok(check=True, name="training", **FULL)
+    assert machine.tree() == before
+    assert machine.writes == []
+
+    done = nics.ok(name="training", **FULL)
+
+    assert predicted.result["diff"] == done.result["diff"]
+    want = {key: setting["want"] for key, setting in predicted.settings.items()}
+    assert want == {key: setting["runtime"] for key, setting in done.settings.items()}
+    assert {setting["status"] for setting in done.settings.values()} == {"changed"}
+    assert done.diff["runtime"][0].splitlines()[:2] == [
+        "nic.fabric.channels = eth2, eth3: 63",
+        "nic.fabric.ring.rx = eth2, eth3: 1024",
+    ]
+    again = nics.ok(name="training", **FULL)
+    assert (again.changed, again.result["diff"], again.warnings) == (False, [], [])
+
+
+def test_the_commands_for_the_same_are_told_though_nothing_changes(machine: NicNode, nics: Runner) -> None:
+    nics.ok(name="training", **FULL)
+    commands = nics.ok(name="training", **FULL).result["commands"]
+    assert commands[:2] == ["ethtool -L eth2 combined 4", "ethtool -G eth2 rx 2048 tx 2048"]
+    assert "ip link set dev eth3 mtu 9000" in commands
+
+
+def test_what_is_kept_is_what_was_declared(machine: NicNode, nics: Runner) -> None:
+    nics.ok(name="training", **FULL)
+    kept = json.loads(machine.now(DECLARATION))["kinds"]["nic"]
+    (rule,) = FULL["rules"]
+    assert kept == {"rules": [{**rule, "beyond_max": "clamp"}], "max_disruption": "link_reset"}
+
+
+def test_no_rules_are_no_declaration(machine: NicNode, nics: Runner) -> None:
+    nics.ok(name="training", **FULL)
+    nics.ok(name="training", rules=[])
+    assert not machine.exists(DECLARATION)
+
+
+def test_what_is_true_of_many_settings_is_warned_of_once(machine: NicNode, nics: Runner) -> None:
+    done = nics.ok(rules=[{"name": "none", "nics": {"drivers": ["ice"]}, "rings": 512, "mtu": 9000}])
+    (warning,) = done.warnings
+    assert warning.startswith(
+        "nic.none.ring.rx, nic.none.ring.tx, nic.none.mtu are unsupported: no NIC here matches drivers ice"
+    )
+
+
+def test_the_interface_for_people_is_refused_with_the_way_to_allow_it(machine: NicNode, nics: Runner) -> None:
+    for check in (True, False):
+        words = nics.msg(check=check, rules=[{"name": "all", "mtu": 9000}])
+        assert "refused, and nothing was changed: nic.all.mtu: eth4: it carries the default route" in words
+        assert "allow: [management]" in words
+    assert machine.writes == []
+
+
+def test_a_change_of_it_over_a_connection_waits_to_be_confirmed(
+    machine: NicNode, nics: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(management, "connection", lambda _host: "10.0.0.9")
+    armed: list[int] = []
+    real = confirm.arm
+
+    def arm(host: Any, name: str, seconds: int, *more: Any) -> Any:
+        armed.append(seconds)
+        return real(host, name, seconds, *more)
+
+    monkeypatch.setattr(confirm, "arm", arm)
+    monkeypatch.setattr(confirm, "_start", lambda _host, _armed: None)
+    rule = {"name": "m", "nics": {"names": ["eth4"]}, "mtu": 9000}
+    done = nics.ok(rules=[rule], allow=["management"], confirm_seconds=30)
+    assert done.result["confirm"]["seconds"] == 30
+    assert armed == [30]
+    waiting = nics.msg(rules=[rule], allow=["management"])
+    assert "waits to be confirmed" in waiting
+    confirm.undo(machine)
+    assert machine.now("/sys/class/net/eth4/mtu") == "1500"
+    assert not machine.exists("/etc/mlnode/declared.d/default.json")
+
+
+def test_nothing_is_armed_for_what_is_at_no_risk(
+    machine: NicNode, nics: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(management, "connection", lambda _host: "10.0.0.9")
+    done = nics.ok(name="training", **FULL)
+    assert done.result["confirm"] == {}
+    assert confirm.pending(machine) is None
+
+
+@pytest.mark.parametrize("example", yaml.safe_load(nic_ethtool.EXAMPLES), ids=lambda item: item["name"])
+def test_the_examples_work(machine: NicNode, nics: Runner, example: dict[str, Any]) -> None:
+    nics.ok(**example["mlnode.tuning.nic_ethtool"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"rules": [{"name": "a"}]}, "nic.a: give it at least one of private_flags, channels"),
+        ({"rules": [{"name": "a", "rings": "lots"}]}, "nic.a.rings.rx: 'lots' is no whole number, nor max"),
+        ({"confirm_seconds": -1}, "confirm_seconds: at least 30, or 0"),
+        ({"confirm_seconds": 29}, "confirm_seconds: at least 30, or 0"),
+        ({"rules": [{"mtu": 9000}]}, "missing required arguments: name"),
+        (
+            {"rules": [{"name": "a", "mtu": 9000}], "max_disruption": "reboot"},
+            "value of max_disruption must be",
+        ),
+    ],
+)
+def test_a_mistake_is_an_error_in_words(nics: Runner, arguments: dict[str, Any], words: str) -> None:
+    assert words in nics.msg(**arguments)

@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module on a simulated network; tests/system runs it on a real one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_search import Verdict
+from ansible_collections.mlnode.tuning.plugins.modules import path_mtu
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.test_path_mtu import (
+    Network,
+    Way,
+)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+
+GOOD = "10.0.0.2"
+BAD = "10.0.0.7"
+SILENT = "10.0.0.8"
+
+
+class Closing(Network):
+    def close(self) -> None:
+        assert self.open == []
+
+
+@pytest.fixture
+def check(running: Make, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    ways = {f"n{number}": Way(mtu=1500) for number in range(20, 40)}
+    monkeypatch.setattr(path_mtu, "Network", lambda: Closing(n7=Way(mtu=1500), n8=Way(mtu=0), **ways))
+    return running(path_mtu)
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_all_is_well(check: Runner, check_mode: bool) -> None:
+    done = check.ok(check_mode, peers=[GOOD], size=9000)
+
+    assert not done.changed
+    assert done.result["summary"] == {"pass": 1}
+    assert done.result["failures"] == done.warnings == []
+    [found] = done.result["checks"]
+    assert (found["target"], found["verdict"]) == (GOOD, "pass")
+
+
+def test_a_peer_that_fails_is_named_with_what_to_do(check: Runner) -> None:
+    done = check(peers=[GOOD, BAD], size=9000)
+
+    assert done.rc == 1
+    assert not done.changed
+    assert done.result["msg"] == (
+        "path_mtu: large packets are not proven to arrive at 1 of 2 peers:\n"
+        "10.0.0.7: packets of 9000 bytes do not arrive, 1500 do (the largest that passes); no router says "
+        "why, so a link on the way drops them: look at the MTU of the peer's interface and of every switch "
+        "port between"
+    )
+    assert done.result["summary"] == {"pass": 1, "fail": 1}
+    assert [found["verdict"] for found in done.result["checks"]] == ["pass", "fail"]
+    assert len(done.result["failures"]) == 1
+
+
+def test_of_many_that_fail_eight_are_named_and_the_rest_counted(check: Runner) -> None:
+    msg = check.msg(peers=[f"10.0.0.{number}" for number in range(20, 40)], size=9000)
+
+    assert "at 20 of 20 peers" in msg
+    assert len(msg.splitlines()) == 1 + 8 + 1
+    assert "10.0.0.27: " in msg
+    assert "10.0.0.28: " not in msg
+    assert msg.endswith("\nand 12 more")
+
+
+def test_a_silent_peer_fails_unless_only_failures_count(check: Runner) -> None:
+    assert "10.0.0.8: no answer" in check.msg(peers=[GOOD, SILENT], size=9000)
+
+    done = check.ok(peers=[GOOD, SILENT], size=9000, fail_on="fail")
+
+    assert done.result["summary"] == {"pass": 1, "unreachable": 1}
+    [warning] = done.warnings
+    assert warning.startswith("10.0.0.8: no answer")
+    assert BAD in check.msg(peers=[BAD, SILENT], size=9000, fail_on="fail")
+
+
+def test_a_peer_that_cannot_be_asked_fails_too(check: Runner) -> None:
+    assert "Name or service not known" in check.msg(peers=["gpu.invalid"], fail_on="fail")
+
+
+def test_never_is_for_those_who_read_on(check: Runner) -> None:
+    done = check.ok(peers=[BAD, SILENT, "gpu.invalid"], size=9000, fail_on="never")
+
+    assert done.result["summary"] == {"fail": 1, "unreachable": 1, "error": 1}
+    assert len(done.result["failures"]) == 3
+    assert done.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "missing required arguments: peers"),
+        ({"peers": []}, "path_mtu: peers: name at least one"),
+        ({"peers": ["10.0.0"]}, "path_mtu: peers[0].address: '10.0.0' is no IPv4 address"),
+        ({"peers": [{"addres": BAD}]}, "path_mtu: peers[0].addres: unknown"),
+        ({"peers": [BAD], "size": 100}, "path_mtu: size: 100 is not between 576 and 65535"),
+        ({"peers": [BAD], "tries": 0}, "path_mtu: tries: 0"),
+        ({"peers": [BAD], "timeout": 0}, "path_mtu: timeout: 0.0"),
+        ({"peers": [BAD], "fail_on": "always"}, "value of fail_on must be one of: unreachable, fail, never"),
+    ],
+)
+def test_what_is_wrong_is_said(check: Runner, arguments: dict[str, Any], words: str) -> None:
+    assert check.msg(**arguments).startswith(words)
+
+
+def test_the_documented_fields_are_those_it_has(check: Runner) -> None:
+    documented = yaml.safe_load(path_mtu.RETURN)
+    done = check.ok(peers=[BAD], size=9000, fail_on="never")
+
+    assert {*documented} <= {*done.result}
+    assert [*documented["checks"]["contains"]] == [*done.result["checks"][0]]
+    assert {word for word in Verdict if f"V({word})" in str(documented["checks"])} == {*Verdict}

@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module on whole nodes; what each check says is tested beside the library."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import expect, rdma_limits, run
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.modules import rdma_check
+from ansible_collections.mlnode.tuning.tests.fixtures import fabric
+from ansible_collections.mlnode.tuning.tests.fixtures.build import build, tree
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+
+BASELINE = "/var/lib/mlnode/rdma-baseline.json"
+
+
+@pytest.fixture
+def check(running: Make, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    """On the sick node, whose tree is shared and only to be read."""
+    monkeypatch.setattr(rdma_check, "Host", lambda: ReadOnly(tree("sick")))
+    return running(rdma_check)
+
+
+class ReadOnly(Host):
+    def is_superuser(self) -> bool:
+        return False
+
+
+def test_what_fails_is_named_with_what_to_do(check: Runner) -> None:
+    done = check(expect=fabric.EXPECT["sick"])
+
+    assert done.rc == 1
+    assert not done.changed
+    title, *lines = done.result["msg"].splitlines()
+    assert title.startswith("rdma_check: 9 of ")
+    assert len(lines) == rdma_check.NAMED + 1
+    assert lines[-1] == "and 1 more"
+    assert any(
+        line.startswith("mlx5_3/1: rate fail: 200 Gb/sec (2X NDR) (expected 400 Gb/s (NDR)); ")
+        for line in lines
+    )
+    assert done.result["summary"]["fail"] == 9
+    assert len(done.result["failures"]) == 11
+    assert all(" fail: " in line for line in done.result["failures"][:9])
+    assert all(" warn: " in line for line in done.result["failures"][9:])
+
+
+def test_warnings_fail_or_warn(check: Runner) -> None:
+    only = [name for name in run.NAMES if name != "state"]
+    assert "mlx5_4/1: state warn: 2: INIT" in check.msg(
+        expect=fabric.EXPECT["sick"], skip=only, fail_on="warn"
+    )
+
+    done = check.ok(expect=fabric.EXPECT["sick"], skip=only)
+
+    [warning] = done.warnings
+    assert warning.startswith("mlx5_4/1: state warn: 2: INIT")
+    assert {one["name"] for one in done.result["checks"]} == {"state"}
+
+
+def test_what_cannot_be_read_warns_or_fails(check: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blind(ReadOnly):
+        def read_bytes(self, path: str) -> bytes:
+            return b"" if path.endswith("/phys_state") else super().read_bytes(path)
+
+    monkeypatch.setattr(rdma_check, "Host", lambda: Blind(tree("ndr-ib")))
+    only = [name for name in run.NAMES if name != "phys_state"]
+    done = check.ok(expect=fabric.EXPECT["ndr-ib"], skip=only)
+    assert done.result["summary"] == {"unknown": 8}
+    assert len(done.warnings) == 8
+    assert "phys_state unknown" in check.msg(expect=fabric.EXPECT["ndr-ib"], skip=only, fail_on="warn")
+
+
+def test_never_is_for_those_who_read_on(check: Runner) -> None:
+    done = check.ok(expect=fabric.EXPECT["sick"], fail_on="never")
+    assert done.result["summary"]["fail"] == 9
+    assert done.warnings == []
+
+
+def test_a_healthy_node(check: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rdma_check, "Host", lambda: ReadOnly(tree("roce8")))
+    done = check.ok(expect=fabric.EXPECT["roce8"], fail_on="warn")
+    assert done.result["failures"] == done.warnings == []
+    assert {*done.result["summary"]} == {"pass", "skip"}
+
+
+def test_the_baseline_is_kept_by_root_and_not_in_check_mode(
+    check: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    machine = Machine(build(fabric.roce8(), str(tmp_path / "fabric")))
+    machine.remove(BASELINE)
+    monkeypatch.setattr(rdma_check, "Host", lambda: machine)
+    before = machine.tree()
+
+    def verdict(**options: Any) -> str:
+        machine.forget()
+        done = check.ok(expect=fabric.EXPECT["roce8"], **options)
+        assert not done.changed
+        [found] = [
+            one for one in done.result["checks"] if (one["name"], one["target"]) == ("flap", "mlx5_0/1")
+        ]
+        return str(found["verdict"])
+
+    assert verdict(check=True) == "skip"
+    machine.superuser = False
+    assert verdict() == "skip"
+    assert machine.tree() == before
+    machine.superuser = True
+    assert verdict() == "skip"
+    assert {*machine.tree()} - {*before} == {BASELINE}
+    assert verdict() == verdict(check=True) == "pass"
+    assert verdict(baseline="reset") == "skip"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"expect": {"rials": {}}}, "rdma_check: expect.rials: unknown; did you mean rails?"),
+        (
+            {"expect": {"all": {"rate": "NDRR"}}},
+            "rdma_check: expect.all.rate: 'NDRR' is unknown; did you mean NDR?",
+        ),
+        ({"skip": ["stat"]}, "rdma_check: skip: 'stat' is no check; did you mean state?"),
+        ({"baseline": "new"}, "value of baseline must be one of: keep, reset"),
+        ({"fail_on": "always"}, "value of fail_on must be one of: fail, warn, never"),
+    ],
+)
+def test_what_is_wrong_is_said(check: Runner, arguments: dict[str, Any], words: str) -> None:
+    assert check.msg(**arguments).startswith(words)
+
+
+def test_the_documented_fields_and_keys_are_those_it_has(check: Runner) -> None:
+    documented = yaml.safe_load(rdma_check.RETURN)
+    done = check.ok(expect=fabric.EXPECT["sick"], fail_on="never")
+    assert {*documented} <= {*done.result}
+    assert [*documented["checks"]["contains"]] == [*done.result["checks"][0]]
+    assert {word for word in Verdict if f"V({word})" in str(documented["checks"])} == {*Verdict}
+    text = str(yaml.safe_load(rdma_check.DOCUMENTATION)["options"]["expect"]["description"])
+    for key in (*expect.PORT_KEYS, *expect.NODE_KEYS):
+        assert f"C({key})" in text, key
+
+
+def test_the_examples_are_declarations() -> None:
+    for task in yaml.safe_load(rdma_check.EXAMPLES):
+        expect.parse(task["mlnode.tuning.rdma_check"].get("expect"))
+
+
+def test_the_page_names_every_check_key_and_counter() -> None:
+    page = (pathlib.Path(rdma_check.__file__).parents[2] / "docs" / "rdma_check.md").read_text(
+        encoding="utf-8"
+    )
+    for name in (*run.NAMES, *expect.PORT_KEYS, *expect.NODE_KEYS):
+        assert f"`{name}`" in page, name
+    for counter in rdma_limits.COUNTERS:
+        assert f"`{re.sub('prio[0-7]', 'prioN', counter.name)}`" in page, counter.name

@@ -1,0 +1,220 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the roles declare, on machines."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import declared, engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import Declaration
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Plan, Request
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.irq_node import IrqNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.nic_node import NicNode
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROLES, ROOT, declaration, defaults
+
+TRAINING, INFERENCE = "training_node", "inference_node"
+
+#: What was decided for nodes that serve models, and why it is so stands in the role
+SERVING = {
+    "vm.swappiness": 1,
+    "vm.dirty_background_bytes": "auto",
+    "vm.dirty_bytes": "auto",
+    "vm.min_free_kbytes": "auto",
+    "vm.zone_reclaim_mode": 0,
+    "vm.max_map_count": {"at_least": 1048576},
+    "vm.compaction_proactiveness": 0,
+    "vm.watermark_scale_factor": 50,
+    "vm.stat_interval": 10,
+    "kernel.numa_balancing": 0,
+    "kernel.sched_autogroup_enabled": 0,
+    "kernel.sched_migration_cost_ns": 5000000,
+    "kernel.nmi_watchdog": 0,
+    "kernel.timer_migration": 0,
+    "kernel.pid_max": {"at_least": 4194304},
+    "fs.aio-max-nr": {"at_least": 1048576},
+    "fs.nr_open": {"at_least": 1048576},
+    "fs.file-max": {"at_least": 2097152},
+    "fs.inotify.max_user_watches": {"at_least": 1048576},
+    "net.core.rmem_max": "auto",
+    "net.core.wmem_max": "auto",
+    "net.ipv4.tcp_rmem": "4096 131072 auto",
+    "net.ipv4.tcp_wmem": "4096 16384 auto",
+    "net.ipv4.tcp_window_scaling": 1,
+    "net.core.netdev_max_backlog": 5000,
+    "net.core.somaxconn": {"at_least": 65535},
+    "net.ipv4.tcp_max_syn_backlog": {"at_least": 65535},
+    "net.core.busy_read": 50,
+    "net.core.busy_poll": 50,
+    "net.ipv4.tcp_tw_reuse": 1,
+    "net.ipv4.tcp_fin_timeout": 30,
+    "net.ipv4.tcp_max_tw_buckets": {"at_least": 1440000},
+    "net.ipv4.ip_local_port_range": "10000 65535",
+    "net.ipv4.ip_local_reserved_ports": {"at_least": "10248-10259,29400,29500,30000-32767"},
+    "net.ipv4.tcp_keepalive_time": 10,
+    "net.ipv4.tcp_keepalive_intvl": 5,
+    "net.ipv4.tcp_keepalive_probes": 3,
+    "net.ipv4.tcp_slow_start_after_idle": 0,
+    "net.ipv4.tcp_notsent_lowat": 131072,
+}
+
+#: What an operator may ask for, and what nobody should without knowing why
+LEFT_OUT = (
+    "vm.overcommit_memory",
+    "vm.nr_hugepages",
+    "net.core.rmem_default",
+    "net.core.default_qdisc",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_mtu_probing",
+    "net.core.rps_sock_flow_entries",
+    "intel_idle.max_cstate",
+    "iommu",
+    "isolate",
+)
+
+
+def evaluated(host: Host, role: str, kind_name: str, layers: tuple[Layer, ...] = (Layer.RUNTIME,)) -> Plan:
+    return engine.evaluate(host, Request(role, KINDS[kind_name], declaration(role)[kind_name], layers))
+
+
+def wrong(plan: Plan) -> dict[str, str]:
+    """What a run would be stopped by."""
+    return {
+        row.setting.key: row.reading.invalid or row.reading.refusal or row.reason
+        for row in plan.rows
+        if row.reading.invalid or row.status in (Status.REFUSED, Status.UNKNOWN)
+    }
+
+
+# -- what is declared ----------------------------------------------------------------------
+
+
+def test_kernel_settings_of_a_serving_node() -> None:
+    assert defaults(INFERENCE)["inference_node_sysctl_defaults"] == SERVING
+
+
+def test_all_else_of_a_serving_node() -> None:
+    specs = declaration(INFERENCE)
+    offloads = {"tx", "sg", "tso", "gso", "gro"}
+    (serving,) = specs["nic"]["rules"]
+
+    assert specs["thp"] == {"enabled": "madvise", "defrag": "madvise"}
+    assert specs["cpu"] == {"governor": "performance", "max_latency_us": "10"}
+    assert specs["boot"] == {"parameters": {"transparent_hugepage": "madvise", "numa_balancing": "disable"}}
+    assert specs["irq"] == {
+        "rules": [{"name": "nics", "strategy": "housekeeping", "rfs_entries": 32768}],
+        "irqbalance": "agree",
+    }
+    assert serving.pop("features") == dict.fromkeys({*offloads, "rx"}, True)
+    assert serving == {
+        "name": "serving",
+        "nics": {"management": False},
+        "channels": "auto",
+        "rings": {"rx": {"at_most": 2048}, "tx": {"at_most": 2048}},
+        "coalesce": {"adaptive-rx": False, "rx-usecs": 0},
+    }
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_is_left_out_is_told_with_its_reason(name: str) -> None:
+    told = (ROOT / f"roles/{INFERENCE}/README.md").read_text(encoding="utf-8")
+
+    assert name not in str(declaration(INFERENCE))
+    assert name in told[told.index("## Opt-in") :]
+
+
+# -- on machines ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("role", ROLES)
+def test_no_machine_refuses_the_defaults(role: str, name: str) -> None:
+    """Of the trees, that is, which hold no answers of drivers."""
+    for kind_name in declaration(role):
+        if kind_name != "nic":
+            assert wrong(evaluated(Host(tree(name)), role, kind_name)) == {}, kind_name
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_management_path_gets_nothing_that_interrupts_it(role: str, tmp_path: pathlib.Path) -> None:
+    node = NicNode.made(tmp_path / "node")
+    node.nics = {**node.nics, "eth4": Nic(coalesce={"adaptive-rx": 1, "rx-usecs": 8})}
+    request = Request(role, KINDS["nic"], declaration(role)["nic"])
+
+    assert wrong(engine.evaluate(node, request)) == {}
+    engine.apply(node, request)
+
+    assert node.writes
+    assert [path for path, _value in node.writes if "eth4" in path] == []
+    assert engine.evaluate(node, request).steps == ()
+
+
+#: The moderation that drivers begin with, and what they take: igb and e1000e know no adaptive-rx and refuse
+#: most numbers below 10 (igb_ethtool.c: igb_set_coalesce), virtio without the feature knows nothing at all
+MODERATIONS: dict[str, dict[str, Any]] = {
+    "igb": {"coalesce": {"rx-usecs": 3}, "supported": ("rx-usecs", "tx-usecs")},
+    "virtio_net": {"coalesce": {"rx-frames": 1, "tx-frames": 0}, "supported": ("rx-frames", "tx-frames")},
+    "nothing": {"coalesce": None},
+}
+
+
+@pytest.mark.parametrize("driver", MODERATIONS)
+def test_nics_of_every_driver_interrupt_at_once(driver: str, tmp_path: pathlib.Path) -> None:
+    node = NicNode.made(tmp_path / "node")
+    node.nics = {**node.nics, "eth2": Nic(driver, **MODERATIONS[driver])}
+    request = Request(INFERENCE, KINDS["nic"], declaration(INFERENCE)["nic"])
+
+    engine.apply(node, request)
+
+    assert (node.eth2.coalesce or {}).get("rx-usecs", 0) == 0
+    assert (node.eth2.ring, node.eth2.channels) == (
+        {"rx": 2048, "tx": 2048, "rx-mini": 0, "rx-jumbo": 0},
+        {"combined": 4, "rx": 0, "tx": 0, "other": 0},
+    )
+    assert engine.evaluate(node, request).steps == ()
+
+
+def test_interrupts_of_a_serving_node_stay_on_its_housekeeping_cores(tmp_path: pathlib.Path) -> None:
+    node = IrqNode.made(str(tmp_path / "node"))
+    node.put("/sys/devices/system/cpu/isolated", "2-3,6-15\n")
+    request = Request(INFERENCE, KINDS["irq"], declaration(INFERENCE)["irq"])
+
+    engine.apply(node, request)
+
+    assert (node.affinity("eth2"), node.affinity("eth3")) == (["0", "1"] * 2, ["4", "5"] * 3)
+    assert node.now("/proc/sys/net/core/rps_sock_flow_entries") == "32768"
+    assert node.now("/sys/class/net/eth2/queues/rx-0/rps_flow_cnt") == "8192"
+
+
+# -- both roles ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "second"), [(TRAINING, INFERENCE), (INFERENCE, TRAINING)])
+def test_a_node_with_one_role_refuses_the_other_and_names_both(
+    machine: Machine, first: str, second: str
+) -> None:
+    specs = declaration(first)
+    machine.put(declared.path_of(first), declared.render(Declaration(first, specs)).decode())
+
+    with pytest.raises(DeclarationError) as raised:
+        evaluated(machine, second, "sysctl")
+
+    words = str(raised.value)
+    assert f"by {second}" in words
+    assert f"by {first} ({declared.path_of(first)})" in words
+    assert "net.core.netdev_max_backlog" in words or "net.ipv4.tcp_keepalive_time" in words
+    # What both want is no quarrel.
+    assert "vm.swappiness" not in words
+    evaluated(machine, second, "thp")
+    evaluated(machine, second, "boot")

@@ -104,7 +104,7 @@ class ActionModule(ActionBase):
                     raise _NoAnswerError("nobody has confirmed it on the node yet")
                 return {**answer, "confirmed": True}
             except _NoAnswerError as error:
-                last = str(error)
+                last = str(error).rstrip(".: ")
             time.sleep(min(PAUSE, max(0.0, over - time.monotonic())))
         time.sleep(GRACE)
         told = self._reach(lambda state: state["pending"].get("id") != id, time.monotonic() + ANSWER)

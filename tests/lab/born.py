@@ -9,6 +9,7 @@ import pathlib
 import re
 from dataclasses import dataclass
 
+from . import guest_facts as facts
 from .machine import Machine
 
 _SOURCE = pathlib.Path(__file__).with_name("snapshot.py")
@@ -22,7 +23,7 @@ _FROM_FREE_MEMORY = re.compile(
 
 @dataclass(frozen=True)
 class Born:
-    """Files with mode and digest, and kernel values."""
+    """Files with mode and digest, and kernel values, those of NICs among them."""
 
     files: dict[str, str]
     values: dict[str, str]
@@ -30,7 +31,12 @@ class Born:
     @classmethod
     def of(cls, machine: Machine) -> Born:
         found = json.loads(machine.run("python3 -", stdin=_SOURCE.read_text()).stdout)
-        return cls(found["files"], found["values"])
+        nics = {
+            f"{nic} {knob}": value
+            for nic, knobs in facts.nics(machine).items()
+            for knob, value in knobs.items()
+        }
+        return cls(found["files"], {**found["values"], **nics})
 
     def differences(self, now: Born, rebooted: bool = False) -> list[str]:
         """Every difference in words. rebooted: what depends on the boot itself may be off by a little."""

@@ -11,7 +11,8 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from .machine import Machine
@@ -24,11 +25,38 @@ _INSTALLED = ("meta", "playbooks", "plugins", "roles", "galaxy.yml", "ansible.cf
 
 
 @dataclass(frozen=True)
+class Hosts:
+    """An inventory: training nodes and their variables. folder: where Ansible keeps its files."""
+
+    folder: pathlib.Path
+    variables: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, machine: Machine) -> Hosts:
+        """The machine as the only node, reached as the tests themselves do."""
+        host = {
+            "ansible_host": "127.0.0.1",
+            "ansible_port": machine.port,
+            "ansible_user": "root",
+            # The connection that is already there, so that nobody holds one to a machine that is off.
+            "ansible_ssh_args": " ".join(machine.ssh_options),
+            "ansible_python_interpreter": "/usr/bin/python3",
+        }
+        return cls(machine.folder, {"lab": host})
+
+    def write(self) -> pathlib.Path:
+        path = self.folder / "inventory.json"
+        path.write_text(json.dumps({"training": {"hosts": self.variables}}))
+        return path
+
+
+@dataclass(frozen=True)
 class Played:
-    """One run of ansible-playbook. output is for people and for asserts on words."""
+    """One run of ansible-playbook. output is for people and asserts on words, result that of a task()."""
 
     status: int
     output: str
+    result: dict[str, Any] = field(default_factory=dict)
 
     @property
     def changed(self) -> int:
@@ -70,31 +98,60 @@ class Collection:
         assert text.count(old) == 1, f"{file} has {text.count(old)} times {old!r}: renew this test"
         path.write_text(text.replace(old, new))
 
-    def play(self, name: str, machine: Machine, **variables: Any) -> Played:
+    def play(self, name: str, on: Machine | Hosts, **variables: Any) -> Played:
         """ansible-playbook on playbooks/NAME.yml, with extra variables."""
-        process = self.start(name, machine, **variables)
-        output, _nothing = process.communicate(timeout=900)
-        print(output)
-        return Played(process.returncode, output)
+        return _finished(self.start(name, on, **variables))
 
-    def start(self, name: str, machine: Machine, **variables: Any) -> subprocess.Popen[str]:
+    def start(self, name: str, on: Machine | Hosts, **variables: Any) -> subprocess.Popen[str]:
         """The same without waiting for its end."""
-        playbook = pathlib.Path(sys.executable).parent / "ansible-playbook"
-        words = [str(playbook), "-i", str(self.inventory(machine)), str(self.root / f"playbooks/{name}.yml")]
+        return self._start(self.root / f"playbooks/{name}.yml", on, variables)
+
+    def task(self, module: str, on: Machine | Hosts, **arguments: Any) -> Played:
+        """One module of the collection by itself."""
+        hosts = on if isinstance(on, Hosts) else Hosts.of(on)
+        result = hosts.folder / "result.json"
+        result.unlink(missing_ok=True)
+        played = _finished(self.start_task(module, hosts, **arguments))
+        found = json.loads(result.read_text()) if result.exists() else {}
+        return Played(played.status, played.output, found)
+
+    def start_task(self, module: str, on: Machine | Hosts, **arguments: Any) -> subprocess.Popen[str]:
+        """The same without waiting for its end."""
+        hosts = on if isinstance(on, Hosts) else Hosts.of(on)
+        keep = {
+            "ansible.builtin.copy": {
+                "content": "{{ result | to_json }}",
+                "dest": str(hosts.folder / "result.json"),
+            },
+            "delegate_to": "localhost",
+            "changed_when": False,
+        }
+        task = {f"mlnode.tuning.{module}": arguments, "register": "result"}
+        play = {"hosts": "training", "gather_facts": False, "tasks": [{"block": [task], "always": [keep]}]}
+        playbook = hosts.folder / "task.json"
+        playbook.write_text(json.dumps([play]))
+        return self._start(playbook, hosts, {})
+
+    def _start(
+        self, playbook: pathlib.Path, on: Machine | Hosts, variables: Mapping[str, Any]
+    ) -> subprocess.Popen[str]:
+        hosts = on if isinstance(on, Hosts) else Hosts.of(on)
+        command = pathlib.Path(sys.executable).parent / "ansible-playbook"
+        words = [str(command), "-i", str(hosts.write()), str(playbook)]
         if variables:
             words += ["-e", json.dumps(variables)]
         return subprocess.Popen(
             words,
             cwd=self.root,
-            env=self._environment(machine),
+            env=self._environment(hosts.folder),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
 
-    def _environment(self, machine: Machine) -> dict[str, str]:
-        home = machine.folder / "ansible"
+    def _environment(self, folder: pathlib.Path) -> dict[str, str]:
+        home = folder / "ansible"
         return {
             "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": os.environ.get("HOME", "/"),
@@ -107,15 +164,11 @@ class Collection:
         }
 
     def inventory(self, machine: Machine) -> pathlib.Path:
-        """A file in which the machine is the only training node; also for `make site INVENTORY=...`."""
-        host = {
-            "ansible_host": "127.0.0.1",
-            "ansible_port": machine.port,
-            "ansible_user": "root",
-            # The connection that is already there, so that nobody holds one to a machine that is off.
-            "ansible_ssh_args": " ".join(machine.ssh_options),
-            "ansible_python_interpreter": "/usr/bin/python3",
-        }
-        path = machine.folder / "inventory.json"
-        path.write_text(json.dumps({"training": {"hosts": {"lab": host}}}))
-        return path
+        """A file in which the machine is the only training node; for `make site INVENTORY=...`."""
+        return Hosts.of(machine).write()
+
+
+def _finished(process: subprocess.Popen[str]) -> Played:
+    output, _nothing = process.communicate(timeout=900)
+    print(output)
+    return Played(process.returncode, output)

@@ -79,6 +79,7 @@ baremetal = _fixture("baremetal")
 epp = _fixture("epp")
 boot = _fixture("boot")
 cloud = _fixture("cloud")
+peer = _fixture("peer")
 debian12 = _fixture("debian12")
 
 

@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import time
 from collections.abc import Callable
 from typing import Any
 
 from .machine import Machine
+
+_NICS = pathlib.Path(__file__).with_name("nics.py")
 
 
 def sysctl(machine: Machine, key: str) -> str:
@@ -22,6 +25,20 @@ def nic(machine: Machine, driver: str) -> str:
     found = machine.out(f"ls -d /sys/bus/*/drivers/{driver}/*/net/* | head -n 1")
     assert found, f"no NIC of {driver}"
     return found.rpartition("/")[2]
+
+
+def nics(machine: Machine) -> dict[str, dict[str, str]]:
+    """NIC → knob → value, as ethtool and ip print them."""
+    found: dict[str, dict[str, str]] = json.loads(machine.run("python3 -", stdin=_NICS.read_text()).stdout)
+    return found
+
+
+def tried_nics(machine: Machine) -> dict[str, dict[str, Any]]:
+    """NIC → what ethtool itself can set there to another value, see nics.py; it puts all back."""
+    found: dict[str, dict[str, Any]] = json.loads(
+        machine.run("python3 - try", stdin=_NICS.read_text(), seconds=600).stdout
+    )
+    return found
 
 
 def loaded(machine: Machine) -> set[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -78,6 +79,7 @@ class Machine:
         return self
 
     def power_on(self) -> None:
+        cable = self.profile.cable
         # Between finding a free port and QEMU taking it, somebody else may: then another one is tried.
         for _attempt in range(3):
             self.port = _free_port()
@@ -88,6 +90,7 @@ class Machine:
                     stdout=log,
                     stderr=log,
                     preexec_fn=_die_with_parent,
+                    pass_fds=() if cable is None else [_cable()[cable].fileno()],
                 )
             deadline = time.monotonic() + 20
             while self._process.poll() is None and time.monotonic() < deadline:
@@ -184,6 +187,10 @@ class Machine:
             *("-smbios", f"type=11,value=io.systemd.credential:ssh.authorized_keys.root={public_key}"),
             *profile.devices,
         ]
+        if profile.cable is not None:
+            end = _cable()[profile.cable].fileno()
+            words += ["-netdev", f"dgram,id=cable,local.type=fd,local.str={end}"]
+            words += ["-netdev", "hubport,id=uplink,hubid=1,netdev=cable"]
         if profile.guest_devices:
             words += ["-fw_cfg", f"name=opt/lab/devices,string={profile.guest_devices}"]
         if profile.table:
@@ -313,6 +320,12 @@ class Machine:
         if (self.folder / "ssh").is_socket():
             subprocess.run(self.ssh("-O", "exit", "root@127.0.0.1"), capture_output=True, check=False)
             (self.folder / "ssh").unlink(missing_ok=True)
+
+
+@functools.cache
+def _cable() -> tuple[socket.socket, socket.socket]:
+    """Between two machines of these tests: one packet is one datagram. It stays when one of them is off."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
 
 
 def _sweep() -> None:

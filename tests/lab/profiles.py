@@ -18,6 +18,7 @@ class Profile:
     table: the ACPI table that gives its CPUs frequencies, see acpi.py.
     devices: QEMU's words; guest_devices: the words for guest/usr/lib/lab/devices.
     grub: boots through the disk's own boot loader, so that the command line is the guest's.
+    cable: the end of the one cable between two machines that is plugged into the hub of its NICs.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Profile:
     guest_devices: str = ""
     command_line: str = ""
     grub: bool = False
+    cable: int | None = None
     disk: Part = DISK
 
     @property
@@ -70,6 +72,7 @@ _ALL = (
             *nic(3, "vmxnet3", "pcie.0"),
         ),
         guest_devices="up:igb up:e1000e rxe:e1000e netdevsim",
+        cable=0,
     ),
     Profile(
         "epp",
@@ -79,13 +82,15 @@ _ALL = (
     ),
     Profile("boot", grub=True),
     Profile("cloud"),
+    # What the nodes under test are reached through: a jump host, and the switch of a network.
+    Profile("peer", mebibytes=512, devices=nic(9, "virtio-net-pci", "pcie.0"), cable=1),
     Profile("debian12", disk=OLDER_DISK),
 )
 
 PROFILES = {profile.name: profile for profile in _ALL}
 
 #: What `make lab` builds and `make test-lab` boots; the older kernel is there for who asks for it.
-DEFAULT = ("baremetal", "epp", "boot", "cloud")
+DEFAULT = ("baremetal", "epp", "boot", "cloud", "peer")
 
 
 def named(name: str) -> Profile:

@@ -3,7 +3,7 @@
 """A change that undoes itself unless somebody who has come over a new connection confirms it.
 
 What it takes to undo it is on disk, and a restore has been started, before the first write. The restore is a
-timer of systemd that runs `mlnode undo ID`, or a detached process where there is no systemd or no agent.
+timer of systemd that runs `mlnode undo ID`, or a detached process where there is no systemd.
 PENDING is the truth: whoever removes it under the node's lock, confirm() or undo(), has decided.
 """
 

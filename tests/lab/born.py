@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import time
 from dataclasses import dataclass
 
 from . import guest_facts as facts
@@ -37,6 +38,17 @@ class Born:
             for knob, value in knobs.items()
         }
         return cls(found["files"], {**found["values"], **nics})
+
+    def left(self, machine: Machine, apart_from: str = "\0", seconds: float = 60) -> list[str]:
+        """What is still different once all has settled: after a boot, or a reset, links come up later, and
+        agree on pause frames then. apart_from: how differences begin that do not count."""
+        end = time.monotonic() + seconds
+        while True:
+            found = self.differences(Born.of(machine), rebooted=True)
+            found = [words for words in found if not words.startswith(apart_from)]
+            if not found or time.monotonic() > end:
+                return found
+            time.sleep(2)
 
     def differences(self, now: Born, rebooted: bool = False) -> list[str]:
         """Every difference in words. rebooted: what depends on the boot itself may be off by a little."""

@@ -26,14 +26,17 @@ _INSTALLED = ("meta", "playbooks", "plugins", "roles", "galaxy.yml", "ansible.cf
 
 @dataclass(frozen=True)
 class Hosts:
-    """An inventory: training nodes and their variables. folder: where Ansible keeps its files."""
+    """An inventory: nodes with their variables, all of them in these groups. folder: where Ansible keeps its
+    files."""
 
     folder: pathlib.Path
     variables: Mapping[str, Mapping[str, Any]]
+    groups: tuple[str, ...] = ("training",)
 
     @classmethod
-    def of(cls, machine: Machine) -> Hosts:
-        """The machine as the only node, reached as the tests themselves do."""
+    def of(cls, machine: Machine, *groups: str) -> Hosts:
+        """The machine as the only node, reached as the tests themselves do. Wakes it."""
+        machine.resume()
         host = {
             "ansible_host": "127.0.0.1",
             "ansible_port": machine.port,
@@ -42,11 +45,11 @@ class Hosts:
             "ansible_ssh_args": " ".join(machine.ssh_options),
             "ansible_python_interpreter": "/usr/bin/python3",
         }
-        return cls(machine.folder, {"lab": host})
+        return cls(machine.folder, {"lab": host}, groups or cls.groups)
 
     def write(self) -> pathlib.Path:
         path = self.folder / "inventory.json"
-        path.write_text(json.dumps({"training": {"hosts": self.variables}}))
+        path.write_text(json.dumps({group: {"hosts": self.variables} for group in self.groups}))
         return path
 
 
@@ -127,7 +130,7 @@ class Collection:
             "changed_when": False,
         }
         task = {f"mlnode.tuning.{module}": arguments, "register": "result"}
-        play = {"hosts": "training", "gather_facts": False, "tasks": [{"block": [task], "always": [keep]}]}
+        play = {"hosts": "all", "gather_facts": False, "tasks": [{"block": [task], "always": [keep]}]}
         playbook = hosts.folder / "task.json"
         playbook.write_text(json.dumps([play]))
         return self._start(playbook, hosts, {})

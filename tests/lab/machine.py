@@ -228,7 +228,8 @@ class Machine:
             self._qmp("stop")
             self._paused = True
 
-    def _resume(self) -> None:
+    def resume(self) -> None:
+        """For whoever speaks to it other than by run()."""
         if self._paused:
             self._qmp("cont")
             self._paused = False
@@ -292,7 +293,7 @@ class Machine:
         self, command: str, check: bool = True, stdin: str | None = None, seconds: float = 300
     ) -> Finished:
         """A shell command in the guest, as root."""
-        self._resume()
+        self.resume()
         words = self.ssh("root@127.0.0.1", command)
         source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
         try:

@@ -246,7 +246,8 @@ def _features(host: Host, setting: NicSetting, found: Files) -> None:
     if found.problems:
         return
     for name in _demanded(setting, state, fixed):
-        if state[name] != setting.text and host.value(f"{folder}/requested/{name}").text == setting.text:
+        asked = not fixed[name] and host.value(f"{folder}/requested/{name}").text == setting.text
+        if asked and state[name] != setting.text:
             # However often it is asked for: the kernel switches it as soon as it can.
             found.lacking = f"{name} is requested, and {state[name]} as long as what it needs is off"
         else:

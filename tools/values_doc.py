@@ -26,11 +26,21 @@ def declaration(role: str) -> dict[str, Any]:
     """What the defaults of a role declare, by kind, as its tasks hand it to the modules."""
     defaults = yaml.safe_load((ROOT / f"roles/{role}/defaults/main.yml").read_text(encoding="utf-8"))
     here = [kind for kind in KINDS if f"{role}_{kind}_defaults" in defaults]
-    specs = {kind: defaults[f"{role}_{kind}_defaults"] for kind in here}
-    specs["sysctl"] = {"settings": specs["sysctl"], "sizing": defaults[f"{role}_sizing"]}
-    for kind in ("nic", "irq"):
-        specs[kind] = {**specs[kind], "rules": [*specs[kind]["rules"].values()]}
+    specs = {kind: _given(kind, defaults[f"{role}_{kind}_defaults"]) for kind in here}
+    specs["sysctl"]["sizing"] = defaults[f"{role}_sizing"]
     return specs
+
+
+def _given(kind: str, declared: dict[str, Any]) -> dict[str, Any]:
+    """As roles/node/tasks/declare.yml hands it to the module of the kind."""
+    if kind == "modules":
+        return {"modules": [name for name, wanted in declared.items() if wanted]}
+    named = {"services": "services", "sysctl": "settings", "nccl": "variables"}
+    if kind in named:
+        return {named[kind]: declared}
+    if "rules" in declared:
+        return {**declared, "rules": [*declared["rules"].values()]}
+    return declared
 
 
 def table(role: str) -> str:

@@ -23,6 +23,12 @@ options:
     description: The Python the command starts with, as written behind C(#!).
     type: str
     default: /usr/bin/env python3
+  reload:
+    description:
+      - Whether a running systemd is made to read the units, and to wait for NICs from now on.
+      - V(false) is for image builds on a machine of their own, where nothing is to be tuned.
+    type: bool
+    default: true
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 seealso:
@@ -32,6 +38,10 @@ seealso:
 EXAMPLES = r"""
 - name: Install the agent
   mlnode.tuning.agent:
+
+- name: Install the agent into an image, from the machine that the image is made of
+  mlnode.tuning.agent:
+    reload: false
 """
 
 RETURN = r"""
@@ -51,7 +61,10 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import H
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"interpreter": {"type": "str", "default": agent.INTERPRETER}},
+        argument_spec={
+            "interpreter": {"type": "str", "default": agent.INTERPRETER},
+            "reload": {"type": "bool", "default": True},
+        },
         supports_check_mode=True,
     )
     host, interpreter = Host(), module.params["interpreter"]
@@ -59,7 +72,7 @@ def main() -> None:
         if module.check_mode:
             steps = agent.plan(host, interpreter)
         else:
-            steps = agent.install(host, interpreter)
+            steps = agent.install(host, interpreter, tell=module.params["reload"])
     except MlnodeError as error:
         tuning_module.fail(module, f"agent: {error}")
     tuning_module.leave(

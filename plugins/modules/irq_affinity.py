@@ -40,8 +40,8 @@ options:
       nics:
         description:
           - Which NICs. Each list that is given has to name the NIC; without any, all physical NICs are meant.
-          - Virtual functions are meant only where O(rules[].nics.names), O(rules[].nics.addresses) or
-            O(rules[].nics.rdma) names them. Bonds, bridges and VLANs have no interrupts of their own.
+          - Virtual functions are meant only where they are named, or given by their address, PCI id or RDMA device.
+          - Bonds, bridges and VLANs have no interrupts of their own.
           - Where no NIC matches, the status is V(unsupported), and the reason lists those that are there.
         type: dict
         suboptions:
@@ -57,6 +57,10 @@ options:
             description: PCI addresses, such as V(0000:41:00.0). Eight digits of the domain are understood.
             type: list
             elements: str
+          pci_ids:
+            description: PCI vendor and device, such as V(15b3:101e); in quotes, as YAML would take digits for a number.
+            type: list
+            elements: str
           rdma:
             description: RDMA devices, such as V(mlx5_0).
             type: list
@@ -68,6 +72,23 @@ options:
             description: NUMA nodes, by their numbers.
             type: list
             elements: int
+          speeds:
+            description: Speeds in Mbit/s of links that are up, such as V(400000).
+            type: list
+            elements: int
+          link:
+            description: Only NICs whose link is up, or down.
+            type: str
+            choices: [up, down]
+          link_layer:
+            description: Only NICs with an RDMA port of that kind.
+            type: str
+            choices: [Ethernet, InfiniBand]
+          management:
+            description:
+              - V(false) leaves out, and V(true) means only, interfaces that carry a default route or the connection of
+                who runs this, and what these stand on.
+            type: bool
       strategy:
         description:
           - V(spread) puts queue i on physical core i of the NIC's own NUMA node, and begins again where there are
@@ -204,21 +225,13 @@ reboot_required:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import nic_options, tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq, irq_parse
 
 _TEXTS = {"type": "list", "elements": "str"}
-_NICS = {
-    "names": _TEXTS,
-    "drivers": _TEXTS,
-    "addresses": _TEXTS,
-    "rdma": _TEXTS,
-    "rails": {"type": "raw"},
-    "nodes": {"type": "list", "elements": "int"},
-}
 _RULE = {
     "name": {"type": "str", "required": True},
-    "nics": {"type": "dict", "options": _NICS},
+    "nics": nic_options.NICS,
     "strategy": {"type": "str", "choices": list(irq_parse.STRATEGIES)},
     "cpus": {"type": "str"},
     "rps": {"type": "raw"},

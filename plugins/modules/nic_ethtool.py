@@ -79,6 +79,10 @@ options:
             description: Only NICs whose link is up, or down.
             type: str
             choices: [up, down]
+          link_layer:
+            description: Only NICs with an RDMA port of that kind.
+            type: str
+            choices: [Ethernet, InfiniBand]
           management:
             description:
               - V(false) leaves out, and V(true) means only, interfaces that carry a default route or the connection of
@@ -260,26 +264,14 @@ reboot_required:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nic, nic_parse, selection
+from ansible_collections.mlnode.tuning.plugins.module_utils import nic_options, tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nic, nic_parse
 
 _TEXTS = {"type": "list", "elements": "str"}
 _NUMBERS = {"type": "list", "elements": "int"}
-_NICS = {
-    "names": _TEXTS,
-    "drivers": _TEXTS,
-    "addresses": _TEXTS,
-    "pci_ids": _TEXTS,
-    "rdma": _TEXTS,
-    "rails": {"type": "raw"},
-    "nodes": _NUMBERS,
-    "speeds": _NUMBERS,
-    "link": {"type": "str", "choices": list(selection.LINKS)},
-    "management": {"type": "bool"},
-}
 _RULE = {
     "name": {"type": "str", "required": True},
-    "nics": {"type": "dict", "options": _NICS},
+    "nics": nic_options.NICS,
     "channels": {"type": "raw"},
     "rings": {"type": "raw"},
     "coalesce": {"type": "dict"},

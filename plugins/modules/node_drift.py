@@ -13,11 +13,56 @@ version_added: 0.1.0
 description:
   - Reads the declarations kept on the node and compares each setting with the running kernel and with what the
     next boot brings. Changes nothing, in check mode or out of it.
-  - Drift does not fail this module; use RV(compliant) to decide. A node on which nothing is declared, or part of
-    which cannot be read, is not compliant.
+  - Drift does not fail this module unless O(fail_at) says so; use RV(compliant) to decide otherwise. A node on which
+    nothing is declared, or part of which cannot be read, is not compliant.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options: {}
+options:
+  fail_at:
+    description:
+      - The least severity at which drift fails this module. V(low) is all drift.
+      - With any of them, the module fails where part of the node could not be checked, too.
+      - V(never) leaves it to who reads the result.
+    type: str
+    choices: [low, medium, high, never]
+    default: never
+  ignore:
+    description:
+      - Drift that is known and will be mended. It is told as RV(ignored) and does not count.
+      - What should stay as it is, is better declared so, with V(null) as the value.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      key:
+        description: The setting, as C(key) in RV(settings). C(*), C(?) and C([...]) stand for others, as in a shell.
+        type: str
+        required: true
+      reason:
+        description: Why, for whoever finds it.
+        type: str
+        required: true
+      until:
+        description:
+          - The last day of the exception, such as V(2026-01-31), in UTC. After it, the drift counts again, and says that
+            there was an exception.
+        type: str
+        required: true
+  roles:
+    description:
+      - Roles of this collection that the node should have been given, such as V(training_node). What the inventory says
+        about them now is compared with what is declared on the node, so that a change of the inventory that has not
+        arrived is found, too.
+      - A role of this collection that is not in the list should have declared nothing. Without a list, nothing is
+        compared.
+      - This needs the controller, as it has the inventory. It computes a digest for each kind of setting.
+    type: list
+    elements: str
+  expected:
+    description:
+      - What O(roles) is computed to. Name of a declaration, kind of setting, and its digest as in RV(digests).
+    type: dict
+    default: {}
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 seealso:
@@ -34,40 +79,103 @@ EXAMPLES = r"""
   ansible.builtin.assert:
     that: node.compliant
     fail_msg: "{{ node.drift + node.errors }}"
+
+- name: Stop for what costs jobs time, and leave a driver's update its weeks
+  mlnode.tuning.node_drift:
+    fail_at: high
+    ignore:
+      - key: nic.fabric.*
+        reason: firmware 28.43 has too few queues, the update is in OPS-1234
+        until: "2027-01-31"
+
+- name: Look whether the node has heard of the inventory's last change, too
+  mlnode.tuning.node_drift:
+    roles: [training_node, fabric]
 """
 
 RETURN = r"""
 compliant:
-  description: Whether everything declared could be read and is right. V(unsupported) settings do not count.
-  returned: success
+  description:
+    - Whether everything declared could be read and is right, or ignored. V(unsupported) settings do not count.
+  returned: success, and where drift fails the module
   type: bool
   sample: false
 verdict:
   description: The state of the node in one line.
-  returned: success
+  returned: success, and where drift fails the module
   type: str
   sample: "not as declared; 1 drifted, 33 ok, 1 unsupported"
 drift:
-  description: One line per setting that is not as declared.
-  returned: success
+  description: One line per setting that is not as declared. Without those that are ignored.
+  returned: success, and where drift fails the module
   type: list
   elements: str
   sample:
     - "vm.swappiness: drifted, want 1, runtime 60, boot 1 (high): runtime is 60"
-errors:
-  description: What kept parts of the node from being checked.
-  returned: success
+failures:
+  description: Of RV(drift) what is at least as severe as O(fail_at), and RV(errors). Empty with V(never).
+  returned: success, and where drift fails the module
   type: list
   elements: str
   sample: []
+ignored:
+  description: One line per setting that is not as declared and is ignored, with the reason.
+  returned: success, and where drift fails the module
+  type: list
+  elements: str
+  sample: []
+exceptions:
+  description: What O(ignore) says, in its order, and what became of each.
+  returned: success, and where drift fails the module
+  type: list
+  elements: dict
+  contains:
+    key:
+      description: As given.
+      type: str
+      sample: nic.fabric.*
+    reason:
+      description: As given.
+      type: str
+      sample: firmware 28.43 has too few queues, the update is in OPS-1234
+    until:
+      description: As given.
+      type: str
+      sample: "2027-01-31"
+    state:
+      description:
+        - V(used), something is ignored for it; V(expired), something would be, but its day is over; V(unused), nothing
+          that it is for has drifted.
+      type: str
+      sample: used
+errors:
+  description: What kept parts of the node from being checked, and what is declared otherwise than O(roles) say.
+  returned: success, and where drift fails the module
+  type: list
+  elements: str
+  sample: []
+not_compared:
+  description:
+    - By name, kinds of setting for which a role asks the node before it declares anything, so that the controller
+      cannot tell what it would be.
+  returned: success, and where drift fails the module
+  type: dict
+  sample: {fabric: [nic, qos]}
+digests:
+  description: Of what is declared on the node, by name and kind of setting.
+  returned: success, and where drift fails the module
+  type: dict
+  sample: {training_node: {sysctl: 1f0e3dad99908345, thp: 98f13708210194c4}}
 summary:
   description: How many settings ended in each status.
-  returned: success
+  returned: success, and where drift fails the module
   type: dict
   sample: {drifted: 1, ok: 33, unsupported: 1}
 settings:
-  description: Every setting, as in M(mlnode.tuning.sysctl_ml), and the declarations it comes from.
-  returned: success
+  description:
+    - Every setting, as in M(mlnode.tuning.sysctl_ml), and the declarations it comes from. Where it is ignored, C(ignored)
+      says until when and why.
+  returned: success, and where drift fails the module
   type: list
   elements: dict
   sample:
@@ -86,27 +194,121 @@ settings:
       reason: runtime is 60
 """
 
+from typing import Any, Mapping
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import declared, digests, waivers
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.node import survey
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import node
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
+
+#: From the worst on
+SEVERITIES = tuple(str(severity) for severity in Severity)
+
+#: As many lines as fit on a screen; the result has all of them
+NAMED = 12
+
+
+def checked_digests(given: Mapping[str, Any]) -> digests.Expected:
+    """What the controller has computed, before it is relied on. Raises MlnodeError."""
+    for name, kinds in given.items():
+        declared.check_name(name)
+        if not isinstance(kinds, dict):
+            raise MlnodeError(f"expected: {name}: {kinds!r} is no dictionary of kinds and digests")
+    return given
+
+
+def look(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The module's result. Raises MlnodeError for options that are wrong."""
+    if params["roles"] is not None:
+        raise MlnodeError("roles: a controller has to turn them into `expected`, as it has the inventory")
+    exceptions = waivers.parse(params["ignore"])
+    expected = checked_digests(params["expected"])
+    found = survey(host)
+    state = node.node(found)
+    errors = list(state["errors"])
+    try:
+        # A damaged file is in the errors already.
+        declarations = declared.load_all(host, [])
+    except MlnodeError:
+        declarations = []
+    errors += digests.differences(expected, declarations)
+
+    drifted = [item.row.setting.key for item in found.rows if item.row.status.is_drift]
+    judged = waivers.judge(exceptions, drifted, waivers.today())
+    lines = dict(zip(drifted, node.drift_words(found)))
+    for key, waiver in judged.expired.items():
+        lines[key] += f" (the exception for it ended on {waiver.until}: {waiver.reason})"
+    ignored = {key: f"until {waiver.until}: {waiver.reason}" for key, waiver in judged.ignored.items()}
+    drift = {key: line for key, line in lines.items() if key not in ignored}
+    severe = {item.row.setting.key: str(item.row.info.severity) for item in found.rows}
+    fatal = SEVERITIES[: SEVERITIES.index(params["fail_at"]) + 1] if params["fail_at"] in SEVERITIES else ()
+    compliant = not errors and not drift
+    counts = ", ".join(f"{number} {status}" for status, number in state["summary"].items())
+    if ignored:
+        counts += f" ({len(ignored)} ignored)"
+    words = [f"as declared: {counts}"] if compliant else ["not as declared", counts, *errors]
+    return {
+        "changed": False,
+        "compliant": compliant,
+        "verdict": "; ".join(word for word in words if word),
+        "drift": [*drift.values()],
+        "failures": [
+            *(line for key, line in drift.items() if severe[key] in fatal),
+            *(errors if fatal else ()),
+        ],
+        "ignored": [f"{lines[key]}; ignored {words}" for key, words in ignored.items()],
+        "exceptions": [
+            {"key": waiver.key, "reason": waiver.reason, "until": str(waiver.until), "state": became}
+            for waiver, became in zip(exceptions, judged.states)
+        ],
+        "errors": errors,
+        "not_compared": {
+            name: unknown
+            for name, kinds in expected.items()
+            if (unknown := [kind for kind, digest in kinds.items() if digest is None])
+        },
+        "digests": {item.name: digests.digests(item.kinds) for item in declarations},
+        "summary": state["summary"],
+        "settings": [
+            {**setting, "ignored": ignored[setting["key"]]} if setting["key"] in ignored else setting
+            for setting in state["settings"]
+        ],
+    }
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    found = survey(Host())
-    state = node.node(found)
-    tuning_module.leave(
-        module,
-        changed=False,
-        compliant=state["compliant"],
-        verdict=node.verdict(found),
-        drift=node.drift_words(found),
-        errors=state["errors"],
-        summary=state["summary"],
-        settings=state["settings"],
+    module = AnsibleModule(
+        argument_spec={
+            "fail_at": {"type": "str", "choices": ["low", "medium", "high", "never"], "default": "never"},
+            "ignore": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    # The name of a setting, which sounds like a secret.
+                    "key": {"type": "str", "required": True, "no_log": False},
+                    "reason": {"type": "str", "required": True},
+                    "until": {"type": "str", "required": True},
+                },
+            },
+            "roles": {"type": "list", "elements": "str"},
+            "expected": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
     )
+    try:
+        result = look(Host(), module.params)
+    except MlnodeError as error:
+        tuning_module.fail(module, f"node_drift: {error}")
+    failures = result["failures"]
+    if failures:
+        more = [f"and {len(failures) - NAMED} more"] if len(failures) > NAMED else []
+        module.fail_json(msg="\n".join([result["verdict"], *failures[:NAMED], *more]), **result)
+    tuning_module.leave(module, **result)
 
 
 if __name__ == "__main__":

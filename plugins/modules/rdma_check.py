@@ -13,7 +13,8 @@ version_added: 0.1.0
 description:
   - Looks at every declared port of InfiniBand, RoCE, EFA and Soft-RoCE devices, at its counters and addresses, at PCIe
     between NICs and GPUs, and at what jobs need of the node. Reads C(/sys), C(/proc), configuration space and ethtool's
-    ioctls by itself. Changes nothing of the node, in check mode or out of it.
+    ioctls by itself, and asks C(mlxlink) or C(mstlink) where one of them is installed. Changes nothing of the node, in
+    check mode or out of it.
   - What is expected is declared for all devices, for rails, or for single devices and ports. What is not declared is
     told and not judged, apart from what can only be wrong, such as a link that is not up.
   - Error counters are compared with what they were before, which is kept in C(/var/lib/mlnode/rdma-baseline.json) for
@@ -33,8 +34,9 @@ options:
       - C(exact=true) makes a device that is not declared a failure.
       - Keys of ports and devices are C(used), C(link_layer), C(rate) (in Gb/s, or a generation from SDR to XDR),
         C(width), C(mtu) (of RDMA), C(netdev_mtu), C(netdev), C(gid_type), C(pkey), C(rdma_cm_mode), C(rdma_cm_tos),
-        C(firmware), C(board_id), C(hca_type), C(slot), C(numa), C(counters), C(qos), C(pcie), C(mrrs), C(ats) and
-        C(relaxed_ordering). Of the node, in C(all) only, are C(netns), C(acs), C(iommu), C(gpudirect) and C(memlock).
+        C(firmware), C(board_id), C(hca_type), C(slot), C(numa), C(counters), C(ber), C(qos), C(pcie), C(mrrs), C(ats)
+        and C(relaxed_ordering). Of the node, in C(all) only, are C(netns), C(acs), C(iommu), C(gpudirect) and
+        C(memlock).
       - A name that is none of these is refused with the nearest one.
     type: dict
     default: {}

@@ -80,6 +80,10 @@ options:
             description: Only NICs whose link is up, or down.
             type: str
             choices: [up, down]
+          link_layer:
+            description: Only NICs with an RDMA port of that kind.
+            type: str
+            choices: [Ethernet, InfiniBand]
           management:
             description:
               - V(false) leaves out, and V(true) means only, interfaces that carry a default route or the connection of
@@ -283,33 +287,20 @@ reboot_required:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import nic_options, tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import (
     nic_parse,
     qos,
     qos_parse,
     qos_switch,
-    selection,
 )
 
 _TEXTS = {"type": "list", "elements": "str"}
 _NUMBERS = {"type": "list", "elements": "int"}
-_NICS = {
-    "names": _TEXTS,
-    "drivers": _TEXTS,
-    "addresses": _TEXTS,
-    "pci_ids": _TEXTS,
-    "rdma": _TEXTS,
-    "rails": {"type": "raw"},
-    "nodes": _NUMBERS,
-    "speeds": _NUMBERS,
-    "link": {"type": "str", "choices": list(selection.LINKS)},
-    "management": {"type": "bool"},
-}
 _EACH = {**_NUMBERS, "required": True}
 _RULE = {
     "name": {"type": "str", "required": True},
-    "nics": {"type": "dict", "options": _NICS},
+    "nics": nic_options.NICS,
     "trust": {"type": "str", "choices": list(qos_parse.TRUSTS)},
     "dscp": {"type": "dict"},
     "pfc": _NUMBERS,

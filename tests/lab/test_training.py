@@ -64,9 +64,9 @@ class Story:
 
     def play(self, name: str) -> Any:
         variables: dict[str, Any] = {}
-        if name == "site":
+        if name in ("site", "drift"):
             variables["training_node_sysctl"] = self.settings
-        if name == "site" and self.two_nodes:
+        if name in ("site", "drift") and self.two_nodes:
             variables["training_node_cpu"] = {"max_latency_us": LATENCY}
             variables["training_node_irq"] = {"rules": {"nics": STEERED}}
         return self.collection.play(name, self.machine, **variables)

@@ -149,7 +149,7 @@ class Bridge:
                 "reco_prio_tc": [0] * 8,
             },
             "app": lambda: (
-                {"dscp_prio": [list(pair) for pair in sorted(self.apps or ())]} if self.apps else {}
+                {"dscp_prio": [[*pair, " "] for pair in sorted(self.apps or ())]} if self.apps else {}
             ),
             "buffer": lambda: {
                 "prio_buffer": (self.buffer or {})["prio-buffer"],

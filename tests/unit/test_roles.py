@@ -24,8 +24,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.version impor
 from ansible_collections.mlnode.tuning.plugins.modules import (
     boot_params,
     cpu_governor,
+    gpu_persistence,
     irq_affinity,
+    limits,
+    multi_rail,
     nic_ethtool,
+    roce_qos,
     thp,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -47,19 +51,31 @@ TYPES = {"dict": dict, "list": list, "str": str, "int": int, "bool": bool}
 #: under their names in a role, so that one of them can be changed without a copy of all
 AREAS: dict[str, tuple[types.ModuleType, dict[str, str]]] = {
     "thp": (thp, {}),
+    "limits": (limits, {}),
     "cpu": (cpu_governor, {}),
+    "gpu": (gpu_persistence, {}),
     "nic": (nic_ethtool, {"rules": "dict"}),
+    "rail": (multi_rail, {"rules": "dict"}),
+    "qos": (roce_qos, {"rules": "dict"}),
     "irq": (irq_affinity, {"rules": "dict"}),
     "boot": (boot_params, {}),
 }
 
 
+#: Each with those of the areas that it declares something of
+ROLE_AREAS = [(role, area) for role in ROLES for area in AREAS if f"{role}_{area}" in defaults(role)]
+
+#: A node is one of these; that it is in a fabric comes on top.
+NODE_ROLES = ["inference_node", "training_node"]
+
+
 def test_there_are_roles_to_look_at() -> None:
-    assert ROLES == ["inference_node", "training_node"]
+    assert {*ROLES} == {"fabric", *NODE_ROLES}
+    assert {area for _role, area in ROLE_AREAS} == {*AREAS}
 
 
-def test_roles_have_the_same_variables_and_tasks() -> None:
-    first, *others = ROLES
+def test_roles_of_nodes_have_the_same_variables_and_tasks() -> None:
+    first, *others = NODE_ROLES
     for role in others:
         assert [name.replace(role, first) for name in defaults(role)] == [*defaults(first)]
         for path in ("tasks/main.yml", "meta/main.yml"):
@@ -91,7 +107,8 @@ def test_every_variable_carries_the_prefix_of_its_role(role: str) -> None:
 def test_documented_choices_are_those_of_the_modules(role: str) -> None:
     documented = options(role)
 
-    assert sorted(documented[f"{role}_allow"]["choices"]) == sorted(sysctl_parse.GUARDS)
+    if role in NODE_ROLES:
+        assert sorted(documented[f"{role}_allow"]["choices"]) == sorted(sysctl_parse.GUARDS)
     assert documented[f"{role}_layers"]["choices"] == [layer.value for layer in Layer]
 
 
@@ -124,10 +141,9 @@ def test_every_kind_takes_the_defaults_and_has_a_reason_for_each(role: str, kind
         assert "declared by you" not in about.reason, setting.key
 
 
-@pytest.mark.parametrize("kind_name", ["nic", "irq"])
-@pytest.mark.parametrize("role", ROLES)
-def test_rules_stand_under_their_names(role: str, kind_name: str) -> None:
-    rules = defaults(role)[f"{role}_{kind_name}_defaults"]["rules"]
+@pytest.mark.parametrize(("role", "area"), ROLE_AREAS)
+def test_rules_stand_under_their_names(role: str, area: str) -> None:
+    rules = defaults(role)[f"{role}_{area}_defaults"].get("rules", {})
 
     assert [rule["name"] for rule in rules.values()] == [*rules]
 
@@ -135,7 +151,7 @@ def test_rules_stand_under_their_names(role: str, kind_name: str) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_no_default_has_to_be_allowed_on_an_ordinary_node(role: str, machine: Machine) -> None:
     values = defaults(role)
-    context = kind.Context(machine, Facts(machine), allow=tuple(values[f"{role}_allow"]))
+    context = kind.Context(machine, Facts(machine), allow=tuple(values.get(f"{role}_allow", ())))
     spec = {"settings": values[f"{role}_sysctl_defaults"], "sizing": values[f"{role}_sizing"]}
 
     readings = sysctl.read(sysctl.parse(spec, Facts(machine)), context)
@@ -198,8 +214,7 @@ def test_tasks_call_modules_that_exist(path: str) -> None:
     assert all(task["name"] for task in tasks)
 
 
-@pytest.mark.parametrize("area", AREAS)
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(("role", "area"), ROLE_AREAS)
 def test_options_of_a_role_are_those_of_the_module(role: str, area: str) -> None:
     module, other = AREAS[area]
     documented = yaml.safe_load(module.DOCUMENTATION)["options"]
@@ -213,8 +228,7 @@ def test_options_of_a_role_are_those_of_the_module(role: str, area: str) -> None
     assert {*defaults(role)[f"{role}_{area}_defaults"]} <= {*mine}
 
 
-@pytest.mark.parametrize("area", AREAS)
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(("role", "area"), ROLE_AREAS)
 def test_the_tasks_hand_over_every_option_of_a_role(role: str, area: str) -> None:
     tasks = load("roles/node/tasks/declare.yml")
     [given] = [
@@ -232,12 +246,14 @@ def test_the_tasks_hand_over_every_option_of_a_role(role: str, area: str) -> Non
 def test_a_role_hands_its_interpreter_to_the_agent(role: str) -> None:
     assert defaults(role)[f"{role}_interpreter"] == agent.INTERPRETER
     given = {
-        name: value for task in load(f"roles/{role}/tasks/main.yml") for name, value in task["vars"].items()
+        name: value
+        for task in load(f"roles/{role}/tasks/main.yml")
+        for name, value in task.get("vars", {}).items()
     }
     assert given["node_interpreter"] == f"{{{{ {role}_interpreter }}}}"
     assert given["node_name"] == role
     [task] = load("roles/node/tasks/agent.yml")
-    assert task["mlnode.tuning.agent"] == {"interpreter": "{{ node_interpreter }}"}
+    assert task["mlnode.tuning.agent"]["interpreter"] == "{{ node_interpreter }}"
 
 
 def test_roles_and_collection_promise_the_same_ansible() -> None:

@@ -11,11 +11,13 @@ from typing import Any
 
 from . import cli, transaction
 from .agent_files import LINKS, TEXTS, UNIT
+from .checks import audit
 from .errors import HostError, MlnodeError
 from .host import Host
 from .kind import AGENT_COMMAND, AGENT_FILE
 from .lock import WAIT_SECONDS, locked
 from .origin import Origin
+from .render import audit as audit_report
 from .transaction import FileWrite, LinkWrite, Step
 
 __all__ = ["COMMAND", "INTERPRETER", "UNIT", "UNIT_FILE", "build", "install", "plan"]
@@ -34,7 +36,19 @@ _MAIN = (
 
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
-ELSEWHERE = ("checks", "icmp", "path_mtu", "path_search", "pci_config")
+ELSEWHERE = (
+    *("checks", "digests", "icmp", "path_mtu", "path_search", "pci_config", "perftest", "waivers"),
+    *("fleet", "subnet", "subnet_book", "subnet_check", "subnet_moves", "subnet_rises"),
+)
+#: What `mlnode audit` imports when it is asked for
+_LATER = (audit.findings, audit_report.report)
+#: What of the former it needs all the same
+AUDIT = (
+    "checks",
+    *(f"checks.audit{part}" for part in ("", "_cpu", "_devices", "_kernel", "_model", "_services")),
+    *(f"checks.{name}" for name in ("expect", "model", "rdma_limits", "rdma_values")),
+    *(f"checks.pcie_{part}" for part in ("link", "subjects", "values")),
+)
 
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -52,6 +66,11 @@ def build(interpreter: str = INTERPRETER) -> bytes:
     return stream.getvalue()
 
 
+def is_elsewhere(name: str) -> bool:
+    """Whether a module of this package is none of the agent's."""
+    return name not in AUDIT and name.partition(".")[0] in ELSEWHERE
+
+
 def _sources() -> dict[str, bytes]:
     """File name in the zip → source of every module of this package.
 
@@ -63,7 +82,7 @@ def _sources() -> dict[str, bytes]:
     for name, module in sorted(sys.modules.items()):
         if name != package and not name.startswith(f"{package}."):
             continue
-        if name[len(package) + 1 :].partition(".")[0] in ELSEWHERE:
+        if is_elsewhere(name[len(package) + 1 :]):
             continue
         loader: Any = getattr(module.__spec__, "loader", None)
         source = loader.get_source(name) if hasattr(loader, "get_source") else None
@@ -93,13 +112,18 @@ def plan(host: Host, interpreter: str = INTERPRETER) -> list[Step]:
     return steps
 
 
-def install(host: Host, interpreter: str = INTERPRETER, wait_seconds: float = WAIT_SECONDS) -> list[Step]:
-    """Install or renew the agent and return what was done. Raises MlnodeError; all or nothing."""
+def install(
+    host: Host, interpreter: str = INTERPRETER, wait_seconds: float = WAIT_SECONDS, tell: bool = True
+) -> list[Step]:
+    """Install or renew the agent and return what was done. Raises MlnodeError; all or nothing.
+
+    tell: have a running systemd read the units now, and wait for NICs; False in an image build.
+    """
     with locked(host, wait_seconds):
         steps = plan(host, interpreter)
         if steps and not host.is_superuser():
             raise HostError("install", COMMAND, None, "root is needed")
-        transaction.run(host, Origin.load(host), steps)
+        transaction.run(host, Origin.load(host), steps, tell=tell)
     if steps and host.live:
         _try(host)
     return steps

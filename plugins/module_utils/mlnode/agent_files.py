@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK
+from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, AGENT_UNIT
 
 NIC_SERVICE = "mlnode-nic.service"
 NIC_SERVICE_FILE = f"/etc/systemd/system/{NIC_SERVICE}"
@@ -12,6 +12,7 @@ NIC_SERVICE_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_SERVICE}"
 NIC_PATH_UNIT = "mlnode-nic.path"
 NIC_PATH_FILE = f"/etc/systemd/system/{NIC_PATH_UNIT}"
 NIC_PATH_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_PATH_UNIT}"
+PRESET_FILE = "/etc/systemd/system-preset/50-mlnode.preset"
 UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 
 #: There while a NIC has changed and nobody has looked at it yet
@@ -53,7 +54,8 @@ UMask=0022
 UNIT = f"""\
 [Unit]
 Description=Apply what this node is declared to be (mlnode.tuning)
-After=local-fs.target systemd-modules-load.service systemd-sysctl.service tuned.service
+After=local-fs.target systemd-modules-load.service systemd-sysctl.service
+After=tuned.service nvidia-persistenced.service
 Before=slurmd.service kubelet.service containerd.service docker.service crio.service
 ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
 
@@ -115,12 +117,22 @@ ACTION=="add|remove", SUBSYSTEM=="queues", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/b
 LABEL="mlnode_end"
 """
 
+# At the first boot of an image without a machine-id systemd takes the presets, and where those disable what
+# they do not name, the links that were made in the image would go: systemd.preset(5), machine-id(5).
+PRESET = f"""\
+# What is enabled stays so at the first boot of an image (mlnode.tuning).
+enable {AGENT_UNIT}
+enable {NIC_SERVICE}
+enable {NIC_PATH_UNIT}
+"""
+
 #: Path → content, in the order in which they are installed
 TEXTS = {
     AGENT_FILE: UNIT,
     NIC_SERVICE_FILE: NIC_UNIT,
     NIC_PATH_FILE: NIC_PATH,
     UDEV_FILE: UDEV,
+    PRESET_FILE: PRESET,
 }
 
 #: Link → target, as `systemctl enable` makes them

@@ -29,7 +29,7 @@ OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
 #: waits for it, and nobody would come back for a NIC that was given up.
 _NICS_WAIT = 330.0
 
-_EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift"
+_EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit: a finding of high severity)"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         ("apply", "make this node what is declared (at boot: the service does this)"),
         ("revert", "put back every value and file mlnode has changed"),
         ("topology", "CPUs, NUMA nodes, NICs and GPUs, how near they are, and how to bind processes to them"),
+        ("audit", "what of this machine costs speed or may be broken, whatever is declared"),
     ):
         one = commands.add_parser(name, help=text, description=text, parents=[common], epilog=_EXIT)
         if name == "apply":
@@ -167,6 +168,21 @@ def _topology(host: Host, options: argparse.Namespace) -> int:
     return OK
 
 
+def _audit(host: Host, options: argparse.Namespace) -> int:
+    # Only here: Python compiles what the agent imports at each of its starts.
+    from .checks import audit
+    from .checks.model import Verdict, summary
+    from .render import audit as audit_report
+
+    found = audit.findings(host)
+    if options.json:
+        listed = [finding.document() for finding in found]
+        _print_json({"format": node.FORMAT, "mlnode": VERSION, "findings": listed, "summary": summary(found)})
+    else:
+        _say(audit_report.report(found, _width()))
+    return DRIFT if any(finding.verdict is Verdict.FAIL for finding in found) else OK
+
+
 def _lines(value: Any) -> list[str]:
     if isinstance(value, list):
         return [str(item) for item in value] or ["-"]
@@ -180,6 +196,7 @@ _COMMANDS = {
     "revert": _revert,
     "explain": _explain,
     "topology": _topology,
+    "audit": _audit,
     "confirm": _confirm,
     "undo": _undo,
 }

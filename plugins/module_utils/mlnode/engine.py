@@ -71,7 +71,7 @@ def evaluate(host: Host, request: Request) -> Plan:
         rows.append(Row(setting, reading, status, reason, info, before))
     files = _boot_files(host, request, rows, context, on_disk) if context.boot else []
     steps = _kernel_steps(rows, context)
-    steps += [step for file, old in files for step in _file_steps(file, old)]
+    steps += [step for file, old in files for step in _file_steps(file, old, context)]
     return Plan(tuple(rows), tuple(steps))
 
 
@@ -102,7 +102,9 @@ def apply(
     """
     with locked(host, wait_seconds):
         confirm.refuse_while_pending(host)
-        held.release(host)
+        live = Layer.RUNTIME in request.layers
+        if live:
+            held.release(host)
         plan = evaluate(host, request)
         gate(plan)
         _needs_root(host, plan)
@@ -115,7 +117,7 @@ def apply(
                 waits.append(confirm.arm(host, request.name, confirm_seconds, entries, fresh, words))
 
         try:
-            transaction.run(host, Origin.load(host), plan.steps, _present(host, plan), arm)
+            transaction.run(host, Origin.load(host), plan.steps, _present(host, plan), arm, live)
         except BaseException as error:
             # What could not be put back is tried once more when the time is over.
             if waits and not getattr(error, "stuck", ()):
@@ -224,10 +226,10 @@ def _writes(row: Row, parts: Sequence[Part]) -> list[KernelWrite]:
     ]
 
 
-def _file_steps(file: BootFile, old: bytes | None) -> list[Step]:
+def _file_steps(file: BootFile, old: bytes | None, context: Context) -> list[Step]:
     if file.content != old:
         return [FileWrite(file.path, file.path, file.content, old, file.mode, file.refresh)]
-    return [Refresh(file.path, file.refresh)] if file.stale else []
+    return [Refresh(file.path, file.refresh)] if file.stale and context.runtime else []
 
 
 def _present(host: Host, plan: Plan) -> list[Entry]:

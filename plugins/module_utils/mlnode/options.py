@@ -4,16 +4,28 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, Collection, Iterable
 
 from .errors import DeclarationError
+
+#: How alike a mistaken name and the one that was meant are (difflib): one wrong letter of four or more,
+#: and not yet names that only begin alike
+_ALIKE = 0.75
 
 
 def refuse_unknown(where: str, given: Iterable[Any], known: Collection[str]) -> None:
     """Raises DeclarationError for the first name that is none."""
     for name in given:
         if name not in known:
-            raise DeclarationError(f"{where}.{name}: unknown; known are {', '.join(known)}")
+            words = f"unknown; known are {', '.join(known)}{meant(name, known)}"
+            raise DeclarationError(f"{where}.{name}: {words}")
+
+
+def meant(name: Any, known: Collection[str]) -> str:
+    """`; did you mean X?` for the known name that is most like a mistaken one; empty if none is."""
+    near = difflib.get_close_matches(str(name), known, 1, _ALIKE)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def check_allow(allow: Any, guards: Collection[str]) -> None:

@@ -14,8 +14,10 @@ from .host import Host
 from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin, is_back, restore
 
-#: What rdma_check keeps of counters beside the origin (checks/counters.py), which nobody asks for any more
-BASELINE = "/var/lib/mlnode/rdma-baseline.json"
+#: What checks keep of counters and of a subnet beside the origin (checks/counters.py, subnet_book.py): nobody
+#: asks for it any more
+FOLDER = "/var/lib/mlnode"
+BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.json")
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,9 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         origin.forget([entry for entry in done if entry.get("refresh", "") not in untold])
         host.forget()
         if not stuck:
-            host.remove_file(BASELINE)
-            host.remove_folder_if_empty(BASELINE.rpartition("/")[0])
+            for path in (path for pattern in BASELINES for path in host.matching(pattern)):
+                host.remove_file(path)
+            host.remove_folder_if_empty(FOLDER)
     if stuck:
         raise TransactionError("not everything could be put back", undone, stuck)
     return changes

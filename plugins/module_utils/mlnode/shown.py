@@ -1,18 +1,21 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernel has no files for, and Host shows as if it had: below /ethtool, /dcb and /roce."""
+"""What the kernel has no files for, and Host shows as if it had: below /ethtool, /dcb, /roce, /rail,
+/service and /gpu."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Protocol
 
+from . import nvidia, service_files
 from .dcb import files as dcb
 from .dcb import roce, tools
 from .dcb.device import Device as Bridging
 from .errors import HostError
 from .ethtool import files as ethtool
 from .ethtool.device import Device
+from .policy_routes import files as routing
 
 if TYPE_CHECKING:
     from .host import Host
@@ -29,7 +32,7 @@ class Files(Protocol):
     def blocked(self, machine: Host, path: str) -> str: ...
 
 
-_ALL: tuple[Files, ...] = (ethtool, dcb, roce)
+_ALL: tuple[Files, ...] = (ethtool, dcb, roce, routing, service_files, nvidia)
 
 
 def at(path: str) -> Files | None:

@@ -276,12 +276,13 @@ def run(
     steps: Sequence[Step],
     known: Sequence[Entry] = (),
     arm: Callable[[Sequence[Entry], Sequence[Entry]], None] = _unarmed,
+    tell: bool = True,
 ) -> None:
     """Perform all steps in order. Raises TransactionError with what was rolled back.
 
     known: things that are right already and whose origin is to be kept all the same. arm: called once, before
     the first step with a risk, else the first, with how all of it is put back, and what of it is new in the
-    origin.
+    origin. tell: False in an image build, as those who run there are the build host's.
     """
     entries = [step.entries(host) for step in steps]
     wanted = [*known, *(entry for mine in entries for entry in mine)]
@@ -297,7 +298,7 @@ def run(
                 arm([entry for mine in entries for entry in mine], fresh)
             begun = number
             step.perform(host)
-        for name in refresh.of(steps):
+        for name in refresh.of(steps) if tell else []:
             told.append(name)
             refresh.run(host, name)
         if steps:

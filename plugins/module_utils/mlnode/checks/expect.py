@@ -41,6 +41,7 @@ PORT_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "rdma_cm_mode": values.gid_type,
     "rdma_cm_tos": values.tos,
     "counters": values.counters,
+    "ber": values.ber,
     "qos": qos_parse.expected,
     **pcie_values.DEVICE_KEYS,
 }
@@ -52,7 +53,7 @@ NODE_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
 }
 
 #: Keys that are dictionaries, of which again the most specific counts key by key
-_NESTED = ("counters", "qos")
+_NESTED = ("counters", "ber", "qos")
 
 _SECTIONS = ("all", "rails", "devices", "exact")
 

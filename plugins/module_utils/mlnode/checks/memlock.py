@@ -9,9 +9,9 @@ running daemon counts, and what systemd would give it at its next start. In a co
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Mapping
 
+from .. import daemons, systemd_conf
 from ..errors import HostError
 from ..host import Host
 from ..topology.model import Topology
@@ -28,22 +28,12 @@ _STARTERS = ("slurmd", "containerd", "dockerd", "crio", "pbs_mom")
 _INDIRECT = ("sshd", "kubelet")
 _WATCHED = (*_STARTERS, *_INDIRECT)
 
-_STATUS = re.compile(r"^(Name|PPid|Uid):\t(\S+)", re.MULTILINE)
-_LIMIT = re.compile(r"^Max locked memory +(\S+) +(\S+) +bytes *$", re.MULTILINE)
+_ROW = "Max locked memory"
 
-#: Files of systemd-system.conf(5); a name in an earlier folder hides the same in a later one
-_FOLDERS = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
 _KEY = "DefaultLimitMEMLOCK"
 #: Suffixes of systemd.syntax(7), to the base of 1024
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 _SIZE = re.compile(r"([0-9]{1,18})([KMGTPE]?)\Z", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Daemon:
-    pid: int
-    name: str
-    parent: int
 
 
 def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:
@@ -63,44 +53,23 @@ def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Ch
 
 def _daemons(host: Host, want: Bytes) -> list[Check]:
     try:
-        pids = sorted(int(name) for name in host.names("/proc") if re.match(r"[0-9]{1,10}\Z", name, re.ASCII))
+        seen = daemons.running(host, _WATCHED)
     except HostError as error:
         return [Check(NAME, "node", Verdict.UNKNOWN, "", str(error), "/proc")]
-    if not pids:
+    if seen.none:
         return [Check(NAME, "node", Verdict.SKIP, "", "no process is shown below /proc", "/proc")]
-    watched: list[Daemon] = []
-    closed = ""
-    for pid in pids:
-        try:
-            daemon = _daemon(pid, host.text(f"/proc/{pid}/status"))
-        except HostError as error:
-            closed = closed or str(error)
-            continue
-        if daemon is not None:
-            watched.append(daemon)
     found = []
     for name in _WATCHED:
-        mine = {daemon.pid: daemon for daemon in watched if daemon.name == name}
-        # Not their children of the same name, such as the sessions of sshd with the limits of their users.
-        for daemon in (one for one in mine.values() if one.parent not in mine):
+        for daemon in seen.named(name):
             bad = Verdict.FAIL if name in _STARTERS else Verdict.WARN
             found.append(_process(host, daemon.pid, name, want, bad, _advice(name)))
-    if closed:
-        why = f"some processes are hidden: {closed}"
+    if seen.hidden:
+        why = f"some processes are hidden: {seen.hidden}"
         found.append(Check(NAME, "node", Verdict.UNKNOWN, "", why, "/proc/*/status"))
     elif not found:
         why = f"none of {', '.join(_WATCHED)} runs"
         found.append(Check(NAME, "node", Verdict.SKIP, "", why, "/proc/*/status"))
     return found
-
-
-def _daemon(pid: int, status: str) -> Daemon | None:
-    """A process of root that is called as one of those watched: anybody may call theirs slurmd."""
-    fields = dict(_STATUS.findall(status))
-    name, parent = fields.get("Name", ""), fields.get("PPid", "")
-    if name not in _WATCHED or fields.get("Uid") != "0" or not re.match(r"[0-9]{1,10}\Z", parent, re.ASCII):
-        return None
-    return Daemon(pid, name, int(parent))
 
 
 def _advice(name: str) -> str:
@@ -117,10 +86,9 @@ def _process(host: Host, pid: int, target: str, want: Bytes, bad: Verdict, advic
     value = host.value(path)
     if value.text is None:
         return Check(NAME, target, Verdict.UNKNOWN, str(want), value.problem, path)
-    match = _LIMIT.search(value.text)
-    soft, hard = (_number(match.group(1)), _number(match.group(2))) if match else (None, None)
+    soft, hard = (_number(text) for text in daemons.limit(value.text, _ROW, "bytes") or ("", ""))
     if soft is None or hard is None:
-        return Check(NAME, target, Verdict.UNKNOWN, str(want), f"{path} has no row Max locked memory", path)
+        return Check(NAME, target, Verdict.UNKNOWN, str(want), f"{path} has no row {_ROW}", path)
     found = str(soft) if soft == hard else f"{soft}, and up to {hard} for who asks"
     if soft.allows(want):
         return Check(NAME, target, Verdict.PASS, str(want), found, path)
@@ -166,24 +134,9 @@ def _default(host: Host, want: Bytes, declared: bool, all_served: bool) -> Check
 
 def _last(host: Host) -> tuple[str, str]:
     """The last assignment and where it stands; "" and "" where there is none, or it was taken back."""
-    main = next((f"{one}/system.conf" for one in _FOLDERS if host.exists(f"{one}/system.conf")), "")
-    files: dict[str, str] = {}
-    for folder in reversed(_FOLDERS):
-        files.update(
-            {name: f"{folder}/system.conf.d/{name}" for name in host.names(f"{folder}/system.conf.d")}
-        )
-    value, where = "", ""
-    for path in [main, *(files[name] for name in sorted(files) if name.endswith(".conf"))]:
-        section = ""
-        # A link to /dev/null hides a file, and reads as an empty one.
-        for number, raw in enumerate(host.text(path).splitlines() if path else [], start=1):
-            line = raw.strip()
-            if line.startswith("[") and line.endswith("]"):
-                section = line
-            key, equals, text = line.partition("=")
-            if section == "[Manager]" and equals and key.strip() == _KEY:
-                value, where = text.strip(), f"{path}:{number}" if text.strip() else ""
-    return value, where
+    found = systemd_conf.manager(host, _KEY)
+    value = found[-1].value if found else ""
+    return value, found[-1].where if value else ""
 
 
 def _size(text: str) -> Bytes | None:

@@ -86,9 +86,15 @@ def table(host: Host, port: Port) -> tuple[list[Gid], str]:
     return found, problem
 
 
+def reachable(entries: Sequence[Gid], kind: str = ROUTED, netdev: str | None = None) -> list[Gid]:
+    """The entries of a RoCE port that are routed; of RoCE v1, which never is, all of them."""
+    right = [entry for entry in entries if entry.kind == kind and _is_on(entry, netdev)]
+    return [entry for entry in right if entry.routed or kind != ROUTED]
+
+
 def _gid(host: Host, port: Port) -> Check:
     path = f"{port.folder}/gids"
-    if _is_iwarp(host, port):
+    if is_iwarp(host, port):
         return skip("gid", port.name, "iWARP has no GIDs to choose from", path)
     entries, problem = table(host, port)
     if not entries:
@@ -108,14 +114,14 @@ def _roce(port: Port, entries: Sequence[Gid], problem: str, path: str) -> Check:
     netdev = port.expect.get("netdev")
     expected = f"a routable {kind} entry" if kind == ROUTED else f"a {kind} entry"
     expected += f" on {netdev}" if netdev else ""
-    right = [entry for entry in entries if entry.kind == kind and _is_on(entry, netdev)]
-    usable = [entry for entry in right if entry.routed or kind != ROUTED]
+    usable = reachable(entries, kind, netdev)
     if usable:
         return judged("gid", port.name, True, expected, _shown(usable), path)
     dark = [entry for entry in entries if entry.kind is None or entry.netdev is None]
     if dark or problem:
         words = problem or f"{_shown(dark)}: its type or interface cannot be read"
         return Check("gid", port.name, Verdict.UNKNOWN, expected, words, f"{port.folder}/gid_attrs")
+    right = [entry for entry in entries if entry.kind == kind and _is_on(entry, netdev)]
     if right:
         advice = "link-local addresses work within one subnet only: give the interface an IP address"
         return Check("gid", port.name, Verdict.WARN, expected, _shown(right), path, advice)
@@ -133,7 +139,7 @@ def _shown(entries: Sequence[Gid]) -> str:
     return words if len(entries) <= _SHOWN else f"{words}; and {len(entries) - _SHOWN} more"
 
 
-def _is_iwarp(host: Host, port: Port) -> bool:
+def is_iwarp(host: Host, port: Port) -> bool:
     return (host.value(f"{CLASS}/{port.device.name}/node_type").text or "").startswith("4:")
 
 
@@ -144,7 +150,7 @@ def _rdma_cm(host: Host, port: Port) -> Check:
     """drivers/infiniband/core/cma_configfs.c. Its folder is there once somebody has made it, which is a
     change that no check makes."""
     folder = f"{CM}/{port.device.name}/ports/{port.number}"
-    if port.layer != ETHERNET or _is_iwarp(host, port):
+    if port.layer != ETHERNET or is_iwarp(host, port):
         return skip("rdma_cm", port.name, "no RoCE port", folder)
     mode, tos = port.expect.get("rdma_cm_mode", ROUTED), port.expect.get("rdma_cm_tos")
     declared = tos is not None or "rdma_cm_mode" in port.expect

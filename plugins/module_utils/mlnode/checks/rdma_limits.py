@@ -96,6 +96,18 @@ _TRANSPORT = (
     Counter("roce_slow_restart", "transport", "hw_counters"),
     Counter("np_cnp_sent", "transport", "hw_counters"),
     Counter("rp_cnp_handled", "transport", "hw_counters"),
+    # irdma (drivers/infiniband/hw/irdma/verbs.c: irdma_hw_stat_names)
+    Counter("tcpRetransSegs", "transport", "hw_counters", _NONE),
+    Counter("tcpInOptErrors", "transport", "hw_counters", _NONE),
+    Counter("tcpInProtoErrors", "transport", "hw_counters", _NONE),
+    Counter("ip4InDiscards", "transport", "hw_counters", _NONE),
+    Counter("ip6InDiscards", "transport", "hw_counters", _NONE),
+    Counter("ip4InTruncatedPkts", "transport", "hw_counters", _NONE),
+    Counter("ip6InTruncatedPkts", "transport", "hw_counters", _NONE),
+    Counter("cnpSent", "transport", "hw_counters"),
+    Counter("cnpHandled", "transport", "hw_counters"),
+    Counter("cnpIgnored", "transport", "hw_counters"),
+    Counter("RxECNMrkd", "transport", "hw_counters"),
     # EFA (drivers/infiniband/hw/efa/efa_verbs.c)
     Counter("rx_drops", "efa", "hw_counters", _NONE),
     Counter("retrans_timeout_events", "efa", "hw_counters", _NONE),
@@ -104,6 +116,7 @@ _TRANSPORT = (
 )
 
 #: What ethtool -S shows of mlx5 (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst)
+#: and of ice, below irdma (drivers/net/ethernet/intel/ice/ice_ethtool.c: ice_gstrings_pf_stats)
 _STATISTICS = (
     Counter("rx_discards_phy", "nic_discards", "statistic", _NONE),
     *(Counter(f"rx_prio{priority}_discards", "nic_discards", "statistic", _NONE) for priority in range(8)),
@@ -112,6 +125,9 @@ _STATISTICS = (
     Counter("tx_pause_storm_warning_events", "nic_discards", "statistic", _NONE),
     # Pauses are how PFC works: how many are many is for each fabric to declare.
     *(Counter(f"rx_prio{priority}_pause", "nic_discards", "statistic") for priority in range(8)),
+    # The port had no buffer left for what came in.
+    Counter("rx_dropped.nic", "nic_discards", "statistic", _NONE),
+    *(Counter(f"rx_priority_{priority}_xoff.nic", "nic_discards", "statistic") for priority in range(8)),
 )
 
 _OTHERS = (
@@ -125,6 +141,11 @@ _OTHERS = (
 
 COUNTERS = (*_PORT, *_TRANSPORT, *_STATISTICS, *_OTHERS)
 BY_NAME = {counter.name: counter for counter in COUNTERS}
+
+#: Kind of bit error rate → the most of it. effective: behind forward error correction, where a healthy link
+#: has none at all. raw: before it. RS(544,514) corrects a thousand times as much (IEEE 802.3, 120D.3.2), so a
+#: link above it works, on a cable or transceiver that is worse than it should be.
+BER = {"effective": 1e-9, "raw": 1e-7}
 
 #: What to do where a check's counters rise too much
 ADVICE = {

@@ -23,7 +23,7 @@ from .rdma_values import MTUS, Rate
 NAMES = ("state", "phys_state", "link_layer", "rate", "width", "netdev", "netdev_speed", "netdev_mtu", "mtu")
 
 #: 400 Gb/sec (4X NDR): drivers/infiniband/core/sysfs.c, rate_show
-_RATE = re.compile(r"([0-9]{1,5}(?:\.5)?) Gb/sec \(([0-9]{1,2})X(?: ([A-Z0-9]{1,8}))?\)\Z", re.ASCII)
+RATE = re.compile(r"([0-9]{1,5}(?:\.5)?) Gb/sec \(([0-9]{1,2})X(?: ([A-Z0-9]{1,8}))?\)\Z", re.ASCII)
 
 #: The headers that RoCE v2 needs of an Ethernet packet beside the payload (include/rdma/ib_addr.h:
 #: iboe_get_mtu)
@@ -86,7 +86,7 @@ def _rate(host: Host, port: Port) -> list[Check]:
     path = f"{port.folder}/rate"
     wanted, lanes = port.expect.get("rate"), port.expect.get("width")
     value = rdma_ports.read(host, path)
-    match = _RATE.match(value.text) if value.text else None
+    match = RATE.match(value.text) if value.text else None
     if value.text and match is None:
         value = Value(unreadable=f"{path} says {value.text[:60]!r}, which is no rate")
     if value.text is None or match is None:

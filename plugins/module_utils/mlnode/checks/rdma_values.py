@@ -39,6 +39,7 @@ _NETDEV_MTUS = range(68, 65536)
 _INTERFACE = re.compile(r"[^/:\s\0]{1,15}\Z")
 _NUMBER = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,4}\Z", re.ASCII)
+_FRACTION = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE]-[0-9]{1,3})?\Z", re.ASCII)
 _RATE = re.compile(r"[0-9]{1,5}(\.[0-9]{1,2})?\Z", re.ASCII)
 
 
@@ -154,6 +155,22 @@ def switch(where: str, raw: Any) -> bool:
     if not isinstance(raw, bool):
         raise DeclarationError(f"{where}: {raw!r} is neither true nor false")
     return raw
+
+
+def ber(where: str, raw: Any) -> dict[str, float]:
+    """The most errors in a bit, of those kinds that are given: {effective: 1e-12}."""
+    if not isinstance(raw, Mapping) or not raw:
+        raise DeclarationError(f"{where}: {raw!r} is no dictionary such as {{effective: 1e-12}}")
+    found = {}
+    for kind, most in raw.items():
+        if kind not in rdma_limits.BER:
+            raise _bad(where, kind, "one of", tuple(rdma_limits.BER))
+        # YAML takes 1e-12 for a text, as it has no point.
+        text = str(most)
+        if isinstance(most, bool) or not _FRACTION.match(text) or float(text) >= 1:
+            raise DeclarationError(f"{where}.{kind}: {most!r} is no number below 1 such as 1e-12")
+        found[str(kind)] = float(text)
+    return found
 
 
 def counters(where: str, raw: Any) -> dict[str, tuple[Limit, ...]]:

@@ -15,6 +15,7 @@ from . import (
     counters,
     gpudirect,
     memlock,
+    mlxlink,
     pcie,
     qos,
     rdma_counters,
@@ -35,6 +36,7 @@ Area = Tuple[Tuple[str, ...], Callable[[Host, Topology, Any], Sequence[Check]]]
 AREAS: tuple[Area, ...] = (
     (rdma_inventory.NAMES, rdma_inventory.checks),
     (rdma_link.NAMES, rdma_link.checks),
+    (mlxlink.NAMES, mlxlink.checks),
     (rdma_subnet.NAMES, rdma_subnet.checks),
     (rdma_gid.NAMES, rdma_gid.checks),
     (qos.NAMES, qos.checks),

@@ -72,7 +72,8 @@ def dscp_prio(text: str) -> dict[str, str]:
     if not isinstance(entries, list):
         raise ValueError(f"dscp_prio is {_short(entries)}, no list")
     for entry in entries:
-        if not isinstance(entry, list) or len(entry) != 2:
+        # iproute2 6.15 puts the blank into each of them that parts them in the text.
+        if not isinstance(entry, list) or len(entry) < 2 or entry[2:] not in ([], [" "]):
             raise ValueError(f"{_short(entry)} is no DSCP with a priority")
         found.setdefault(_number(entry[0], DSCPS), set()).add(_class(entry[1]))
     return by_dscp(found)

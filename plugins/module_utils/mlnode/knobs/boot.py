@@ -31,6 +31,10 @@ _NOT_BY_GRUB = (
     "the running kernel was not started by GRUB, as its command line has no BOOT_IMAGE=: what is written for "
     "GRUB would change nothing; set parameters where the kernel is started (hypervisor, network boot, kexec)"
 )
+_MENU_LATER = (
+    "the boot loader's menu is not made of it yet: whoever finishes the image does that, or the agent at the "
+    "first boot, for the second one"
+)
 _CONTAINER = "this is a container: the command line is that of its host's kernel"
 
 
@@ -60,7 +64,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """The running command line, and that of the loader's menu."""
     line = context.host.value(boot_words.COMMAND_LINE) if context.runtime else Value()
     isolated = _isolated(settings, _others(context))
-    node = _Node(boot_loaders.find(context.host), line, isolated, context)
+    node = _Node(boot_loaders.find(context.host, not context.runtime), line, isolated, context)
     node = replace(node, too_long=_too_long(settings, node))
     return [_read_one(setting, node) for setting in settings]
 
@@ -151,9 +155,26 @@ def _read_unseen(setting: Setting, node: _Node) -> Reading:
         # Whether enough CPUs are left over is for the agent to see, on the machine that has them.
         boot = node.context.boot_by_agent(setting, None)
         return Reading(boot_words.COMMAND_LINE, Value(), boot, None, at_boot=True)
-    boot, refusal = _boot(setting, want, Value(), node), _refusal(setting, want, node)
-    found = Reading(boot_words.COMMAND_LINE, Value(), boot, want, refusal=refusal, native=True, at_boot=True)
+    boot, note = _boot(setting, want, Value(), node), ""
+    if boot.value.text is None or not values.same(boot.value.text, want):
+        try:
+            path = _menu_source(setting, want, node)
+        except HostError as error:
+            path, boot = "", Boot(Value(unreadable=str(error)))
+        if path:
+            boot, note = Boot(Value(text=want), path), _MENU_LATER
+    found = Reading(
+        boot_words.COMMAND_LINE, Value(), boot, want,
+        refusal=_refusal(setting, want, node), native=True, at_boot=True, note=note,
+    )  # fmt: skip
     return replace(found, invalid=node.too_long if boot_words.wanted(want) else "")
+
+
+def _menu_source(setting: Setting, want: str, node: _Node) -> str:
+    context, words = node.context, boot_words.wanted(want)
+    return boot_loaders.menu_source(
+        node.loader, context.host, context.name, boot_parse.name_of(setting), words
+    )
 
 
 # -- runtime -------------------------------------------------------------------------------
@@ -276,7 +297,7 @@ def _overriding(name: str, node: _Node, lost: bool) -> str:
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
     """What the loader's files have to be for these rows."""
-    loader = boot_loaders.find(context.host)
+    loader = boot_loaders.find(context.host, not context.runtime)
     if loader.unreadable or any(row.reading.runtime.unreadable is not None for row in rows):
         return []  # what cannot be read this once must not take away what stands there
     changes: dict[str, tuple[str, ...]] = {}

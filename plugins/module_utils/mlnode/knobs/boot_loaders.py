@@ -35,16 +35,21 @@ class Loader:
     unreadable: str = ""
 
 
-def find(host: Host) -> Loader:
-    """The loader of the machine, or why none can be used; never raises."""
+def find(host: Host, image: bool = False) -> Loader:
+    """The loader of the machine, or why none can be used; never raises.
+
+    image: it is a tree that a machine will boot from, whose menu may be written last of all.
+    """
     try:
-        return _find(host)
+        return _find(host, image)
     except HostError as error:
         return Loader(unreadable=str(error))
 
 
-def _find(host: Host) -> Loader:
+def _find(host: Host, image: bool) -> Loader:
     menu = grub.config(host)
+    if menu is None and image and _sources_drop_ins(host):
+        return Loader(style="drop-in")
     if menu is None:
         return Loader(lacks=_without_grub(host))
     text = host.read(menu)
@@ -124,6 +129,19 @@ def given(host: Host, name: str, parameter: str) -> tuple[str, ...] | None:
     """The words that the drop-in of a declaration gives to a parameter; None where it does not speak of it.
     Raises HostError."""
     return boot_grub.given(host.text(drop_in(name)), parameter)
+
+
+def menu_source(loader: Loader, host: Host, name: str, parameter: str, words: Sequence[str]) -> str:
+    """The file of which GRUB's menu will be made, if it gives the parameter these words; else empty. Raises
+    HostError."""
+    if loader.lacks or loader.unreadable:
+        return ""
+    if loader.style == "drop-in":
+        right = given(host, name, parameter) == tuple(words) and not later_file(host, name, parameter)
+        return drop_in(name) if right else ""
+    text = host.text(boot_grub.DEFAULTS)
+    right = loader.style == "defaults" and boot_grub.edited(text, {parameter: words}) == text
+    return boot_grub.DEFAULTS if right else ""
 
 
 def drop_in(name: str) -> str:

@@ -9,7 +9,7 @@ same everywhere; which NICs are meant is in one list per declaration, written on
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Iterable, Sequence
 
 from .. import declared
@@ -300,15 +300,7 @@ def _listed(host: Host, name: str, meant: Sequence[str]) -> bytes:
 
 
 def files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """What tells irqbalance, or switches it off; taken away again once no declaration wants it.
-
-    Who runs on the host of an image build is told nothing.
-    """
-    found = _files(name, rows, context)
-    return found if context.runtime else [replace(item, refresh="") for item in found]
-
-
-def _files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """What tells irqbalance, or switches it off; taken away again once no declaration wants it."""
     host = context.host
     if not installed(host):
         return []

@@ -10,7 +10,7 @@ of it: the agent re-applies the rules, at boot and when a NIC arrives.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Iterable, Mapping, Sequence
 
 from .. import management
 from ..facts import Facts
@@ -24,6 +24,7 @@ from . import nic_commands, nic_files, nic_owners, nic_parse, nic_targets, rules
 from .nic_files import Files
 from .nic_guards import Guards
 from .nic_parse import KIND, NicSetting
+from .together import Together
 
 __all__ = ["KIND", "boot_files", "commands", "info", "mentions", "parse", "read", "rivals"]
 
@@ -65,74 +66,15 @@ def _read(setting: NicSetting, context: Context) -> Reading:
         return Reading(setting.path, targets.problem, context.boot_by_agent(setting, None))
     guards = Guards(host, context.allow, nic_parse.limit(context.spec))
     found = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
-    target = _summary(found, lambda part: part.want)
-    parts = tuple(part for one in found for part in one.parts)
-    return Reading(
-        path=setting.path,
-        runtime=_runtime(found),
-        boot=_boot(setting, found, target, context),
-        target=target or None,
-        blocked=_first(one.blocked for one in found),
-        invalid=_first(one.invalid for one in found),
-        refusal=_first(part.refusal for part in parts),
-        parts=parts,
-        origin=_origin(found, context.origins),
-        note="; ".join([*_notes(found), *filter(None, [targets.note])]),
-        clamped="; ".join(rules.together((one.clamped, one.label) for one in found if one.clamped)),
-    )
+    together = Together(found)
+    boot = _boot(setting, found, together.target, context)
+    notes = [*rules.together((words, one.label) for one in found for words in one.notes), *together.notes]
+    return together.reading(setting.path, boot, context.origins, [*notes, targets.note])
 
 
 def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:
     files.parts = [guards.guarded(setting, files.target, part) for part in files.parts]
     return files
-
-
-def _runtime(found: Sequence[Files]) -> Value:
-    """What the files say together, or why they say nothing."""
-    problem = _first(problem for one in found for problem in one.problems)
-    if problem:
-        return Value(unreadable=problem)
-    if any(one.parts or one.fixed for one in found):
-        return Value(text=_summary(found, lambda part: part.now))
-    return Value(absent="; ".join(_lacking(found)))
-
-
-def _lacking(found: Sequence[Files]) -> list[str]:
-    return rules.together((one.lacking, one.label) for one in found if one.lacking)
-
-
-def _notes(found: Sequence[Files]) -> list[str]:
-    lacking = _lacking(found) if any(one.parts or one.fixed for one in found) else []
-    return [*rules.together((words, one.label) for one in found for words in one.notes), *lacking]
-
-
-def _summary(found: Sequence[Files], value: Callable[[Part], str]) -> str:
-    """`eth0, eth1: 4096; eth2: on [fixed]`"""
-    pairs = [
-        (_text(one.parts, value) if one.parts else f"{one.fixed} [fixed]", one.label)
-        for one in found
-        if one.parts or one.fixed
-    ]
-    return "; ".join(rules.together(pairs))
-
-
-def _text(parts: Sequence[Part], value: Callable[[Part], str]) -> str:
-    """The one value of a NIC's files, or each with its name."""
-    texts = list(dict.fromkeys(value(part) for part in parts))
-    if len(texts) == 1:
-        return texts[0]
-    return ", ".join(f"{part.path.rpartition('/')[2]} {value(part)}" for part in parts)
-
-
-def _origin(found: Sequence[Files], origins: Mapping[str, str]) -> str | None:
-    if not any(part.path in origins for one in found for part in one.parts):
-        return None
-    return _summary(found, lambda part: origins.get(part.path, part.now))
-
-
-def _first(texts: Iterable[str]) -> str:
-    """The first that says something."""
-    return next((text for text in texts if text), "")
 
 
 # -- the boot layer ------------------------------------------------------------------------

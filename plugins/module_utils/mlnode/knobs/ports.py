@@ -60,6 +60,11 @@ class Port:
         return "+".join(self.names) or "+".join(device.name for device in self.rdma)
 
     @property
+    def link_layers(self) -> set[str]:
+        """Those of its RDMA ports; none without RDMA."""
+        return {port.link_layer for device in self.rdma for port in device.ports}
+
+    @property
     def rails(self) -> tuple[int, ...]:
         found = (*(nic.rail for nic in self.nics), *(device.rail for device in self.rdma))
         return tuple(sorted({rail for rail in found if rail is not None}))
@@ -166,6 +171,7 @@ def _matches(selection: Selection, port: Port, carrying: Collection[str]) -> boo
         and (not selection.pci_ids or port.pci_id in selection.pci_ids)
         and (not selection.speeds or bool({nic.speed_mbit for nic in port.nics} & {*selection.speeds}))
         and (not selection.link or port.up == (selection.link == "up"))
+        and (not selection.link_layer or selection.link_layer in port.link_layers)
         and (selection.management is None or selection.management == bool(names & {*carrying}))
     )
 

@@ -24,6 +24,7 @@ from . import nic_parse, nic_targets, qos_files, qos_guards, qos_parse, qos_swit
 from .nic_files import Files
 from .qos_guards import QosGuards
 from .qos_parse import KIND, QosSetting
+from .together import Together
 
 __all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
 
@@ -74,18 +75,13 @@ def _read(setting: QosSetting, context: Context, pausing: Mapping[str, str]) -> 
         return Reading(setting.path, targets.problem, context.boot_by_agent(setting, None))
     guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
     found = [_guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets]
-    target = _summary(found, lambda part: part.want)
-    return Reading(
-        path=setting.path,
-        runtime=_runtime(found),
-        boot=context.boot_by_agent(setting, target),
-        target=target or None,
-        blocked=_first(one.blocked for one in found),
-        invalid=_first([*(one.invalid for one in found), *_contradicted(setting, found, pausing)]),
-        refusal=_first(part.refusal for one in found for part in one.parts),
-        parts=tuple(part for one in found for part in one.parts),
-        origin=_origin(found, context.origins),
-        note="; ".join([*_notes(host, setting, found), *filter(None, [targets.note])]),
+    together = Together(found, _text)
+    return together.reading(
+        setting.path,
+        context.boot_by_agent(setting, together.target),
+        context.origins,
+        [*together.notes, *_notes(host, setting, found), targets.note],
+        _contradicted(setting, found, pausing),
     )
 
 
@@ -104,22 +100,8 @@ def _contradicted(setting: QosSetting, found: Sequence[Files], pausing: Mapping[
             yield f"{one.label}: {pausing[one.label]} wants global pause on: remove one of the two"
 
 
-def _runtime(found: Sequence[Files]) -> Value:
-    """What the files say together, or why they say nothing."""
-    problem = _first(problem for one in found for problem in one.problems)
-    if problem:
-        return Value(unreadable=problem)
-    if any(one.parts for one in found):
-        return Value(text=_summary(found, lambda part: part.now))
-    return Value(absent="; ".join(_lacking(found)))
-
-
-def _lacking(found: Sequence[Files]) -> list[str]:
-    return rules.together((one.lacking, one.label) for one in found if one.lacking)
-
-
 def _notes(host: Host, setting: QosSetting, found: Sequence[Files]) -> list[str]:
-    notes = _lacking(found) if any(one.parts for one in found) else []
+    notes: list[str] = []
     if setting.group == "pfc" and setting.value:
         notes.append(f"switches must match: {qos_switch.pfc(setting.value, {})}")
     if setting.path.startswith("/dcb/"):
@@ -147,11 +129,6 @@ def _negotiates(host: Host, one: Files) -> str:
     return f"its firmware negotiates with the switch (DCBX {mode}), and may set something else"
 
 
-def _summary(found: Sequence[Files], value: Callable[[Part], str]) -> str:
-    """`eth0, eth1: 26:3 48:6; eth2: 26:3 48:none`"""
-    return "; ".join(rules.together((_text(one.parts, value), one.label) for one in found if one.parts))
-
-
 def _text(parts: Sequence[Part], value: Callable[[Part], str]) -> str:
     """The one value of a NIC's files, or each with its name; of DSCPs always each."""
     texts = list(dict.fromkeys(value(part) for part in parts))
@@ -168,17 +145,6 @@ def _name(path: str) -> str:
     if pieces[0] == "roce":
         return f"{pieces[1]}/{pieces[2]}"
     return f"{pieces[-3]}/{pieces[-1]}" if pieces[-2] == "enable" else pieces[-1]
-
-
-def _origin(found: Sequence[Files], origins: Mapping[str, str]) -> str | None:
-    if not any(part.path in origins for one in found for part in one.parts):
-        return None
-    return _summary(found, lambda part: origins.get(part.path, part.now))
-
-
-def _first(texts: Iterable[str]) -> str:
-    """The first that says something."""
-    return next((text for text in texts if text), "")
 
 
 # -- the rest of a kind --------------------------------------------------------------------

@@ -20,6 +20,8 @@ _ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([01][0-9a-f])\.([0-7])\Z"
 _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}\Z", re.ASCII | re.IGNORECASE)
 
 LINKS = ("up", "down")
+#: Of ports of RDMA devices (drivers/infiniband/core/sysfs.c: link_layer_show); EFA's has no name
+LINK_LAYERS = ("Ethernet", "InfiniBand")
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Selection:
     """Which NICs: one of each list that is given.
 
     pci_ids: vendor:device. rails: None does not ask, an empty tuple takes them all. speeds: Mbit/s, of links
-    that are up. link: up, down or "". management: whether it carries the management path; None does not ask.
+    that are up. link: up, down or "". link_layer: that of a port of its RDMA devices, or "".
+    management: whether it carries the management path; None does not ask.
     """
 
     names: tuple[str, ...] = ()
@@ -39,6 +42,7 @@ class Selection:
     nodes: tuple[int, ...] = ()
     speeds: tuple[int, ...] = ()
     link: str = ""
+    link_layer: str = ""
     management: bool | None = None
 
     def __str__(self) -> str:
@@ -55,6 +59,8 @@ class Selection:
             words.append(f"speeds {', '.join(map(str, self.speeds))}")
         if self.link:
             words.append(f"link {self.link}")
+        if self.link_layer:
+            words.append(f"link layer {self.link_layer}")
         if self.management is not None:
             words.append(f"{'' if self.management else 'not '}management")
         return "; ".join(words) or "all NICs"
@@ -82,7 +88,8 @@ def parse(where: str, raw: Any) -> Selection:
         rails=_rails(f"{where}.rails", raw.get("rails")),
         nodes=_numbers(f"{where}.nodes", raw.get("nodes"), "a NUMA node such as 0"),
         speeds=_numbers(f"{where}.speeds", raw.get("speeds"), "a speed in Mbit/s such as 400000"),
-        link=_link(f"{where}.link", raw.get("link")),
+        link=_choice(f"{where}.link", raw.get("link"), LINKS),
+        link_layer=_choice(f"{where}.link_layer", raw.get("link_layer"), LINK_LAYERS),
         management=_switch(f"{where}.management", raw.get("management")),
     )
 
@@ -128,9 +135,9 @@ def _numbers(where: str, raw: Any, example: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _link(where: str, raw: Any) -> str:
-    if raw is not None and raw not in LINKS:
-        raise DeclarationError(f"{where}: {raw!r} is none of {', '.join(LINKS)}")
+def _choice(where: str, raw: Any, known: Sequence[str]) -> str:
+    if raw is not None and raw not in known:
+        raise DeclarationError(f"{where}: {raw!r} is none of {', '.join(known)}")
     return str(raw or "")
 
 

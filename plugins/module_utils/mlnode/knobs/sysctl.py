@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from .. import sysctl_d, values
+from .. import modules_load, sysctl_d, values
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
@@ -221,13 +221,10 @@ def _modules(
 
 def _is_loadable(module: str, context: Context) -> bool:
     """True if the running kernel's folder has it as a loadable module, not built in."""
-    folder = f"/lib/modules/{context.facts.kernel_release()}"
     try:
-        listing = context.host.read(f"{folder}/modules.dep")
+        return modules_load.is_loadable(context.host, context.facts.kernel_release(), module)
     except HostError:
         return False
-    names = {line.split(":")[0].rsplit("/", 1)[-1] for line in listing.splitlines()}
-    return any(name.split(".ko")[0].replace("-", "_") == module for name in names)
 
 
 # -- boot layer ----------------------------------------------------------------------------

@@ -32,15 +32,6 @@ def node(survey: Survey) -> dict[str, Any]:
     }
 
 
-def verdict(survey: Survey) -> str:
-    """One line for a node in a list of many."""
-    counts = summary(item.row for item in survey.rows)
-    words = ", ".join(f"{number} {status}" for status, number in counts.items())
-    if survey.compliant:
-        return f"as declared: {words}"
-    return "; ".join(part for part in ("not as declared", words, *survey.errors) if part)
-
-
 def drift_words(survey: Survey) -> list[str]:
     """One line per drifted setting, complete enough to act on without the table."""
     drifted = [setting(item.row) for item in survey.rows if item.row.status.is_drift]

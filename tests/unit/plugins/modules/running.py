@@ -21,18 +21,26 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     agent,
     boot_params,
     cpu_governor,
+    gpu_persistence,
+    ib_subnet,
     irq_affinity,
+    kernel_modules,
+    limits,
+    multi_rail,
     nccl_conf,
     nic_confirm,
     nic_ethtool,
+    node_audit,
     node_drift,
     node_revert,
     node_topology,
     path_mtu,
+    rdma_bandwidth,
     rdma_check,
     roce_qos,
     sysctl_ml,
     thp,
+    tuning_services,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -52,14 +60,19 @@ except ImportError:  # ansible-core 2.18
 
 #: Every module that declares something → arguments that do
 DECLARING: dict[ModuleType, dict[str, Any]] = {
+    kernel_modules: {"modules": ["tcp_bbr"]},
     thp: {"enabled": "madvise"},
     sysctl_ml: {"settings": {"vm.swappiness": 1, "kernel.no_such_knob": 1}},
+    limits: {"nofile": 1048576},
     cpu_governor: {"governor": "performance"},
     nic_ethtool: {"rules": [{"name": "nics", "rings": "auto"}]},
+    multi_rail: {"rules": [{"name": "nics", "arp_ignore": 1}]},
     roce_qos: {"rules": [{"name": "nics", "trust": "dscp"}]},
     nccl_conf: {"variables": {"NCCL_DEBUG": "WARN"}},
     irq_affinity: {"rules": [{"name": "nics", "strategy": "spread"}]},
     boot_params: {"parameters": {"numa_balancing": "disable"}},
+    tuning_services: {"services": {"tuned": "stop"}},
+    gpu_persistence: {"persistence": True},
 }
 
 #: Every module → arguments with which it has something to do
@@ -69,6 +82,9 @@ MODULES: dict[ModuleType, dict[str, Any]] = {
     nic_confirm: {},
     path_mtu: {"peers": ["127.0.0.1"], "fail_on": "never"},
     rdma_check: {"fail_on": "never"},
+    rdma_bandwidth: {"device": "mlx5_0", "serve": True, "fail_on": "never"},
+    ib_subnet: {"fail_on": "never"},
+    node_audit: {},
     **DECLARING,
     node_drift: {},
     node_revert: {},
@@ -141,7 +157,17 @@ Make = Callable[[ModuleType], Runner]
 
 def put_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every module work on this machine."""
-    for user in (tuning_module, agent, nic_confirm, node_drift, node_revert, rdma_check):
+    for user in (
+        tuning_module,
+        agent,
+        ib_subnet,
+        nic_confirm,
+        node_audit,
+        node_drift,
+        node_revert,
+        rdma_check,
+        rdma_bandwidth,
+    ):
         monkeypatch.setattr(user, "Host", lambda: machine)
     # Tests of action plugins make a controller of this process, where a warning is no part of the answer.
     with contextlib.suppress(ImportError):  # ansible-core 2.18 knows no difference

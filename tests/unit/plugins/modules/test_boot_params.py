@@ -167,7 +167,7 @@ def test_a_parameter_that_another_kind_sets_at_run_time_is_no_conflict(
     assert [*json.loads(machine.read(DECLARATION))["kinds"]] == ["boot", "thp"]
 
 
-def test_an_image_build_runs_update_grub_and_reads_nothing_of_the_build_host(
+def test_an_image_build_reads_nothing_of_the_build_host_and_runs_nothing_there(
     machine: GrubMachine, boot: Runner
 ) -> None:
     machine.unreadable["/proc/cmdline"] = 5
@@ -175,6 +175,8 @@ def test_an_image_build_runs_update_grub_and_reads_nothing_of_the_build_host(
     done = boot.ok(layers=["boot"], **FULL)
     assert done.settings["boot.nosmt"]["status"] == "changed"
     assert done.settings["boot.isolcpus"]["boot_source"] == "mlnode-apply.service"
+    assert machine.updates == 0
+    machine.write_menu()
     assert "isolcpus" not in machine.line()
     assert "nosmt" in machine.line()
     assert not boot.ok(layers=["boot"], **FULL).changed

@@ -40,7 +40,7 @@ def test_what_a_module_answers_is_what_it_documents(
     # What is returned only then is the answer of its action plugin.
     own = {name: about for name, about in documented.items() if about["returned"].startswith("success")}
     assert {*answers[module]} - COMMON == {*own}
-    types = {"str": str, "bool": bool, "list": list, "dict": dict}
+    types = {"str": str, "bool": bool, "float": float, "list": list, "dict": dict}
     for name, about in own.items():
         assert isinstance(answers[module][name], types[about["type"]]), name
 

@@ -69,3 +69,98 @@ def test_a_damaged_declaration_is_an_error_beside_what_the_others_say(
     [error] = done.result["errors"]
     assert error.startswith("/etc/mlnode/declared.d/broken.json is damaged")
     assert done.result["summary"] == {"ok": 2, "unsupported": 1}
+
+
+# -- severity, exceptions and what the inventory says ---------------------------------------------------
+
+
+def known(key: str = "vm.swappiness", until: str = "2999-12-31") -> dict[str, str]:
+    return {"key": key, "reason": "OPS-1234", "until": until}
+
+
+@pytest.mark.parametrize(
+    ("fail_at", "fails"), [("low", True), ("medium", True), ("high", True), ("never", False)]
+)
+def test_drift_fails_from_its_severity_on(machine: Machine, drift: Runner, fail_at: str, fails: bool) -> None:
+    machine.put(SWAPPINESS, "60\n")  # far over 10, which is what makes it high
+
+    done = drift(fail_at=fail_at)
+
+    assert (done.rc == 1) == fails
+    assert done.result["compliant"] is False
+    assert len(done.result["failures"]) == int(fails)
+    if fails:
+        assert "vm.swappiness: drifted, want 1, runtime 60" in done.result["msg"]
+        assert [*done.settings] == ["thp.enabled", "vm.swappiness", "kernel.no_such_knob"]
+
+
+def test_drift_that_is_not_severe_enough_is_told_and_does_not_fail(machine: Machine, drift: Runner) -> None:
+    machine.put(SWAPPINESS, "2\n")
+
+    done = drift.ok(fail_at="high")
+
+    assert done.result["compliant"] is False
+    assert len(done.result["drift"]) == 1
+    assert "(medium)" in done.result["drift"][0]
+    assert done.result["failures"] == []
+
+
+def test_known_drift_does_not_count_until_its_day(machine: Machine, drift: Runner) -> None:
+    machine.put(SWAPPINESS, "60\n")
+
+    done = drift.ok(fail_at="low", ignore=[known("vm.*"), known("net.*")])
+
+    assert done.result["compliant"] is True
+    assert done.result["verdict"] == "as declared: 1 drifted, 1 ok, 1 unsupported (1 ignored)"
+    assert (done.result["drift"], done.result["failures"]) == ([], [])
+    [line] = done.result["ignored"]
+    assert line.endswith("runtime is 60; ignored until 2999-12-31: OPS-1234")
+    assert done.settings["vm.swappiness"]["status"] == "drifted"
+    assert done.settings["vm.swappiness"]["ignored"] == "until 2999-12-31: OPS-1234"
+    assert [item["state"] for item in done.result["exceptions"]] == ["used", "unused"]
+
+
+def test_an_exception_whose_day_is_over_counts_again_and_says_so(machine: Machine, drift: Runner) -> None:
+    machine.put(SWAPPINESS, "60\n")
+
+    msg = drift.msg(fail_at="low", ignore=[known(until="2020-02-29")])
+
+    assert "runtime is 60 (the exception for it ended on 2020-02-29: OPS-1234)" in msg
+
+
+@pytest.mark.parametrize("until", ["", "soon", "2026-13-01"])
+def test_a_wrong_day_is_an_error(drift: Runner, until: str) -> None:
+    assert "ignore, exception 1 (vm.swappiness): until is" in drift.msg(ignore=[known(until=until)])
+
+
+def test_a_node_that_could_not_be_looked_at_fails_at_any_severity(machine: Machine, drift: Runner) -> None:
+    machine.put("/etc/mlnode/declared.d/broken.json", "{")
+
+    msg = drift.msg(fail_at="high", ignore=[known("*")])
+
+    assert "/etc/mlnode/declared.d/broken.json is damaged" in msg
+
+
+def test_a_node_that_declares_nothing_fails_at_any_severity(machine: Machine, running: Make) -> None:
+    assert "nothing is declared on this node" in running(node_drift).msg(fail_at="high")
+
+
+def test_what_the_inventory_says_is_compared(machine: Machine, drift: Runner) -> None:
+    found = drift.ok().result["digests"]["training"]
+    assert {*found} == {"thp", "sysctl"}
+
+    assert drift.ok(fail_at="low", expected={"training": found}).result["compliant"] is True
+    msg = drift.msg(fail_at="high", expected={"training": {**found, "sysctl": "0" * 16}})
+    assert "training is not declared on the node as the inventory says (other than there: sysctl)" in msg
+    done = drift.ok(expected={"training": {**found, "sysctl": None}, "gone": {}})
+    assert done.result["compliant"] is True
+    assert done.result["not_compared"] == {"training": ["sysctl"]}
+
+
+@pytest.mark.parametrize("expected", [{"../x": {}}, {"x": "y"}, {"x": ["thp"]}])
+def test_what_is_expected_is_checked(drift: Runner, expected: dict[str, object]) -> None:
+    assert drift.msg(expected=expected).startswith("node_drift: ")
+
+
+def test_roles_are_for_the_controller(drift: Runner) -> None:
+    assert "a controller has to turn them" in drift.msg(roles=["training_node"])

@@ -160,4 +160,5 @@ def test_the_page_names_every_check_key_and_counter() -> None:
     for name in (*run.NAMES, *expect.PORT_KEYS, *expect.NODE_KEYS):
         assert f"`{name}`" in page, name
     for counter in rdma_limits.COUNTERS:
-        assert f"`{re.sub('prio[0-7]', 'prioN', counter.name)}`" in page, counter.name
+        written = re.sub("(?<=prio)[0-7]|(?<=priority_)[0-7]", "N", counter.name)
+        assert f"`{written}`" in page, counter.name

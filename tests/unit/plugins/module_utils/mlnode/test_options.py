@@ -19,7 +19,8 @@ def test_every_kind_names_what_it_does_not_know_and_what_it_knows(kind: str) -> 
 
 def test_an_unknown_name_is_told_with_its_place() -> None:
     options.refuse_unknown("thp", ["enabled"], ("enabled", "defrag"))
-    with pytest.raises(DeclarationError, match=r"^thp\.enabeld: unknown; known are enabled, defrag$"):
+    words = r"^thp\.enabeld: unknown; known are enabled, defrag; did you mean enabled\?$"
+    with pytest.raises(DeclarationError, match=words):
         options.refuse_unknown("thp", ["enabled", "enabeld"], ("enabled", "defrag"))
 
 

@@ -52,6 +52,17 @@ def test_as_a_mapping_it_is_what_is_declared_of_the_node() -> None:
     assert dict(parse(None)) == {}
 
 
+def test_bit_error_rates_are_merged_kind_by_kind() -> None:
+    found = expect.parse(
+        {
+            "all": {"ber": {"effective": "1e-12", "raw": 1e-6}},
+            "devices": {"mlx5_0": {"ber": {"raw": "0.00001"}}},
+        }
+    )
+    assert found.of("mlx5_0", 1)["ber"] == {"effective": 1e-12, "raw": 1e-5}
+    assert found.of("mlx5_1", 1)["ber"] == {"effective": 1e-12, "raw": 1e-6}
+
+
 def test_counters_are_merged_counter_by_counter() -> None:
     found = parse(
         {
@@ -210,6 +221,14 @@ def test_values_in_other_spellings(key: str, raw: Any, value: Any) -> None:
         ({"all": {"counters": {"symbol_error": {}}}}, "symbol_error: give it one of rise, per_second"),
         ({"all": {"counters": {"symbol_error": True}}}, "symbol_error: True is no whole number"),
         ({"all": {"counters": 3}}, "expect.all.counters: 3 is no dictionary"),
+        ({"all": {"ber": 3}}, "expect.all.ber: 3 is no dictionary such as {effective: 1e-12}"),
+        ({"all": {"ber": {}}}, "expect.all.ber: {} is no dictionary such as"),
+        ({"all": {"ber": {"efective": 1e-9}}}, "'efective' is unknown; did you mean effective?"),
+        ({"all": {"ber": {"raw": "low"}}}, "expect.all.ber.raw: 'low' is no number below 1 such as 1e-12"),
+        ({"all": {"ber": {"raw": True}}}, "expect.all.ber.raw: True is no number below 1"),
+        ({"all": {"ber": {"raw": 1.0}}}, "expect.all.ber.raw: 1.0 is no number below 1"),
+        ({"all": {"ber": {"raw": -1e-9}}}, "expect.all.ber.raw: -1e-09 is no number below 1"),
+        ({"all": {"ber": {"raw": float("nan")}}}, "expect.all.ber.raw: nan is no number below 1"),
         ({"all": {"netns": "shred"}}, "expect.all.netns: 'shred' is unknown; did you mean shared?"),
         ({"all": {"mrrs": 4000}}, "expect.all.mrrs: 4000"),
     ],

@@ -219,6 +219,27 @@ def test_efa_counts_in_its_own_words(tmp_path: pathlib.Path) -> None:
     assert seen(machine, "degradation", 180)[0] == "skip"
 
 
+def test_irdma_counts_in_words_of_its_own(tmp_path: pathlib.Path) -> None:
+    names = ("tcpRetransSegs", "ip4InDiscards", "cnpSent", "cnpHandled", "RxECNMrkd")
+    machine = bench.node(tmp_path, bench.roce(port={f"hw_counters/{name}": 5 for name in names}))
+    ice = {"rx_dropped.nic": "7", "rx_priority_3_xoff.nic": "9", "rx_bytes.nic": "11"}
+    machine.put("/ethtool/rail0.json", json.dumps({"format": 1, "answers": {"statistic": ice}}))
+    seen(machine, "transport", 100)
+    machine.put(f"{PORT}/hw_counters/cnpSent", "500\n")
+    machine.put(f"{PORT}/hw_counters/RxECNMrkd", "500\n")
+    assert seen(machine, "transport", 160)[0] == "pass"
+    assert seen(machine, "nic_discards", 160)[0] == "pass"
+    machine.put(f"{PORT}/hw_counters/tcpRetransSegs", "6\n")
+    ice.update({"rx_dropped.nic": "8", "rx_priority_3_xoff.nic": "999"})
+    machine.put("/ethtool/rail0.json", json.dumps({"format": 1, "answers": {"statistic": ice}}))
+    verdict, found = seen(machine, "transport", 170)
+    assert verdict == "warn"
+    assert "tcpRetransSegs +1 to 6" in found
+    verdict, found = seen(machine, "nic_discards", 180)
+    assert verdict == "warn"
+    assert "rx_dropped.nic +1 to 8" in found
+
+
 # -- what is kept ------------------------------------------------------------------------------
 
 

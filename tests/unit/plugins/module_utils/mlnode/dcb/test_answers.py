@@ -103,6 +103,11 @@ def test_every_dscp_has_an_answer() -> None:
     assert set(answers.dscp_prio("{}").values()) == {"none"}
 
 
+def test_the_blank_of_iproute2_6_15_is_no_priority() -> None:
+    found = answers.dscp_prio('{"dscp_prio":[[0,0," "],[26,3," "],[48,6," "]]}')
+    assert {dscp: text for dscp, text in found.items() if text != "none"} == {"0": "0", "26": "3", "48": "6"}
+
+
 @pytest.mark.parametrize(
     ("parser", "text"),
     [
@@ -128,6 +133,8 @@ def test_every_dscp_has_an_answer() -> None:
         ("dscp-prio", '{"dscp_prio":[[64,3]]}'),
         ("dscp-prio", '{"dscp_prio":[[26,8]]}'),
         ("dscp-prio", '{"dscp_prio":[[26,3,1]]}'),
+        ("dscp-prio", '{"dscp_prio":[[26,3," ",3]]}'),
+        ("dscp-prio", '{"dscp_prio":[[26]]}'),
         ("order", "{}"),
         ("order", '{"order":["dscp","dei"]}'),
         ("order", '{"order":[5]}'),

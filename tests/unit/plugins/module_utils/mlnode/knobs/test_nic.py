@@ -394,6 +394,7 @@ def test_a_smaller_mtu_is_undone_with_those_above(node: NicNode) -> None:
         ({"rdma": ["mlx5_1"]}, "eth3"),
         ({"nodes": [0]}, "eth2"),
         ({"link": "up"}, "eth4, eth2, eth3"),
+        ({"link_layer": "Ethernet"}, MLX),
     ],
 )
 def test_nics_are_chosen_by_what_they_are(node: NicNode, nics: dict[str, Any], names: str) -> None:
@@ -406,6 +407,12 @@ def test_a_link_that_is_down_is_chosen_by_that(node: NicNode) -> None:
     assert (
         row(node, {"name": "a", "nics": {"link": "down"}, "mtu": 1500}).reading.runtime.text == "eth3: 1500"
     )
+
+
+def test_a_kind_of_port_that_no_nic_has_is_said(node: NicNode) -> None:
+    found = row(node, {"name": "ib", "nics": {"link_layer": "InfiniBand"}, "mtu": 2044})
+    assert found.status is Status.UNSUPPORTED
+    assert found.reason.startswith("no NIC here matches link layer InfiniBand; here are: ")
 
 
 def test_no_nic_at_all_is_said(node: NicNode) -> None:

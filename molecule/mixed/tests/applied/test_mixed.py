@@ -1,0 +1,40 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""After one play for all groups: each node is what its groups declare, which adds up."""
+
+from __future__ import annotations
+
+import json
+
+DECLARED = "/etc/mlnode/declared.d"
+
+
+def is_trainer(host):
+    return host.backend.get_hostname() == "mlnode-trainer"
+
+
+def test_each_node_has_the_declarations_of_its_groups(host):
+    expected = ["fabric.json", "training_node.json"] if is_trainer(host) else ["inference_node.json"]
+    assert sorted(host.file(DECLARED).listdir()) == expected
+
+
+def test_values_of_its_own_namespace_differ_by_group(host, kernel):
+    assert kernel["net.ipv4.tcp_keepalive_time"] == (["60"] if is_trainer(host) else ["10"])
+
+
+def test_two_declarations_stand_beside_each_other(host, check):
+    if not is_trainer(host):
+        return
+    names = {name for item in check.document["settings"] for name in item["declared_by"]}
+    assert names == {"fabric", "training_node"}
+    # Declared for the next boot only, so that the running kernel has not got it yet.
+    assert check.settings["net.ipv4.tcp_mtu_probing"]["declared_by"] == ["fabric"]
+    assert check.settings["vm.swappiness"]["declared_by"] == ["training_node"]
+    kinds = json.loads(host.file(f"{DECLARED}/fabric.json").content_string)["kinds"]
+    assert "qos" in kinds
+
+
+def test_nothing_else_is_wrong(host, check):
+    wrong = [*check.keys("drifted", "overridden", "unknown", "refused")]
+    waiting = {"net.ipv4.tcp_mtu_probing", "nccl.NCCL_SOCKET_IFNAME"} if is_trainer(host) else set()
+    assert {*wrong} <= waiting, check.document["summary"]

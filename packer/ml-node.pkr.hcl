@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# An Amazon machine image whose machines are tuned nodes from their first boot on. For Packer 1.8 or newer:
+#   packer init packer && packer build -var 'roles=["training", "fabric"]' packer
+# ml-node.json is the same for Packer 1.6, which Debian has. See docs/image.md.
+
+packer {
+  required_version = ">= 1.8.0"
+  required_plugins {
+    amazon = {
+      source  = "github.com/hashicorp/amazon"
+      version = ">= 1.2.8"
+    }
+    ansible = {
+      source  = "github.com/hashicorp/ansible"
+      version = ">= 1.1.0"
+    }
+  }
+}
+
+variable "region" {
+  type        = string
+  description = "Where the image is made; machines in other regions need a copy of it."
+  default     = "eu-central-1"
+}
+
+variable "instance_type" {
+  type        = string
+  description = "The machine on which it is made. Nothing of it gets into the image, so no GPU is needed."
+  default     = "t3.small"
+}
+
+variable "source_ami_name" {
+  type        = string
+  description = "The name of the image to start from, with * for any text; the newest counts."
+  default     = "debian-12-amd64-*"
+}
+
+variable "source_ami_owner" {
+  type        = string
+  description = "The account that it must be of, as anybody may publish an image of that name. This one is Debian's."
+  default     = "136693071363"
+}
+
+variable "ssh_username" {
+  type        = string
+  description = "Who may log in to a machine of that image, and become root with sudo."
+  default     = "admin"
+}
+
+variable "roles" {
+  type        = list(string)
+  description = "What the machines of the image are: training or inference, and fabric for those with RDMA."
+  default     = ["training"]
+}
+
+variable "variables_file" {
+  type        = string
+  description = "What differs from the defaults of the roles; empty for variables.yml beside this file."
+  default     = ""
+}
+
+variable "subnet_id" {
+  type        = string
+  description = "The subnet of the machine on which it is made, reached over SSH; empty for the default one."
+  default     = ""
+}
+
+variable "kms_key_id" {
+  type        = string
+  description = "The key that encrypts the image; empty for the account's own for EBS, which no other account can use."
+  default     = ""
+}
+
+variable "name" {
+  type        = string
+  description = "What the name of the image begins with; the time follows."
+  default     = "ml-node"
+}
+
+variable "tags" {
+  type        = map(string)
+  description = "Tags of the image and its snapshots."
+  default     = {}
+}
+
+locals {
+  root           = abspath("${path.root}/..")
+  variables_file = var.variables_file != "" ? abspath(var.variables_file) : "${local.root}/packer/variables.yml"
+  tags = merge({
+    Name   = var.name
+    Source = "{{ .SourceAMI }}"
+    Roles  = join(" ", var.roles)
+  }, var.tags)
+}
+
+source "amazon-ebs" "ml-node" {
+  region          = var.region
+  instance_type   = var.instance_type
+  subnet_id       = var.subnet_id
+  ami_name        = "${var.name}-{{timestamp}}"
+  ami_description = "Tuned for ${join(", ", var.roles)} by mlnode.tuning"
+
+  source_ami_filter {
+    filters = {
+      name                = var.source_ami_name
+      root-device-type    = "ebs"
+      virtualization-type = "hvm"
+    }
+    owners      = [var.source_ami_owner]
+    most_recent = true
+  }
+
+  communicator              = "ssh"
+  ssh_username              = var.ssh_username
+  temporary_key_pair_type   = "ed25519"
+  ssh_clear_authorized_keys = true
+
+  encrypt_boot = true
+  kms_key_id   = var.kms_key_id
+
+  # Without a token nobody reads the metadata, and with it the credentials: of this machine, and of all to come.
+  metadata_options {
+    http_endpoint               = "enabled"
+    http_tokens                 = "required"
+    http_put_response_hop_limit = 1
+  }
+  imds_support = "v2.0"
+
+  tags          = local.tags
+  snapshot_tags = local.tags
+  run_tags      = { Name = "${var.name} (making an image)" }
+}
+
+build {
+  sources = ["source.amazon-ebs.ml-node"]
+
+  # What the image itself does at boot has to be over before it is changed.
+  provisioner "shell" {
+    inline = ["if command -v cloud-init >/dev/null; then sudo cloud-init status --wait || [ $? -eq 2 ]; fi"]
+  }
+
+  provisioner "ansible" {
+    playbook_file = "${local.root}/playbooks/bake.yml"
+    user          = var.ssh_username
+    use_proxy     = false
+    ansible_env_vars = [
+      "ANSIBLE_CONFIG=${local.root}/ansible.cfg",
+      "ANSIBLE_COLLECTIONS_PATH=${local.root}/.ansible/collections",
+      "ANSIBLE_HOST_KEY_CHECKING=False",
+    ]
+    extra_arguments = [
+      "--extra-vars", "@${local.variables_file}",
+      "--extra-vars", "bake_roles=${join(",", var.roles)}",
+    ]
+  }
+
+  # What must not be the same on two machines.
+  provisioner "shell" {
+    script = "${local.root}/packer/clean.sh"
+  }
+}

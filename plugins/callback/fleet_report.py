@@ -1,0 +1,267 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ends a playbook with one table of all hosts, and writes it as JSON, JUnit XML and an HTML page."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet_report
+type: aggregate
+short_description: One table of all hosts at the end of a playbook, and files of it
+version_added: 0.1.0
+description:
+  - Collects the settings and checks that modules of this collection return, for every host and whatever the
+    strategy, and says at the end which hosts are not as they should be and in what.
+  - Hosts that could not be reached, that failed, or that were to be looked at and were not, are named. None
+    of them counts as a success.
+  - A playbook that uses none of these modules gets no report.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+requirements:
+  - enable in configuration, with C(callbacks_enabled = mlnode.tuning.fleet_report) or
+    E(ANSIBLE_CALLBACKS_ENABLED)
+options:
+  table:
+    description: Whether the table is shown.
+    type: bool
+    default: true
+    ini:
+      - {section: callback_fleet_report, key: table}
+    env:
+      - name: MLNODE_REPORT_TABLE
+    vars:
+      - name: mlnode_report_table
+  json:
+    description:
+      - File to write the report to as JSON. Its folder is made where there is none. Not written if empty.
+      - Variables of this plugin are extra variables (C(-e)), as it belongs to no host.
+    type: path
+    ini:
+      - {section: callback_fleet_report, key: json}
+    env:
+      - name: MLNODE_REPORT_JSON
+    vars:
+      - name: mlnode_report_json
+  junit:
+    description:
+      - As O(json), in the XML of JUnit. Each host is a test suite, and each setting or check a test case.
+    type: path
+    ini:
+      - {section: callback_fleet_report, key: junit}
+    env:
+      - name: MLNODE_REPORT_JUNIT
+    vars:
+      - name: mlnode_report_junit
+  html:
+    description: As O(json), as a page with a map of hosts and settings. It is one file that needs no network.
+    type: path
+    ini:
+      - {section: callback_fleet_report, key: html}
+    env:
+      - name: MLNODE_REPORT_HTML
+    vars:
+      - name: mlnode_report_html
+seealso:
+  - module: mlnode.tuning.node_drift
+"""
+
+EXAMPLES = r"""
+ansible.cfg: |
+  [defaults]
+  callbacks_enabled = mlnode.tuning.fleet_report
+
+  [callback_fleet_report]
+  html = reports/fleet.html
+"""
+
+import datetime as dt
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import document, junit, page, table
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
+
+#: Tasks that fail because of what modules told before
+_VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
+
+#: Option → who writes it
+_FILES: dict[str, Callable[[Fleet], Iterable[str]]] = {
+    "json": document.lines,
+    "junit": junit.lines,
+    "html": page.lines,
+}
+
+
+class CallbackModule(CallbackBase):
+    """The name ansible-core looks for."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "mlnode.tuning.fleet_report"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._fleet = Fleet(started=_now())
+        #: Hosts of the running play, and whether one of them has told something
+        self._targets: list[Any] = []
+        self._told = False
+        #: Whether any task was one of this collection's modules
+        self._ours = False
+
+    # -- what comes in ---------------------------------------------------------------------------------
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        self._fleet.playbook = os.path.basename(str(getattr(playbook, "_file_name", "") or "")) or "playbook"
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        self._close_play()
+        manager = play.get_variable_manager()
+        self._targets = []
+        if manager is None:
+            return
+        # Options may come from extra variables, of which a callback hears nothing before a play begins.
+        self.set_options(var_options=dict(manager.extra_vars))
+        inventory = getattr(manager, "_inventory", None)
+        if inventory is not None:
+            # With `serial`, the inventory knows of the running batch only; the others count, too.
+            self._targets = list(inventory.get_hosts(play.hosts, ignore_restrictions=True))
+        self._fleet.check_mode = self._fleet.check_mode or bool(play.check_mode)
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        self._ours = self._ours or str(task.action).startswith("mlnode.tuning.")
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        self._take(result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        told = _told(result)
+        host = self._take(result, troubled=not ignore_errors)
+        if ignore_errors:
+            return
+        # What our modules told, and an assertion about it, is in the findings and errors already.
+        told_so = any(told.get(name) for name in ("settings", "checks", "errors"))
+        if (host.bad or host.errors) and (told_so or _action(result) in _VERDICTS):
+            return
+        words = f"{_task_name(result)}: {_message(told)}"
+        if words not in host.failures:
+            host.failures.append(words)
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        self._take(result, troubled=True).unreachable = _message(_told(result))
+
+    def _take(self, result: Any, troubled: bool = False) -> Any:
+        """The host with what was told about it. One of which nothing is told is not counted, unless it is in
+        trouble: it may be there for something else, as localhost is."""
+        known = result._host
+        fresh = known.get_name() not in self._fleet.hosts
+        host = self._fleet.host(known.get_name(), _groups(known))
+        found = self._fleet.take(host, _told(result), _action(result).rpartition(".")[2])
+        if found or host.errors:
+            self._told = True
+        elif fresh and not troubled:
+            del self._fleet.hosts[known.get_name()]
+        return host
+
+    def _close_play(self) -> None:
+        """Who should have been looked at, and was not, is counted as that."""
+        if self._told:
+            for host in self._targets:
+                self._fleet.host(host.get_name(), _groups(host))
+        self._told = False
+
+    # -- what comes of it ------------------------------------------------------------------------------
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        self._close_play()
+        fleet = self._fleet
+        fleet.ended = _now()
+        for host in fleet.hosts.values():
+            summary = stats.summarize(host.name)
+            # A block's rescue makes good for what failed in it, and ignore_unreachable for that.
+            if not summary["failures"]:
+                host.failures.clear()
+            if not summary["unreachable"]:
+                host.unreachable = ""
+        told = any(host.findings or host.errors for host in fleet.hosts.values())
+        troubled = any(host.unreachable or host.failures for host in fleet.hosts.values())
+        if not told and not (self._ours and troubled):
+            return
+        if self.get_option("table"):
+            self._display.banner("FLEET REPORT")
+            for line in table.lines(fleet, _width()):
+                self._display.display(line)
+        for option, lines in _FILES.items():
+            path = self.get_option(option)
+            if path:
+                self._write(pathlib.Path(os.path.expanduser(path)), lines(fleet))
+
+    def _write(self, path: pathlib.Path, pieces: Iterable[str]) -> None:
+        """Whole or not at all: a page that is open in a browser is never half of one."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w", encoding="utf-8", errors="backslashreplace", dir=path.parent, delete=False
+            ) as file:
+                try:
+                    file.writelines(pieces)
+                    file.close()
+                    os.chmod(file.name, 0o666 & ~_umask())
+                    os.replace(file.name, path)
+                except BaseException:
+                    os.unlink(file.name)
+                    raise
+        except OSError as error:
+            self._display.warning(f"fleet_report: cannot write {path}: {error.strerror}")
+        else:
+            self._display.display(f"{path} is written")
+
+
+def _told(result: Any) -> Mapping[str, Any]:
+    told: Mapping[str, Any] = result._result
+    return told
+
+
+def _action(result: Any) -> str:
+    return str(result._task.action)
+
+
+def _task_name(result: Any) -> str:
+    return str(result._task.get_name())
+
+
+def _groups(host: Any) -> list[str]:
+    """Without those that Ansible makes by itself, as they say nothing."""
+    return sorted(group.name for group in host.get_groups() if group.name not in ("all", "ungrouped"))
+
+
+def _message(told: Mapping[str, Any]) -> str:
+    """One line: of a long answer the playbook's output has the rest. Of a loop, its first failure's."""
+    for item in told.get("results") or []:
+        if isinstance(item, Mapping) and item.get("failed"):
+            told = item
+            break
+    message = told.get("msg") or told.get("stderr") or told.get("reason") or "no reason was given"
+    lines = message if isinstance(message, list) else str(message).splitlines()
+    return " ".join(str(line).strip() for line in lines[:8])
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Daemons that run, and the limits they run with, from /proc."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Collection
+
+from .errors import HostError
+from .host import Host
+
+_PID = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
+_STATUS = re.compile(r"^(Name|PPid|Uid):\t(\S+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Daemon:
+    pid: int
+    name: str
+    parent: int
+
+    @property
+    def limits(self) -> str:
+        """The file with its limits."""
+        return f"/proc/{self.pid}/limits"
+
+
+@dataclass(frozen=True)
+class Running:
+    """hidden: why some processes cannot be seen; empty if all can. none: no process is shown at all."""
+
+    daemons: tuple[Daemon, ...]
+    hidden: str = ""
+    none: bool = False
+
+    def named(self, name: str) -> list[Daemon]:
+        """Not their children of that name, such as the sessions of sshd with the limits of their users."""
+        mine = {daemon.pid: daemon for daemon in self.daemons if daemon.name == name}
+        return [daemon for daemon in mine.values() if daemon.parent not in mine]
+
+
+def running(host: Host, names: Collection[str]) -> Running:
+    """Processes of root that are called so: anybody may call theirs slurmd. Names are cut to 15 characters
+    (TASK_COMM_LEN). Raises HostError where /proc cannot be listed."""
+    pids = sorted(int(name) for name in host.names("/proc") if _PID.match(name))
+    found: list[Daemon] = []
+    hidden = ""
+    for pid in pids:
+        try:
+            fields = dict(_STATUS.findall(host.text(f"/proc/{pid}/status")))
+        except HostError as error:
+            hidden = hidden or str(error)
+            continue
+        name, parent = fields.get("Name", ""), fields.get("PPid", "")
+        if name in names and fields.get("Uid") == "0" and _PID.match(parent):
+            found.append(Daemon(pid, name, int(parent)))
+    return Running(tuple(found), hidden, none=not pids)
+
+
+def limit(text: str, row: str, unit: str) -> tuple[str, str] | None:
+    """Soft and hard limit of a row of /proc/PID/limits, such as `Max open files` in files, or None."""
+    match = re.search(rf"^{re.escape(row)} +(\S+) +(\S+) +{unit} *$", text, re.MULTILINE)
+    return (match.group(1), match.group(2)) if match else None

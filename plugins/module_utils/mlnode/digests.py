@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Short names of what is declared, by which a controller and a node find out that they mean the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Iterable, Mapping, Optional
+
+from .declared import Declaration, Spec
+
+#: Options that say how or what for; alone they declare nothing, and modules leave them out then
+_MANNERS = frozenset({"allow", "sizing", "max_disruption"})
+
+#: The same of one kind
+_OWN_MANNERS = {"cpu": frozenset({"cpus"})}
+
+#: Hexadecimal digits, of 256 bits. It guards against mistakes, and nobody gains by a forged one.
+_LENGTH = 16
+
+
+def digests(kinds: Mapping[str, Spec]) -> dict[str, str]:
+    """Kind → digest of its specification, for the kinds of which something is declared."""
+    found = {}
+    for kind, spec in kinds.items():
+        plain = _plain(spec)
+        if {*plain} - _MANNERS - _OWN_MANNERS.get(kind, frozenset()):
+            text = json.dumps(plain, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+            found[kind] = hashlib.sha256(text.encode("ascii")).hexdigest()[:_LENGTH]
+    return found
+
+
+#: Name of a declaration → kind → digest; None where nobody knows what to expect
+Expected = Mapping[str, Mapping[str, Optional[str]]]
+
+
+def differences(expected: Expected, declarations: Iterable[Declaration]) -> list[str]:
+    """In words, each name that is not declared on the node as somebody expects it."""
+    there = {declaration.name: digests(declaration.kinds) for declaration in declarations}
+    words = []
+    for name, wanted in expected.items():
+        found = there.get(name, {})
+        known = [kind for kind in wanted if wanted[kind] is not None]
+        told = {
+            "other than there": [kind for kind in known if kind in found and found[kind] != wanted[kind]],
+            "missing there": [kind for kind in known if kind not in found],
+            "left over there": [kind for kind in found if kind not in wanted],
+        }
+        parts = [f"{what}: {', '.join(kinds)}" for what, kinds in told.items() if kinds]
+        if parts:
+            words.append(
+                f"{name} is not declared on the node as the inventory says ({'; '.join(parts)}): site.yml "
+                "declares it anew; what is left over goes with `mlnode revert` or once it declares nothing"
+            )
+    return words
+
+
+def _plain(value: Any) -> Any:
+    """Without what declares nothing, whether it was left out or written as such."""
+    if isinstance(value, Mapping):
+        items = ((str(name), _plain(item)) for name, item in value.items())
+        return {name: item for name, item in items if item not in (None, {}, [])}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

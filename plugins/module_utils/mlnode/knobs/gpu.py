@@ -1,0 +1,214 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind gpu: persistence mode, in which NVIDIA's driver keeps a GPU awake that nobody uses.
+
+Where nvidia-persistenced is installed it runs, as its vendor has it, and keeps the mode; else the driver
+does. The agent sets both again at boot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Sequence
+
+from .. import nvidia, options, service_files, systemd_conf, values
+from ..errors import DeclarationError, HostError
+from ..facts import Facts
+from ..host import Host
+from ..kind import Context, Info, Row, Spec
+from ..nvidia import OFF, ON
+from ..service_files import RUNNING
+from ..setting import Boot, BootFile, Part, Reading, Setting, Value, Write
+from ..status import Severity
+from ..topology import read as topology
+from ..topology.model import Gpu
+from . import services
+
+KIND = "gpu"
+KEY = "gpu.persistence"
+
+DAEMON = "nvidia-persistenced.service"
+#: With this the daemon runs and leaves all GPUs as they are, as Ubuntu starts it
+_LEAVES = "--no-persistence-mode"
+
+_VENDOR = "NVIDIA"
+_CONTAINER = "the driver is that of the container's host: declare it there"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """At most one setting. Raises DeclarationError."""
+    del facts  # nothing here is automatic
+    options.refuse_unknown(KIND, spec, ("persistence",))
+    wanted: Any = spec.get("persistence")
+    if wanted is None:
+        return []
+    if not isinstance(wanted, bool):
+        raise DeclarationError(f"{KEY}: {wanted!r} is neither true nor false")
+    want = ON if wanted else OFF
+    return [Setting(KIND, KEY, nvidia.TOP, want, want)]
+
+
+@dataclass
+class _Found:
+    """What there is to set. names: of those that are told."""
+
+    parts: list[Part] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problem: Value | None = None
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """What nvidia-smi says of every GPU, and what the next boot brings."""
+    return [_read_one(setting, context) for setting in settings]
+
+
+def _read_one(setting: Setting, context: Context) -> Reading:
+    want = setting.want or ""
+    if not context.runtime:
+        return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
+    host = context.host
+    found = _look(host, want)
+    if found.problem is not None:
+        return Reading(setting.path, found.problem, context.boot_by_agent(setting, want), want)
+    container = topology.of(host).machine.kind == "container"
+    return Reading(
+        path=setting.path,
+        runtime=Value(text=_summary([(part.number, part.now) for part in found.parts])),
+        boot=_boot(setting, context),
+        target=_summary([(part.number, part.want) for part in found.parts]),
+        blocked=_CONTAINER if container else "",
+        parts=tuple(found.parts),
+        origin=_origin(found.parts, context),
+        note="; ".join(found.notes),
+    )
+
+
+#: The number of the daemon's part, which no GPU has
+_DAEMON_NUMBER = -1
+
+
+def _summary(states: Sequence[tuple[int, str]]) -> str:
+    """The GPUs by their numbers; the daemon is told where it does not do what it should."""
+    text = values.grouped({number: state for number, state in states if number != _DAEMON_NUMBER})
+    stopped = any(number == _DAEMON_NUMBER and state != RUNNING for number, state in states)
+    return f"{text}; nvidia-persistenced is stopped" if stopped else text
+
+
+def _origin(parts: Sequence[Part], context: Context) -> str | None:
+    if not any(part.path in context.origins for part in parts):
+        return None
+    return _summary([(part.number, context.origins.get(part.path, part.now)) for part in parts])
+
+
+# -- what there is -------------------------------------------------------------------------
+
+
+def _look(host: Host, want: str) -> _Found:
+    gpus = topology.of(host).gpus
+    mine = [gpu for gpu in gpus if gpu.vendor == _VENDOR]
+    if not mine:
+        others = ", ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
+        words = f"GPUs of {others} have no such mode" if others else "there is no GPU of NVIDIA here"
+        return _Found(problem=Value(absent=words))
+    driver = host.value(nvidia.DRIVER)
+    if driver.absent is not None:
+        return _Found(problem=Value(absent=f"{nvidia.DRIVER} does not exist: NVIDIA's driver is not loaded"))
+    try:
+        modes = nvidia.persistence(host)
+        found = _Found(_daemon(host, want))
+    except HostError as error:
+        if error.absent:
+            return _Found(problem=Value(absent=f"{nvidia.TOOL}, which sets it, is not installed"))
+        return _Found(problem=Value(unreadable=str(error)))
+    for number, gpu in enumerate(mine):
+        _add(found, number, gpu, modes, want)
+    if found.problem is None and not any(part.number != _DAEMON_NUMBER for part in found.parts):
+        found.problem = Value(absent="; ".join(found.notes))
+    return found
+
+
+def _add(found: _Found, number: int, gpu: Gpu, modes: dict[str, str], want: str) -> None:
+    mode = modes.get(gpu.address)
+    if mode is None and gpu.driver not in (None, "nvidia"):
+        found.notes.append(f"GPU {gpu.address} belongs to {gpu.driver}")
+    elif mode is None:
+        words = f"{nvidia.TOOL} does not show GPU {gpu.address}: it may have failed (look for Xid in dmesg)"
+        found.problem = Value(unreadable=words)
+    elif mode in nvidia.NOT_THERE:
+        found.notes.append(f"GPU {gpu.address} has no persistence mode")
+    else:
+        path = nvidia.file_of(gpu.address)
+        found.parts.append(Part(number, path, mode, want, (Write(path, mode),)))
+
+
+def _daemon(host: Host, want: str) -> list[Part]:
+    """The daemon is to run, where there is one. Raises HostError."""
+    fragment = service_files.fragment(host, DAEMON)
+    if want != ON or not fragment or not host.systemd_runs() or services.is_masked(host, fragment):
+        return []
+    path = service_files.file_of(DAEMON)
+    now = host.value(path)
+    if now.text is None:
+        raise HostError("read", path, None, now.problem)
+    return [Part(_DAEMON_NUMBER, path, now.text, RUNNING, (Write(path, now.text),))]
+
+
+# -- the next boot -------------------------------------------------------------------------
+
+
+def _boot(setting: Setting, context: Context) -> Boot:
+    """The daemon brings `on` by itself, unless it was told not to; else the agent does."""
+    try:
+        starter = _native(context.host)
+    except HostError as error:
+        return Boot(Value(unreadable=str(error)))
+    if not starter:
+        return context.boot_by_agent(setting, setting.want)
+    # The agent does not wait for it, so that nobody knows which of the two is last.
+    return Boot(Value(text=ON), starter, foreign=setting.want != ON)
+
+
+def _native(host: Host) -> str:
+    """What starts a daemon at boot that keeps GPUs awake; empty where nothing does. Raises HostError."""
+    fragment = service_files.fragment(host, DAEMON)
+    if not fragment or services.is_masked(host, fragment):
+        return ""
+    commands = systemd_conf.service(host, [DAEMON], "ExecStart")
+    # An empty one takes back those before it: systemd.service(5).
+    if not commands or _LEAVES in commands[-1].value.split():
+        return ""
+    return next(services.starters(host, DAEMON), "")
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """None: the agent re-applies the declaration."""
+    del name, rows, context
+    return []
+
+
+def mentions(key: str, host: Host) -> list[str]:
+    """How the daemon is started."""
+    del key
+    found = [f"{path} starts it" for path in services.starters(host, DAEMON)]
+    return found + [
+        f"{line.where}: ExecStart={line.value}" for line in systemd_conf.service(host, [DAEMON], "ExecStart")
+    ]
+
+
+def rivals(key: str, other: str) -> bool:
+    """Never: there is one setting."""
+    del key, other
+    return False
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Why it is declared."""
+    del key, runtime
+    return Info(
+        Severity.MEDIUM,
+        "the driver lets go of a GPU that nobody uses: the next program waits for seconds until it is awake",
+        "NVIDIA, Driver Persistence",
+    )

@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of the declared settings a service sets to something else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Iterator, Mapping
+
+from .. import declared, sysctl_d, values
+from ..errors import HostError, MlnodeError
+from ..host import Host
+from . import services_tuned, sysctl_parse
+from .services_known import SERVICES, TUNED, Service
+from .services_tuned import Line
+
+#: As many as fit into a line that people still read; `mlnode explain` has them all
+_MOST = 4
+#: tuned sets only what raises or lowers a value: `vm.max_map_count=>1048576` (tuned.conf(5))
+_MODIFIED = re.compile(r"([<>])\s*([0-9]{1,20})\Z", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Rivalry:
+    """words: what is set to something else, and where. where: the first place. note: what is worth knowing
+    though nothing is. problem: why nobody can tell."""
+
+    words: str = ""
+    where: str = ""
+    note: str = ""
+    problem: str = ""
+
+
+def look(host: Host, service: Service) -> Rivalry:
+    """Never raises."""
+    try:
+        wanted = {key: (name, raw) for name, key, raw in wishes(host)}
+        if service is SERVICES[TUNED]:
+            return _tuned(host, wanted)
+    except MlnodeError as error:
+        return Rivalry(problem=str(error))
+    found = [f"{key} (declared by {wanted[key][0]})" for key in service.moves if key in wanted]
+    if found:
+        return Rivalry(f"{service.unit} may set {_listed(found)}: declare stop")
+    return Rivalry(note=f"it {service.reason}")
+
+
+def mentions(host: Host, service: Service) -> list[str]:
+    """Every line of tuned's profile that sets something in our names."""
+    if service is not SERVICES[TUNED]:
+        return []
+    profile = services_tuned.read(host)
+    return [f"{line.where}: {line.key} = {line.value}" for line in profile.lines]
+
+
+# -- what is declared ----------------------------------------------------------------------
+
+
+def wishes(host: Host) -> Iterator[tuple[str, str, Any]]:
+    """Declaration, key and what is declared, of the kinds that others set too. Raises MlnodeError."""
+    for declaration in declared.load_all(host, []):
+        for kind in ("thp", "cpu"):
+            for key, raw in _flat(kind, declaration.kinds.get(kind, {})):
+                yield declaration.name, key, raw
+        settings = declaration.kinds.get("sysctl", {}).get("settings")
+        for key, raw in settings.items() if isinstance(settings, Mapping) else ():
+            if raw is not None:
+                yield declaration.name, sysctl_d.dotted(sysctl_d.slashed(str(key))), raw
+
+
+def _flat(prefix: str, section: Any) -> Iterator[tuple[str, Any]]:
+    for name, raw in section.items() if isinstance(section, Mapping) else ():
+        if isinstance(raw, Mapping):
+            yield from _flat(f"{prefix}.{name}", raw)
+        elif raw is not None:
+            yield f"{prefix}.{name}", raw
+
+
+# -- tuned ---------------------------------------------------------------------------------
+
+
+def _tuned(host: Host, wanted: Mapping[str, tuple[str, Any]]) -> Rivalry:
+    """Raises MlnodeError."""
+    profile = services_tuned.read(host)
+    if profile.problem:
+        return Rivalry(problem=profile.problem)
+    if not profile.name:
+        return Rivalry(note="no profile is active")
+    found = [line for line in profile.lines if _beats(host, line, wanted)]
+    if not found:
+        script = ", beside a script that nobody can read" if profile.script else ""
+        return Rivalry(note=f"its profile {profile.name} sets nothing to other values than declared{script}")
+    words = _listed([f"{line.key} to {line.value} ({line.where})" for line in found])
+    return Rivalry(f"the profile {profile.name} sets {words}: declare stop, or take that out", found[0].where)
+
+
+def _beats(host: Host, line: Line, wanted: Mapping[str, tuple[str, Any]]) -> bool:
+    """Whether a line sets something declared to another value, or what sets it back. Raises HostError."""
+    if any(key in wanted for key in sysctl_parse.rivals(line.key)):
+        return not _set_again(host, next(key for key in sysctl_parse.rivals(line.key) if key in wanted))
+    if line.key not in wanted:
+        return False
+    return not _agrees(line.value, wanted[line.key][1]) and not _set_again(host, line.key)
+
+
+def _set_again(host: Host, key: str) -> bool:
+    """Whether tuned itself sets what sysctl.d says of a key after its own values. Raises HostError."""
+    if key.startswith(("thp.", "cpu.")) or not services_tuned.keeps_sysctl_files(host):
+        return False
+    config = host.once("sysctl.d for tuned", lambda: sysctl_d.load(host))
+    if config.unreadable:
+        raise HostError("read", "sysctl.d", None, config.unreadable[0])
+    line = config.winner(sysctl_d.slashed(key))
+    return line is not None and line.value is not None and line.file.startswith(("/etc/", "/run/"))
+
+
+def _agrees(value: str, raw: Any) -> bool:
+    """What only the node can compute (`auto`) agrees with nothing."""
+    floor = raw.get("at_least") if isinstance(raw, Mapping) else None
+    modified = _MODIFIED.match(value)
+    if modified:
+        return modified.group(1) == ">" and (floor is not None or _within(raw, int(modified.group(2))))
+    if floor is not None:
+        return values.reaches(_text(floor), value)
+    return values.same(value, _text(raw))
+
+
+def _within(raw: Any, least: int) -> bool:
+    """True where what is declared is already as much, so that tuned leaves it alone."""
+    text = _text(raw)
+    return text.isdigit() and len(text) <= 40 and int(text) >= least
+
+
+def _text(raw: Any) -> str:
+    if isinstance(raw, bool):
+        return "on" if raw else "off"
+    return str(raw)
+
+
+def _listed(items: list[str]) -> str:
+    more = f" and {len(items) - _MOST} more" if len(items) > _MOST else ""
+    return f"{', '.join(items[:_MOST])}{more}"

@@ -1,0 +1,100 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the NICs that one rule means say together, for every kind whose rules are for files of NICs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Iterable, Mapping, Sequence
+
+from ..setting import Boot, Part, Reading, Value
+from . import rules
+from .nic_files import Files
+
+#: Of a part the value that is meant, such as what it is now
+ValueOf = Callable[[Part], str]
+
+
+def plain(parts: Sequence[Part], value: ValueOf) -> str:
+    """The one value of a NIC's files, or each with its name."""
+    texts = list(dict.fromkeys(value(part) for part in parts))
+    if len(texts) == 1:
+        return texts[0]
+    return ", ".join(f"{part.path.rpartition('/')[2]} {value(part)}" for part in parts)
+
+
+@dataclass(frozen=True)
+class Together:
+    """found: what each NIC brings. text: the files of one of them in words."""
+
+    found: Sequence[Files]
+    text: Callable[[Sequence[Part], ValueOf], str] = plain
+
+    @property
+    def target(self) -> str:
+        return self._summary(lambda part: part.want)
+
+    @property
+    def runtime(self) -> Value:
+        """What the files say, or why they say nothing."""
+        problem = _first(problem for one in self.found for problem in one.problems)
+        if problem:
+            return Value(unreadable=problem)
+        if any(one.parts or one.fixed or one.invalid for one in self.found):
+            return Value(text=self._summary(lambda part: part.now))
+        return Value(absent="; ".join(self._lacking()))
+
+    @property
+    def notes(self) -> list[str]:
+        """What some of the NICs have not, where others have it."""
+        return self._lacking() if any(one.parts or one.fixed for one in self.found) else []
+
+    def reading(
+        self,
+        path: str,
+        boot: Boot,
+        origins: Mapping[str, str],
+        notes: Iterable[str],
+        invalid: Iterable[str] = (),
+    ) -> Reading:
+        """The row of all of them. invalid: what is wrong with them together."""
+        return Reading(
+            path=path,
+            runtime=self.runtime,
+            boot=boot,
+            target=self.target or None,
+            blocked=_first(one.blocked for one in self.found),
+            invalid=_first([*(one.invalid for one in self.found), *invalid]),
+            refusal=_first(part.refusal for part in self._parts),
+            parts=self._parts,
+            origin=self._origin(origins),
+            note="; ".join(filter(None, notes)),
+            clamped="; ".join(rules.together((one.clamped, one.label) for one in self.found if one.clamped)),
+        )
+
+    @property
+    def _parts(self) -> tuple[Part, ...]:
+        return tuple(part for one in self.found for part in one.parts)
+
+    def _lacking(self) -> list[str]:
+        return rules.together((one.lacking, one.label) for one in self.found if one.lacking)
+
+    def _summary(self, value: ValueOf) -> str:
+        """`eth0, eth1: 4096; eth2: on [fixed]`"""
+        return "; ".join(
+            rules.together(
+                (self.text(one.parts, value) if one.parts else f"{one.fixed} [fixed]", one.label)
+                for one in self.found
+                if one.parts or one.fixed
+            )
+        )
+
+    def _origin(self, origins: Mapping[str, str]) -> str | None:
+        if not any(part.path in origins for part in self._parts):
+            return None
+        return self._summary(lambda part: origins.get(part.path, part.now))
+
+
+def _first(texts: Iterable[str]) -> str:
+    """The first that says something."""
+    return next((text for text in texts if text), "")

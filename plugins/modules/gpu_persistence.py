@@ -1,0 +1,84 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declare the persistence mode of NVIDIA's GPUs."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_persistence
+short_description: Declare the persistence mode of NVIDIA's GPUs
+version_added: 0.1.0
+description:
+  - Has the driver keep GPUs awake that nobody uses, or not. Without it the first program waits for seconds.
+  - Runs C(nvidia-persistenced) where it is installed, as its vendor recommends, and sets the mode of each GPU with
+    C(nvidia-smi), which is the only one that tells it.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  persistence:
+    description:
+      - Whether GPUs are kept awake. Unset leaves them as they are.
+      - V(false) sets the mode of each GPU, and leaves the daemon as it is.
+    type: bool
+extends_documentation_fragment:
+  - mlnode.tuning.declaration
+  - mlnode.tuning.declaration.attributes
+notes:
+  - At boot a daemon that is enabled brings the mode, unless it is started with C(--no-persistence-mode) as on Ubuntu;
+    else the agent does, see M(mlnode.tuning.agent).
+  - V(unsupported) where there is no GPU of NVIDIA, its driver is not loaded, C(nvidia-smi) is not installed, or in a
+    container. GPUs of other vendors have no such mode.
+  - A GPU that the kernel has and C(nvidia-smi) does not show makes it V(unknown), as it may have failed.
+seealso:
+  - module: mlnode.tuning.node_audit
+  - module: mlnode.tuning.agent
+"""
+
+EXAMPLES = r"""
+- name: Keep GPUs awake
+  mlnode.tuning.gpu_persistence:
+    name: training_node
+    persistence: true
+"""
+
+RETURN = r"""
+settings:
+  description: The setting with its four states and its one status, as in M(mlnode.tuning.sysctl_ml).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: gpu
+      key: gpu.persistence
+      path: /gpu
+      declared: "on"
+      want: "on"
+      runtime: "on: 0-6; off: 7"
+      boot: "on"
+      boot_source: /etc/systemd/system/multi-user.target.wants/nvidia-persistenced.service
+      origin: "off"
+      status: drifted
+      severity: medium
+      reason: "runtime is on: 0-6; off: 7"
+reboot_required:
+  description: Whether something takes effect only after a reboot; never for this module.
+  returned: success
+  type: bool
+  sample: false
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import gpu
+
+
+def main() -> None:
+    own = {"persistence": {"type": "bool"}}
+    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
+    tuning_module.declare(module, gpu, tuning_module.given({name: module.params[name] for name in own}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check the InfiniBand subnet that a node is in."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ib_subnet
+short_description: Check the InfiniBand subnet that a node is in
+version_added: 0.1.0
+description:
+  - Looks at the whole subnet from one node, with the tools of infiniband-diags - which subnet manager is its master,
+    which nodes and cables it has, whether each link is up and as fast and wide as both of its ends can be, and how much
+    the error counters of each cable have risen. Changes nothing of the subnet, and clears no counter.
+  - The topology is kept on the node in C(/var/lib/mlnode/ib-subnet.json), or in C(ib-subnet-PORT.json) beside it where
+    O(port) is given, and later looks are compared with it. What is gone or moved fails, what is new is a warning, until
+    O(baseline=reset) accepts it. Counters are compared with that look and with the last one. The file is no setting of
+    the node, so that writing it is no change. In check mode and without root nothing is written.
+  - A port without a cable is no error, unless a cable was there.
+  - What could not be looked at is V(unknown), which is never V(pass), and nothing of it is kept.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  port:
+    description:
+      - The InfiniBand device (C(mlx5_0)) or port (C(mlx5_0/1)) of this node to look from.
+      - If omitted, the first one that is active. Name one where ports of the node are in different subnets.
+    type: str
+    default: ""
+  baseline:
+    description:
+      - V(keep) compares with what is kept.
+      - V(reset) makes what is there now the topology and the counters to compare with.
+    type: str
+    choices: [keep, reset]
+    default: keep
+  timeout:
+    description: Seconds that each of the four tools may take, at most 3600.
+    type: int
+    default: 300
+  fail_on:
+    description:
+      - When this module fails.
+      - V(fail) is where a check is V(fail) or V(unknown). What is V(warn) is a warning then.
+      - V(warn) is where a check is V(fail), V(unknown) or V(warn).
+      - V(never) leaves it to who reads RV(checks).
+    type: str
+    choices: [fail, warn, never]
+    default: fail
+extends_documentation_fragment:
+  - mlnode.tuning.declaration.attributes
+requirements:
+  - infiniband-diags on the node
+  - root, or write access to C(/dev/infiniband/umad*)
+seealso:
+  - module: mlnode.tuning.rdma_check
+"""
+
+EXAMPLES = r"""
+- name: Check the subnet from one node
+  mlnode.tuning.ib_subnet:
+
+- name: Check the subnet of the storage network
+  mlnode.tuning.ib_subnet:
+    port: mlx5_11
+
+- name: Accept the subnet as it is, after cables were moved
+  mlnode.tuning.ib_subnet:
+    baseline: reset
+"""
+
+RETURN = r"""
+checks:
+  description: One for each thing that is not as it should be, and one for each check that found nothing.
+  returned: success, and where checks fail
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: V(access), V(manager), V(topology), V(links), V(errors) or V(baseline).
+      type: str
+      sample: links
+    target:
+      description: The cable by its two ends, the node, or V(subnet).
+      type: str
+      sample: gpu003 mlx5_0/1 - leaf2/1
+    verdict:
+      description:
+        - V(pass), as expected; V(warn), new, or counters that rose; V(fail), gone, moved, down, slow or failing.
+        - V(skip), a first look; V(unknown), it could not be looked at.
+      type: str
+      sample: fail
+    expected:
+      description: What was expected. Empty where nothing was.
+      type: str
+      sample: 4X
+    found:
+      description: What was found, or why there is nothing.
+      type: str
+      sample: 2X 106.25 Gbps Active/LinkUp
+    source:
+      description: The command, and the file with what it was compared with.
+      type: str
+      sample: iblinkinfo --line
+    advice:
+      description: What to do. Empty if nothing.
+      type: str
+      sample: "the link trained down: reseat or replace the cable or transceiver"
+failures:
+  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order.
+  returned: success, and where checks fail
+  type: list
+  elements: str
+  sample:
+    - "gpu003 mlx5_0/1 - leaf2/1: links fail: 2X 106.25 Gbps Active/LinkUp (expected 4X); the link trained down: reseat or
+      replace the cable or transceiver"
+summary:
+  description: How many checks ended with each verdict.
+  returned: success, and where checks fail
+  type: dict
+  sample: {fail: 1, pass: 3}
+subnet:
+  description: The port that was looked from, the GUID of the subnet manager's port, and how much of everything there is.
+  returned: success, and where checks fail
+  type: dict
+  sample: {port: mlx5_0/1, manager: "0x946dae0300d40041", switches: 4, hcas: 4, routers: 0, cables: 8}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import subnet_check
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict, summary
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+
+#: From the worst on
+BAD = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.WARN)
+
+#: The verdicts that make the module fail
+FAIL_ON = {"fail": (Verdict.FAIL, Verdict.UNKNOWN), "warn": BAD, "never": ()}
+
+#: As many as fit on a screen with their advice; checks has them all
+NAMED = 8
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "port": {"type": "str", "default": ""},
+            "baseline": {"type": "str", "choices": ["keep", "reset"], "default": "keep"},
+            "timeout": {"type": "int", "default": subnet_check.SECONDS},
+            "fail_on": {"type": "str", "choices": [*FAIL_ON], "default": "fail"},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    host = Host()
+    try:
+        subnet_check.parse(given["port"], given["timeout"])
+        writable = host.is_superuser() and not module.check_mode
+        request = subnet_check.Request(
+            given["port"], given["baseline"] == "reset", writable, given["timeout"]
+        )
+        found = subnet_check.look(host, request)
+    except MlnodeError as error:
+        tuning_module.fail(module, f"ib_subnet: {error}")
+    bad = [check for verdict in BAD for check in found.checks if check.verdict is verdict]
+    result = {
+        "changed": False,
+        "checks": [check.document() for check in found.checks],
+        "failures": [str(check) for check in bad],
+        "summary": summary(found.checks),
+        "subnet": found.document(),
+    }
+    loud = [check for check in bad if check.verdict in FAIL_ON[given["fail_on"]]]
+    more = [f"and {len(loud) - NAMED} more"] if len(loud) > NAMED else []
+    if loud:
+        title = "ib_subnet: the subnet is not as it should be:"
+        module.fail_json(msg="\n".join([title, *map(str, loud[:NAMED]), *more]), **result)
+    if given["fail_on"] == "fail":
+        for check in bad[:NAMED]:
+            module.warn(str(check))
+    tuning_module.leave(module, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declare kernel modules that are loaded now and at every boot."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kernel_modules
+short_description: Declare kernel modules that are loaded now and at every boot
+version_added: 0.1.0
+description:
+  - Loads kernel modules, and keeps a file in C(/etc/modules-load.d) that has systemd load them at every boot.
+  - Reads what would stop that at boot, in C(modprobe.d) and on the kernel command line. Such a module is
+    V(overridden), with file and line.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  modules:
+    description:
+      - Names of modules, such as V(ib_uverbs). C(-) and C(_) are one.
+      - Names only. Parameters of modules belong into a file of C(/etc/modprobe.d).
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - mlnode.tuning.declaration
+  - mlnode.tuning.declaration.attributes
+notes:
+  - A module that is built into the kernel counts as loaded. One that this kernel does not have is V(unsupported), and is
+    left out of the file.
+  - In a container modules are those of its host. One that is loaded there is V(ok), any other V(unsupported).
+  - C(blacklist) keeps systemd from loading a module at boot, and not C(modprobe). So it is loaded now, by the agent at
+    every boot, and stays V(overridden) until the line is gone. What C(install NAME /bin/false) or
+    C(module_blacklist=) stops is not loaded at all.
+  - In an image build, O(layers) as V([boot]), the file is written, nothing is loaded, and whether the image has the
+    module is not asked.
+  - A revert removes the file, and unloads what this collection has loaded. A module that is in use stays until the next
+    boot.
+seealso:
+  - module: mlnode.tuning.boot_params
+  - module: mlnode.tuning.rdma_check
+  - module: mlnode.tuning.node_revert
+"""
+
+EXAMPLES = r"""
+- name: What programs need to use RDMA
+  mlnode.tuning.kernel_modules:
+    name: fabric
+    modules: [ib_uverbs, rdma_ucm]
+
+- name: Into an image, for the machines that boot it
+  mlnode.tuning.kernel_modules:
+    name: fabric
+    modules: [ib_uverbs, rdma_ucm, nvidia_peermem]
+    layers: [boot]
+"""
+
+RETURN = r"""
+settings:
+  description: Every declared module with its four states and its one status, as in M(mlnode.tuning.sysctl_ml).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: modules
+      key: module.ib_uverbs
+      path: /sys/module/ib_uverbs
+      declared: loaded
+      want: loaded
+      runtime: loaded
+      boot: null
+      boot_source: /etc/modprobe.d/local.conf:2
+      origin: null
+      status: overridden
+      severity: high
+      reason: "boot: /etc/modprobe.d/local.conf:2 blacklists it"
+reboot_required:
+  description: >-
+    Whether something takes effect only after a reboot, as C(kernel.modules_disabled) lets nothing be loaded before.
+  returned: success
+  type: bool
+  sample: false
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import modules
+
+
+def main() -> None:
+    own = {"modules": {"type": "list", "elements": "str", "default": []}}
+    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
+    spec = {name: module.params[name] for name in own if module.params[name]}
+    tuning_module.declare(module, modules, spec)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declare resource limits of logins and services."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: limits
+short_description: Declare resource limits of logins and services
+version_added: 0.1.0
+description:
+  - Declares how many files a process may open, how much memory it may lock, and the like, for those who hand limits on.
+    These are PAM, which gives them to logins, systemd, which gives them to services, and the services that start jobs.
+  - C(limits.d) does not reach services, and what systemd is told does not reach logins, so that each limit is set for
+    both.
+  - Reads all files by the rules of PAM and systemd. Where a later line says something else, the limit is
+    V(overridden), with file and line.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  nofile:
+    description:
+      - Files that a process may have open, at least V(1024). The kernel has no V(unlimited) here, so that it is refused.
+      - A number, or V(SOFT:HARD). Unset leaves the limit untouched, as for all others.
+    type: str
+  memlock:
+    description:
+      - Memory that a process may lock, in bytes, as a multiple of 1024, or V(unlimited). RDMA needs all that it can get.
+    type: str
+  stack:
+    description: Size of the stack, in bytes, or V(unlimited). At least 8 MiB, which is what the kernel gives.
+    type: str
+  core:
+    description: Size of the file that a crash leaves, in bytes, or V(unlimited). V(0) leaves none.
+    type: str
+  nproc:
+    description: Processes and threads of one user, at least V(1024), or V(unlimited).
+    type: str
+  domains:
+    description:
+      - Whose logins, each V(*) for everybody, a user, or V(@) and a group. An empty list leaves logins alone.
+      - V(root) has a line of its own, as Debian and Ubuntu do not take V(*) for it.
+    type: list
+    elements: str
+    default: ["*", root]
+  services:
+    description:
+      - Services with a drop-in of their own, of V(slurmd), V(containerd), V(docker), V(kubelet), V(crio), V(ssh) and
+        V(sshd). V(auto) is those that are installed. An empty list leaves them alone.
+    type: list
+    elements: str
+    default: [auto]
+  defaults:
+    description: Whether systemd gives the limits to every service that does not say otherwise.
+    type: bool
+    default: true
+extends_documentation_fragment:
+  - mlnode.tuning.declaration
+  - mlnode.tuning.declaration.attributes
+notes:
+  - A service that runs keeps the limits with which it was started, and nothing here restarts one, as its jobs would die.
+    It is V(pending_reboot) until somebody restarts it, or the node.
+  - A login that is open keeps its limits. The next one has the new ones.
+  - Most versions of PAM deny every login whose limits they cannot set. So O(nofile) above C(fs.nr_open) is refused, and a container that
+    may not raise its limits is V(unsupported) and gets no file.
+  - Another drop-in of the same unit or another file in C(limits.d) whose name sorts after C(zz-mlnode-) beats these, and
+    so do lines of PAM for a user or a group, which the row tells.
+  - What the container runtime sets for each container is not touched.
+  - In an image build, O(layers) as V([boot]), drop-ins are written for the services that the image has.
+seealso:
+  - module: mlnode.tuning.sysctl_ml
+  - module: mlnode.tuning.rdma_check
+  - module: mlnode.tuning.node_revert
+"""
+
+EXAMPLES = r"""
+- name: Files and locked memory for logins, services and jobs
+  mlnode.tuning.limits:
+    name: training_node
+    nofile: 1048576
+    memlock: unlimited
+
+- name: A soft limit of files that a program may raise, for users of Slurm alone
+  mlnode.tuning.limits:
+    name: training_node
+    nofile: "65536:1048576"
+    domains: ["@slurm-users"]
+    services: [slurmd]
+    defaults: false
+"""
+
+RETURN = r"""
+settings:
+  description: Every declared limit with its four states and its one status, as in M(mlnode.tuning.sysctl_ml).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: limits
+      key: limits.services.memlock
+      path: /etc/systemd/system
+      declared: unlimited
+      want: unlimited
+      runtime: 8388608 (slurmd, until restarted)
+      boot: unlimited
+      boot_source: /etc/systemd/system/slurmd.service.d/zz-mlnode-default.conf:4
+      origin: null
+      status: pending_reboot
+      severity: high
+      reason: >-
+        runtime is 8388608 (slurmd, until restarted); the next boot brings unlimited
+reboot_required:
+  description: Whether a service that runs has to be started anew, by a reboot or by somebody who restarts it.
+  returned: success
+  type: bool
+  sample: true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits, limits_parse
+
+
+def main() -> None:
+    own = {
+        **{name: {"type": "str"} for name in limits_parse.LIMITS},
+        "domains": {"type": "list", "elements": "str", "default": [*limits_parse.DOMAINS]},
+        "services": {"type": "list", "elements": "str", "default": [limits_parse.AUTO]},
+        "defaults": {"type": "bool", "default": True},
+    }
+    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
+    spec = {name: module.params[name] for name in own if module.params[name] is not None}
+    if not any(name in spec for name in limits_parse.LIMITS):
+        spec = {}  # to whom limits are given declares none
+    tuning_module.declare(module, limits, spec)
+
+
+if __name__ == "__main__":
+    main()

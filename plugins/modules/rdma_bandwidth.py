@@ -1,0 +1,229 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measure the RDMA bandwidth between two nodes."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rdma_bandwidth
+short_description: Measure the RDMA bandwidth between two nodes
+version_added: 0.1.0
+description:
+  - Runs C(ib_write_bw) of perftest on one port, and judges what it measures by the rate of that port. One node serves,
+    the other one names it as O(peer). They agree over TCP, and write into each other's memory over RDMA.
+  - The program runs on the CPUs of the NIC's NUMA node, from where its memory comes, too.
+  - It takes the whole link for O(duration) seconds. Where jobs run, or something else holds a GPU or an RDMA device, it
+    is refused. Nothing is changed. In check mode nothing is sent, and the verdict is V(skip).
+  - A server ends once it has served, or half a minute after O(timeout) and O(duration), even if this module was killed.
+  - What was not measured is V(unknown), which is no V(pass).
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  device:
+    description: The RDMA device, such as V(mlx5_0).
+    type: str
+    required: true
+  port:
+    description: Its port.
+    type: int
+    default: 1
+  serve:
+    description: Serve. The other side gives O(peer).
+    type: bool
+    default: false
+  peer:
+    description:
+      - The node that serves, by an IPv4 address or a name. Any of its addresses will do, as only the TCP connection
+        uses it.
+    type: str
+  gid_index:
+    description:
+      - The entry of the port's GID table to send from. If omitted, the first one of RoCE v2 with an IPv4 address, else
+        with a routable IPv6 address. InfiniBand needs none.
+    type: int
+  size:
+    description: The size of messages in bytes, from 2 to 8388608.
+    type: int
+    default: 65536
+  duration:
+    description:
+      - Seconds to measure for, from 5 on, of which the first and last two do not count. The same on both sides.
+    type: int
+    default: 5
+  tcp_port:
+    description: The TCP port of the server, from 1024 on.
+    type: int
+    default: 18515
+  timeout:
+    description: Seconds to wait for the other side, at most 3600.
+    type: int
+    default: 60
+  fraction:
+    description: How much of the port's rate has to be there.
+    type: float
+    default: 0.9
+  least:
+    description:
+      - The Gb/s that have to be there, instead of O(fraction). A device in software (Soft-RoCE) has no rate, so that
+        it is V(unknown) without.
+    type: float
+  allow:
+    description: V(busy) measures although something runs.
+    type: list
+    elements: str
+    choices: [busy]
+    default: []
+  fail_on:
+    description:
+      - When this module fails.
+      - V(unknown) is where the bandwidth is not proven.
+      - V(fail) lets what could not be measured pass with a warning.
+      - V(never) leaves it to who reads RV(checks).
+    type: str
+    choices: [unknown, fail, never]
+    default: unknown
+extends_documentation_fragment:
+  - mlnode.tuning.declaration.attributes
+notes:
+  - Needs C(ib_write_bw) of perftest on both sides, and root, without which it cannot be told whether jobs run.
+seealso:
+  - module: mlnode.tuning.rdma_check
+  - module: mlnode.tuning.path_mtu
+"""
+
+EXAMPLES = r"""
+- name: Serve on one node
+  mlnode.tuning.rdma_bandwidth:
+    device: mlx5_0
+    serve: true
+  async: 180
+  poll: 0
+  delegate_to: gpu002
+
+- name: Measure from another one
+  mlnode.tuning.rdma_bandwidth:
+    device: mlx5_0
+    peer: gpu002
+
+- name: Measure Soft-RoCE, of which nobody knows how fast it is
+  mlnode.tuning.rdma_bandwidth:
+    device: rxe0
+    peer: 10.0.0.2
+    least: 0.5
+"""
+
+RETURN = r"""
+checks:
+  description: The one thing that was looked at.
+  returned: success, and where it fails
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Always V(bandwidth).
+      type: str
+      sample: bandwidth
+    target:
+      description: The port, and the peer if this side measures.
+      type: str
+      sample: mlx5_0/1 -> gpu002
+    verdict:
+      description:
+        - V(pass), it is as fast as expected; V(fail), it is not, or the port cannot be used at all.
+        - V(unknown), nothing could be measured, or nobody knows what to expect; V(skip), in check mode.
+      type: str
+      sample: fail
+    expected:
+      description: What was expected. Empty where nobody knows.
+      type: str
+      sample: at least 360 Gb/s, 0.9 of 400
+    found:
+      description: What was measured, or why there is nothing.
+      type: str
+      sample: 197.3 Gb/s on CPUs 0-55
+    source:
+      description: The command, or the folder that speaks against it.
+      type: str
+      sample: ib_write_bw -d mlx5_0 -i 1 -s 65536 -F -D 5 -p 18515 --report_gbits -x 3 gpu002
+    advice:
+      description: What to do. Empty if nothing.
+      type: str
+      sample: >-
+        look at rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and at who else sends
+failures:
+  description: A line if it is not V(pass), with what to do.
+  returned: success, and where it fails
+  type: list
+  elements: str
+  sample:
+    - "mlx5_0/1 -> gpu002: bandwidth fail: 197.3 Gb/s on CPUs 0-55 (expected at least 360 Gb/s, 0.9 of 400); look at
+      rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and at who else sends"
+gbits:
+  description: What was measured, in Gb/s.
+  returned: when something was
+  type: float
+  sample: 197.3
+summary:
+  description: The verdict, counted as by the other checks.
+  returned: success, and where it fails
+  type: dict
+  sample: {fail: 1}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import perftest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import bandwidth
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict, summary
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+
+#: The verdicts that make the module fail
+FAIL_ON = {"unknown": (Verdict.FAIL, Verdict.UNKNOWN), "fail": (Verdict.FAIL,), "never": ()}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "device": {"type": "str", "required": True},
+            "port": {"type": "int", "default": 1},
+            "serve": {"type": "bool", "default": False},
+            "peer": {"type": "str"},
+            "gid_index": {"type": "int"},
+            "size": {"type": "int", "default": 65536},
+            "duration": {"type": "int", "default": perftest.LEAST_SECONDS},
+            "tcp_port": {"type": "int", "default": perftest.TCP_PORT},
+            "timeout": {"type": "int", "default": 60},
+            "fraction": {"type": "float", "default": 0.9},
+            "least": {"type": "float"},
+            "allow": {"type": "list", "elements": "str", "choices": [*bandwidth.GUARDS], "default": []},
+            "fail_on": {"type": "str", "choices": [*FAIL_ON], "default": "unknown"},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        found = bandwidth.measure(Host(), bandwidth.parse(given), dry=module.check_mode)
+    except MlnodeError as error:
+        tuning_module.fail(module, f"rdma_bandwidth: {error}")
+    check = found.check
+    bad = [str(check)] if check.verdict in FAIL_ON["unknown"] else []
+    result = {
+        "changed": False,
+        "checks": [check.document()],
+        "failures": bad,
+        **({} if found.gbits is None else {"gbits": found.gbits}),
+        "summary": summary([check]),
+    }
+    if check.verdict in FAIL_ON[given["fail_on"]]:
+        module.fail_json(msg=f"rdma_bandwidth: {check}", **result)
+    if given["fail_on"] == "fail":
+        for line in bad:
+            module.warn(line)
+    tuning_module.leave(module, **result)
+
+
+if __name__ == "__main__":
+    main()

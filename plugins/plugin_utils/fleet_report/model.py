@@ -1,0 +1,275 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run told of all its hosts, as it comes in, in any order.
+
+Equal findings are kept once: of 2,000 hosts with 80 settings each, most have the same to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ...module_utils.mlnode.checks.model import Verdict
+from ...module_utils.mlnode.status import Severity, Status
+from .names import natural
+
+#: From the worst on
+SEVERITIES = tuple(str(severity) for severity in Severity)
+
+#: From the worst on. What a host may be: `not checked` is no success.
+STATES = ("unreachable", "failed", "differs", "not checked", "ok")
+
+#: Of path_mtu, beside what every check may say: the peer does not answer; there was no way to ask
+_PATH_VERDICTS = ("unreachable", "error")
+
+#: Statuses of settings and verdicts of checks, from the worst on, as far as they are no success
+BAD = (
+    str(Verdict.FAIL),
+    *_PATH_VERDICTS,
+    str(Verdict.WARN),
+    *(str(status) for status in Status if status.is_drift),
+)
+
+#: Nothing is wrong, and nothing was shown to be right
+NEITHER = (str(Status.UNSUPPORTED), str(Verdict.SKIP))
+
+#: Every word that a finding may end with
+STATUSES = tuple(dict.fromkeys((*BAD, *map(str, Status), *map(str, Verdict))))
+
+#: What a check that is not as it should be costs. It has no severity of its own.
+_COST = {
+    **dict.fromkeys((str(Verdict.FAIL), *_PATH_VERDICTS), str(Severity.HIGH)),
+    str(Verdict.WARN): str(Severity.MEDIUM),
+    str(Verdict.UNKNOWN): str(Severity.MEDIUM),
+}
+
+
+class Finding(NamedTuple):
+    """A setting or a check of one host. None where the module gave none."""
+
+    kind: str
+    key: str
+    status: str
+    severity: str
+    declared: str | None = None
+    want: str | None = None
+    runtime: str | None = None
+    boot: str | None = None
+    boot_source: str | None = None
+    origin: str | None = None
+    path: str | None = None
+    reason: str | None = None
+    ignored: str | None = None
+
+    @property
+    def bad(self) -> bool:
+        return self.status in BAD and not self.ignored
+
+
+class Waiver(NamedTuple):
+    """An exception as node_drift was given it."""
+
+    key: str
+    reason: str
+    until: str
+
+
+@dataclass
+class Host:
+    """errors: what kept parts of it from being looked at. failures: tasks that failed, in words."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    findings: dict[tuple[str, str], Finding] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    unreachable: str = ""
+
+    @property
+    def bad(self) -> list[Finding]:
+        return [finding for finding in self.findings.values() if finding.bad]
+
+    @property
+    def state(self) -> str:
+        if self.unreachable:
+            return "unreachable"
+        if self.errors or self.failures:
+            return "failed"
+        if any(finding.bad for finding in self.findings.values()):
+            return "differs"
+        return "ok" if self.findings else "not checked"
+
+    @property
+    def words(self) -> list[str]:
+        """Why it is unreachable or failed."""
+        return [*filter(None, [self.unreachable]), *self.failures, *self.errors]
+
+    @property
+    def worst(self) -> str:
+        """The highest severity of what is bad; empty if nothing is."""
+        found = {finding.severity for finding in self.findings.values() if finding.bad}
+        return next((severity for severity in SEVERITIES if severity in found), "")
+
+
+class Outlier(NamedTuple):
+    """A setting that is not as it should be on some hosts. of: how many have told about it."""
+
+    kind: str
+    key: str
+    severity: str
+    statuses: tuple[str, ...]
+    hosts: tuple[str, ...]
+    of: int
+
+
+@dataclass
+class Fleet:
+    """All hosts of a run."""
+
+    playbook: str = ""
+    check_mode: bool = False
+    started: str = ""
+    ended: str = ""
+    hosts: dict[str, Host] = field(default_factory=dict)
+    #: Exception → the states that hosts gave it: used, expired, unused
+    waivers: dict[Waiver, Counter[str]] = field(default_factory=dict)
+    _texts: dict[str, str] = field(default_factory=dict, repr=False)
+    _known: dict[Finding, Finding] = field(default_factory=dict, repr=False)
+
+    def host(self, name: str, groups: Iterable[str] = ()) -> Host:
+        if name not in self.hosts:
+            self.hosts[name] = Host(name, tuple(groups))
+        return self.hosts[name]
+
+    def ordered(self) -> list[Host]:
+        return sorted(self.hosts.values(), key=lambda host: natural(host.name))
+
+    def take(self, host: Host, result: Mapping[str, Any], module: str) -> list[Finding]:
+        """What a module told. A later word about the same setting replaces an earlier one. Anything that is
+        not of the shape of our modules' results is none of ours."""
+        found = [self._one(finding) for finding in findings(result, module)]
+        for finding in found:
+            host.findings[finding.kind, finding.key] = finding
+        for waiver, state in waivers(result):
+            self.waivers.setdefault(waiver, Counter())[state] += 1
+        if "compliant" in result and "verdict" in result:  # node_drift alone tells of the node as a whole
+            host.errors[:] = [str(error) for error in _list(result.get("errors"))]
+        return found
+
+    def _one(self, finding: Finding) -> Finding:
+        known = self._known.get(finding)
+        if known is None:
+            shared = (value and self._texts.setdefault(value, value) for value in finding)
+            known = Finding(*shared)  # type: ignore[arg-type]  # an iterator has no length to a type checker
+            self._known[known] = known
+        return known
+
+    def knobs(self) -> list[tuple[str, str]]:
+        """Each kind and key that any host has told of: kinds together, otherwise in the order of tasks."""
+        kinds: dict[str, dict[tuple[str, str], None]] = {}
+        for host in self.ordered():
+            for knob in host.findings:
+                kinds.setdefault(knob[0], {})[knob] = None
+        return [knob for knobs in kinds.values() for knob in knobs]
+
+    def states(self) -> dict[str, int]:
+        """From the worst on, without those that nobody is in."""
+        counts = Counter(host.state for host in self.hosts.values())
+        return {state: counts[state] for state in STATES if counts[state]}
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """(status, severity) → findings; an ignored one has the status `ignored`."""
+        return dict(
+            Counter(
+                ("ignored" if finding.ignored and finding.status in BAD else finding.status, finding.severity)
+                for host in self.hosts.values()
+                for finding in host.findings.values()
+            )
+        )
+
+    def outliers(self) -> list[Outlier]:
+        """The worst first, and the rarest: one of 512 is easily missed, and 512 of 512 is not."""
+        told: Counter[tuple[str, str]] = Counter()
+        bad: dict[tuple[str, str], list[tuple[str, Finding]]] = {}
+        for host in self.ordered():
+            for knob, finding in host.findings.items():
+                told[knob] += 1
+                if finding.bad:
+                    bad.setdefault(knob, []).append((host.name, finding))
+        found = []
+        for knob, items in bad.items():
+            severities = {finding.severity for _host, finding in items}
+            statuses = {finding.status for _host, finding in items}
+            found.append(
+                Outlier(
+                    *knob,
+                    next((one for one in SEVERITIES if one in severities), SEVERITIES[-1]),
+                    tuple(one for one in BAD if one in statuses),
+                    tuple(host for host, _finding in items),
+                    told[knob],
+                )
+            )
+        return sorted(found, key=lambda item: (SEVERITIES.index(item.severity), len(item.hosts)))
+
+    def unused(self) -> list[Waiver]:
+        """Exceptions that no host has a use for."""
+        return [waiver for waiver, states in self.waivers.items() if {*states} == {"unused"}]
+
+
+def findings(result: Mapping[str, Any], module: str) -> Iterator[Finding]:
+    """Of one result, and of those of a loop. module: what checks are called together."""
+    for item in _list(result.get("results")):
+        if isinstance(item, Mapping):
+            yield from findings(item, module)
+    for item in _list(result.get("settings")):
+        if isinstance(item, Mapping) and {"kind", "key", "status", "severity"} <= {*item}:
+            yield _setting(item)
+    for item in _list(result.get("checks")):
+        if isinstance(item, Mapping) and {"name", "target", "verdict"} <= {*item}:
+            yield _check(item, module)
+
+
+def waivers(result: Mapping[str, Any]) -> Iterator[tuple[Waiver, str]]:
+    for item in _list(result.get("exceptions")):
+        if isinstance(item, Mapping) and {"key", "reason", "until", "state"} <= {*item}:
+            yield Waiver(str(item["key"]), str(item["reason"]), str(item["until"])), str(item["state"])
+
+
+def _setting(item: Mapping[str, Any]) -> Finding:
+    return Finding(
+        str(item["kind"]),
+        str(item["key"]),
+        _word(item["status"], STATUSES, str(Status.UNKNOWN)),
+        _word(item["severity"], SEVERITIES, str(Severity.MEDIUM)),
+        **{name: _text(item.get(name)) for name in Finding._fields[4:]},
+    )
+
+
+def _check(item: Mapping[str, Any], module: str) -> Finding:
+    verdict = _word(item["verdict"], STATUSES, str(Verdict.UNKNOWN))
+    return Finding(
+        module,
+        f"{item['name']} {item['target']}",
+        verdict,
+        _COST.get(verdict, str(Severity.LOW)),
+        want=_text(item.get("expected")),
+        runtime=_text(item.get("found")),
+        path=_text(item.get("source")),
+        reason=_text(item.get("advice")),
+    )
+
+
+def _word(value: Any, known: tuple[str, ...], otherwise: str) -> str:
+    """A word of a newer version is not taken for a success."""
+    return str(value) if str(value) in known else otherwise
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

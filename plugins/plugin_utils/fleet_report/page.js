@@ -1,0 +1,495 @@
+// SPDX-FileCopyrightText: mlnode.tuning contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What hosts said only ever becomes textContent.
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const { texts, rows, knobs, hosts, states, statuses, severities, fields } = data;
+  const [NAME, STATE, GROUPS, WORDS, CELLS] = [0, 1, 2, 3, 4];
+  const STATUS = 0, SEVERITY = 1;
+  const field = Object.fromEntries(fields.map((name, at) => [name, at + 2]));
+  const text = (number) => (number < 0 ? null : texts[number]);
+  const byId = (id) => document.getElementById(id);
+  const make = (tag, className, content) => {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    if (content !== undefined && content !== null) made.textContent = content;
+    return made;
+  };
+  // Characters that cannot be seen, or that would turn the direction of what follows.
+  const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]/u;
+  const shown = (value) =>
+    hidden.test(value)
+      ? Array.from(value, (char) =>
+          hidden.test(char) ? "\\u" + char.charCodeAt(0).toString(16).padStart(4, "0") : char).join("")
+      : value;
+  const number = new Intl.NumberFormat("en").format;
+
+  // -- what a finding looks like: a colour and a sign, so that no colour has to be told from another --
+
+  const bad = new Set(data.bad), neither = new Set(data.neither);
+  const SIGNS = { drifted: "≠", fail: "≠", warn: "!", overridden: "↑", pending_reboot: "↻", refused: "⊘",
+    unknown: "?", unreachable: "×", error: "×" };
+  const looks = rows.map((row) => {
+    const status = row[STATUS];
+    if (bad.has(status) && row[field.ignored] >= 0) return { rank: 4, name: "ignored", sign: "z" };
+    if (bad.has(status)) return { rank: row[SEVERITY], name: severities[row[SEVERITY]], sign: SIGNS[statuses[status]] || "≠" };
+    if (neither.has(status)) return { rank: 5, name: "none", sign: "" };
+    return { rank: 6, name: "ok", sign: statuses[status] === "changed" ? "+" : "" };
+  });
+  const isBad = (row) => looks[row].rank < 4;
+  const statusOf = (row) => (looks[row].name === "ignored" ? "ignored" : statuses[rows[row][STATUS]]);
+
+  const worst = hosts.map((host) => {
+    const counts = severities.map(() => 0);
+    for (const row of host[CELLS]) if (row >= 0 && isBad(row)) counts[rows[row][SEVERITY]] += 1;
+    return counts;
+  });
+  const badKnobs = new Uint32Array(knobs.length);
+  for (const host of hosts) host[CELLS].forEach((row, at) => { if (row >= 0 && isBad(row)) badKnobs[at] += 1; });
+
+  // -- filter --
+
+  const lower = new Map();
+  const has = (value, word) => {
+    if (value < 0) return false;
+    let known = lower.get(value);
+    if (known === undefined) lower.set(value, (known = shown(texts[value]).toLowerCase()));
+    return known.includes(word);
+  };
+  const wanted = { words: [], severity: "", status: "", group: "", state: "" };
+  let shownHosts = [], shownKnobs = [], matches = null, narrowed = false;
+
+  function apply() {
+    const finding = wanted.severity !== "" || wanted.status !== "";
+    narrowed = finding || wanted.words.length > 0;
+    const rowFits = rows.map((row, at) =>
+      (wanted.severity === "" || (isBad(at) && row[SEVERITY] <= +wanted.severity)) &&
+      (wanted.status === "" ||
+        (wanted.status === "bad" ? isBad(at) : wanted.status === statusOf(at))));
+    const inHost = wanted.words.map((word) => hosts.map((host) =>
+      has(host[NAME], word) || host[WORDS].some((one) => has(one, word))));
+    const inKnob = wanted.words.map((word) => knobs.map((knob) => has(knob[1], word) || has(knob[0], word)));
+    const inRow = wanted.words.map((word) => rows.map((row, at) =>
+      statusOf(at).includes(word) || row.some((value, place) => place > 1 && has(value, word))));
+    const group = wanted.group === "" ? -1 : +wanted.group;
+    const columns = new Uint8Array(knobs.length);
+    matches = new Map();
+    shownHosts = [];
+    let found = 0;
+    hosts.forEach((host, at) => {
+      if (group >= 0 && !host[GROUPS].includes(group)) return;
+      if (wanted.state !== "" && host[STATE] !== +wanted.state) return;
+      const fits = new Uint8Array(knobs.length);
+      let any = 0;
+      host[CELLS].forEach((row, knob) => {
+        if (row < 0 || !rowFits[row]) return;
+        for (let word = 0; word < wanted.words.length; word += 1)
+          if (!inHost[word][at] && !inKnob[word][knob] && !inRow[word][row]) return;
+        fits[knob] = 1;
+        columns[knob] = 1;
+        any += 1;
+      });
+      // A host that could not be looked at has no findings, and is found by its name and its words.
+      const named = !finding && inHost.every((one) => one[at]);
+      if (!any && !named) return;
+      found += any;
+      matches.set(at, fits);
+      shownHosts.push(at);
+    });
+    shownKnobs = knobs.map((_, at) => at).filter((at) => !narrowed || columns[at]);
+    if (byId("order").value === "worst") {
+      shownHosts.sort((one, other) => {
+        const state = hosts[one][STATE] - hosts[other][STATE];
+        if (state) return state;
+        for (let at = 0; at < severities.length; at += 1)
+          if (worst[one][at] !== worst[other][at]) return worst[other][at] - worst[one][at];
+        return one - other;
+      });
+    }
+    byId("found").textContent =
+      `${number(shownHosts.length)} of ${number(hosts.length)} hosts` +
+      (narrowed ? `, ${number(found)} finding${found === 1 ? "" : "s"}` : "");
+    active = { host: Math.min(active.host, Math.max(0, shownHosts.length - 1)),
+      knob: Math.min(active.knob, Math.max(0, shownKnobs.length - 1)) };
+    draw();
+  }
+
+  // -- map: only rows in sight exist --
+
+  const map = byId("map"), list = byId("list"), lines = byId("rows"), head = byId("head");
+  let ROW = 22;
+  let active = { host: 0, knob: 0 };
+  let drawn = new Map();
+
+  function draw() {
+    const asMap = byId("view-map").getAttribute("aria-pressed") === "true";
+    map.hidden = !asMap;
+    list.hidden = asMap;
+    if (asMap) drawMap(); else drawList();
+  }
+
+  function drawMap() {
+    drawn.clear();
+    lines.replaceChildren();
+    const style = getComputedStyle(document.documentElement);
+    const name = parseInt(style.getPropertyValue("--name"), 10);
+    const room = map.clientWidth - name - 18;
+    const cell = Math.max(16, Math.min(30, Math.floor(room / Math.max(1, shownKnobs.length))));
+    map.style.setProperty("--columns", shownKnobs.length);
+    map.style.setProperty("--cell", `${cell}px`);
+    // As high as the longest name needs, at 12 px.
+    const longest = shownKnobs.reduce((most, at) => Math.max(most, shown(texts[knobs[at][1]]).length), 0);
+    map.style.setProperty("--labels", `${Math.max(60, Math.min(235, longest * 7 + 14))}px`);
+    map.setAttribute("aria-rowcount", shownHosts.length + 1);
+    map.setAttribute("aria-colcount", shownKnobs.length + 1);
+    drawHead();
+    lines.style.height = `${shownHosts.length * ROW}px`;
+    lines.style.width = `${name + cell * shownKnobs.length}px`;
+    if (!shownHosts.length) lines.append(make("div", "nothing", "Nothing fits this filter."));
+    drawRows();
+  }
+
+  function drawHead() {
+    const kinds = make("div", "line");
+    const labels = make("div", "line");
+    kinds.setAttribute("aria-hidden", "true");
+    labels.setAttribute("role", "row");
+    labels.setAttribute("aria-rowindex", 1);
+    kinds.append(make("div", "corner"));
+    const corner = make("div", "corner", "host");
+    corner.setAttribute("role", "columnheader");
+    labels.append(corner);
+    let last = null, band = null, span = 0;
+    for (const at of shownKnobs) {
+      const [kind, key] = knobs[at];
+      if (kind !== last) {
+        if (band) band.style.gridColumn = `span ${span}`;
+        band = make("div", "kind", shown(texts[kind]));
+        band.title = shown(texts[kind]);
+        kinds.append(band);
+        [last, span] = [kind, 0];
+      }
+      span += 1;
+      const label = make("div", badKnobs[at] ? "label bad" : "label");
+      label.setAttribute("role", "columnheader");
+      const words = make("span", "", shown(texts[key]));
+      label.title = shown(texts[key]);
+      label.append(words);
+      labels.append(label);
+    }
+    if (band) band.style.gridColumn = `span ${span}`;
+    head.replaceChildren(kinds, labels);
+  }
+
+  function drawRows() {
+    if (map.hidden || !shownHosts.length) return;
+    const top = Math.max(0, map.scrollTop - head.offsetHeight);
+    const first = Math.max(0, Math.floor(top / ROW) - 8);
+    const last = Math.min(shownHosts.length, Math.ceil((map.scrollTop + map.clientHeight) / ROW) + 8);
+    for (const [at, line] of drawn) if (at < first || at >= last) { line.remove(); drawn.delete(at); }
+    const fresh = document.createDocumentFragment();
+    for (let at = first; at < last; at += 1) {
+      if (drawn.has(at)) continue;
+      const line = oneLine(at);
+      drawn.set(at, line);
+      fresh.append(line);
+    }
+    lines.append(fresh);
+    mark();
+  }
+
+  function oneLine(at) {
+    const host = hosts[shownHosts[at]];
+    const fits = matches.get(shownHosts[at]);
+    const line = make("div", "line");
+    line.style.top = `${at * ROW}px`;
+    line.setAttribute("role", "row");
+    line.setAttribute("aria-rowindex", at + 2);
+    line.dataset.at = at;
+    const name = make("div", `name is-${states[host[STATE]].split(" ").pop()}`, shown(texts[host[NAME]]));
+    name.setAttribute("role", "rowheader");
+    name.title = [shown(texts[host[NAME]]), states[host[STATE]], ...host[WORDS].map((one) => shown(texts[one]))].join("\n");
+    line.append(name);
+    if (host[CELLS].every((row) => row < 0)) {
+      // Nothing was told of it: the reason takes the place of the cells.
+      const why = make("div", "message", [states[host[STATE]], ...host[WORDS].map((one) => shown(texts[one]))].join(": "));
+      why.setAttribute("role", "gridcell");
+      line.append(why);
+      return line;
+    }
+    shownKnobs.forEach((knob, column) => {
+      const row = host[CELLS][knob];
+      const look = row < 0 ? null : looks[row];
+      const cell = make("div", look ? `cell ${look.name}` : "cell empty", look ? look.sign : "");
+      if (narrowed && row >= 0 && !fits[knob]) cell.classList.add("dim");
+      cell.setAttribute("role", "gridcell");
+      cell.setAttribute("aria-colindex", column + 2);
+      cell.setAttribute("aria-label", look
+        ? `${shown(texts[knobs[knob][1]])}: ${statusOf(row)}${isBad(row) ? `, ${severities[rows[row][SEVERITY]]}` : ""}`
+        : `${shown(texts[knobs[knob][1]])}: not told`);
+      line.append(cell);
+    });
+    return line;
+  }
+
+  function mark() {
+    for (const old of lines.querySelectorAll(".active")) { old.classList.remove("active"); old.removeAttribute("id"); }
+    const line = drawn.get(active.host);
+    const cell = line && (line.children[active.knob + 1] || line.lastChild);
+    map.removeAttribute("aria-activedescendant");
+    if (!cell) return;
+    cell.id = "active";
+    map.setAttribute("aria-activedescendant", "active");
+    if (document.activeElement === map || !byId("details").hidden) cell.classList.add("active");
+  }
+
+  function move(host, knob) {
+    active = { host: Math.max(0, Math.min(shownHosts.length - 1, host)),
+      knob: Math.max(0, Math.min(shownKnobs.length - 1, knob)) };
+    const above = head.offsetHeight, top = active.host * ROW + above;
+    if (top < map.scrollTop + above) map.scrollTop = top - above;
+    else if (top + ROW > map.scrollTop + map.clientHeight - 16) map.scrollTop = top + ROW - map.clientHeight + 16;
+    drawRows();
+    const cell = drawn.get(active.host) && drawn.get(active.host).children[active.knob + 1];
+    if (cell && !cell.classList.contains("message")) {
+      const name = drawn.get(active.host).firstChild.offsetWidth;
+      const left = cell.offsetLeft;
+      if (left < map.scrollLeft + name) map.scrollLeft = left - name;
+      else if (left + cell.offsetWidth > map.scrollLeft + map.clientWidth) map.scrollLeft = left + cell.offsetWidth - map.clientWidth + 4;
+    }
+    mark();
+    if (!byId("details").hidden) tellActive();
+  }
+
+  // -- list: hosts that say the same share a line --
+
+  function drawList() {
+    const alike = new Map();
+    for (const at of shownHosts) {
+      const fits = matches.get(at);
+      for (const knob of shownKnobs) {
+        const row = hosts[at][CELLS][knob];
+        // Without a filter, what is fine is not listed.
+        if (row < 0 || !fits[knob] || (!narrowed && !isBad(row))) continue;
+        const key = `${knob} ${row}`;
+        const known = alike.get(key);
+        if (known) known.hosts.push(at); else alike.set(key, { knob, row, hosts: [at] });
+      }
+    }
+    const found = [...alike.values()].sort((one, other) =>
+      looks[one.row].rank - looks[other.row].rank || one.hosts.length - other.hosts.length);
+    if (!found.length) {
+      list.replaceChildren(make("div", "nothing", narrowed ? "Nothing fits this filter." : "Everything that was looked at is as it should be."));
+      return;
+    }
+    const most = 3000;
+    const table = make("table"), body = make("tbody"), top = make("tr");
+    for (const title of ["setting or check", "status", "severity", "want", "runtime", "boot", "why", "hosts"]) {
+      const cell = make("th", "", title);
+      cell.scope = "col";
+      top.append(cell);
+    }
+    const thead = make("thead");
+    thead.append(top);
+    for (const item of found.slice(0, most)) {
+      const row = rows[item.row], line = make("tr");
+      line.tabIndex = 0;
+      const values = [texts[knobs[item.knob][1]], null, isBad(item.row) ? severities[row[SEVERITY]] : "",
+        text(row[field.want]), text(row[field.runtime]), text(row[field.boot]), text(row[field.reason])];
+      values.forEach((value, at) => line.append(make("td", at === 6 ? "why" : at > 2 ? "value" : "", value === null ? "" : shown(value))));
+      line.children[1].append(make("span", `tag ${looks[item.row].name}`, statusOf(item.row)));
+      const names = item.hosts.slice(0, 6).map((at) => shown(texts[hosts[at][NAME]])).join(", ");
+      line.append(make("td", "hosts", `${number(item.hosts.length)}: ${names}${item.hosts.length > 6 ? ", …" : ""}`));
+      const open = () => tell(item.hosts[0], item.knob);
+      line.addEventListener("click", open);
+      line.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
+      body.append(line);
+    }
+    table.append(thead, body);
+    list.replaceChildren(table);
+    if (found.length > most) list.append(make("div", "nothing", `and ${number(found.length - most)} more: narrow the filter`));
+  }
+
+  // -- details --
+
+  function tellActive() {
+    if (shownHosts.length) tell(shownHosts[active.host], shownKnobs[active.knob]);
+  }
+
+  function tell(at, knob) {
+    const host = hosts[at];
+    const row = knob === undefined ? -1 : host[CELLS][knob];
+    const values = [];
+    const add = (name, value, className) => { if (value !== null && value !== undefined) values.push([name, value, className]); };
+    byId("details-title").textContent = shown(knob === undefined ? texts[host[NAME]] : texts[knobs[knob][1]]);
+    if (knob !== undefined) add("host", texts[host[NAME]]);
+    add("state", states[host[STATE]]);
+    if (host[GROUPS].length) add("groups", host[GROUPS].map((one) => texts[one]).join(", "));
+    host[WORDS].forEach((one) => add("told", texts[one]));
+    if (row >= 0) {
+      const found = rows[row];
+      add("status", statusOf(row), `status ${looks[row].name}`);
+      add("severity", severities[found[SEVERITY]]);
+      for (const name of ["declared", "want", "runtime", "boot"])
+        add(name, found[field[name]] < 0 ? "–" : texts[found[field[name]]] === "" ? '""' : texts[found[field[name]]], "code");
+      for (const [name, title] of [["boot_source", "boot from"], ["origin", "before us"], ["path", "path"]])
+        add(title, text(found[field[name]]), "code");
+      add("why", text(found[field.reason]));
+      add("ignored", text(found[field.ignored]));
+      let same = 0, told = 0;
+      for (const other of hosts) {
+        if (other[CELLS][knob] >= 0) told += 1;
+        if (other[CELLS][knob] === row) same += 1;
+      }
+      add("the same on", `${number(same)} of ${number(told)} hosts`);
+      if (badKnobs[knob]) add("not right on", `${number(badKnobs[knob])} of ${number(told)} hosts`);
+    } else if (knob !== undefined) add("status", "this host has told nothing about it");
+    const place = byId("details-values");
+    place.replaceChildren();
+    for (const [name, value, className] of values) {
+      place.append(make("dt", "", name));
+      const told = make("dd", className === "code" ? "code" : "");
+      if (className && className.startsWith("status ")) told.append(make("span", `tag ${className.slice(7)}`, shown(value)));
+      else told.textContent = shown(value);
+      place.append(told);
+    }
+    const opened = byId("details").hidden;
+    byId("details").hidden = false;
+    if (opened && !map.hidden) fit();
+    mark();
+  }
+
+  function close() {
+    if (byId("details").hidden) return;
+    byId("details").hidden = true;
+    if (!map.hidden) { fit(); map.focus(); }
+  }
+
+  // The map has another width: cells in it get another one, too.
+  function fit() {
+    const { scrollTop, scrollLeft } = map;
+    drawMap();
+    map.scrollTop = scrollTop;
+    map.scrollLeft = scrollLeft;
+    drawRows();
+  }
+
+  // -- controls --
+
+  function option(select, value, title) {
+    const made = make("option", "", title);
+    made.value = value;
+    byId(select).append(made);
+  }
+
+  function controls() {
+    option("severity", "", "any");
+    severities.forEach((severity, at) => option("severity", at, at ? `${severity} and worse` : severity));
+    const present = new Set();
+    for (const host of hosts) for (const row of host[CELLS]) if (row >= 0) present.add(statusOf(row));
+    option("status", "", "any");
+    option("status", "bad", "not as it should be");
+    for (const status of [...statuses, "ignored"]) if (present.has(status)) option("status", status, status);
+    option("group", "", "all");
+    const groups = new Set(hosts.flatMap((host) => host[GROUPS]));
+    for (const group of [...groups].sort((one, other) => (texts[one] < texts[other] ? -1 : 1)))
+      option("group", group, shown(texts[group]));
+    states.forEach((state, at) => {
+      const count = hosts.filter((host) => host[STATE] === at).length;
+      if (!count) return;
+      const button = make("button", "", `${number(count)} ${state === "differs" && count > 1 ? "differ" : state}`);
+      button.type = "button";
+      button.setAttribute("aria-pressed", "false");
+      button.dataset.state = at;
+      button.addEventListener("click", () => {
+        wanted.state = wanted.state === String(at) ? "" : String(at);
+        press();
+        apply();
+      });
+      byId("states").append(button);
+    });
+    data.outliers.slice(0, 30).forEach(([knob, severity, count, of]) => {
+      const key = texts[knobs[knob][1]];
+      const button = make("button");
+      button.type = "button";
+      const dot = make("span", `dot ${severities[severity]}`);
+      button.append(dot, `${number(count)} of ${number(of)} differ${count === 1 ? "s" : ""} in ${shown(key)}`);
+      button.title = `${severities[severity]}: show only these`;
+      button.addEventListener("click", () => {
+        byId("search").value = shown(key).split('"').filter(Boolean).map((part) => `"${part}"`).join(" ");
+        byId("status").value = "bad";
+        read();
+      });
+      byId("outliers").append(button);
+    });
+    byId("outliers").hidden = !data.outliers.length;
+    for (const [name, sign, title] of [["high", "≠", "not right, high"], ["medium", "≠", "medium"], ["low", "≠", "low"],
+      ["ok", "", "as it should be"], ["none", "", "not there, or does not apply"], ["ignored", "z", "ignored until a date"]]) {
+      const item = make("li");
+      item.append(make("span", `swatch ${name}`, sign), title);
+      byId("legend").append(item);
+    }
+    byId("legend").append(make("li", "", "≠ differs  ↑ overridden at boot  ↻ waits for a reboot  ⊘ refused  ? unknown  ! warning  + changed now"));
+    byId("made").textContent = `mlnode ${data.version}`;
+    byId("headline").textContent = `${shown(data.playbook)}${data.check_mode ? " (check mode)" : ""}, ${data.ended}`;
+  }
+
+  function press() {
+    for (const button of byId("states").children)
+      button.setAttribute("aria-pressed", String(button.dataset.state === wanted.state));
+  }
+
+  function read() {
+    // A word in quotes holds its blanks.
+    wanted.words = [...byId("search").value.toLowerCase().matchAll(/"([^"]+)"|[^\s"]+/g)].map((match) => match[1] || match[0]);
+    for (const name of ["severity", "status", "group"]) wanted[name] = byId(name).value;
+    map.scrollTop = 0;
+    apply();
+  }
+
+  function view(name) {
+    for (const one of ["map", "list"]) byId(`view-${one}`).setAttribute("aria-pressed", String(one === name));
+    draw();
+  }
+
+  byId("app").hidden = false;
+  controls();
+  for (const name of ["severity", "status", "group", "order"]) byId(name).addEventListener("change", read);
+  byId("search").addEventListener("input", read);
+  byId("filter").addEventListener("submit", (event) => event.preventDefault());
+  byId("filter").addEventListener("reset", () => setTimeout(() => { wanted.state = ""; press(); read(); }));
+  byId("view-map").addEventListener("click", () => view("map"));
+  byId("view-list").addEventListener("click", () => view("list"));
+  byId("close").addEventListener("click", close);
+  map.addEventListener("scroll", drawRows, { passive: true });
+  map.addEventListener("focus", mark);
+  map.addEventListener("blur", mark);
+  lines.addEventListener("click", (event) => {
+    const line = event.target.closest(".line");
+    if (!line) return;
+    const column = [...line.children].indexOf(event.target.closest(".line > *")) - 1;
+    if (column >= 0 && !event.target.closest(".message")) {
+      move(+line.dataset.at, column);
+      tellActive();
+    } else tell(shownHosts[+line.dataset.at]);
+  });
+  map.addEventListener("keydown", (event) => {
+    const page = Math.max(1, Math.floor((map.clientHeight - head.offsetHeight) / ROW) - 1);
+    const { host, knob } = active;
+    const moves = { ArrowDown: [host + 1, knob], ArrowUp: [host - 1, knob], ArrowLeft: [host, knob - 1], ArrowRight: [host, knob + 1],
+      PageDown: [host + page, knob], PageUp: [host - page, knob],
+      Home: [event.ctrlKey ? 0 : host, 0], End: [event.ctrlKey ? shownHosts.length - 1 : host, shownKnobs.length - 1] };
+    if (event.key === "Enter" || event.key === " ") tellActive();
+    else if (moves[event.key] && !event.altKey && !event.metaKey) move(...moves[event.key]);
+    else return;
+    event.preventDefault();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !/INPUT|SELECT/.test(document.activeElement.tagName)) { byId("search").focus(); event.preventDefault(); }
+    if (event.key === "Escape") close();
+  });
+  let waiting = 0;
+  addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { if (!map.hidden) fit(); }); });
+  apply();
+})();

@@ -1,0 +1,181 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report as one HTML page that needs nothing but itself.
+
+The page's script makes the heat map out of data, and only of what is in sight. Without it, there are tables
+of what is not as it should be. Nothing that a host said ever stands where a browser looks for tags or script.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from ...module_utils.mlnode.version import VERSION
+from .model import BAD, NEITHER, SEVERITIES, STATES, STATUSES, Finding, Fleet, Host
+from .names import few, folded
+from .table import headline
+
+_FOLDER = pathlib.Path(__file__).parent
+
+#: Words for hosts in a line of the tables, which have no search; a browser wraps them
+_NAMES = 200
+
+#: Characters; what is longer may be broken anywhere, as it may have no blanks
+_LONG = 24
+
+
+def lines(fleet: Fleet) -> Iterator[str]:
+    """The page, in pieces."""
+    style, script, body = (
+        (_FOLDER / name).read_text(encoding="utf-8") for name in ("page.css", "page.js", "page.html")
+    )
+    title = html.escape(_shown(f"Fleet report: {headline(fleet)}"))
+    # Nothing is fetched, and nothing is run but this script: the browser itself sees to it.
+    policy = f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+    head, _place, tail = body.partition("<!-- tables -->")
+    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield f"<title>{title}</title>\n<style>{style}</style>\n</head>\n"
+    yield head
+    yield from _tables(fleet)
+    yield tail
+    yield '<script type="application/json" id="data">'
+    yield embedded(data(fleet))
+    yield f"</script>\n<script>{script}</script>\n</body>\n</html>\n"
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def embedded(value: Any) -> str:
+    """JSON inside a script element, which ends at its end tag wherever that stands."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def data(fleet: Fleet) -> dict[str, Any]:
+    """Every text and every finding once; of a host, the number of its finding for each knob."""
+    texts: dict[str, int] = {}
+    rows: dict[Finding, int] = {}
+
+    def text(value: str | None) -> int:
+        return -1 if value is None else texts.setdefault(value, len(texts))
+
+    knobs = fleet.knobs()
+    hosts = []
+    for host in fleet.ordered():
+        cells = []
+        for knob in knobs:
+            finding = host.findings.get(knob)
+            cells.append(-1 if finding is None else rows.setdefault(finding, len(rows)))
+        groups = [text(group) for group in host.groups]
+        words = [text(word) for word in host.words]
+        hosts.append([text(host.name), STATES.index(host.state), groups, words, cells])
+    at = {knob: number for number, knob in enumerate(knobs)}
+    return {
+        "playbook": fleet.playbook,
+        "check_mode": fleet.check_mode,
+        "ended": fleet.ended,
+        "version": VERSION,
+        "states": STATES,
+        "statuses": STATUSES,
+        "bad": [STATUSES.index(status) for status in BAD],
+        "neither": [STATUSES.index(status) for status in NEITHER],
+        "severities": SEVERITIES,
+        "knobs": [[text(kind), text(key)] for kind, key in knobs],
+        "rows": [
+            [
+                STATUSES.index(finding.status),
+                SEVERITIES.index(finding.severity),
+                *(text(value) for value in finding[4:]),
+            ]
+            for finding in rows
+        ],
+        "fields": Finding._fields[4:],
+        "hosts": hosts,
+        "outliers": [
+            [at[item.kind, item.key], SEVERITIES.index(item.severity), len(item.hosts), item.of]
+            for item in fleet.outliers()
+        ],
+        "texts": [*texts],
+    }
+
+
+# -- without JavaScript ---------------------------------------------------------------------------------
+
+
+def _tables(fleet: Fleet) -> Iterator[str]:
+    hosts = fleet.ordered()
+    yield f"<p>{html.escape(_shown(headline(fleet)))}</p>\n"
+    yield from _table(
+        "Hosts that are not ok",
+        ("host", "state", "worst", "what is not as it should be", "why"),
+        [
+            (host.name, host.state, host.worst, _areas(host), "; ".join(host.words))
+            for host in hosts
+            if host.state != "ok"
+        ],
+    )
+    alike: dict[Finding, list[str]] = {}
+    for host in hosts:
+        for finding in host.findings.values():
+            if finding.status in BAD:
+                alike.setdefault(finding, []).append(host.name)
+    order = sorted(alike.items(), key=lambda item: (SEVERITIES.index(item[0].severity), len(item[1])))
+    yield from _table(
+        "What is not as it should be",
+        ("setting or check", "status", "severity", "want", "runtime", "boot", "why", "hosts"),
+        [
+            (
+                finding.key,
+                f"{finding.status}, ignored {finding.ignored}" if finding.ignored else finding.status,
+                finding.severity,
+                finding.want,
+                finding.runtime,
+                f"{finding.boot} ({finding.boot_source})" if finding.boot_source else finding.boot,
+                finding.reason,
+                f"{len(names)}: {few(names, _NAMES)}",
+            )
+            for finding, names in order
+        ],
+    )
+    fine = [host.name for host in hosts if host.state == "ok"]
+    if fine:
+        yield f"<h2>Hosts that are ok</h2>\n<p>{html.escape(_shown(', '.join(folded(fine))))}</p>\n"
+
+
+def _areas(host: Host) -> str:
+    return ", ".join(dict.fromkeys(finding.key for finding in host.bad))
+
+
+def _table(title: str, head: tuple[str, ...], rows: list[tuple[str | None, ...]]) -> Iterator[str]:
+    yield f"<h2>{html.escape(title)}</h2>\n"
+    if not rows:
+        yield "<p>none</p>\n"
+        return
+    yield "<table>\n<thead><tr>" + "".join(f'<th scope="col">{name}</th>' for name in head)
+    yield "</tr></thead>\n<tbody>\n"
+    for row in rows:
+        cells = "".join(_cell(cell or "") for cell in row)
+        yield f"<tr>{cells}</tr>\n"
+    yield "</tbody>\n</table>\n"
+
+
+def _cell(text: str) -> str:
+    kind = ' class="value"' if len(text) > _LONG else ""
+    return f"<td{kind}>{html.escape(_shown(text))}</td>"
+
+
+def _shown(text: str) -> str:
+    """Without what a browser would not show, or that turns the direction of what follows."""
+    return "".join(char if char.isprintable() or char in "\n\t" else f"\\u{ord(char):04x}" for char in text)

@@ -1,0 +1,190 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the roles would declare on a host if they were run now: computed on the controller, nothing is run.
+
+The tasks of a role are data: which variables become which options of which module. They are templated here as
+Ansible does it, and the options are checked as the module checks them, so that both end with the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pathlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import yaml
+from ansible import template
+from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ..module_utils.mlnode.digests import digests
+from ..module_utils.mlnode.registry import KINDS
+
+#: Ten times as fast where PyYAML has it
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+ROLES = pathlib.Path(__file__).parents[2] / "roles"
+
+_MODULES = "mlnode.tuning."
+_DECLARE = {"name": "mlnode.tuning.node", "tasks_from": "declare.yml"}
+
+#: Of an option's documentation, what its argument spec has as well
+_SPEC = ("type", "elements", "default", "choices", "required", "aliases")
+
+#: Options for the run, which no declaration keeps; what all modules have is documented elsewhere
+_NOT_KEPT = ("confirm_seconds",)
+
+#: What a role registers of the node, to whoever asks for it: a template that cannot be evaluated
+_ASKED = "{{ 'only the node knows' | from_json }}"
+
+#: ansible-core 2.19 templates only what is marked as its author's own; 2.18 knows no difference
+_trusted: Callable[[str], str] = getattr(template, "trust_as_template", str)
+_TRUST = {"trusted_as_template": True} if hasattr(template, "trust_as_template") else {}
+
+
+#: The condition of nearly all tasks, which says nothing about what the variable is made of
+_IS_GIVEN = re.compile(r"(\w+) is defined")
+
+
+def expected(
+    roles: Sequence[str], templar: Any, loader: Any, variables: Mapping[str, Any]
+) -> dict[str, dict[str, str | None]]:
+    """Name of a declaration → kind → digest, or None where that hangs on what a role finds on the node. Roles
+    that are not named should have declared nothing. Raises AnsibleError."""
+    known = declaring(loader)
+    unknown = [role for role in roles if role not in known]
+    if unknown:
+        raise AnsibleError(f"roles: {', '.join(unknown)}: of this collection, there are {', '.join(known)}")
+    found: dict[str, dict[str, str | None]] = {}
+    for role, handed in known.items():
+        if role not in roles:
+            found[role] = {}
+            continue
+        # As Ansible looks for a variable: a task's own, extra variables and the host's, and defaults. (A
+        # role's own variables come before the host's, and have names that nobody else gives.)
+        own = _variables(loader, role, "vars")
+        scope = {**_variables(loader, role, "defaults"), **variables, **own, **handed}
+        made = templar.copy_with_new_env(available_variables=scope)
+        if "boot" not in made.template(handed["node_layers"]):
+            continue
+        asked = _registered(_load(loader, ROLES / role / "tasks/main.yml"))
+        blind = {**scope, **dict.fromkeys(asked, _trusted(_ASKED))}
+        specs = _specs(templar, loader, scope, blind, role)
+        kept = digests({kind: spec for kind, spec in specs.items() if spec is not None})
+        found[str(made.template(handed["node_name"]))] = {
+            **kept,
+            **{kind: None for kind, spec in specs.items() if spec is None},
+        }
+    return found
+
+
+def _registered(tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [task["register"] for task in tasks if "register" in task]
+
+
+def _variables(loader: Any, role: str, folder: str) -> dict[str, Any]:
+    path = ROLES / role / folder / "main.yml"
+    found: dict[str, Any] = _load(loader, path) if path.exists() else {}
+    return found or {}
+
+
+def warm() -> None:
+    """Read what is the same for all hosts."""
+    for task in yaml.load((ROLES / "node/tasks/declare.yml").read_bytes(), Loader=_Loader):  # noqa: S506
+        for name in task:
+            if name.startswith(_MODULES):
+                _spec(name.removeprefix(_MODULES))
+
+
+def declaring(loader: Any) -> dict[str, dict[str, Any]]:
+    """Each role that declares something → the variables that it hands to the tasks they all share."""
+    found = {}
+    for path in sorted(ROLES.glob("*/tasks/main.yml")):
+        for task in _load(loader, path):
+            if task.get("ansible.builtin.import_role") == _DECLARE:
+                found[path.parent.parent.name] = task["vars"]
+    return found
+
+
+def _specs(
+    templar: Any, loader: Any, scope: Mapping[str, Any], blind: Mapping[str, Any], role: str
+) -> dict[str, dict[str, Any] | None]:
+    """Kind → what is declared of it; None where that hangs on what the role asks of the node. blind: the
+    variables, of which those that it asks for cannot be read."""
+    found: dict[str, dict[str, Any] | None] = {}
+    for task in _load(loader, ROLES / "node/tasks/declare.yml"):
+        module = next((name for name in task if name.startswith(_MODULES)), None)
+        if module is None:
+            continue
+        [kind] = [tag for tag in task["tags"] if tag in KINDS]
+        try:
+            given = _given(templar, blind, task, module)
+        except AnsibleError:
+            _given(templar, scope, task, module)  # an error of the inventory is one here, too
+            found[kind] = None
+            continue
+        if given is not None:
+            found[kind] = _checked(module.removeprefix(_MODULES), given, f"{role}: {task['name']}")
+    return found
+
+
+def _given(templar: Any, scope: Mapping[str, Any], task: Mapping[str, Any], module: str) -> Any:
+    """The options of a task's module, or None where the task is skipped. Raises AnsibleError."""
+    made = templar.copy_with_new_env(available_variables=scope)
+    for condition in _list(task.get("when", [])):
+        given = _IS_GIVEN.fullmatch(condition)
+        # A variable that is made of an unknown one is given, and unknown.
+        if given is not None and given[1] not in scope:
+            return None
+        if given is None and not made.template(_trusted("{{ (" + condition + ") | bool }}")):
+            return None
+    return _without(made.template(task[module]), scope.get("omit"))
+
+
+def _checked(module: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    spec = _spec(module)
+    result = ArgumentSpecValidator(spec).validate({name: given[name] for name in given if name in spec})
+    if result.error_messages:
+        raise AnsibleError(f"{where}: the inventory is not what {module} takes: {result.error_messages[0]}")
+    return {name: value for name, value in result.validated_parameters.items() if name not in _NOT_KEPT}
+
+
+@functools.lru_cache(maxsize=None)
+def _spec(module: str) -> dict[str, Any]:
+    """The argument spec as the module's documentation has it; `ansible-test sanity` compares the two."""
+    found = importlib.import_module(f"ansible_collections.mlnode.tuning.plugins.modules.{module}")
+    return _options(yaml.load(found.DOCUMENTATION, Loader=_Loader)["options"])  # noqa: S506
+
+
+def _options(documented: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: {
+            **{word: about[word] for word in _SPEC if word in about},
+            **({"options": _options(about["suboptions"])} if "suboptions" in about else {}),
+        }
+        for name, about in documented.items()
+    }
+
+
+def _without(value: Any, omit: Any) -> Any:
+    """Plain data without what is omitted. ansible-core 2.19 has left that out already."""
+    if isinstance(value, Mapping):
+        return {
+            str(name): _without(item, omit)
+            for name, item in value.items()
+            if item is not omit and item != omit
+        }
+    if isinstance(value, (list, tuple)):
+        return [_without(item, omit) for item in value]
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _load(loader: Any, path: pathlib.Path) -> Any:
+    return loader.load_from_file(str(path), **_TRUST)

@@ -1,0 +1,182 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""perftest itself, between the Soft-RoCE devices of two machines on one cable.
+
+How fast it is means nothing on emulated CPUs; that it is measured, judged and ended does.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from . import guest_facts as facts
+from .collection import Collection, Hosts
+from .machine import Machine
+
+NODE, PEER = "10.9.0.2", "10.9.0.1"
+
+#: What any machine reaches, and what none does, in Gb/s
+LITTLE, MUCH = 0.001, 1000
+
+#: Beside the seconds of a measurement and of waiting, see perftest.py
+AROUND = 30
+
+
+class Pair:
+    """Two machines, each with rxe0 over the NIC at its end of the cable."""
+
+    def __init__(self, node: Machine, peer: Machine) -> None:
+        self.node = node
+        self.peer = peer
+        # On the same cable, and would answer for the address of another NIC (ip-sysctl.rst, arp_ignore).
+        for driver in ("igb", "vmxnet3"):
+            node.run(f"ip link set {facts.nic(node, driver)} down")
+        node.run(f"ip address add {NODE}/24 dev {facts.nic(node, 'e1000e')}")
+        nic = peer.out("ls -d /sys/class/net/*/device/driver | cut -d/ -f5 | tail -n 1")
+        assert peer.read(f"/sys/class/net/{nic}/address") == "52:54:00:6c:61:09"
+        peer.run(f"ip link set {nic} up && ip address add {PEER}/24 dev {nic}")
+        peer.run(f"modprobe rdma_rxe && rdma link add rxe0 type rxe netdev {nic}")
+        self.wake()
+        reach = f"timeout 3 bash -c '</dev/tcp/{PEER}/22'"
+        facts.until(lambda: node.run(reach, check=False).returncode == 0, "the peer is reached", 60)
+
+    def wake(self) -> None:
+        self.node.resume()
+        self.peer.resume()
+
+    def serving(self, collection: Collection, **options: Any) -> subprocess.Popen[str]:
+        self.wake()
+        arguments = {"device": "rxe0", "serve": True, "least": LITTLE, **options}
+        return collection.start_task("rdma_bandwidth", self.peer, **arguments)
+
+    def both(self) -> Hosts:
+        self.wake()
+        ends = {"lab": (self.node, NODE), "peer": (self.peer, PEER)}
+        return Hosts(
+            self.node.folder,
+            {
+                name: {
+                    **Hosts.of(machine).variables["lab"],
+                    "rdma_bandwidth_address": address,
+                    "rdma_bandwidth_devices": ["rxe0"],
+                }
+                for name, (machine, address) in ends.items()
+            },
+        )
+
+    def assert_nothing_runs(self) -> None:
+        for machine in (self.node, self.peer):
+            assert machine.run("pgrep -a ib_write_bw", check=False).stdout == ""
+
+
+@pytest.fixture(scope="module")
+def pair(baremetal: Machine, peer: Machine) -> Pair:
+    return Pair(baremetal, peer)
+
+
+def the_check(result: Mapping[str, Any]) -> dict[str, Any]:
+    [check] = result["checks"]
+    return dict(check)
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [({"least": LITTLE}, "pass"), ({"least": MUCH}, "fail"), ({}, "unknown")],
+    ids=["pass", "fail", "unknown"],
+)
+def test_bandwidth_is_measured_and_judged(
+    pair: Pair, collection: Collection, options: dict[str, Any], verdict: str
+) -> None:
+    server = pair.serving(collection)
+    played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, **options)
+    output, _nothing = server.communicate(timeout=300)
+    print(output)
+    check = the_check(played.result)
+    assert check["verdict"] == verdict, check
+    assert (played.status == 0) == (verdict == "pass")
+    assert played.result["gbits"] > 0
+    assert f"{played.result['gbits']:g} Gb/s" in check["found"]
+    # The second entry is that of the IPv4 address: the first is link-local.
+    assert " -x 1 " in check["source"]
+    assert server.returncode == 0
+    pair.assert_nothing_runs()
+
+
+def test_without_a_declared_bandwidth_soft_roce_proves_nothing(pair: Pair, collection: Collection) -> None:
+    played = collection.play("rdma_bandwidth", pair.both(), rdma_bandwidth_group="training")
+    assert played.status != 0
+    assert "a device in software has no rate of its own; declare least" in " ".join(played.output.split())
+    pair.assert_nothing_runs()
+
+
+def test_neighbours_are_measured_both_ways(pair: Pair, collection: Collection) -> None:
+    wanted = {"rdma_bandwidth_group": "training", "rdma_bandwidth_least": LITTLE}
+    played = collection.play("rdma_bandwidth", pair.both(), **wanted)
+    assert played.status == 0
+    assert "2 nodes reach what was expected, each to the next one" in played.output
+    pair.assert_nothing_runs()
+
+
+def test_pairs_that_fail_are_named(pair: Pair, collection: Collection) -> None:
+    wanted = {"rdma_bandwidth_group": "training", "rdma_bandwidth_least": MUCH}
+    played = collection.play("rdma_bandwidth", pair.both(), **wanted)
+    assert played.status != 0
+    words = " ".join(played.output.split())
+    assert f"lab -> peer: rxe0/1 -> {PEER}: bandwidth fail: " in words
+    assert f"peer -> lab: rxe0/1 -> {NODE}: bandwidth fail: " in words
+    assert "says:" not in words  # as both have the same number
+    pair.assert_nothing_runs()
+
+
+def test_nothing_is_measured_under_what_runs(pair: Pair, collection: Collection) -> None:
+    pair.node.run("sh -c 'exec 9<>/dev/infiniband/uverbs0; exec sleep 600' >/dev/null 2>&1 &")
+    played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, least=LITTLE)
+    pair.node.run("pkill -x sleep")
+    assert played.status != 0
+    assert "this takes the whole link, under what runs here: pid " in played.result["msg"]
+    assert (
+        "(sleep) holds /dev/infiniband/uverbs0; to do it all the same: allow: [busy]" in played.result["msg"]
+    )
+
+
+def test_nobody_serves(pair: Pair, collection: Collection) -> None:
+    played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, least=LITTLE, timeout=3)
+    assert played.status != 0
+    check = the_check(played.result)
+    assert check["verdict"] == "unknown"
+    assert f"Couldn't connect to {PEER}:18515" in check["found"]
+    assert "start the other side first" in check["advice"]
+
+
+def test_a_gid_that_is_not_there(pair: Pair, collection: Collection) -> None:
+    server = pair.serving(collection)
+    arguments = {"device": "rxe0", "peer": PEER, "least": LITTLE, "gid_index": 9}
+    played = collection.task("rdma_bandwidth", pair.node, **arguments)
+    server.communicate(timeout=300)
+    assert played.status != 0
+    check = the_check(played.result)
+    assert (check["verdict"], "gbits" in played.result) == ("unknown", False)
+    assert check["found"] == "ib_write_bw: Found Incompatibility issue with GID types."
+    assert "compare GID index" in check["advice"]
+    pair.assert_nothing_runs()
+
+
+def test_a_server_ends_although_nobody_comes_and_its_module_was_killed(
+    pair: Pair, collection: Collection
+) -> None:
+    server = pair.serving(collection, timeout=0)
+    began = time.monotonic()
+    facts.until(lambda: pair.peer.run("pgrep ib_write_bw", check=False).returncode == 0, "it serves", 60)
+    # The module is the parent of timeout(1), which is that of the program.
+    pair.peer.run("kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $(pgrep ib_write_bw)))")
+    server.communicate(timeout=120)
+    assert server.returncode != 0
+    facts.until(
+        lambda: pair.peer.run("pgrep ib_write_bw", check=False).returncode != 0, "it has ended", AROUND + 60
+    )
+    assert time.monotonic() - began > 5 + AROUND - 10

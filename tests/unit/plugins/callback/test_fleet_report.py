@@ -1,0 +1,249 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The callback in real runs of Ansible, in which a module tells what a host's variables say."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+
+#: ansible-test works in a copy that lies under its collection name, a checkout has a link for that
+COLLECTIONS = (
+    ROOT.parents[2] if ROOT.parents[1].name == "ansible_collections" else ROOT / ".ansible/collections"
+)
+
+CALLBACK = "mlnode.tuning.fleet_report"
+
+MODULE = """
+from ansible.module_utils.basic import AnsibleModule
+
+module = AnsibleModule({"told": {"type": "dict", "default": {}}, "fails": {"type": "bool", "default": False}},
+                       supports_check_mode=True)
+if module.params["fails"]:
+    module.fail_json(msg="it did not work", **module.params["told"])
+module.exit_json(changed=False, **module.params["told"])
+"""
+
+TELL = {"name": "Tell", "told": {"told": "{{ told | default({}) }}", "fails": "{{ fails | default(false) }}"}}
+
+#: Nobody can be reached there, and it is known at once
+GONE = {"ansible_connection": "ssh", "ansible_host": "localhost", "ansible_port": 1}
+
+
+@dataclass
+class Run:
+    """A folder with a playbook and an inventory, and what came of them."""
+
+    folder: pathlib.Path
+    hosts: dict[str, dict[str, Any]]
+    tasks: list[dict[str, Any]] = field(default_factory=lambda: [TELL])
+    play: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    config: str = ""
+    words: tuple[str, ...] = ()
+
+    def prepare(self) -> None:
+        (self.folder / "library").mkdir()
+        (self.folder / "library/told.py").write_text(MODULE, encoding="utf-8")
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        groups = {"training": {"hosts": {name: {**local, **more} for name, more in self.hosts.items()}}}
+        (self.folder / "hosts.yml").write_text(yaml.safe_dump(groups), encoding="utf-8")
+        play = {"hosts": "training", "gather_facts": False, "tasks": self.tasks, **self.play}
+        (self.folder / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+        (self.folder / "ansible.cfg").write_text(f"[defaults]\n{self.config}", encoding="utf-8")
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith(("ANSIBLE_", "MLNODE_"))
+            },
+            "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "ANSIBLE_CALLBACKS_ENABLED": CALLBACK,
+            "MLNODE_REPORT_JSON": str(self.folder / "out/fleet.json"),
+            **self.environment,
+        }
+
+    def __call__(self) -> str:
+        self.prepare()
+        program = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
+        done = subprocess.run(
+            [program, "-i", "hosts.yml", "play.yml", *self.words],
+            cwd=self.folder,
+            env=self.variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Callback dispatch" not in done.stderr, done.stderr
+        return done.stdout + done.stderr
+
+    def document(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "out/fleet.json").read_text(encoding="utf-8"))
+        return found
+
+    def states(self) -> dict[str, str]:
+        return {host["name"]: host["state"] for host in self.document()["hosts"]}
+
+
+def fleet() -> dict[str, dict[str, Any]]:
+    return {
+        "n1": {"told": {"settings": [fleets.setting(), fleets.setting("vm.b")]}},
+        "n2": {"told": {"settings": [fleets.drifted(), fleets.setting("vm.b")]}},
+        "n3": {"told": {"checks": [fleets.check()]}, "fails": True},
+        "n4": {"fails": True},
+        "n5": GONE,
+    }
+
+
+STATES = {"n1": "ok", "n2": "differs", "n3": "differs", "n4": "failed", "n5": "unreachable"}
+
+
+@pytest.mark.parametrize("strategy", ["linear", "free", "host_pinned"])
+def test_every_host_ends_in_its_state(tmp_path: pathlib.Path, strategy: str) -> None:
+    run = Run(tmp_path, fleet(), play={"strategy": strategy})
+
+    said = run()
+
+    assert run.states() == STATES
+    table = said.partition("FLEET REPORT")[2]
+    assert "play.yml: 5 hosts: 1 unreachable, 1 failed, 2 differ, 1 ok\n" in table
+    assert "1 of 2 differs in vm.swappiness (high, drifted): n2\n" in table
+    assert "n4: Tell: it did not work\n" in table
+    found = run.document()
+    assert (found["playbook"], found["check_mode"]) == ("play.yml", False)
+    assert [host["groups"] for host in found["hosts"]] == [["training"]] * 5
+    assert found["started"] <= found["ended"]
+
+
+def test_a_host_that_was_not_reached_in_its_turn_is_not_checked(tmp_path: pathlib.Path) -> None:
+    hosts = {**fleet(), "n1": {"told": {"settings": [fleets.drifted()]}, "fails": True}}
+    run = Run(tmp_path, hosts, play={"serial": 1, "max_fail_percentage": 0})
+
+    run()
+
+    assert run.states() == {"n1": "differs", **dict.fromkeys(["n2", "n3", "n4", "n5"], "not checked")}
+
+
+def test_what_an_assertion_says_of_findings_is_no_failure_of_its_own(tmp_path: pathlib.Path) -> None:
+    verdict = {"name": "Report", "ansible.builtin.assert": {"that": False, "fail_msg": "drift"}}
+    hosts = {
+        "n1": {"told": {"settings": [fleets.setting()]}},
+        "n2": {"told": {"settings": [fleets.drifted()]}},
+    }
+    run = Run(tmp_path, hosts, [TELL, verdict])
+
+    run()
+
+    assert run.states() == {"n1": "failed", "n2": "differs"}
+    assert run.document()["hosts"][0]["failures"] == ["Report: drift"]
+
+
+def test_what_was_rescued_or_ignored_is_no_failure(tmp_path: pathlib.Path) -> None:
+    fine = {"told": {"settings": [fleets.setting()]}}
+    tasks = [
+        {"name": "Try", "block": [{"name": "Break", "told": {"fails": True}}], "rescue": [TELL]},
+        {"name": "Whatever", "told": {"fails": True}, "ignore_errors": True},
+        {"name": "Each", "told": {"told": "{{ item }}"}, "loop": [{"settings": [fleets.setting("vm.c")]}]},
+    ]
+    run = Run(tmp_path, {"n1": fine}, tasks, words=("--check",))
+
+    run()
+
+    assert run.states() == {"n1": "ok"}
+    assert run.document()["check_mode"] is True
+    assert [item["key"] for item in run.document()["hosts"][0]["findings"]] == ["vm.swappiness", "vm.c"]
+
+
+def test_a_playbook_without_our_modules_gets_no_report(tmp_path: pathlib.Path) -> None:
+    run = Run(tmp_path, {"n1": {}, "n2": {"fails": True}})
+
+    assert "FLEET REPORT" not in run()
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_come_from_the_configuration_and_from_extra_variables(tmp_path: pathlib.Path) -> None:
+    run = Run(
+        tmp_path,
+        fleet(),
+        environment={"MLNODE_REPORT_JSON": ""},
+        config="[callback_fleet_report]\nhtml = sub/page.html\ntable = false\n",
+        words=("-e", "mlnode_report_junit=fleet.xml"),
+    )
+
+    assert "FLEET REPORT" not in run()
+    assert "<title>Fleet report: play.yml: 5 hosts" in (tmp_path / "sub/page.html").read_text(
+        encoding="utf-8"
+    )
+    root = ET.parse(tmp_path / "fleet.xml").getroot()
+    assert [suite.get("name") for suite in root] == ["n1", "n2", "n3", "n4", "n5"]
+    assert (tmp_path / "fleet.xml").stat().st_mode & 0o777 == 0o666 & ~umask()
+    assert sorted(path.name for path in (tmp_path / "sub").iterdir()) == ["page.html"]
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_file_that_cannot_be_written_is_a_warning(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    run = Run(tmp_path, fleet(), environment={"MLNODE_REPORT_JSON": str(tmp_path / "file/fleet.json")})
+
+    said = run()
+
+    assert "fleet_report: cannot write" in said
+    assert "FLEET REPORT" in said
+
+
+def test_hostile_words_of_hosts_are_told_and_harmless(tmp_path: pathlib.Path) -> None:
+    hosts = {
+        f"n{at}": {"told": {"settings": [fleets.drifted(reason=text, runtime=text)]}}
+        for at, text in enumerate(fleets.HOSTILE)
+        if "{{" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    }
+    run = Run(tmp_path, hosts, environment={"MLNODE_REPORT_HTML": str(tmp_path / "page.html")})
+
+    run()
+
+    assert {*run.states().values()} == {"differs"}
+    found = {host["findings"][0]["runtime"] for host in run.document()["hosts"]}
+    assert "</script><script>document.title='broken'</script>" in found
+    assert "<script>document.title" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_it_works_under_ansible_runner(tmp_path: pathlib.Path) -> None:
+    runner = pytest.importorskip("ansible_runner", reason="ansible-runner is not installed")
+    run = Run(tmp_path, fleet())
+    run.prepare()
+    (tmp_path / "private").mkdir()
+
+    done = runner.run(
+        private_data_dir=str(tmp_path / "private"),
+        project_dir=str(tmp_path),
+        playbook="play.yml",
+        inventory=str(tmp_path / "hosts.yml"),
+        envvars={**run.variables, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"},
+        quiet=True,
+    )
+
+    assert run.states() == STATES
+    with done.stdout as output:
+        assert "FLEET REPORT" in output.read()
+    assert done.status == "failed"

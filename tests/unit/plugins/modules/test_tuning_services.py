@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.services_known import SERVICES
+from ansible_collections.mlnode.tuning.plugins.modules import tuning_services
+from ansible_collections.mlnode.tuning.tests.unit import service_machine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from ansible_collections.mlnode.tuning.tests.unit.service_machine import ServiceMachine
+
+DECLARATION = "/etc/mlnode/declared.d/training.json"
+DROP_IN = "/etc/systemd/system/tuned.service.d/zz-mlnode-stopped.training.conf"
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> ServiceMachine:
+    node = service_machine.made(str(tmp_path / "node"))
+    node.tuned()
+    return node
+
+
+@pytest.fixture
+def services(running: Make) -> Runner:
+    return running(tuning_services)
+
+
+def test_check_mode_predicts_what_the_run_then_does(machine: ServiceMachine, services: Runner) -> None:
+    before = machine.tree()
+    predicted = services.ok(check=True, name="training", services={"tuned": "stop"})
+    assert machine.tree() == before
+
+    done = services.ok(name="training", services={"tuned": "stop"})
+
+    assert predicted.result["diff"] == done.result["diff"]
+    assert [*done.diff] == ["runtime", DECLARATION, DROP_IN]
+    assert done.diff["runtime"] == ("service.tuned = running\n", "service.tuned = stopped\n")
+    assert done.settings["service.tuned"]["status"] == "changed"
+    assert json.loads(machine.read(DECLARATION))["kinds"] == {"services": {"services": {"tuned": "stop"}}}
+    assert not services.ok(name="training", services={"tuned": "stop"}).changed
+
+
+def test_what_tuned_overrides_is_a_warning(machine: ServiceMachine, services: Runner, running: Make) -> None:
+    from ansible_collections.mlnode.tuning.plugins.modules import thp
+
+    running(thp).ok(name="training", enabled="madvise")
+    done = services.ok(name="training", services={"tuned": "leave", "tlp": None})
+    [warning] = done.warnings
+    assert warning.startswith(
+        "service.tuned is overridden: boot: the profile throughput-performance sets thp"
+    )
+    assert [*done.settings] == ["service.tuned"]
+    assert machine.runs("tuned.service")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"tunde": "stop"}, "services.tunde: unknown; did you mean tuned?"),
+        ({"irqbalance": "stop"}, "services.irqbalance: is declared with irq_affinity"),
+        ({"tuned": "halt"}, "services.tuned: 'halt' is neither leave nor stop"),
+    ],
+)
+def test_bad_input_is_named(
+    machine: ServiceMachine, services: Runner, given: dict[str, str], words: str
+) -> None:
+    before = machine.tree()
+    assert words in services.msg(services=given)
+    assert machine.tree() == before
+
+
+def test_a_declaration_of_nothing_takes_all_files_away(machine: ServiceMachine, services: Runner) -> None:
+    services.ok(name="training", services={"tuned": "stop"})
+    services.ok(name="training")
+    assert not machine.exists(DECLARATION)
+    assert not machine.exists(DROP_IN)
+
+
+def test_every_service_is_documented() -> None:
+    about = yaml.safe_load(tuning_services.DOCUMENTATION)["options"]["services"]["description"]
+    page = pathlib.Path(tuning_services.__file__).parents[2] / "docs" / "tuning_services.md"
+    for name in SERVICES:
+        assert f"C({name})" in str(about)
+        assert f"| `{name}` |" in page.read_text(encoding="utf-8")

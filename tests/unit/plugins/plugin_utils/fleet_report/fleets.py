@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fleets for tests: what modules would have told."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
+
+#: What may stand in a name or a value and break out of where it is shown
+HOSTILE = (
+    "</script><script>document.title='broken'</script>",
+    "<!--<script>",
+    '"><img src=x onerror="document.title=\'broken\'">',
+    "' onclick='x' \"",
+    "&lt;b&gt; &amp; ]]> <b>",
+    "a\x00b\x07\x1b[31mred\x1b[0m\r\n\t\x7f\x85",
+    "\u202egpj.exe\u2066 \u2028 \u2029 \ufeff\u200b",
+    "\ud800 lone",
+    "\ufffe\uffff",
+    "${7*7} {{ 7*7 }} {% raw %} `id`",
+    "日本語 ελ 🚀",
+    "../../../etc/passwd",
+)
+
+
+def setting(key: str = "vm.swappiness", **more: Any) -> dict[str, Any]:
+    """As node_drift returns one."""
+    return {
+        "kind": "sysctl",
+        "key": key,
+        "path": f"/proc/sys/{key.replace('.', '/')}",
+        "declared": "1",
+        "want": "1",
+        "runtime": "1",
+        "boot": "1",
+        "boot_source": "/etc/sysctl.d/zz-mlnode-training_node.conf:3",
+        "origin": "60",
+        "status": "ok",
+        "severity": "medium",
+        "reason": "",
+        **more,
+    }
+
+
+def drifted(key: str = "vm.swappiness", **more: Any) -> dict[str, Any]:
+    return setting(
+        key, **{"status": "drifted", "runtime": "60", "severity": "high", "reason": "runtime is 60", **more}
+    )
+
+
+def check(name: str = "rate", target: str = "mlx5_0/1", verdict: str = "fail", **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "target": target,
+        "verdict": verdict,
+        "expected": "400 Gb/s (NDR)",
+        "found": "200 Gb/sec (2X NDR)",
+        "source": "/sys/class/infiniband/mlx5_0/ports/1/rate",
+        "advice": "look at the cable",
+        **more,
+    }
+
+
+def empty() -> Fleet:
+    return Fleet(playbook="drift.yml", started="2026-01-31T10:00:00Z", ended="2026-01-31T10:00:20Z")
+
+
+def mixed() -> Fleet:
+    """One host in every state."""
+    fleet = empty()
+    fleet.take(fleet.host("gpu001", ["training"]), {"settings": [setting(), setting("vm.b")]}, "node_drift")
+    fleet.take(fleet.host("gpu002", ["training"]), {"settings": [drifted(), setting("vm.b")]}, "node_drift")
+    fleet.take(fleet.host("gpu003", ["fabric"]), {"checks": [check()]}, "rdma_check")
+    fleet.host("gpu004").unreachable = "Connection timed out"
+    fleet.host("gpu005").failures.append("Declare kernel settings: EINVAL")
+    fleet.host("gpu006")
+    return fleet
+
+
+def synthetic(hosts: int, knobs: int = 80, drift: float = 0.0005) -> Fleet:
+    """A large fleet with two values that differ on each host, as CPUs of interrupts do, and one host with a
+    value that nobody else has."""
+    chance = random.Random(1)  # the same fleet each time
+    fleet = empty()
+    for at in range(1, hosts + 1):
+        found = []
+        for number in range(knobs):
+            key = f"net.area{number // 10}.knob_{number}"
+            own = f"eth0: {at % 128}, eth1: {at}" if number in (7, 8) else "1"
+            found.append(drifted(key) if chance.random() < drift else setting(key, runtime=own, boot=own))
+        if at == hosts // 2 and knobs > 5:
+            found[5] = drifted("net.area0.knob_5", runtime="planted", reason="runtime is planted")
+        groups = ["training", f"rack{at // 40:02d}"]
+        fleet.take(fleet.host(f"gpu{at:04d}", groups), {"settings": found}, "node_drift")
+    return fleet
+
+
+def hostile() -> Fleet:
+    """Every place that a host, a module or an inventory writes to holds what may break out of it."""
+    fleet = empty()
+    fleet.playbook = HOSTILE[0]
+    for text in HOSTILE:
+        host = fleet.host(f"host {text}", [text])
+        texts = dict.fromkeys(
+            ("path", "declared", "want", "runtime", "boot", "boot_source", "origin", "reason"), text
+        )
+        fleet.take(host, {"settings": [drifted(f"key {text}", **texts, kind=text)]}, "node_drift")
+        fleet.take(host, {"settings": [drifted("vm.b", ignored=text)]}, "node_drift")
+        texts = dict.fromkeys(("name", "target", "expected", "found", "source", "advice"), text)
+        fleet.take(host, {"checks": [check(**texts)]}, text)
+        host.failures.append(text)
+        fleet.host(f"gone {text}").unreachable = text
+    return fleet

@@ -1,0 +1,245 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is written: JSON, XML and a page. That the page works, tests/system/test_fleet_report.py sees."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import json
+import pathlib
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+from typing import Any
+
+import jsonschema
+import pytest
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import document, junit, model, page
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given, strategies
+
+SCHEMA = pathlib.Path(__file__).parents[5] / "docs/schema/fleet.schema.json"
+
+FLEETS = {
+    "empty": fleets.empty,
+    "mixed": fleets.mixed,
+    "hostile": fleets.hostile,
+    "large": lambda: fleets.synthetic(30),
+}
+
+
+def written(pieces: Iterable[str]) -> str:
+    """As the callback writes it, and as it is read."""
+    return "".join(pieces).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+@pytest.fixture(params=[*FLEETS])
+def fleet(request: pytest.FixtureRequest) -> Fleet:
+    return FLEETS[request.param]()
+
+
+# -- JSON ---------------------------------------------------------------------------------------------
+
+
+def schema() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(content)
+    return content
+
+
+def test_the_json_is_what_its_schema_says(fleet: Fleet) -> None:
+    told = json.loads(written(document.lines(fleet)))
+
+    jsonschema.Draft202012Validator(schema()).validate(told)
+    assert len(told["hosts"]) == len(fleet.hosts)
+
+
+def test_the_schema_has_the_words_of_the_model() -> None:
+    defined = schema()["$defs"]
+
+    assert defined["status"]["enum"] == [*model.STATUSES]
+    assert defined["state"]["enum"] == [*model.STATES]
+    assert [*defined["finding"]["properties"]] == [*model.Finding._fields]
+
+
+def test_the_json_has_a_host_to_a_line() -> None:
+    lines = written(document.lines(fleets.mixed())).splitlines()
+
+    assert sum('"name": "gpu' in line for line in lines) == 6
+
+
+def test_the_json_tells_everything_of_a_finding() -> None:
+    told = json.loads(written(document.lines(fleets.mixed())))
+
+    [found] = [host for host in told["hosts"] if host["name"] == "gpu002"]
+    assert found["findings"][0] == {**fleets.drifted(), "ignored": None}
+    assert told["states"] == {"unreachable": 1, "failed": 1, "differs": 2, "not checked": 1, "ok": 1}
+    assert told["counts"] == {"drifted": {"high": 1}, "fail": {"high": 1}, "ok": {"medium": 3}}
+
+
+# -- JUnit --------------------------------------------------------------------------------------------
+
+
+def suites(fleet: Fleet) -> dict[str, ET.Element]:
+    root = ET.fromstring(written(junit.lines(fleet)).encode())
+    assert root.tag == "testsuites"
+    return {str(suite.get("name")): suite for suite in root}
+
+
+def test_every_host_is_a_suite_whose_numbers_are_right(fleet: Fleet) -> None:
+    found = suites(fleet)
+
+    assert len(found) == len(fleet.hosts)
+    for suite in found.values():
+        counts = {name: len(suite.findall(f"testcase/{name}")) for name in ("failure", "error", "skipped")}
+        assert {
+            "failure": int(suite.get("failures", -1)),
+            "error": int(suite.get("errors", -1)),
+            "skipped": int(suite.get("skipped", -1)),
+        } == counts
+        assert int(suite.get("tests", -1)) == len(suite.findall("testcase"))
+
+
+def test_a_drifted_setting_is_a_failure_with_its_values() -> None:
+    suite = suites(fleets.mixed())["gpu002"]
+
+    [case] = [case for case in suite if case.find("failure") is not None]
+    failure = case.find("failure")
+    assert (case.get("classname"), case.get("name")) == ("sysctl", "vm.swappiness")
+    assert failure is not None
+    assert (failure.get("type"), failure.get("message")) == ("drifted (high)", "runtime is 60")
+    assert "want: 1\nruntime: 60\nboot: 1" in str(failure.text)
+
+
+@pytest.mark.parametrize(("host", "errors"), [("gpu001", 0), ("gpu004", 1), ("gpu005", 1), ("gpu006", 1)])
+def test_a_host_that_was_not_looked_at_is_an_error(host: str, errors: int) -> None:
+    assert len(suites(fleets.mixed())[host].findall("testcase/error")) == errors
+
+
+def test_what_is_ignored_or_not_there_is_skipped() -> None:
+    fleet = fleets.empty()
+    found = [fleets.drifted(ignored="until 2027-01-31: known"), fleets.setting("vm.b", status="unsupported")]
+    fleet.take(fleet.host("a"), {"settings": found}, "node_drift")
+
+    messages = [skipped.get("message") for skipped in suites(fleet)["a"].findall("testcase/skipped")]
+    assert messages == ["ignored until 2027-01-31: known", "unsupported: "]
+
+
+# -- HTML ---------------------------------------------------------------------------------------------
+
+
+class Seen(html.parser.HTMLParser):
+    """Every tag with its attributes, and what stands in scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            self.scripts[-1] += data
+        else:
+            self.words.append(data)
+
+
+def seen(fleet: Fleet) -> Seen:
+    found = Seen()
+    found.feed(written(page.lines(fleet)))
+    found.close()
+    return found
+
+
+def test_the_page_has_its_own_tags_only_whatever_hosts_say() -> None:
+    plain, wild = seen(fleets.mixed()), seen(fleets.hostile())
+    rows = ("tr", "td", "th", "p", "h2", "table", "thead", "tbody")
+
+    assert [tag for tag in wild.tags if tag[0] not in rows] == [
+        tag for tag in plain.tags if tag[0] not in rows
+    ]
+    assert len(wild.scripts) == 2
+    for tag, attributes in wild.tags:
+        assert not {name for name in attributes if name.startswith("on")}, tag
+        assert not {*attributes} & {"href", "src", "action", "style", "srcset"}, tag
+
+
+def test_the_page_runs_its_own_script_only_and_fetches_nothing() -> None:
+    found = seen(fleets.hostile())
+
+    [policy] = [
+        str(attributes["content"])
+        for tag, attributes in found.tags
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    digest = base64.b64encode(hashlib.sha256(found.scripts[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; ")
+    assert not re.search(r"https?:|url\(|@import|//cdn", found.scripts[1])
+
+
+def test_the_data_of_the_page_are_those_of_the_hosts() -> None:
+    fleet = fleets.hostile()
+
+    told = json.loads(seen(fleet).scripts[0])
+
+    assert {told["texts"][host[0]] for host in told["hosts"]} == {*fleet.hosts}
+    for host in told["hosts"]:
+        known = fleet.hosts[told["texts"][host[0]]]
+        found = {
+            (told["texts"][knob[0]], told["texts"][knob[1]])
+            for knob, row in zip(told["knobs"], host[4], strict=True)
+            if row >= 0
+        }
+        assert found == {*known.findings}
+        assert [told["texts"][word] for word in host[3]] == known.words
+
+
+def test_without_script_there_is_a_table_of_what_is_not_right() -> None:
+    words = " ".join(" ".join(seen(fleets.mixed()).words).split())
+
+    for word in ("gpu002", "vm.swappiness", "runtime is 60", "Connection timed out", "gpu006", "not checked"):
+        assert word in words
+    assert "vm.b" not in words
+
+
+def test_without_script_a_large_fleet_has_few_rows() -> None:
+    found = seen(fleets.synthetic(2000, drift=0.0001))
+
+    assert sum(tag == "tr" for tag, _attributes in found.tags) < 100
+
+
+@quick
+@given(strategies.recursive(strategies.text(), lambda inner: strategies.lists(inner, max_size=3)))
+def test_embedded_data_hold_nothing_that_a_parser_of_html_looks_for(value: Any) -> None:
+    text = page.embedded(value)
+
+    assert not {*text} & {*"<>&\u2028\u2029"}
+    assert json.loads(written([text])) == value
+
+
+@quick
+@given(strategies.text(alphabet=strategies.characters(), max_size=20))
+def test_any_text_is_told_in_every_file(text: str) -> None:
+    fleet = fleets.empty()
+    host = fleet.host(text or "x", [text])
+    fleet.take(host, {"settings": [fleets.drifted(text, reason=text, runtime=text)]}, "node_drift")
+    fleet.host("gone").unreachable = text
+
+    assert json.loads(written(document.lines(fleet)))["hosts"]
+    assert len(suites(fleet)) == len(fleet.hosts)
+    assert len(seen(fleet).scripts) == 2

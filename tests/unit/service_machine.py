@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine with services that tune, and a systemd that starts and stops them as their conditions say."""
+
+from __future__ import annotations
+
+import os
+
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+UNITS = "/usr/lib/systemd/system"
+WANTS = "/etc/systemd/system/multi-user.target.wants"
+GROUPS = "/sys/fs/cgroup/system.slice"
+
+#: As tuned has them, with what matters here
+THROUGHPUT = """\
+#
+# tuned configuration
+#
+[main]
+summary=Broadly applicable tuning
+
+[cpu]
+governor=performance
+energy_perf_bias=performance
+
+[vm]
+transparent_hugepages=always
+
+[sysctl]
+# Start writeback at this percentage
+vm.dirty_ratio = 40
+vm.swappiness=10 # in [0, 100]
+vm.max_map_count=>1048576
+"""
+LATENCY = """\
+[main]
+summary=Low latency
+include=throughput-performance
+
+[vm]
+transparent_hugepages=never
+
+[sysctl]
+kernel.numa_balancing=0
+"""
+
+
+class ServiceMachine(Machine):
+    """told: what systemctl was asked. refuses: units whose start or stop fails."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.told: list[tuple[str, str]] = []
+        self.refuses: set[str] = set()
+
+    def write_kernel(self, path: str, value: str) -> None:
+        if not path.startswith(("/service/", "/gpu/")):
+            super().write_kernel(path, value)
+            return
+        self.writes.append((path, value))
+        Host.write_kernel(self, path, value)
+
+    def install(self, unit: str, enabled: bool = True, runs: bool = True, text: str = "") -> None:
+        """As its package does."""
+        self.put("/run/systemd/system/.keep", "")
+        self.put(f"{UNITS}/{unit}", text or "[Service]\nExecStart=/usr/sbin/daemon\n")
+        if enabled:
+            self.link(f"{WANTS}/{unit}", f"{UNITS}/{unit}")
+        if runs:
+            self.put(f"{GROUPS}/{unit}/cgroup.procs", "77\n")
+
+    def tuned(self, profile: str = "throughput-performance", **profiles: str) -> None:
+        """tuned, which runs a profile. profiles: name, with _ for -, → tuned.conf."""
+        self.install("tuned.service")
+        self.put("/usr/lib/tuned/throughput-performance/tuned.conf", THROUGHPUT)
+        self.put("/usr/lib/tuned/network-latency/tuned.conf", LATENCY)
+        for name, text in profiles.items():
+            self.put(f"/etc/tuned/{name.replace('_', '-')}/tuned.conf", text)
+        self.put("/etc/tuned/active_profile", f"{profile}\n")
+
+    def runs(self, unit: str) -> bool:
+        return self.exists(f"{GROUPS}/{unit}/cgroup.procs") and bool(
+            self.read(f"{GROUPS}/{unit}/cgroup.procs")
+        )
+
+    def boot(self) -> None:
+        """What systemd starts then."""
+        for name in self.names(WANTS):
+            if self.exists(f"{UNITS}/{name}"):
+                self.put(f"{GROUPS}/{name}/cgroup.procs", "")
+                self._begin(name)
+
+    def _begin(self, unit: str) -> None:
+        folder = f"/etc/systemd/system/{unit}.d"
+        texts = [self.read(f"{folder}/{name}") for name in self.names(folder)]
+        conditions = [line.partition("=!")[2] for text in texts for line in text.splitlines() if "=!" in line]
+        if not any(self.exists(path) for path in conditions):
+            self.put(f"{GROUPS}/{unit}/cgroup.procs", "78\n")
+
+    def _systemctl(self, verb: str, unit: str) -> Finished:
+        self.told.append((verb, unit))
+        if unit in self.refuses:
+            return Finished(1, "", f"Job for {unit} failed.\n")
+        if verb == "start":
+            self._begin(unit)
+        if verb == "stop" and self.exists(f"{GROUPS}/{unit}"):
+            self.put(f"{GROUPS}/{unit}/cgroup.procs", "")
+        return super()._systemctl(verb, unit)
+
+
+def made(root: str) -> ServiceMachine:
+    """With the agent, and no service yet."""
+    machine = ServiceMachine.debian(root)
+    assert isinstance(machine, ServiceMachine)
+    machine.enable_agent()
+    os.makedirs(machine.root + "/run", exist_ok=True)
+    return machine

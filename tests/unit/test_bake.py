@@ -1,0 +1,280 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What goes into an image, and what an image build leaves alone."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, engine, grub, node
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_files import NIC_PATH_UNIT
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.revert import revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MENU, MKCONFIG, GrubMachine
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROLES, ROOT, declaration, load, options
+from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import GROUPS, ansible
+
+BAKE = "playbooks/bake.yml"
+GRUB_DROP_IN = "/etc/default/grub.d/zz-mlnode-training_node.cfg"
+
+
+class Image(GrubMachine):
+    """An image in the making. To look at the kernel or the hardware of the build host, or to tell anybody
+    there of a file, fails the test. built: the image is a machine now, and all of that is its own."""
+
+    built = False
+
+    def _guard(self, path: str) -> None:
+        assert self.built or not path.startswith(("/proc/", "/sys/", "/ethtool", "/dcb", "/rail")), path
+
+    def read_bytes(self, path: str) -> bytes:
+        self._guard(path)
+        return super().read_bytes(path)
+
+    def names(self, path: str) -> list[str]:
+        self._guard(path)
+        return super().names(path)
+
+    def exists(self, path: str) -> bool:
+        self._guard(path)
+        return super().exists(path)
+
+    def write_kernel(self, path: str, value: str) -> None:
+        assert self.built, path
+        super().write_kernel(path, value)
+
+    def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
+        assert self.built, command
+        if command[:2] == ["systemctl", "try-restart"]:
+            return Finished(0, "", "")
+        return super().run(command, seconds)
+
+
+@pytest.fixture
+def image(tmp_path: pathlib.Path) -> Image:
+    """With a systemd that runs, as on the machine that Packer starts, and an irqbalance."""
+    Image.built = True
+    made = Image.debian_with_grub(str(tmp_path / "image"))
+    assert isinstance(made, Image)
+    made.put("/run/systemd/system/.keep", "")
+    made.put("/run/mlnode/held/eth0", "{}")
+    made.put(
+        "/usr/lib/systemd/system/irqbalance.service",
+        "[Service]\nEnvironmentFile=-/etc/default/irqbalance\n"
+        "ExecStart=/usr/sbin/irqbalance $IRQBALANCE_ARGS\n",
+    )
+    made.built = False
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _a_class_is_as_it_was() -> Any:
+    yield
+    Image.built = False
+
+
+def bake(image: Image, role: str) -> bool:
+    """What the tasks of the role do there, and whether anything had to be done."""
+    steps = agent.install(image, tell=False)
+    changed = bool(steps)
+    for kind, spec in declaration(role).items():
+        if kind in KINDS:
+            done = engine.apply(image, Request(role, KINDS[kind], spec, (Layer.BOOT,)))
+            changed = changed or done.changed
+    return changed
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_role_looks_at_the_build_host_or_tells_anybody_there(image: Image, role: str) -> None:
+    before = image.tree()
+
+    assert bake(image, role)
+
+    assert (image.writes, image.reloads, image.active) == ([], 0, set())
+    assert image.updates == 0
+    new = {path: text for path, (text, _mode) in image.tree().items() if path not in before}
+    assert "/usr/local/bin/mlnode" in new
+    assert f"/etc/mlnode/declared.d/{role}.json" in new
+    assert not [path for path in new if path.startswith(("/run", "/proc", "/sys"))]
+    assert not [path for path in before if path not in image.tree()], "what was tried there is still known"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_second_bake_has_nothing_to_do(image: Image, role: str) -> None:
+    bake(image, role)
+    before = image.tree()
+
+    assert not bake(image, role)
+    assert image.tree() == before
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_is_kept_for_a_revert_are_files_alone(image: Image, role: str) -> None:
+    bake(image, role)
+
+    entries = Origin.load(image).entries()
+    assert entries
+    assert [entry["key"] for entry in entries if "file" not in entry] == []
+
+
+def test_a_machine_from_the_image_tells_everybody_when_it_is_reverted(image: Image) -> None:
+    before = {path: found for path, found in image.tree().items() if not path.startswith("/run")}
+    bake(image, "training_node")
+    image.built = True
+    image.active.add(NIC_PATH_UNIT)
+
+    revert(image)
+
+    assert image.reloads == 1
+    assert image.active == set()
+    assert image.updates == 1, "its menu may be made of our file"
+    after = {path: found for path, found in image.tree().items() if not path.startswith("/run")}
+    assert after == before
+
+
+def test_the_first_boot_does_the_rest(image: Image) -> None:
+    bake(image, "training_node")
+    buffer = "/proc/sys/net/core/rmem_max"
+    image.built = True
+    born = image.now(buffer)
+
+    found = node.apply_all(image)
+
+    assert found.errors == ()
+    assert image.now(buffer) != born
+    assert Origin.load(image).value_of(buffer) == born
+    assert "transparent_hugepage=madvise" in image.line(), "for the boot after this one"
+
+
+def test_the_menu_of_the_boot_loader_is_made_by_somebody_else(image: Image) -> None:
+    bake(image, "training_node")
+    spec = declaration("training_node")["boot"]
+    rows = engine.evaluate(image, Request("training_node", KINDS["boot"], spec, (Layer.BOOT,))).rows
+
+    assert {(str(row.status), row.reading.boot.source) for row in rows} == {("ok", GRUB_DROP_IN)}
+    assert {"the boot loader's menu is not made of it yet" in row.reason for row in rows} == {True}
+
+    image.built = True
+    grub.regenerate(image)
+    image.built = False
+    rows = engine.evaluate(image, Request("training_node", KINDS["boot"], spec, (Layer.BOOT,))).rows
+    assert {(str(row.status), row.reason) for row in rows} == {("ok", "")}
+
+
+def test_an_image_whose_menu_is_written_last_of_all_has_the_drop_in(image: Image) -> None:
+    image.remove(MENU)
+
+    bake(image, "training_node")
+
+    assert "transparent_hugepage=madvise" in image.read(GRUB_DROP_IN)
+
+
+def test_where_grub_reads_no_drop_ins_its_defaults_are_what_counts(image: Image) -> None:
+    image.put("/usr/sbin/grub-mkconfig", MKCONFIG, 0o755)
+
+    bake(image, "training_node")
+
+    assert "transparent_hugepage=madvise" in image.read(DEFAULTS)
+    spec = declaration("training_node")["boot"]
+    rows = engine.evaluate(image, Request("training_node", KINDS["boot"], spec, (Layer.BOOT,))).rows
+    assert {(str(row.status), row.reading.boot.source) for row in rows} == {("ok", DEFAULTS)}
+
+
+def test_a_drop_in_that_undoes_ours_is_named_already_in_the_image(image: Image) -> None:
+    image.put(
+        "/etc/default/grub.d/zzz.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX numa_balancing=enable"\n'
+    )
+    bake(image, "training_node")
+    spec = declaration("training_node")["boot"]
+    rows = engine.evaluate(image, Request("training_node", KINDS["boot"], spec, (Layer.BOOT,))).rows
+
+    wrong = {row.setting.key for row in rows if "not made of it yet" not in row.reason}
+    assert wrong == {"boot.numa_balancing"}
+
+
+# -- the playbook --------------------------------------------------------------------------
+
+
+def bake_play() -> dict[str, Any]:
+    _look, play = load(BAKE)
+    found: dict[str, Any] = play
+    return found
+
+
+def test_every_role_can_be_baked_and_declares_the_boot_alone() -> None:
+    play = bake_play()
+
+    assert play["vars"]["bake_known"] == {group: role for role, group in GROUPS.items()}
+    for role in ROLES:
+        assert play["vars"][f"{role}_layers"] == ["boot"]
+        if f"{role}_reboot" in options(role):
+            assert play["vars"][f"{role}_reboot"] is False
+
+
+def played(tmp_path: pathlib.Path, *groups: str, **variables: str) -> tuple[int, str]:
+    """On a host that is none: what passes the questions ends at the first look at it."""
+    host = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": "/nothing"}
+    inventory = tmp_path / "hosts.yml"
+    hosts = {
+        "all": {"hosts": {"image": host}, "children": {name: {"hosts": {"image": {}}} for name in groups}}
+    }
+    inventory.write_text(yaml.safe_dump(hosts), encoding="utf-8")
+    words = ["-e", json.dumps(variables)] if variables else []
+    done = ansible("ansible-playbook", "-i", str(inventory), BAKE, *words)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize(
+    ("groups", "roles", "said"),
+    [
+        ((), "", "What are the machines of this image?"),
+        (("other",), "", "training, inference, fabric. Found: none."),
+        ((), "trainig", "Found: trainig."),
+        (("training", "inference"), "", "in training or in inference, not in both"),
+        (("training",), "inference,training", "in training or in inference, not in both"),
+    ],
+)
+def test_what_nobody_can_bake_is_refused_before_anything_is_done(
+    tmp_path: pathlib.Path, groups: tuple[str, ...], roles: str, said: str
+) -> None:
+    status, words = played(tmp_path, *groups, **({"bake_roles": roles} if roles else {}))
+
+    assert status != 0
+    assert said in words
+    assert "Look whether values were changed here" not in words
+
+
+@pytest.mark.parametrize(
+    ("groups", "roles"), [(("training", "fabric"), ""), ((), "inference, fabric"), (("training",), "fabric")]
+)
+def test_roles_are_those_of_the_groups_or_the_ones_that_are_named(
+    tmp_path: pathlib.Path, groups: tuple[str, ...], roles: str
+) -> None:
+    _status, words = played(tmp_path, *groups, **({"bake_roles": roles} if roles else {}))
+
+    assert "Look whether values were changed here" in words
+
+
+def test_an_empty_inventory_is_refused() -> None:
+    done = ansible("ansible-playbook", "-i", "/dev/null", BAKE)
+
+    assert done.returncode != 0
+    assert "so that there is no image to bake" in " ".join((done.stdout + done.stderr).split())
+
+
+def test_the_inventory_for_a_folder_names_what_has_to_be_installed() -> None:
+    host = load("inventory/chroot.yml")["training"]["hosts"]["image"]
+    needed = [item["name"] for item in load("requirements.yml")["collections"]]
+
+    assert host["ansible_connection"] == "community.general.chroot"
+    assert needed == [host["ansible_connection"].rpartition(".")[0]]
+    assert (ROOT / "docs/image.md").read_text(encoding="utf-8").count("requirements.yml")

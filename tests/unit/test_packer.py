@@ -1,0 +1,217 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The templates for Packer: one for its present form, one for the version that Debian has."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROLES, ROOT, load, options
+
+FOLDER = ROOT / "packer"
+HCL = FOLDER / "ml-node.pkr.hcl"
+JSON = FOLDER / "ml-node.json"
+#: What Packer 1.6 does not know yet. The plugins were a part of it, and IMDSv2 came later.
+_NEWER = re.compile(
+    r"^  (required_version|imds_support) [^\n]*\n|^  (required_plugins|metadata_options) \{\n.*?^  \}\n",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    """The present form, as a parser of HCL understands it."""
+    hcl2 = pytest.importorskip("hcl2", reason="python-hcl2 is not installed")
+    found: dict[str, Any] = _plain(hcl2.loads(HCL.read_text(encoding="utf-8")))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Without the quotes and marks that python-hcl2 leaves, and with one block instead of a list of one."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items() if not str(key).startswith("__")}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value[1:-1] if isinstance(value, str) and value[:1] == value[-1:] == '"' else value
+
+
+@pytest.fixture(scope="module")
+def older() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(JSON.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def packer(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program: that of the system, or of its package archive."""
+    found = shutil.which("packer")
+    if found:
+        return found
+    folder = pathlib.Path(os.environ.get("MLNODE_CACHE") or pathlib.Path.home() / ".cache/mlnode") / "packer"
+    program = folder / "usr/bin/packer"
+    if not program.exists():
+        if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+            pytest.skip("there is no packer here, and no apt-get that could fetch it")
+        work = tmp_path_factory.mktemp("packer")
+        fetched = subprocess.run(
+            ["apt-get", "--quiet", "download", "packer"],
+            cwd=work,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        packages = [*work.glob("packer_*.deb")]
+        if not packages:
+            pytest.skip(f"there is no packer here, nor in this system's archive: {fetched.stderr[-300:]}")
+        subprocess.run(["dpkg-deb", "--extract", packages[0], work / "out"], check=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.move(work / "out", folder)
+    return str(program)
+
+
+def validated(packer: str, template: pathlib.Path) -> tuple[int, str]:
+    environment = {
+        # It asks ansible-playbook for its version, and its maker for a newer one of itself.
+        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": os.environ.get("HOME", "/"),
+        "CHECKPOINT_DISABLE": "1",
+        "PACKER_CACHE_DIR": str(template.parent / "cache"),
+    }
+    done = subprocess.run(
+        [packer, "validate", str(template)], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def copied(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A tree in which a template may be changed, and finds what it names."""
+    shutil.copytree(FOLDER, tmp_path / "packer")
+    (tmp_path / "playbooks").mkdir()
+    shutil.copy(ROOT / "playbooks/bake.yml", tmp_path / "playbooks")
+    return tmp_path / "packer"
+
+
+def version_of(packer: str) -> tuple[int, ...]:
+    words = subprocess.run([packer, "version"], capture_output=True, text=True, check=True).stdout
+    match = re.search(r"v(\d+)\.(\d+)", words)
+    assert match, words
+    return tuple(map(int, match.groups()))
+
+
+def test_packer_takes_the_older_form(packer: str, tmp_path: pathlib.Path) -> None:
+    if version_of(packer) >= (1, 7):
+        pytest.skip("plugins are no part of this packer")
+    assert validated(packer, copied(tmp_path) / JSON.name) == (0, "")
+
+
+def test_packer_takes_the_present_form_but_for_what_is_newer(packer: str, tmp_path: pathlib.Path) -> None:
+    if version_of(packer) >= (1, 7):
+        pytest.skip("plugins are no part of this packer")
+    path = copied(tmp_path) / HCL.name
+    text, count = _NEWER.subn("", path.read_text(encoding="utf-8"))
+    assert count == 4
+    path.write_text(text, encoding="utf-8")
+    assert validated(packer, path) == (0, "")
+
+
+def test_packer_says_what_is_wrong_in_it(packer: str, tmp_path: pathlib.Path) -> None:
+    path = copied(tmp_path) / JSON.name
+    path.write_text(
+        JSON.read_text(encoding="utf-8").replace('"encrypt_boot"', '"encrypt_bot"'), encoding="utf-8"
+    )
+    status, words = validated(packer, path)
+    assert status != 0
+    assert "encrypt_bot" in words
+
+
+# -- the present form ----------------------------------------------------------------------
+
+
+def variables(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: body for block in template["variable"] for name, body in block.items()}
+
+
+def source(template: dict[str, Any]) -> dict[str, Any]:
+    (block,) = template["source"]
+    found: dict[str, Any] = block["amazon-ebs"]["ml-node"]
+    return found
+
+
+def provisioners(template: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    (build,) = template["build"]
+    return [(kind, body) for block in build["provisioner"] for kind, body in block.items()]
+
+
+def test_the_disk_is_encrypted_and_metadata_needs_a_token(template: dict[str, Any]) -> None:
+    found = source(template)
+
+    assert found["encrypt_boot"] is True
+    assert found["imds_support"] == "v2.0"
+    (metadata,) = found["metadata_options"]
+    assert metadata["http_tokens"] == "required"
+    assert found["ssh_clear_authorized_keys"] is True
+
+
+def test_it_bakes_and_then_cleans_up(template: dict[str, Any]) -> None:
+    _wait, (bake, ansible), (clean, last) = provisioners(template)
+
+    assert (bake, clean) == ("ansible", "shell")
+    assert ansible["playbook_file"] == "${local.root}/playbooks/bake.yml"
+    assert last["script"].endswith("/packer/clean.sh")
+    assert os.access(FOLDER / "clean.sh", os.X_OK)
+
+
+def test_every_variable_is_described_and_in_the_guide(template: dict[str, Any]) -> None:
+    guide = (ROOT / "docs/image.md").read_text(encoding="utf-8")
+    for name, body in variables(template).items():
+        assert body["description"].endswith("."), name
+        assert "default" in body, name
+        assert f"| `{name}` |" in guide, name
+
+
+def test_both_forms_say_the_same(template: dict[str, Any], older: dict[str, Any]) -> None:
+    shared = {name: body["default"] for name, body in variables(template).items() if name != "tags"}
+    shared.update(roles=",".join(shared["roles"]), variables_file="{{template_dir}}/variables.yml")
+    assert older["variables"] == shared
+
+    (builder,) = older["builders"]
+    present = source(template)
+    newer = {"metadata_options", "imds_support"}
+    assert {*builder} - {"type"} == {*present} - newer
+    same = ("encrypt_boot", "communicator", "ssh_clear_authorized_keys", "temporary_key_pair_type")
+    assert {name: builder[name] for name in same} == {name: present[name] for name in same}
+    assert [step["type"] for step in older["provisioners"]] == [
+        kind for kind, _body in provisioners(template)
+    ]
+
+
+# -- what they run -------------------------------------------------------------------------
+
+
+def test_the_variables_are_those_of_the_roles_and_of_the_playbook() -> None:
+    known = {name for role in ROLES for name in options(role)} | {"bake_boot_loader"}
+
+    assert {*load("packer/variables.yml")} <= known
+
+
+def test_the_script_is_one_for_every_shell() -> None:
+    script = FOLDER / "clean.sh"
+    for command in (["sh", "-n"], ["shellcheck", "--severity=style"]):
+        if shutil.which(command[0], path=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"):
+            environment = {
+                **os.environ,
+                "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+            }
+            done = subprocess.run(
+                [*command, str(script)], env=environment, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stdout + done.stderr

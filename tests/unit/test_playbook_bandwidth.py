@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ring of rdma_bandwidth.yml, with nodes that are this machine and have no RDMA device of that name."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
+
+#: No machine has it
+DEVICE = "no_such_device"
+
+
+def play(path: pathlib.Path, nodes: dict[str, dict[str, Any]], *words: str) -> tuple[int, str]:
+    """Exit status, and all that was said in one line."""
+    here = {
+        "ansible_connection": "local",
+        "ansible_become": False,
+        "ansible_host": "127.0.0.1",
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        "rdma_bandwidth_devices": [DEVICE],
+    }
+    inventory = path / "hosts.yml"
+    inventory.write_text(yaml.safe_dump({"fabric": {"hosts": nodes, "vars": here}}), encoding="utf-8")
+    done = ansible("ansible-playbook", "-i", str(inventory), "playbooks/rdma_bandwidth.yml", *words)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+def pairs(said: str) -> set[tuple[str, str]]:
+    return set(re.findall(r"'(\w+) -> (\w+): no_such_device/1 -> 127\.0\.0\.1: bandwidth fail", said))
+
+
+@pytest.mark.parametrize(
+    "ring", [("a", "b"), ("a", "b", "c"), ("a", "b", "c", "d")], ids=["two", "odd", "even"]
+)
+def test_each_node_measures_to_the_next_one(tmp_path: pathlib.Path, ring: tuple[str, ...]) -> None:
+    status, said = play(tmp_path, {name: {} for name in ring})
+
+    assert status != 0
+    assert pairs(said) == {*zip(ring, [*ring[1:], ring[0]], strict=True)}
+    # The server's own words are beside the client's.
+    assert "(b says: no_such_device/1: bandwidth fail: there is no such port" in said
+
+
+def test_a_node_that_cannot_be_reached_is_no_success(tmp_path: pathlib.Path) -> None:
+    lost = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    status, said = play(tmp_path, {"a": {}, "b": lost, "c": {}})
+
+    assert status != 0
+    assert "b -> the next node: not measured" in said
+    assert ("c", "a") in pairs(said)
+
+
+def test_in_check_mode_nothing_is_measured(tmp_path: pathlib.Path) -> None:
+    status, said = play(tmp_path, {"a": {}, "b": {}}, "--check")
+
+    assert status == 0
+    assert "Serve the node before" not in said
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ({"a": {}}, "The group `fabric` has no two hosts in this inventory"),
+        (
+            {"a": {}, "b": {"rdma_bandwidth_devices": [DEVICE, DEVICE]}},
+            "as many entries in rdma_bandwidth_devices",
+        ),
+    ],
+)
+def test_what_is_no_ring_is_refused(
+    tmp_path: pathlib.Path, nodes: dict[str, dict[str, Any]], words: str
+) -> None:
+    status, said = play(tmp_path, nodes)
+
+    assert status != 0
+    assert words in said
+    assert pairs(said) == set()

@@ -63,7 +63,7 @@ class Fabric:
             "fabric_rail": {"rules": {"rails": {"nics": {**both, "names": [self.rail]}}}},
             "fabric_qos": {"rules": {"rails": priorities, "connections": connections}},
             # QEMU's e1000e tells an interface of 1000 Mb/s, and Soft-RoCE a rate of its own.
-            "fabric_expect": {"devices": {"rxe0": {"netdev": self.rail, "netdev_mtu": 4200, "mtu": 2048}}},
+            "fabric_expect": {"devices": {"rxe0": {"netdev": self.rail, "netdev_mtu": 4200, "mtu": 4096}}},
         }
 
     def play(self, name: str, **variables: Any) -> Played:

@@ -227,11 +227,13 @@ def _mtu(host: Host, port: Port) -> Check:
         return nothing("mtu", port.name, value, source, expected)
     if wanted is None:
         return told("mtu", port.name, str(found), source, "mtu")
-    advice = (
-        f"raise the interface's MTU to at least {wanted + ROCE_HEADERS} (nic_ethtool), and the switch's"
-        if port.layer == ETHERNET
-        else "look at the MTU of the partition and of the switch port (opensm, ibportstate)"
-    )
+    advice = "look at the MTU of the partition and of the switch port (opensm, ibportstate)"
+    if port.layer == ETHERNET and found < wanted:
+        advice = (
+            f"raise the interface's MTU to at least {wanted + ROCE_HEADERS} (nic_ethtool), and the switch's"
+        )
+    elif port.layer == ETHERNET:
+        advice = f"it follows from the interface's MTU: declare {found}, or a smaller one there (nic_ethtool)"
     return judged("mtu", port.name, found == wanted, expected, str(found), source, advice)
 
 

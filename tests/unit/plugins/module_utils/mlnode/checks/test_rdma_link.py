@@ -177,6 +177,7 @@ def test_the_mtu_of_roce_follows_from_the_interface(roce: Machine, netdev: int, 
 def test_advice_names_the_mtu_that_is_needed(roce: Machine) -> None:
     roce.put("/sys/class/net/rail0/mtu", "1500\n")
     assert "at least 4192" in of_port(roce, "mtu", mtu=4096).advice
+    assert "declare 1024, or a smaller one" in of_port(roce, "mtu", mtu=512).advice
 
 
 def test_ipoib_proves_the_mtu_of_infiniband(infiniband: Machine) -> None:

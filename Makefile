@@ -171,7 +171,7 @@ changelog-lint: env-test
 	$(in_test) antsibull-changelog lint
 
 # What touches Ansible. The library knows nothing of it, and `make pytest` runs its tests on the same Python.
-ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action callback filter modules module_utils/test_tuning_module.py)
+ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ filter/ modules/ module_utils/test_tuning_module.py)
 .PHONY: unit-ansible
 unit-ansible: env-test
 	$(call step,ansible-test units)

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,13 +101,13 @@ class Collection:
         assert text.count(old) == 1, f"{file} has {text.count(old)} times {old!r}: renew this test"
         path.write_text(text.replace(old, new))
 
-    def play(self, name: str, on: Machine | Hosts, **variables: Any) -> Played:
+    def play(self, name: str, on: Machine | Hosts, *options: str, **variables: Any) -> Played:
         """ansible-playbook on playbooks/NAME.yml, with extra variables."""
-        return _finished(self.start(name, on, **variables))
+        return _finished(self.start(name, on, *options, **variables))
 
-    def start(self, name: str, on: Machine | Hosts, **variables: Any) -> subprocess.Popen[str]:
+    def start(self, name: str, on: Machine | Hosts, *options: str, **variables: Any) -> subprocess.Popen[str]:
         """The same without waiting for its end."""
-        return self._start(self.root / f"playbooks/{name}.yml", on, variables)
+        return self._start(self.root / f"playbooks/{name}.yml", on, variables, options)
 
     def task(self, module: str, on: Machine | Hosts, **arguments: Any) -> Played:
         """One module of the collection by itself."""
@@ -136,11 +136,15 @@ class Collection:
         return self._start(playbook, hosts, {})
 
     def _start(
-        self, playbook: pathlib.Path, on: Machine | Hosts, variables: Mapping[str, Any]
+        self,
+        playbook: pathlib.Path,
+        on: Machine | Hosts,
+        variables: Mapping[str, Any],
+        options: Sequence[str] = (),
     ) -> subprocess.Popen[str]:
         hosts = on if isinstance(on, Hosts) else Hosts.of(on)
         command = pathlib.Path(sys.executable).parent / "ansible-playbook"
-        words = [str(command), "-i", str(hosts.write()), str(playbook)]
+        words = [str(command), "-i", str(hosts.write()), str(playbook), *options]
         if variables:
             words += ["-e", json.dumps(variables)]
         return subprocess.Popen(

@@ -27,7 +27,7 @@ def declaration(role: str) -> dict[str, Any]:
     defaults = yaml.safe_load((ROOT / f"roles/{role}/defaults/main.yml").read_text(encoding="utf-8"))
     here = [kind for kind in KINDS if f"{role}_{kind}_defaults" in defaults]
     specs = {kind: _given(kind, defaults[f"{role}_{kind}_defaults"]) for kind in here}
-    specs["sysctl"]["sizing"] = defaults[f"{role}_sizing"]
+    specs["sysctl"]["sizing"] = defaults.get(f"{role}_sizing_defaults", defaults[f"{role}_sizing"])
     return specs
 
 

@@ -32,6 +32,7 @@ class ActionModule(ActionBase):
         if roles is not None:
             if not isinstance(roles, list):
                 raise AnsibleError("roles: give a list of names")
-            arguments["expected"] = inventory_says.expected(roles, self._templar, self._loader, variables)
+            if roles:  # of none nothing is compared, not even what is left over
+                arguments["expected"] = inventory_says.expected(roles, self._templar, self._loader, variables)
         told = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=variables)
         return {**result, **told}

@@ -88,7 +88,7 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import document, junit, page, table
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
 
-#: Tasks that fail because of what modules told before
+#: Tasks of a playbook that fail because of what modules told before. Those of a role have their own reasons.
 _VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 
 #: Option → who writes it
@@ -148,7 +148,8 @@ class CallbackModule(CallbackBase):
             return
         # What our modules told, and an assertion about it, is in the findings and errors already.
         told_so = any(told.get(name) for name in ("settings", "checks", "errors"))
-        if (host.bad or host.errors) and (told_so or _action(result) in _VERDICTS):
+        verdict = _action(result) in _VERDICTS and not _of_role(result)
+        if (host.bad or host.errors) and (told_so or verdict):
             return
         words = f"{_task_name(result)}: {_message(told)}"
         if words not in host.failures:
@@ -227,6 +228,10 @@ class CallbackModule(CallbackBase):
 def _told(result: Any) -> Mapping[str, Any]:
     told: Mapping[str, Any] = result._result
     return told
+
+
+def _of_role(result: Any) -> bool:
+    return getattr(result._task, "_role", None) is not None
 
 
 def _action(result: Any) -> str:

@@ -57,7 +57,7 @@ options:
     type: int
     default: 18515
   timeout:
-    description: Seconds to wait for the other side, at most 3600.
+    description: Seconds to wait for the other side, at most a day.
     type: int
     default: 60
   fraction:

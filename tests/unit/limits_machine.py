@@ -7,6 +7,7 @@ from __future__ import annotations
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 
 from .machine import Machine
+from .systemd_machine import SystemdMachine
 
 _ROWS = (
     ("Max stack size", "8388608", "unlimited", "bytes"),
@@ -24,7 +25,7 @@ LIMITS_CONF = (
 )
 
 
-class LimitsMachine(Machine):
+class LimitsMachine(SystemdMachine):
     """defaults: what systemd has read, key → (soft, hard). It reads its own files anew when it is told to."""
 
     def __init__(self, root: str) -> None:
@@ -76,7 +77,7 @@ class LimitsMachine(Machine):
     def _systemctl(self, verb: str, unit: str) -> Finished:
         if verb == "daemon-reload":
             self._read_defaults()
-        if verb != "show":
+        if not unit.startswith("--property=Default"):
             return super()._systemctl(verb, unit)
         key = unit[len("--property=DefaultLimit") : -len("Soft")]
         soft, hard = self.defaults[key]

@@ -8,7 +8,7 @@ import os
 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.systemd_machine import SystemdMachine
 
 UNITS = "/usr/lib/systemd/system"
 WANTS = "/etc/systemd/system/multi-user.target.wants"
@@ -48,8 +48,8 @@ kernel.numa_balancing=0
 """
 
 
-class ServiceMachine(Machine):
-    """told: what systemctl was asked. refuses: units whose start or stop fails."""
+class ServiceMachine(SystemdMachine):
+    """told: what systemctl was told to do. refuses: units whose start or stop fails."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
@@ -101,7 +101,8 @@ class ServiceMachine(Machine):
             self.put(f"{GROUPS}/{unit}/cgroup.procs", "78\n")
 
     def _systemctl(self, verb: str, unit: str) -> Finished:
-        self.told.append((verb, unit))
+        if verb != "show":
+            self.told.append((verb, unit))
         if unit in self.refuses:
             return Finished(1, "", f"Job for {unit} failed.\n")
         if verb == "start":

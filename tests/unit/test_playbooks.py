@@ -19,6 +19,7 @@ GROUPS = {role: role.partition("_")[0] for role in ROLES}
 
 ALWAYS = {
     "Stop if there is no node to work on": 1,
+    "Stop where too many nodes are lost": 2 * len(ROLES),
     "Install the command mlnode and its boot service": len(ROLES),
 }
 TAGGED = {

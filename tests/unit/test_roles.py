@@ -116,7 +116,7 @@ def test_documented_choices_are_those_of_the_modules(role: str) -> None:
 def test_the_default_settings_are_a_sound_declaration(role: str, machine: Machine) -> None:
     values = defaults(role)
     settings = values[f"{role}_sysctl_defaults"]
-    spec = {"settings": settings, "sizing": values[f"{role}_sizing"]}
+    spec = {"settings": settings, "sizing": declaration(role)["sysctl"]["sizing"]}
 
     parsed = sysctl.parse(spec, Facts(machine))
 
@@ -152,7 +152,7 @@ def test_rules_stand_under_their_names(role: str, area: str) -> None:
 def test_no_default_has_to_be_allowed_on_an_ordinary_node(role: str, machine: Machine) -> None:
     values = defaults(role)
     context = kind.Context(machine, Facts(machine), allow=tuple(values.get(f"{role}_allow", ())))
-    spec = {"settings": values[f"{role}_sysctl_defaults"], "sizing": values[f"{role}_sizing"]}
+    spec = declaration(role)["sysctl"]
 
     readings = sysctl.read(sysctl.parse(spec, Facts(machine)), context)
 

@@ -19,6 +19,7 @@ UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 _FLAG = "/run/mlnode-nics"
 
 # CAP_SYS_PTRACE shows which process has a GPU open, for the guard of busy NICs (proc(5), /proc/PID/fd).
+# CAP_MKNOD is for nvidia-smi, which may be the first to need the devices of the GPUs.
 # No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
 # AF_NETLINK is how dcb, of iproute2, sets the priorities of NICs.
 # /boot, mounts and /var/lib/os-prober are for the boot loader, whose menu is made anew where what is declared
@@ -26,7 +27,7 @@ _FLAG = "/run/mlnode-nics"
 _SANDBOX = """\
 NoNewPrivileges=yes
 CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
-CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE
+CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE CAP_MKNOD
 ProtectSystem=strict
 ReadWritePaths=/etc /run -/boot -/var/lib/os-prober
 StateDirectory=mlnode

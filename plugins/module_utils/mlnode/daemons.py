@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Collection
+from typing import Collection, Mapping
 
 from .errors import HostError
 from .host import Host
 
 _PID = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
 _STATUS = re.compile(r"^(Name|PPid|Uid):\t(\S+)", re.MULTILINE)
+#: Hierarchy with its controllers, and the path in it; v2 is hierarchy 0 without any: cgroups(7)
+_GROUP = re.compile(r"^([0-9]{1,10}:[^:\n]*):(/.*)$", re.MULTILINE | re.ASCII)
+_INIT = "/init.scope"
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,33 @@ def running(host: Host, names: Collection[str]) -> Running:
         if name in names and fields.get("Uid") == "0" and _PID.match(parent):
             found.append(Daemon(pid, name, int(parent)))
     return Running(tuple(found), hidden, none=not pids)
+
+
+def belongs(host: Host, pid: int, units: Collection[str]) -> bool:
+    """Whether a process is in the control group of one of the units of this machine, in any hierarchy; also
+    True where its groups cannot be read."""
+    groups = _groups(host, pid)
+    if not groups:
+        return True
+    init = _groups(host, 1)
+    return any(_unit(path, init.get(hierarchy, "")) in units for hierarchy, path in groups.items())
+
+
+def _groups(host: Host, pid: int) -> Mapping[str, str]:
+    try:
+        return dict(_GROUP.findall(host.text(f"/proc/{pid}/cgroup")))
+    except HostError:
+        return {}
+
+
+def _unit(path: str, init: str) -> str:
+    """The unit of a control group: what follows the slices. Those of a container have its scope or folder
+    before them. So have all of them where systemd itself is in one, and groups are shown from outside."""
+    root = (init[: -len(_INIT)] if init.endswith(_INIT) else init).rstrip("/")
+    if not path.startswith(f"{root}/"):
+        return ""
+    parts = path[len(root) + 1 :].split("/")
+    return next((part for part in parts if not part.endswith(".slice")), "")
 
 
 def limit(text: str, row: str, unit: str) -> tuple[str, str] | None:

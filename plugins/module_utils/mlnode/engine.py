@@ -188,7 +188,9 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
         parts = _due(row)
         if not parts and (row.status is not Status.DRIFTED or not differs(row.reading)):
             continue
-        found += [LoadModule(row.setting.key, module) for module in row.reading.load]
+        # The setting may be the module itself.
+        stays = row.setting.path.startswith("/sys/module/")
+        found += [LoadModule(row.setting.key, module, stays) for module in row.reading.load]
         for write in _writes(row, parts):
             (of_units if write.unit else found).append(write)
     return [*found, *transaction.by_unit(of_units)]

@@ -104,15 +104,19 @@ def report(
     }
 
 
+#: What a check says, and what of that makes it one
+_TEXTS = ("name", "target", "expected", "found", "source", "advice")
+_NEEDED = frozenset({"name", "target", "verdict", "found"})
+
 # -- what single results say ---------------------------------------------------------------
 
 
 def _checks(result: Any) -> Sequence[Mapping[str, Any]] | None:
-    """None where a module did not get that far."""
-    if not isinstance(result, Mapping) or not isinstance(result.get("checks"), Sequence):
+    """None where a module did not get that far, or answered something else than checks."""
+    found = result.get("checks") if isinstance(result, Mapping) else None
+    if not isinstance(found, Sequence) or isinstance(found, str):
         return None
-    found: Sequence[Mapping[str, Any]] = result["checks"]
-    return found
+    return found if all(isinstance(one, Mapping) and _NEEDED.issubset(one) for one in found) else None
 
 
 def _missing(name: str, result: Any) -> Check:
@@ -124,8 +128,8 @@ def _missing(name: str, result: Any) -> Check:
 
 def _findings(name: str, result: Any) -> list[Check]:
     """What rdma_check says of one node, but what is well."""
-    bad = {verdict.value for verdict in _BAD}
-    return [_again(name, one) for one in _checks(result) or () if one.get("verdict") in bad]
+    found = [_again(name, one) for one in _checks(result) or ()]
+    return [check for check in found if check.verdict in _BAD]
 
 
 def _subnet(name: str, result: Any) -> list[Check]:
@@ -139,11 +143,11 @@ def _subnet(name: str, result: Any) -> list[Check]:
 
 
 def _again(where: str, one: Mapping[str, Any]) -> Check:
-    texts = {
-        key: str(one.get(key, "")) for key in ("name", "target", "expected", "found", "source", "advice")
-    }
+    texts = {key: str(one.get(key, "")) for key in _TEXTS}
     texts["target"] = f"{where} {texts['target']}".strip()
-    return Check(verdict=Verdict(str(one.get("verdict"))), **texts)
+    # A word of a newer version is no success.
+    word = str(one.get("verdict"))
+    return Check(verdict=Verdict(word) if word in {*Verdict} else Verdict.UNKNOWN, **texts)
 
 
 # -- comparing -----------------------------------------------------------------------------

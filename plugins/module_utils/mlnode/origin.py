@@ -59,8 +59,10 @@ def file_entry(host: Host, path: str, refresh: str = "") -> Entry:
     return entry
 
 
-def module_entry(name: str) -> Entry:
-    return {"id": f"module:{name}", "key": f"module {name}", "value": "not loaded", "module": name}
+def module_entry(name: str, stays: bool = False) -> Entry:
+    """stays: only a rollback unloads it."""
+    found = {"id": f"module:{name}", "key": f"module {name}", "value": "not loaded", "module": name}
+    return {**found, "stays": True} if stays else found
 
 
 class Origin:

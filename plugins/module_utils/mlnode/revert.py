@@ -42,7 +42,12 @@ class Change:
 def pending(host: Host) -> list[Change]:
     """What a revert would change, in the order in which it would. Raises MlnodeError."""
     entries = reversed(Origin.load(host).entries())
-    return [_change(host, entry) for entry in entries if not is_back(host, entry)]
+    return [_change(host, entry) for entry in entries if not _stays(entry) and not is_back(host, entry)]
+
+
+def _stays(entry: Entry) -> bool:
+    """A kernel module that was declared itself: whoever uses it by now would lose it."""
+    return bool(entry.get("stays"))
 
 
 def _change(host: Host, entry: Entry) -> Change:
@@ -81,13 +86,13 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         stuck: list[str] = []
         for entry in reversed(origin.entries()):
             try:
-                if not is_back(host, entry):
+                if not _stays(entry) and not is_back(host, entry):
                     changes.append(_change(host, entry))
             except HostError:
                 pass  # restore() meets it again, and names it
         for entry in reversed(origin.entries()):
             try:
-                if restore(host, entry):
+                if not _stays(entry) and restore(host, entry):
                     undone.append(f"{entry['key']} = {entry['value']}")
                 done.append(entry)
             except HostError as error:

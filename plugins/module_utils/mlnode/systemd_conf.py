@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterator, Sequence
 
+from .errors import HostError
 from .host import Host
+from .kind import Context
+from .setting import BootFile
 
 #: A name in an earlier folder hides the same in a later one; /lib counts only where it is no link to /usr/lib
 _CONF = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
@@ -111,3 +114,32 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         begun = []
     if begun:  # nothing follows
         yield first, " ".join(begun)
+
+
+# -- drop-ins of ours ----------------------------------------------------------------------
+
+
+def drop_in(context: Context, unit: str, path: str, content: bytes | None) -> BootFile:
+    """A drop-in of a unit. Systemd is told of one that is right already if it has not read it: a run for the
+    next boot only has written it, or one that was killed. Raises HostError."""
+    host = context.host
+    here = context.runtime and content is not None and host.content(path) == content
+    return BootFile(path, content, "units", stale=here and _is_unread(host, unit, path))
+
+
+def _is_unread(host: Host, unit: str, path: str) -> bool:
+    """False where systemd does not run, or cannot be asked."""
+    names = ("LoadState", "NeedDaemonReload", "DropInPaths")
+    try:
+        if not host.systemd_runs():
+            return False
+        done = host.run(["systemctl", "show", *(f"--property={name}" for name in names), unit])
+    except HostError:  # as in a captured tree
+        return False
+    fields = dict(line.partition("=")[::2] for line in done.out.splitlines())
+    # What is masked needs a reload whenever it has drop-ins, also after one (systemd issue 33672).
+    if done.rc != 0 or fields.get("LoadState") != "loaded":
+        return False
+    # Some versions do not see that a drop-in is new (systemd issue 31752), but tell which they have read.
+    read = fields.get("DropInPaths")
+    return fields.get("NeedDaemonReload") == "yes" or (read is not None and path not in read.split())

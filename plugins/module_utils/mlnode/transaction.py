@@ -184,13 +184,15 @@ class LinkWrite:
 
 @dataclass(frozen=True)
 class LoadModule:
-    """A kernel module that a value needs."""
+    """A kernel module that a value needs. stays: it is wanted for itself. Whoever uses it by the time of a
+    revert would lose their interfaces with it, so that it is left to the next boot."""
 
     key: str
     name: str
+    stays: bool = False
 
     def entries(self, _host: Host) -> list[Entry]:
-        return [module_entry(self.name)]
+        return [module_entry(self.name, self.stays)]
 
     def perform(self, host: Host) -> None:
         done = host.run(["modprobe", "--", self.name])

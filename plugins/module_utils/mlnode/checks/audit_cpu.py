@@ -112,7 +112,8 @@ def _offline(topology: Topology, control: str) -> Finding:
     if not topology.cpus.online:
         return audit_model.unknown(OFFLINE, "the kernel does not say which CPUs are online", source)
     text = cpulist.render(offline) or "none"
-    if offline and control in ("off", "forceoff"):
+    # No CPU that has this switch has more than two threads to a core (x86, POWER's is a number).
+    if offline and control in ("off", "forceoff") and len(offline) <= len(topology.cpus.online):
         return audit_model.told(OFFLINE, f"{text}, as second threads are switched off", source)
     return audit_model.judged(OFFLINE, not offline, text, source, "none")
 

@@ -45,7 +45,7 @@ _RANGES: Mapping[str, range] = {
     "size": range(2, (1 << 23) + 1),
     "duration": range(perftest.LEAST_SECONDS, 3601),
     "tcp_port": range(1024, 65536),
-    "timeout": range(3601),
+    "timeout": range(86_401),
 }
 
 

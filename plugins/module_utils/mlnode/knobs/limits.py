@@ -100,20 +100,31 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
             found = _services(limit, want, node)
     except HostError as error:
         problem = Value(unreadable=str(error))
-        return Reading(setting.path, problem, Boot(problem), setting.want, native=True)
-    runtime = found.runtime if node.context.runtime else Value()
+        found = _Found(problem, Boot(problem))
+    ceiling, refusal = node.guards.ceiling(limit, want), node.guards.refusal(limit, want)
+    runtime = _not_given(found.runtime, want) if ceiling or refusal else found.runtime
+    if refusal and found.runtime.unreadable is not None:
+        refusal = f"{refusal}; {found.runtime.unreadable}"
     return Reading(
         path=setting.path,
-        runtime=runtime,
+        runtime=runtime if node.context.runtime else Value(),
         boot=found.boot,
         target=setting.want,
-        blocked=node.guards.ceiling(limit, want) or ("" if node.context.boot else _ONLY_BOOT),
-        refusal=node.guards.refusal(limit, want),
+        blocked=ceiling or ("" if node.context.boot or refusal else _ONLY_BOOT),
+        refusal=refusal,
         native=True,
         note=found.note if node.context.runtime else "",
         # What somebody else's file decides is not ours to mend, and what a process was started with neither.
         at_boot=found.waits or found.boot.foreign,
     )
+
+
+def _not_given(now: Value, want: Amount) -> Value:
+    """A file may say what nobody can be given any more. That is never as declared: boot_files() leaves such a
+    limit out, and would take it away behind a row that is ok."""
+    if now.absent is not None:
+        return now
+    return Value(text=f"{now}, no longer given" if now.text == str(want) else str(now))
 
 
 @dataclass(frozen=True)
@@ -271,10 +282,11 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         BootFile(f"{_PAM}/{file}", _content(name, logins)),
         BootFile(f"{_MANAGER}/{file}", _content(name, manager, "[Manager]"), "units", stale),
         *(
-            BootFile(
+            systemd_conf.drop_in(
+                context,
+                unit,
                 f"{_UNITS}/{unit}.d/{file}",
                 _content(name, service if unit in units else [], "[Service]"),
-                "units",
             )
             for unit in (f"{known}.service" for known in SERVICE_NAMES)
         ),
@@ -286,6 +298,7 @@ def _wanted(context: Context) -> tuple[str, ...]:
 
 
 def _is_carried(row: Row) -> bool:
+    """What is not has a status that says so: see _not_given()."""
     reading = row.reading
     return not (reading.refusal or reading.blocked or reading.runtime.absent is not None)
 

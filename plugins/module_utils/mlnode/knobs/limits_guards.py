@@ -42,7 +42,8 @@ class Guards:
             return ""
         return (
             f"fs.nr_open is {self.files} ({self.source}), and most versions of pam_limits deny every login "
-            f"that they cannot give its limits: declare fs.nr_open of at least {want.hard} first"
+            f"that they cannot give its limits: declare fs.nr_open of at least {want.hard} first; until then "
+            "mlnode apply, as at boot, leaves it out of our files"
         )
 
     def ceiling(self, limit: Limit, want: Amount) -> str:

@@ -125,6 +125,9 @@ def of_processes(
     """What each process of a service has, and whether its soft limit tells nothing. Raises HostError."""
     found: list[tuple[Amount, bool]] = []
     for daemon in seen.named(service.process):
+        # A container may have a dockerd of its own, with limits of its own.
+        if not daemons.belongs(host, daemon.pid, service.names):
+            continue
         now = of_process(host, limit, daemon.limits)
         if now is not None:
             raising = limit.name == "nofile" and service.process in _RAISING and now.soft == now.hard

@@ -9,10 +9,11 @@ rules, at boot, once the network is up, and when a NIC arrives.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Callable, Mapping, Sequence
 
-from .. import sysctl_d
-from ..errors import HostError
+from .. import management, sysctl_d
+from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
 from ..kind import Context, Info, Row, Spec
@@ -22,6 +23,7 @@ from ..status import Severity
 from . import rail_files, rail_parse, rail_places, rail_routes, rules
 from .nic_files import Files
 from .rail_parse import KIND, ROUTING, VALUES, RailSetting, path_of
+from .rail_places import Places
 from .together import Together
 
 __all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
@@ -38,35 +40,51 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     mine = [item for item in settings if isinstance(item, RailSetting)]
     if not context.runtime:
         return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in mine]
-    readings = [_read(item, context) for item in mine]
-    rules.refuse_overlap(
-        context,
-        [
-            *((context.name, item, reading) for item, reading in zip(mine, readings)),
-            *(
-                (name, item, _read(item, there))
-                for name, item, there in rules.of_others(context, KIND, rail_parse.parse)
-                if isinstance(item, RailSetting)
-            ),
-        ],
-    )
-    return readings
+    others = [
+        _look(name, item, there)
+        for name, item, there in rules.of_others(context, KIND, rail_parse.parse)
+        if isinstance(item, RailSetting)
+    ]
+    looks = [*(_look(context.name, item, context) for item in mine), *others]
+    _refuse_two_tables(context, looks)
+    _leave_to_new_owners(looks)
+    reads = [(look.name, look.setting, _reading(look)) for look in looks]
+    rules.refuse_overlap(context, reads)
+    return [reading for _name, _setting, reading in reads[: len(mine)]]
 
 
 # -- one setting ---------------------------------------------------------------------------
 
 
-def _read(setting: RailSetting, context: Context) -> Reading:
+@dataclass(frozen=True)
+class _Look:
+    """A setting, who declares it, and what its interfaces bring."""
+
+    name: str
+    setting: RailSetting
+    context: Context
+    places: Places
+    found: Sequence[Files]
+
+
+def _look(name: str, setting: RailSetting, context: Context) -> _Look:
     host = context.host
     places = rail_places.find(host, setting.rule.nics)
-    if not places.targets:
-        return Reading(setting.path, places.problem, context.boot_by_agent(setting, None))
     alone = len(places.targets) == 1
     found = [rail_files.of(host, setting, target, alone, context.allow) for target in places.targets]
+    _tell_shared(found)
+    return _Look(name, setting, context, places, found)
+
+
+def _reading(look: _Look) -> Reading:
+    setting, context, found = look.setting, look.context, look.found
+    if not found:
+        return Reading(setting.path, look.places.problem, context.boot_by_agent(setting, None))
     together = Together(found, _text)
     boot, hints = _boot(setting, context, found, together.target)
-    notes = [*together.notes, *places.notes, *hints]
-    return together.reading(setting.path, boot, context.origins, notes, [_shared(found)])
+    return together.reading(
+        setting.path, boot, context.origins, [*together.notes, *look.places.notes, *hints]
+    )
 
 
 def _boot(
@@ -87,18 +105,6 @@ def _boot(
     return boot, [words] if words else []
 
 
-def _shared(found: Sequence[Files]) -> str:
-    """Two interfaces with one table would take each other's way."""
-    users: dict[int, list[str]] = {}
-    for one in found:
-        for number in sorted({part.number for part in one.parts if part.number and part.want != NONE}):
-            users.setdefault(number, []).append(one.label)
-    for number, labels in users.items():
-        if len(labels) > 1:
-            return f"{', '.join(labels)} are of one rail, and would share the table {number}: name only one"
-    return ""
-
-
 def _text(parts: Sequence[Part], value: Callable[[Part], str]) -> str:
     found: dict[int, dict[str, str]] = {}
     for part in parts:
@@ -116,13 +122,75 @@ def _table(number: int, texts: Mapping[str, str]) -> str:
     )
 
 
+# -- who has which table -------------------------------------------------------------------
+
+
+def _tables(one: Files) -> list[int]:
+    """Those that are to have the routes of an interface."""
+    return sorted({part.number for part in one.parts if part.number and part.want != NONE})
+
+
+def _tell_shared(found: Sequence[Files]) -> None:
+    """Two interfaces with one table would take each other's way: as it depends on their addresses, it is a
+    problem of theirs, and of no other NIC."""
+    users: dict[int, list[Files]] = {}
+    for one in found:
+        for number in _tables(one):
+            users.setdefault(number, []).append(one)
+    for number, those in users.items():
+        if len(those) < 2:
+            continue
+        labels = ", ".join(one.label for one in those)
+        for one in those:
+            one.problems.append(
+                f"{labels} are of one rail, and would share the table {number}: name only one"
+            )
+            one.parts = []
+
+
+def _refuse_two_tables(context: Context, looks: Sequence[_Look]) -> None:
+    """The paths of two tables are different, so nothing else sees that both are for one interface.
+    Raises DeclarationError."""
+    seen: dict[str, tuple[str, int]] = {}
+    for look in looks:
+        key = look.setting.key
+        where = key if look.name == context.name else f"{key} (declared by {look.name})"
+        for one in look.found:
+            for number in [] if any(part.refusal for part in one.parts) else _tables(one):
+                first, table = seen.setdefault(one.label, (where, number))
+                if table != number:
+                    raise DeclarationError(
+                        f"{first} and {where} both rule {one.label}, and one wants the table {table}, the "
+                        f"other {number}: let their nics not overlap"
+                    )
+
+
+def _leave_to_new_owners(looks: Sequence[_Look]) -> None:
+    """A table that one interface leaves, and another one gets, as after a change of its number or of the
+    base, is not to be emptied: what the new one writes takes the place of what is there."""
+    got = {number for look in looks for one in look.found for number in _tables(one)}
+    for look in looks:
+        left: set[str] = set()
+        for one in look.found:
+            kept = []
+            for part in one.parts:
+                emptied = part.number > 0 and part.want == NONE
+                if emptied and (part.number in got or part.path in left):
+                    continue
+                left.update([part.path] if emptied else ())
+                kept.append(part)
+            one.parts = kept
+
+
 # -- the rest of a kind --------------------------------------------------------------------
 
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """None: a line for an interface says nothing of one that is called otherwise after a change of cards."""
-    del name, rows, context
-    return []
+    """No lines for interfaces, which say nothing of one that is called otherwise after a change of cards; but
+    which of them the node is managed over, for a boot at which there is no route yet."""
+    del name
+    content = management.record(context.host) if rows and context.runtime else None
+    return [BootFile(management.RECORD, content)] if content is not None else []
 
 
 def rivals(key: str, other: str) -> bool:

@@ -39,33 +39,47 @@ def fill(host: Host, setting: RailSetting, found: Files, alone: bool) -> None:
     if number is None and not alone:
         found.lacking = "it is no rail, so it has no number: give it a rule with a table of its own"
         return
-    in_vrf = rail_places.vrf(host, name)
-    addresses = rail_places.addresses(host, name)
-    if in_vrf:
-        found.lacking = f"it is in the VRF {in_vrf}, which has a table of its own"
-    elif not rail_places.is_up(host, name):
-        found.lacking = "it is down, and the kernel keeps no routes of what is down"
-    elif not addresses:
-        found.lacking = "it has no IPv4 address"
-    if found.lacking:
-        return
     table = routing.table + (number or 0)
     if table in tables.RESERVED or table > tables.MOST:
         found.invalid = f"{name}: its table would be {table}, which is the kernel's own: choose another"
         return
+    addresses = rail_places.addresses(host, name)
+    if _is_without_routes(host, found, addresses):
+        _empty(host, found, [*_elsewhere(host, name, addresses, table), *_used(host, table)])
+        return
     try:
         routes = wanted(routing, table, name, addresses)
     except ValueError as error:
-        found.invalid = f"{name}: {error}"
+        # Addresses come and go: one that is odd for a while must not keep the other NICs from theirs.
+        found.problems.append(f"{name}: {error}")
         return
     rules = [Rule(table, str(address.ip)) for address in addresses]
-    for stale in _elsewhere(host, name, addresses, table):
-        _part(host, found, stale, "rules", NONE)
-        _part(host, found, stale, "routes", NONE)
+    _empty(host, found, _elsewhere(host, name, addresses, table))
     refusal, present = _taken(host, table)
     # The way has to be there before packets are sent along it.
     _part(host, found, table, "routes", tables.routes_text(routes), refusal, present)
     _part(host, found, table, "rules", tables.rules_text(rules), refusal, present)
+
+
+def _is_without_routes(host: Host, found: Files, addresses: Sequence[Address]) -> bool:
+    """Whether it can have none, and why. A VRF is somebody's choice; without an address, or while it is down,
+    what is declared is not there, which must not look like success. Raises HostError."""
+    name = found.target.name
+    in_vrf = rail_places.vrf(host, name)
+    if in_vrf:
+        found.lacking = f"it is in the VRF {in_vrf}, which has a table of its own"
+    elif not rail_places.is_up(host, name):
+        found.problems.append(f"{name}: it is down, and the kernel keeps no routes of what is down")
+    elif not addresses:
+        found.problems.append(f"{name}: it has no IPv4 address")
+    return bool(found.lacking or found.problems)
+
+
+def _empty(host: Host, found: Files, left: Sequence[int]) -> None:
+    """What is ours in these tables goes, unless another rail has them now: see rail.read()."""
+    for table in left:
+        _part(host, found, table, "rules", NONE)
+        _part(host, found, table, "routes", NONE)
 
 
 def _part(
@@ -137,6 +151,11 @@ def _elsewhere(host: Host, name: str, addresses: Sequence[Address], table: int) 
         if int(other) != table and all(its):
             found.append(int(other))
     return found
+
+
+def _used(host: Host, table: int) -> list[int]:
+    """The table, if there is something of ours in it. Raises HostError."""
+    return [table] if str(table) in host.names("/rail/table") else []
 
 
 def _taken(host: Host, table: int) -> tuple[str, bool]:

@@ -10,10 +10,9 @@ irqbalance is not among them: it can be told to agree, see irq_balance.py.
 from __future__ import annotations
 
 import difflib
-from dataclasses import replace
 from typing import Iterator, Mapping, Sequence
 
-from .. import declared, options, service_files
+from .. import declared, options, service_files, systemd_conf
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
@@ -196,12 +195,10 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     """A drop-in for each service that is to be stopped; taken away again once it is not."""
     stopped = [service_of(row.setting.key).unit for row in rows if row.setting.want == STOPPED]
     wanted = {unit for unit in stopped if service_files.fragment(context.host, unit)}
-    files = [
-        BootFile(drop_in(unit, name), _content(name) if unit in wanted else None, "units")
+    return [
+        systemd_conf.drop_in(context, unit, drop_in(unit, name), _content(name) if unit in wanted else None)
         for unit in services_known.UNITS
     ]
-    # Whoever runs on the host of an image build is told nothing.
-    return files if context.runtime else [replace(file, refresh="") for file in files]
 
 
 def mentions(key: str, host: Host) -> list[str]:

@@ -4,16 +4,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import replace
 from typing import Iterable, Mapping, Sequence
 
+from ..management import RECORD, record, unknown
 from . import distance
 from .distance import Port
 from .model import Distance, Gpu, Nic, PciDevice, RdmaDevice
 from .nics import NETS
 from .reader import Reader
+
+#: What an interface of the management record carries (management.py) that counts here
+_ROUTE = "default route"
 
 _ROUTES, _ROUTES6 = "/proc/net/route", "/proc/net/ipv6_route"
 
@@ -27,12 +32,16 @@ _DEFAULT6 = re.compile(
 
 
 def management(reader: Reader, nics: Sequence[Nic]) -> frozenset[str]:
-    """The interfaces that carry the default route, and those they are made of. Only read where it matters."""
+    """The interfaces that carry the default route, and those they are made of. Only read where it matters.
+
+    While there is none, as early at boot, those that the management record names: else the port would be a
+    rail for a moment, and every rail behind it had another number.
+    """
     if not any(nic.rdma for nic in nics):
         return frozenset()
     text = reader.text(_ROUTES) or ""
     text6 = reader.text(_ROUTES6, needed=False) or ""
-    found = {*_DEFAULT.findall(text), *_DEFAULT6.findall(text6)} - {"lo"}
+    found = {*_DEFAULT.findall(text), *_DEFAULT6.findall(text6)} - {"lo"} or _recorded(reader, nics)
     by_name = {nic.name: nic for nic in nics}
     todo = [name for name in found if name in by_name]
     while todo:
@@ -45,6 +54,24 @@ def management(reader: Reader, nics: Sequence[Nic]) -> frozenset[str]:
         todo += [lower for lower in below - found if lower in by_name]
         found |= below
     return frozenset(found)
+
+
+def _recorded(reader: Reader, nics: Sequence[Nic]) -> set[str]:
+    """Of the record, by the names of now; none without one. A connection does not count, as it is another one
+    in each run."""
+    content = record(reader.host, pid=0)  # no process, and so none that is connected
+    if content is None:
+        if reader.exists(RECORD):
+            reader.note(RECORD, unknown(reader.host, pid=0))
+        return set()
+    found: set[str] = set()
+    for entry in json.loads(content)["interfaces"]:
+        if entry["carries"] != _ROUTE:
+            continue
+        there = {nic.name for nic in nics if entry["address"] and nic.address == entry["address"]}
+        # Two ports may share an address, so that only the name tells them apart.
+        found |= {entry["name"]} if entry["name"] in there or not there else there
+    return found
 
 
 def choose(

@@ -41,11 +41,19 @@ def test_without_roles_the_inventory_is_not_asked(monkeypatch: pytest.MonkeyPatc
     assert result["compliant"] is True
 
 
-@pytest.mark.parametrize("roles", [["training_node"], []])
-def test_roles_become_what_is_expected(monkeypatch: pytest.MonkeyPatch, roles: list[str]) -> None:
-    _result, asked = run(monkeypatch, roles=roles, fail_at="low")
+def test_roles_become_what_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    _result, asked = run(monkeypatch, roles=["training_node"], fail_at="low")
 
-    assert asked == [roles, ("mlnode.tuning.node_drift", {"fail_at": "low", "expected": DIGESTS})]
+    assert asked == [
+        ["training_node"],
+        ("mlnode.tuning.node_drift", {"fail_at": "low", "expected": DIGESTS}),
+    ]
+
+
+def test_no_role_at_all_compares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    _result, asked = run(monkeypatch, roles=[], fail_at="low")
+
+    assert asked == [("mlnode.tuning.node_drift", {"fail_at": "low"})]
 
 
 @pytest.mark.parametrize("roles", ["training_node", {"training_node": 1}, 1])

@@ -154,6 +154,19 @@ def test_what_an_assertion_says_of_findings_is_no_failure_of_its_own(tmp_path: p
     assert run.document()["hosts"][0]["failures"] == ["Report: drift"]
 
 
+def test_what_an_assertion_of_a_role_says_is_told_beside_the_findings(tmp_path: pathlib.Path) -> None:
+    role = tmp_path / "roles/picky/tasks"
+    role.mkdir(parents=True)
+    task = {"name": "Stop", "ansible.builtin.assert": {"that": False, "fail_msg": "no RDMA device"}}
+    (role / "main.yml").write_text(json.dumps([task]))
+    include = {"name": "Role", "ansible.builtin.include_role": {"name": str(role.parent)}}
+    run = Run(tmp_path, {"n1": {"told": {"settings": [fleets.drifted()]}}}, [TELL, include])
+
+    run()
+
+    assert any("no RDMA device" in words for words in run.document()["hosts"][0]["failures"])
+
+
 def test_what_was_rescued_or_ignored_is_no_failure(tmp_path: pathlib.Path) -> None:
     fine = {"told": {"settings": [fleets.setting()]}}
     tasks = [

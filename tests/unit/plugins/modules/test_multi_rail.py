@@ -80,8 +80,8 @@ def test_what_is_not_there_warns(machine: RailNode, module: Runner) -> None:
     machine.address("eth2")
     machine.address("eth3")
     done = module.ok(**FULL)
-    assert done.settings["rail.rails.source_routing"]["status"] == "unsupported"
-    assert "eth2, eth3: it has no IPv4 address" in done.warnings[0]
+    assert done.settings["rail.rails.source_routing"]["status"] == "unknown"
+    assert "eth2: it has no IPv4 address" in done.warnings[0]
 
 
 @pytest.mark.parametrize("example", yaml.safe_load(multi_rail.EXAMPLES), ids=lambda task: task["name"])

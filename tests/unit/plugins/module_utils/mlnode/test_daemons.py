@@ -42,6 +42,43 @@ def test_a_process_that_says_nothing(machine: LimitsMachine, text: str) -> None:
     assert daemons.running(machine, {"sshd"}).daemons == ()
 
 
+@pytest.mark.parametrize(
+    ("groups", "init", "found"),
+    [
+        ("0::/system.slice/docker.service", "0::/init.scope", True),
+        ("0::/system.slice/docker.service/inner", "0::/init.scope", True),
+        ("0::/runtime.slice/runtime-k8s.slice/docker.service", "0::/init.scope", True),
+        ("4:memory:/\n1:name=systemd:/system.slice/docker.service\n0::/", "1:name=systemd:/init.scope", True),
+        ("4:memory:/system.slice/docker.service\n1:name=systemd:/", "1:name=systemd:/", True),
+        ("0::/system.slice/docker.service", "", True),
+        ("", "0::/init.scope", True),
+        ("nonsense", "0::/init.scope", True),
+        ("0::/docker/ab/system.slice/docker.service", "0::/docker/ab/init.scope", True),
+        ("0::/../ab/system.slice/docker.service", "0::/../ab/init.scope", True),
+        ("0::/docker/ab/system.slice/docker.service", "0::/init.scope", False),
+        ("0::/docker/ab", "0::/init.scope", False),
+        ("0::/system.slice/docker-ab.scope", "0::/init.scope", False),
+        ("0::/system.slice/docker-ab.scope/system.slice/docker.service", "0::/init.scope", False),
+        ("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-ab.scope", "0::/init.scope", False),
+        ("1:name=systemd:/docker/ab\n4:memory:/docker/ab", "1:name=systemd:/init.scope\n4:memory:/", False),
+        ("0::/system.slice/docker.service.d", "0::/init.scope", False),
+        ("0::/system.slice", "0::/init.scope", False),
+        ("0::/", "0::/init.scope", False),
+    ],
+)
+def test_whose_service_a_process_is(machine: LimitsMachine, groups: str, init: str, found: bool) -> None:
+    machine.put("/proc/50/cgroup", f"{groups}\n")
+    machine.put("/proc/1/cgroup", f"{init}\n")
+    assert daemons.belongs(machine, 50, ("docker.service",)) is found
+
+
+def test_groups_that_nobody_may_read(machine: LimitsMachine) -> None:
+    assert daemons.belongs(machine, 50, ("docker.service",))
+    machine.put("/proc/50/cgroup", "0::/elsewhere\n")
+    machine.unreadable["/proc/50/cgroup"] = errno.EACCES
+    assert daemons.belongs(machine, 50, ("docker.service",))
+
+
 def test_a_row_is_found_by_its_whole_name_and_unit(machine: LimitsMachine) -> None:
     machine.process(70, "sshd", memlock="64:unlimited")
     text = machine.read("/proc/70/limits")

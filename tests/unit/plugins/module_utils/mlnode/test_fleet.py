@@ -283,3 +283,16 @@ def test_a_large_fleet_takes_no_time() -> None:
     found = fleet.report(given)
     assert time.process_time() - began < 1
     assert len(found["failures"]) == 1 + 512 - 341
+
+
+@pytest.mark.parametrize("checks", ["abc", ["x"], [{"name": "rate", "verdict": "pass"}], {"a": 1}, None])
+def test_an_answer_that_makes_no_sense_is_that_of_its_node_alone(checks: Any) -> None:
+    found = fleet.report({"n1": {"checks": checks}, "n2": {"checks": []}})
+    assert [line for line in found["failures"] if "n1" in line]
+    assert not [line for line in found["failures"] if "n2" in line]
+
+
+def test_a_verdict_of_a_newer_version_is_no_success() -> None:
+    one = dict.fromkeys(("name", "target", "expected", "found", "source", "advice"), "x")
+    found = fleet.report({"n1": {"checks": [{**one, "verdict": "wow"}]}}, fail_on="warn")
+    assert found["failures"]

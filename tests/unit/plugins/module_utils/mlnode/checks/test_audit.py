@@ -84,7 +84,7 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
     found = look(node)
     assert [str(finding) for finding in found.values() if finding.is_bad] == []
     passed = {name for name, _target in found if found[name, _target].verdict is Verdict.PASS}
-    assert {*audit.NAMES} - passed == {"swappiness", "smt", "mitigations", "pcie_link"}
+    assert {*audit.NAMES} - passed == {"swappiness", "time_sync", "smt", "mitigations", "pcie_link"}
 
 
 @pytest.mark.parametrize(
@@ -143,6 +143,12 @@ def test_threads_that_are_switched_off_are_no_fault(node: GpuMachine) -> None:
     node.put(f"{CPU}/smt/control", "forceoff\n")
     finding = one(node, "cpus_offline")
     assert (finding.verdict, finding.found) == (Verdict.SKIP, "4-7, as second threads are switched off")
+
+
+def test_cores_that_are_gone_are_no_second_threads(node: GpuMachine) -> None:
+    node.put(f"{CPU}/present", "0-15\n")
+    node.put(f"{CPU}/smt/control", "forceoff\n")
+    assert one(node, "cpus_offline").verdict is not Verdict.SKIP
 
 
 def test_a_guest_may_have_the_clock_of_its_hypervisor(node: GpuMachine) -> None:

@@ -262,7 +262,7 @@ def test_it_is_refused_under_a_job(roce: Running, dry: bool) -> None:
         ({"duration": 4}, "duration: 4 is not between 5 and 3600"),
         ({"size": 0}, "size: 0 is not between 2 and 8388608"),
         ({"tcp_port": 80}, "tcp_port: 80 is not between 1024 and 65535"),
-        ({"timeout": -1}, "timeout: -1 is not between 0 and 3600"),
+        ({"timeout": -1}, "timeout: -1 is not between 0 and 86400"),
         ({"gid_index": 256}, "gid_index: 256 is not between 0 and 255"),
         ({"fraction": 0.0}, "fraction: 0 is not above 0"),
         ({"fraction": 1.5}, "fraction: 1.5 is not above 0"),

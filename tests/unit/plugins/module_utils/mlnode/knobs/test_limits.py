@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, node, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import RefusedError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -256,6 +256,26 @@ def test_a_file_that_systemd_has_not_read_is_read_once_more(machine: LimitsMachi
     assert machine.reloads == reloads + 1
 
 
+@pytest.mark.parametrize("sees_new", [True, False])
+def test_drop_ins_that_systemd_has_not_read_are_told_to_it(machine: LimitsMachine, sees_new: bool) -> None:
+    """As those of a run for the next boot only, or of one that was killed."""
+    machine.sees_new = sees_new
+    spec = {**SPEC, "defaults": False}
+    apply(machine, spec, BOOT)
+    assert machine.reloads == 0
+    apply(machine, spec)
+    assert machine.reloads == 1
+    apply(machine, spec)
+    assert machine.reloads == 1
+
+
+def test_a_drop_in_that_was_put_back_from_elsewhere_is_read_again(machine: LimitsMachine) -> None:
+    apply(machine)
+    machine.read_units[drop_in("slurmd")] = b"[Service]\n"
+    outcome = engine.apply(machine, Request("default", limits, SPEC))
+    assert (outcome.changed, machine.reloads) == (True, 2)
+
+
 # -- what runs -----------------------------------------------------------------------------
 
 
@@ -274,6 +294,19 @@ def test_a_service_that_runs_keeps_its_limits_until_it_is_restarted(machine: Lim
     assert apply(machine)["services.nofile"] == found
     machine.process(50, "slurmd", nofile="1048576")
     assert row(machine, "services.nofile") == ("ok", "")
+
+
+def test_a_daemon_in_a_container_is_not_the_service_of_the_node(machine: LimitsMachine) -> None:
+    machine.unit("docker")
+    apply(machine)
+    machine.process(50, "dockerd", nofile="1048576")
+    machine.put("/proc/50/cgroup", "0::/system.slice/docker.service\n")
+    machine.process(900, "sh", parent=50)
+    machine.process(901, "dockerd", parent=900, nofile="1024:524288")
+    machine.put("/proc/901/cgroup", "0::/system.slice/docker-abc.scope/docker.service\n")
+    assert row(machine, "services.nofile") == ("ok", "")
+    machine.put("/proc/901/cgroup", "0::/system.slice/docker.service\n")
+    assert row(machine, "services.nofile")[0] == "pending_reboot"
 
 
 @pytest.mark.parametrize(("domains", "status"), [(["*"], "ok"), ([], "pending_reboot")])
@@ -358,6 +391,47 @@ def test_more_files_than_the_kernel_allows_would_lock_everybody_out(
     assert apply(machine, spec)["login.*.nofile"][0] == "changed"
 
 
+def test_what_would_lock_everybody_out_is_refused_where_it_stands_already(machine: LimitsMachine) -> None:
+    machine.put("/proc/sys/fs/nr_open", "2097152\n")
+    spec = {"nofile": 2097152, "memlock": "unlimited"}
+    apply(machine, spec)
+    machine.put("/proc/sys/fs/nr_open", "1048576\n")
+    before = machine.tree()
+    found = rows(machine, spec)
+    assert {key: str(one.status) for key, one in found.items() if key.endswith("nofile")} == {
+        f"limits.{who}.nofile": "refused" for who in ("login.*", "login.root", "systemd", "services")
+    }
+    assert {str(one.status) for key, one in found.items() if key.endswith("memlock")} == {"ok"}
+    one = found["limits.login.*.nofile"]
+    assert str(one.reading.runtime) == "2097152, no longer given"
+    assert one.reason.endswith("mlnode apply, as at boot, leaves it out of our files")
+    assert not node.survey(machine).compliant
+    with pytest.raises(RefusedError, match=r"fs\.nr_open is 1048576"):
+        apply(machine, spec)
+    assert machine.tree() == before
+    assert {str(one.status) for one in rows(machine, spec, RUNTIME).values()} == {"refused", "ok"}
+    outcome, _errors = engine.apply_each(machine, Request("default", limits, spec))
+    assert lines(machine, PAM) == ["* - memlock unlimited", "root - memlock unlimited"]
+    assert {str(one.status) for one in outcome.rows if one.setting.key.endswith("nofile")} == {"refused"}
+
+
+@pytest.mark.parametrize("path", ["/etc/security/limits.conf", "/proc/50/limits"])
+def test_what_would_lock_everybody_out_is_refused_though_something_cannot_be_read(
+    machine: LimitsMachine, path: str
+) -> None:
+    apply(machine)
+    machine.process(50, "slurmd", nofile="1048576")
+    machine.put("/proc/sys/fs/nr_open", "65536\n")
+    machine.unreadable[path] = errno.EIO
+    before = machine.tree()
+    found = rows(machine)
+    assert {str(one.status) for one in found.values()} == {"refused"}
+    assert any("; cannot " in one.reason and "EIO" in one.reason for one in found.values())
+    with pytest.raises(RefusedError):
+        apply(machine)
+    assert machine.tree() == before
+
+
 def test_a_file_that_was_fine_goes_when_it_would_lock_everybody_out(machine: LimitsMachine) -> None:
     apply(machine)
     machine.put("/proc/sys/fs/nr_open", "65536\n")
@@ -392,6 +466,12 @@ def test_a_container_that_may_not_raise_limits(machine: LimitsMachine, how: str)
     assert {*found.values()} == {("unsupported", f"{words} (--ulimit)")}
     assert not any(path.endswith(FILE) for path in machine.tree())
     assert apply(machine, {"nofile": 20000})["login.*.nofile"][0] == "changed"
+
+
+def test_a_container_that_got_more_before_is_not_ok(machine: LimitsMachine) -> None:
+    apply(machine)
+    machine.process(1, "systemd", parent=0, caps="00000000a80425fb", nofile="20000")
+    assert {str(one.status) for one in rows(machine).values()} == {"unsupported"}
 
 
 def test_all_users_are_no_container(machine: LimitsMachine) -> None:

@@ -21,6 +21,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     TransactionError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import rail
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
@@ -48,6 +49,19 @@ def _host(tmp_path: pathlib.Path) -> RailNode:
 
 def knob(host: RailNode, nic: str, name: str) -> str:
     return host.now(f"{CONF}/{nic}/{name}")
+
+
+def reboot(host: RailNode) -> None:
+    """The kernel has forgotten all that was ours."""
+    host.routes = [one for one in host.routes if one["protocol"] != "109"]
+    host.rules = [one for one in host.rules if one.get("protocol") != "109"]
+    host.forget()
+
+
+def routing(host: RailNode) -> Row:
+    """The row of RAILS as it is declared on the node."""
+    host.forget()
+    return engine.evaluate(host, request(RAILS)).rows[-1]
 
 
 def kernel(host: RailNode) -> list[str]:
@@ -239,10 +253,13 @@ def test_a_vlan_beside_an_address_of_the_nic_counts_too(host: RailNode) -> None:
     host.address("eth2.100", "10.2.0.5/24")
     apply(host, rule(arp_ignore=1))
     assert knob(host, "eth2", "arp_ignore") == knob(host, "eth2.100", "arp_ignore") == "1"
-    with pytest.raises(
-        DeclarationError, match=r"eth2, eth2.100 are of one rail, and would share the table 1000"
-    ):
-        apply(host, rule(source_routing=FIRST))
+    found = rows(host, {**RAILS, "arp_ignore": None})["source_routing"]
+    assert (found.status, found.reason) == (
+        Status.UNKNOWN,
+        "eth2, eth2.100 are of one rail, and would share the table 1000: name only one",
+    )
+    apply(host, RAILS)  # eth3 has nothing to do with it
+    assert {text.rpartition(" ")[2] for text in host.ours()} == {"1001"}
     apply(host, rule("eth2.100", source_routing=FIRST))
     assert "20000: from 10.2.0.5 lookup 1000" in host.ours()
 
@@ -328,13 +345,29 @@ def test_what_a_table_has(
         ("last", ["10.1.0.5/24", "10.2.0.5/24"], "it has several subnets (10.1.0.0/24, 10.2.0.0/24): name"),
     ],
 )
-def test_a_gateway_that_cannot_be_is_an_error(
+def test_a_gateway_that_cannot_be_is_told(
     host: RailNode, gateway: str, addresses: list[str], words: str
 ) -> None:
     host.address("eth2", *addresses)
-    with pytest.raises(DeclarationError, match=re.escape(words)):
-        apply(host, rule(source_routing={"gateway": gateway}))
+    found = row(host, source_routing={"gateway": gateway})
+    assert (found.status, words in found.reason) == (Status.UNKNOWN, True)
+    apply(host, rule(source_routing={"gateway": gateway}))
     assert host.ours() == []
+
+
+@pytest.mark.parametrize("odd", ["10.9.0.100/32", "10.9.0.6/24"])
+def test_an_odd_address_at_boot_keeps_no_other_nic_from_its_table(host: RailNode, odd: str) -> None:
+    apply(host, RAILS)
+    reboot(host)
+    host.address("eth3", "10.1.0.6/24", odd)
+    found = node.apply_all(host)
+    assert host.ours() == [text for text in ROUTED if "1000" in text]
+    assert not found.compliant
+    assert routing(host).status is Status.UNKNOWN
+    assert "eth3: it has several subnets" in routing(host).reason
+    host.address("eth3", "10.1.0.6/24")
+    apply(host, RAILS)
+    assert host.ours() == ROUTED
 
 
 def test_a_table_of_the_kernel_is_an_error(host: RailNode) -> None:
@@ -375,19 +408,91 @@ def test_another_table_takes_the_place_of_the_old_one(host: RailNode) -> None:
     assert host.ours() == []
 
 
-def test_nics_without_an_address_or_down_are_told(host: RailNode) -> None:
-    host.address("eth2")
-    host.address("eth3", "10.1.0.6/24", up=False)
-    found = rows(host, RAILS)["source_routing"]
-    assert found.status is Status.UNSUPPORTED
-    assert found.reason == (
-        "eth2: it has no IPv4 address; eth3: it is down, and the kernel keeps no routes of what is down"
-    )
-    host.address("eth3", "10.1.0.6/24")
+@pytest.mark.parametrize(
+    ("addresses", "up", "words"),
+    [
+        ((), True, "eth2: it has no IPv4 address"),
+        (("10.1.0.5/24",), False, "eth2: it is down, and the kernel keeps no routes of what is down"),
+    ],
+)
+def test_a_rail_without_an_address_or_down_is_told_and_leaves_nothing(
+    host: RailNode, addresses: tuple[str, ...], up: bool, words: str
+) -> None:
     apply(host, RAILS)
+    host.address("eth2", *addresses, up=up)  # its routes have gone, and its rule has not
+    assert "20000: from 10.1.0.5 lookup 1000" in host.ours()
+    for _again in range(2):
+        apply(host, RAILS)
+        assert host.ours() == [text for text in ROUTED if "1001" in text]
+        found = routing(host)
+        assert (found.status, found.reason) == (Status.UNKNOWN, words)
+    host.address("eth2", "10.1.0.5/24")
+    apply(host, RAILS)
+    assert host.ours() == ROUTED
+    revert.revert(host)
+    assert host.ours() == []
+
+
+def test_what_a_nic_had_goes_when_it_comes_into_a_vrf(host: RailNode) -> None:
+    apply(host, RAILS)
+    host.above("red", "vrf", "eth2")
+    apply(host, RAILS)
+    assert host.ours() == [text for text in ROUTED if "1001" in text]
+    assert routing(host).status is Status.OK
+
+
+# -- numbers and tables that move ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("bases", [(1000, 1001, 1000), (1001, 1000), (1000, 2000, 1999)])
+def test_a_base_may_be_moved_by_one(host: RailNode, bases: tuple[int, ...]) -> None:
+    for base in bases:
+        apply(host, {**RAILS, "source_routing": {**FIRST, "table": base}})
+        assert host.ours() == [
+            text.replace("1001", str(base + 1)).replace("1000", str(base)) for text in ROUTED
+        ]
+        assert not apply(host, {**RAILS, "source_routing": {**FIRST, "table": base}}).changed
+    revert.revert(host)
+    assert host.ours() == []
+
+
+def test_two_rules_may_swap_their_tables(host: RailNode) -> None:
+    def both(first: int, second: int) -> list[dict[str, Any]]:
+        tables = {"eth2": first, "eth3": second - 1}  # eth3 is rail 1
+        return [
+            {"name": name, "nics": {"names": [name]}, "source_routing": {**FIRST, "table": table}}
+            for name, table in tables.items()
+        ]
+
+    for first, second in ((3000, 4000), (4000, 3000), (4000, 5000), (3000, 4000)):
+        apply(host, *both(first, second))
+        assert [text for text in host.ours() if "lookup" in text] == [
+            f"20000: from 10.1.0.5 lookup {first}",
+            f"20000: from 10.1.0.6 lookup {second}",
+        ]
+        assert not apply(host, *both(first, second)).changed
+
+
+def test_the_rails_before_there_is_a_route_are_those_of_after(host: RailNode) -> None:
+    host.carry("eth2")
     host.forget()
-    found = engine.evaluate(host, request(RAILS)).rows[-1]
-    assert (found.status, found.reason) == (Status.OK, "eth2: it has no IPv4 address")
+    apply(host, RAILS)
+    expected = [text.replace("1001", "1000") for text in ROUTED if "1001" in text]
+    assert host.ours() == expected
+    reboot(host)
+    host.carry()  # eth2 waits for its address
+    host.address("eth2")
+    host.forget()
+    assert management.interfaces(host) != {}
+    node.apply_all(host)
+    assert host.ours() == expected
+
+
+def test_the_management_path_is_kept_for_the_next_boot(host: RailNode) -> None:
+    apply(host, RAILS)
+    assert host.content(management.RECORD) == management.record(host)
+    revert.revert(host)
+    assert not host.exists(management.RECORD)
 
 
 def test_a_nic_that_is_no_rail_needs_a_rule_of_its_own(host: RailNode) -> None:
@@ -530,6 +635,20 @@ def test_two_rules_may_not_want_one_file_to_be_different(host: RailNode) -> None
     apply(host, {"name": "b", "nics": {"names": ["eth3"]}, "rp_filter": 0}, name="other")
     with pytest.raises(DeclarationError, match=r"declared by default"):
         apply(host, {"name": "b", "nics": {"rails": True}, "rp_filter": 0}, name="other")
+
+
+@pytest.mark.parametrize("declarations", [1, 2])
+def test_an_interface_has_one_table(host: RailNode, declarations: int) -> None:
+    second = {"name": "b", "nics": {"names": ["eth2", "eth3"]}, "source_routing": {**FIRST, "table": 2000}}
+    words = r"rail.rails.source_routing.* both rule eth2, and one wants the table \d+, the other \d+: let"
+    rules, name, before = [rule(source_routing=FIRST), second], "default", []
+    if declarations == 2:
+        rules, name, words = [second], "other", "declared by default"
+        apply(host, rule(source_routing=FIRST))
+        before = host.ours()
+    with pytest.raises(DeclarationError, match=words):
+        apply(host, *rules, name=name)
+    assert host.ours() == before
 
 
 def test_two_rules_may_not_share_a_table(host: RailNode) -> None:

@@ -224,6 +224,32 @@ def test_an_image_build_tells_nobody(node: ServiceMachine) -> None:
     assert found.status is Status.OK
 
 
+@pytest.mark.parametrize("sees_new", [True, False])
+def test_a_drop_in_that_systemd_has_not_read_is_told_to_it(node: ServiceMachine, sees_new: bool) -> None:
+    node.sees_new = sees_new
+    node.install("power-profiles-daemon.service", enabled=False, runs=False)
+    engine.apply(node, request(layers=(Layer.BOOT,), power_profiles_daemon="stop"))
+    assert node.told == []
+    assert apply(node, power_profiles_daemon="stop").changed
+    assert node.told[0] == ("daemon-reload", "daemon-reload")
+    assert not apply(node, power_profiles_daemon="stop").changed
+
+
+def test_a_masked_one_wants_a_reload_for_ever_and_gets_none(node: ServiceMachine) -> None:
+    node.install("tlp.service", runs=False)
+    node.link("/etc/systemd/system/tlp.service", "/dev/null")
+    node.masked.add("tlp.service")
+    apply(node, tlp="stop")
+    assert not apply(node, tlp="stop").changed
+
+
+def test_after_a_run_for_the_next_boot_a_revert_tells_systemd(node: ServiceMachine) -> None:
+    node.install("numad.service", runs=False)
+    engine.apply(node, request(layers=(Layer.BOOT,), numad="stop"))
+    revert.revert(node)
+    assert ("daemon-reload", "daemon-reload") in node.told
+
+
 def test_a_package_that_is_gone_is_no_obstacle_to_a_revert(node: ServiceMachine) -> None:
     node.tuned()
     apply(node, tuned="stop")

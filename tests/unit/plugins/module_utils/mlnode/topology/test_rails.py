@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.management import RECORD
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology import rails, read
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology.distance import Port
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology.model import (
@@ -95,6 +97,51 @@ def test_routes_that_cannot_be_read_are_told(tree: Tree) -> None:
 
     assert rails.management(reader, nics("eth0")) == frozenset()
     assert [problem.path for problem in reader.problems] == [ROUTE]
+
+
+def kept(tree: Tree, *entries: tuple[str, str, str]) -> None:
+    """Of interfaces: name, address of the device and what each carries."""
+    found = [
+        {"name": name, "address": address, "carries": carries, "top": ""}
+        for name, address, carries in entries
+    ]
+    tree.put(RECORD, json.dumps({"format": 1, "interfaces": found}))
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (HEAD.strip(), {"now0", "eth2"}),
+        (route("eth1"), {"eth1"}),  # what is there counts more
+    ],
+)
+def test_before_there_is_a_route_the_record_tells(tree: Tree, text: str, expected: set[str]) -> None:
+    card = tree.pci("pci0000:26/0000:26:01.0/0000:29:00.0", NET, "15b3:101f", 0)
+    tree.net("now0", card)
+    for name in ("eth1", "eth2"):
+        tree.net(name)
+    tree.put(ROUTE, text)
+    kept(
+        tree,
+        ("then0", "0000:29:00.0", "default route"),
+        ("eth2", "", "default route"),
+        ("eth1", "", "connection"),
+    )
+    known = [Nic("now0", "physical", address="0000:29:00.0", rdma=("mlx5_0",)), *nics("eth1", "eth2")]
+    reader = Reader(tree.host)
+
+    assert rails.management(reader, known) == expected
+    assert reader.problems == []
+
+
+def test_a_record_that_cannot_be_used_is_told(tree: Tree) -> None:
+    tree.put(ROUTE, HEAD.strip())
+    tree.put(RECORD, "rubbish")
+    reader = Reader(tree.host)
+
+    assert rails.management(reader, nics("eth0")) == frozenset()
+    assert [problem.path for problem in reader.problems] == [RECORD]
+    assert "is damaged" in reader.problems[0].what
 
 
 def test_without_rdma_nobody_asks_for_routes(tree: Tree) -> None:

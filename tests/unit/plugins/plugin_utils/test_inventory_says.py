@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.filter import AnsibleJinja2Filter
+from ansible.plugins.loader import filter_loader
 from ansible.template import Templar
+from ansible_collections.mlnode.tuning.plugins.filter.given import given as given_filter
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import declared
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.digests import digests
@@ -38,6 +41,19 @@ def says(roles: list[str], **given: Any) -> dict[str, dict[str, str | None]]:
 
 
 ROLES = ["fabric", "inference_node", "training_node"]
+
+
+@pytest.fixture(autouse=True)
+def _filter_of_this_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Ansible finds it where the collection is installed; in a test nothing is."""
+    find = filter_loader.get
+
+    def get(name: str, *more: Any, **options: Any) -> Any:
+        if name == "mlnode.tuning.given":
+            return AnsibleJinja2Filter(given_filter)
+        return find(name, *more, **options)
+
+    monkeypatch.setattr(filter_loader, "get", get)
 
 
 def test_every_role_that_declares_is_known() -> None:

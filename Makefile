@@ -192,7 +192,7 @@ unit-node: link
 	@python=$$(tools/python38.sh); \
 	if [ -z "$$python" ]; then echo "skipped: there is no Python 3.8 here"; exit 0; fi; \
 	tools/venv.sh .venv-node requirements-node.txt "$$python"; \
-	.venv-node/bin/pytest $(LIBRARY_TESTS) -q
+	.venv-node/bin/pytest $(LIBRARY_TESTS) -q --numprocesses 2 --dist loadfile
 
 .PHONY: pytest
 pytest: env-test

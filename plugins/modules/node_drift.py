@@ -14,7 +14,8 @@ description:
   - Reads the declarations kept on the node and compares each setting with the running kernel and with what the
     next boot brings. Changes nothing, in check mode or out of it.
   - Drift does not fail this module unless O(fail_at) says so; use RV(compliant) to decide otherwise. A node on which
-    nothing is declared, or part of which cannot be read, is not compliant.
+    nothing is declared, or part of which cannot be read, is not compliant. Neither is one whose agent is another than
+    the one of this collection.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
@@ -63,9 +64,34 @@ options:
       - What O(roles) is computed to. Name of a declaration, kind of setting, and its digest as in RV(digests).
     type: dict
     default: {}
+  agent:
+    description:
+      - What the controller says of the agent that this collection installs. It fills this in by itself, and overwrites
+        what is given.
+      - The module is sent without the library, and takes the one that the agent on the node is made of, so that a check
+        costs little more than a ping. Where that is not the one of this collection, the controller sends its own.
+    type: dict
+    suboptions:
+      path:
+        description: Where on the node it is.
+        type: str
+        default: /usr/local/bin/mlnode
+      size:
+        description: Of its sources, in bytes.
+        type: int
+        required: true
+      sha256:
+        description: Of its sources.
+        type: str
+        required: true
+      instead:
+        description: What is wrong with the one on the node, where another is asked. This is one of RV(errors).
+        type: str
+        default: ""
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 seealso:
+  - module: mlnode.tuning.agent
   - module: mlnode.tuning.sysctl_ml
   - module: mlnode.tuning.thp
 """
@@ -149,7 +175,9 @@ exceptions:
       type: str
       sample: used
 errors:
-  description: What kept parts of the node from being checked, and what is declared otherwise than O(roles) say.
+  description:
+    - What kept parts of the node from being checked, what is declared otherwise than O(roles) say, and an agent that is
+      not the one of this collection.
   returned: success, and where drift fails the module
   type: list
   elements: str
@@ -197,87 +225,27 @@ settings:
 from typing import Any, Mapping
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import declared, digests, waivers
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.node import survey
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import node
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
-
-#: From the worst on
-SEVERITIES = tuple(str(severity) for severity in Severity)
+from ansible_collections.mlnode.tuning.plugins.module_utils import agent_code
 
 #: As many lines as fit on a screen; the result has all of them
 NAMED = 12
 
 
-def checked_digests(given: Mapping[str, Any]) -> digests.Expected:
-    """What the controller has computed, before it is relied on. Raises MlnodeError."""
-    for name, kinds in given.items():
-        declared.check_name(name)
-        if not isinstance(kinds, dict):
-            raise MlnodeError(f"expected: {name}: {kinds!r} is no dictionary of kinds and digests")
-    return given
-
-
-def look(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The module's result. Raises MlnodeError for options that are wrong."""
-    if params["roles"] is not None:
-        raise MlnodeError("roles: a controller has to turn them into `expected`, as it has the inventory")
-    exceptions = waivers.parse(params["ignore"])
-    expected = checked_digests(params["expected"])
-    found = survey(host)
-    state = node.node(found)
-    errors = list(state["errors"])
+def look(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The module's result, or `failed` and why. Raises NoCodeError."""
+    agent = params["agent"]
+    names = ("drift", "errors", "host")
+    drift, errors, host = agent_code.library(agent["path"], agent["size"], agent["sha256"], names)
     try:
-        # A damaged file is in the errors already.
-        declarations = declared.load_all(host, [])
-    except MlnodeError:
-        declarations = []
-    errors += digests.differences(expected, declarations)
-
-    drifted = [item.row.setting.key for item in found.rows if item.row.status.is_drift]
-    judged = waivers.judge(exceptions, drifted, waivers.today())
-    lines = dict(zip(drifted, node.drift_words(found)))
-    for key, waiver in judged.expired.items():
-        lines[key] += f" (the exception for it ended on {waiver.until}: {waiver.reason})"
-    ignored = {key: f"until {waiver.until}: {waiver.reason}" for key, waiver in judged.ignored.items()}
-    drift = {key: line for key, line in lines.items() if key not in ignored}
-    severe = {item.row.setting.key: str(item.row.info.severity) for item in found.rows}
-    fatal = SEVERITIES[: SEVERITIES.index(params["fail_at"]) + 1] if params["fail_at"] in SEVERITIES else ()
-    compliant = not errors and not drift
-    counts = ", ".join(f"{number} {status}" for status, number in state["summary"].items())
-    if ignored:
-        counts += f" ({len(ignored)} ignored)"
-    words = [f"as declared: {counts}"] if compliant else ["not as declared", counts, *errors]
-    return {
-        "changed": False,
-        "compliant": compliant,
-        "verdict": "; ".join(word for word in words if word),
-        "drift": [*drift.values()],
-        "failures": [
-            *(line for key, line in drift.items() if severe[key] in fatal),
-            *(errors if fatal else ()),
-        ],
-        "ignored": [f"{lines[key]}; ignored {words}" for key, words in ignored.items()],
-        "exceptions": [
-            {"key": waiver.key, "reason": waiver.reason, "until": str(waiver.until), "state": became}
-            for waiver, became in zip(exceptions, judged.states)
-        ],
-        "errors": errors,
-        "not_compared": {
-            name: unknown
-            for name, kinds in expected.items()
-            if (unknown := [kind for kind, digest in kinds.items() if digest is None])
-        },
-        "digests": {item.name: digests.digests(item.kinds) for item in declarations},
-        "summary": state["summary"],
-        "settings": [
-            {**setting, "ignored": ignored[setting["key"]]} if setting["key"] in ignored else setting
-            for setting in state["settings"]
-        ],
-    }
+        known = [agent["instead"]] if agent["instead"] else []
+        result: dict[str, Any] = drift.report(host.Host(), {**params, "errors": known})
+    except errors.MlnodeError as error:
+        return {"failed": True, "msg": f"node_drift: {error}"}
+    failures = result["failures"]
+    if failures:
+        more = [f"and {len(failures) - NAMED} more"] if len(failures) > NAMED else []
+        result.update(failed=True, msg="\n".join([result["verdict"], *failures[:NAMED], *more]))
+    return result
 
 
 def main() -> None:
@@ -297,18 +265,29 @@ def main() -> None:
             },
             "roles": {"type": "list", "elements": "str"},
             "expected": {"type": "dict", "default": {}},
+            "agent": {
+                "type": "dict",
+                "options": {
+                    "path": {"type": "str", "default": "/usr/local/bin/mlnode"},
+                    "size": {"type": "int", "required": True},
+                    "sha256": {"type": "str", "required": True},
+                    "instead": {"type": "str", "default": ""},
+                },
+            },
         },
         supports_check_mode=True,
     )
+    if module.params["agent"] is None or module.params["roles"] is not None:
+        module.fail_json(
+            msg="node_drift: this needs its action plugin, which knows the inventory and the agent of this collection"
+        )
     try:
-        result = look(Host(), module.params)
-    except MlnodeError as error:
-        tuning_module.fail(module, f"node_drift: {error}")
-    failures = result["failures"]
-    if failures:
-        more = [f"and {len(failures) - NAMED} more"] if len(failures) > NAMED else []
-        module.fail_json(msg="\n".join([result["verdict"], *failures[:NAMED], *more]), **result)
-    tuning_module.leave(module, **result)
+        result = look(module.params)
+    except agent_code.NoCodeError as error:
+        result = {"changed": False, "no_agent": str(error), "absent": error.absent}
+    if result.get("failed"):
+        module.fail_json(**result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -116,11 +116,11 @@ class Machine(Host):
 
     # -- arranging -----------------------------------------------------------------------
 
-    def put(self, path: str, text: str, mode: int = 0o644) -> None:
+    def put(self, path: str, text: str | bytes, mode: int = 0o644) -> None:
         real = self.root + path
         os.makedirs(os.path.dirname(real), exist_ok=True)
-        with open(real, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with open(real, "wb") as stream:
+            stream.write(text.encode("utf-8") if isinstance(text, str) else text)
         os.chmod(real, mode)
 
     def remove(self, path: str) -> None:

@@ -10,15 +10,17 @@ import errno
 import fnmatch
 import os
 import stat
-from typing import Any, Callable, Mapping, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
 
 from . import command as command_line
 from . import shown
 from .command import USUAL_SECONDS, Finished
-from .dcb.device import Device as Bridging
 from .errors import HostError
-from .ethtool.device import Device
 from .setting import Value
+
+if TYPE_CHECKING:
+    from .dcb.device import Device as Bridging
+    from .ethtool.device import Device
 
 T = TypeVar("T")
 

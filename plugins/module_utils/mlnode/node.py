@@ -126,8 +126,8 @@ def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Re
         if kind not in KINDS
     ]
     return [
-        Request(declaration.name, kind, declaration.kinds[name], alone=True)
-        for name, kind in KINDS.items()
+        Request(declaration.name, KINDS[name], declaration.kinds[name], alone=True)
+        for name in KINDS
         for declaration in declarations
         if name in declaration.kinds
     ]

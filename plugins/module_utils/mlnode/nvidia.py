@@ -106,10 +106,6 @@ def _answer(machine: Machine) -> str:
 # -- the files -----------------------------------------------------------------------------
 
 
-def owns(path: str) -> bool:
-    return path == TOP or path.startswith(f"{TOP}/")
-
-
 def read(machine: Machine, path: str) -> bytes:
     return f"{_mode(machine, 'read', path)}\n".encode("ascii")
 

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All kinds of knob, in the order in which they are applied: for the agent and the drift check.
 
-A module imports its own kind only, so that its payload stays small.
+A module imports its own kind only, so that its payload stays small; the agent what is declared, so that it
+starts soon.
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import Iterator, Mapping
+
 from .kind import Kind
-from .knobs import boot, cpu, gpu, irq, limits, modules, nccl, nic, qos, rail, services, sysctl, thp
 
 #: Services before all that they move: tuned puts back what it has set when it is stopped.
 #: Modules next, as others set what is theirs, and limits after sysctl, whose fs.nr_open bounds them.
@@ -16,10 +19,40 @@ from .knobs import boot, cpu, gpu, irq, limits, modules, nccl, nic, qos, rail, s
 #: Rails after the sysctl of all interfaces, which counts for each of them, and after a NIC's MTU.
 #: QoS after a NIC's rings and MTU, and interrupts after all that changes queues, as ice renews them for QoS.
 #: NCCL after QoS, whose traffic class it takes. What waits for a boot has time until the end.
-KINDS: dict[str, Kind] = {
-    kind.KIND: kind
-    for kind in (services, modules, thp, sysctl, limits, cpu, gpu, nic, rail, qos, irq, nccl, boot)
-}
+_NAMES = (
+    *("services", "modules", "thp", "sysctl", "limits", "cpu", "gpu"),
+    *("nic", "rail", "qos", "irq", "nccl", "boot"),
+)
 
 #: What is applied again when a NIC arrives or changes its queues
-ON_ARRIVAL = (nic.KIND, rail.KIND, qos.KIND, irq.KIND, nccl.KIND)
+ON_ARRIVAL = ("nic", "rail", "qos", "irq", "nccl")
+
+
+class _Kinds(Mapping[str, Kind]):
+    """Name → kind, each of which is imported once somebody asks for it."""
+
+    def __getitem__(self, name: str) -> Kind:
+        if name not in _NAMES:
+            raise KeyError(name)
+        package = __name__.rpartition(".")[0]
+        found: Kind = importlib.import_module(f"{package}.knobs.{name}")
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+KINDS: Mapping[str, Kind] = _Kinds()
+
+
+def imported() -> tuple[Kind, ...]:
+    """All of them. Ansible sends along what it finds in an import statement, and no other."""
+    from .knobs import boot, cpu, gpu, irq, limits, modules, nccl, nic, qos, rail, services, sysctl, thp
+
+    return (services, modules, thp, sysctl, limits, cpu, gpu, nic, rail, qos, irq, nccl, boot)

@@ -76,10 +76,6 @@ def is_running(machine: Machine, unit: str) -> bool:
 # -- the files -----------------------------------------------------------------------------
 
 
-def owns(path: str) -> bool:
-    return path == TOP or path.startswith(f"{TOP}/")
-
-
 def read(machine: Machine, path: str) -> bytes:
     unit = _unit("read", path)
     if is_running(machine, unit):

@@ -1,30 +1,24 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the kernel has no files for, and Host shows as if it had: below /ethtool, /dcb, /roce, /rail,
-/service and /gpu."""
+/service and /gpu. What shows them is imported by whoever looks there, as most do not."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Protocol
 
-from . import nvidia, service_files
-from .dcb import files as dcb
-from .dcb import roce, tools
-from .dcb.device import Device as Bridging
 from .errors import HostError
-from .ethtool import files as ethtool
-from .ethtool.device import Device
-from .policy_routes import files as routing
 
 if TYPE_CHECKING:
+    from .dcb.device import Device as Bridging
+    from .ethtool.device import Device
     from .host import Host
 
 
 class Files(Protocol):
     """The files below one folder; as the functions of Host, and all of it raises HostError."""
 
-    def owns(self, path: str) -> bool: ...
     def read(self, machine: Host, path: str) -> bytes: ...
     def write(self, machine: Host, path: str, value: str) -> None: ...
     def names(self, machine: Host, path: str) -> list[str]: ...
@@ -32,22 +26,71 @@ class Files(Protocol):
     def blocked(self, machine: Host, path: str) -> str: ...
 
 
-_ALL: tuple[Files, ...] = (ethtool, dcb, roce, routing, service_files, nvidia)
+def _ethtool() -> Files:
+    from .ethtool import files
+
+    return files
+
+
+def _dcb() -> Files:
+    from .dcb import files
+
+    return files
+
+
+def _roce() -> Files:
+    from .dcb import roce
+
+    return roce
+
+
+def _rail() -> Files:
+    from .policy_routes import files
+
+    return files
+
+
+def _service() -> Files:
+    from . import service_files
+
+    return service_files
+
+
+def _gpu() -> Files:
+    from . import nvidia
+
+    return nvidia
+
+
+#: Name of a folder → the files below it
+_FOLDERS = {
+    "ethtool": _ethtool,
+    "dcb": _dcb,
+    "roce": _roce,
+    "rail": _rail,
+    "service": _service,
+    "gpu": _gpu,
+}
 
 
 def at(path: str) -> Files | None:
     """Whose a path is; None for a file of the machine itself."""
-    return next((files for files in _ALL if files.owns(path)), None)
+    folder = _FOLDERS.get(path[1:].partition("/")[0])
+    return folder() if folder else None
 
 
 def nic(host: Host, name: str) -> Device:
     """What answers for a NIC below /ethtool. Raises HostError."""
-    return ethtool.kernel(name) if host.live else ethtool.captured(host, name)
+    from .ethtool import files
+
+    return files.kernel(name) if host.live else files.captured(host, name)
 
 
 def bridging(host: Host, name: str) -> Bridging:
     """What answers for a NIC below /dcb. Raises HostError."""
-    return tools.of(host, name) if host.live else dcb.captured(host, name)
+    from .dcb import files, tools
+
+    return tools.of(host, name) if host.live else files.captured(host, name)
 
 
 def make_folder(host: Host, path: str) -> None:

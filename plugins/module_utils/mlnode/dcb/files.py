@@ -64,10 +64,6 @@ class _Place:
         return ""
 
 
-def owns(path: str) -> bool:
-    return path == TOP or path.startswith(f"{TOP}/")
-
-
 def captured(machine: Machine, name: str) -> Device:
     """The file of a captured tree that device.capture() filled."""
     path = f"{TOP}/{name}.json"

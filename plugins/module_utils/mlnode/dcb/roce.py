@@ -51,10 +51,6 @@ class Machine(Protocol):
     def remove_folder_if_empty(self, path: str) -> None: ...
 
 
-def owns(path: str) -> bool:
-    return path == TOP or path.startswith(f"{TOP}/")
-
-
 def read(machine: Machine, path: str) -> bytes:
     device, port, file = _file("read", path)
     if file == "traffic-class":

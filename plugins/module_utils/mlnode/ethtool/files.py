@@ -74,10 +74,6 @@ class _Place:
         return f"{self.path} is what the driver tells, and cannot be set"
 
 
-def owns(path: str) -> bool:
-    return path == TOP or path.startswith(f"{TOP}/")
-
-
 def kernel(name: str) -> Device:
     return Kernel(name)
 

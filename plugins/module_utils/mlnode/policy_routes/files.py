@@ -67,10 +67,6 @@ def parse_addresses(text: str) -> list[Address]:
     return found
 
 
-def owns(path: str) -> bool:
-    return path == TOP or path.startswith(f"{TOP}/")
-
-
 def read(machine: Machine, path: str) -> bytes:
     kind, name, file = _file("read", path)
     source = _source(machine)

@@ -10,13 +10,14 @@ import importlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible.module_utils import basic
 from ansible.module_utils.common import warnings as ansible_warnings
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import agent_code, tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import drift, errors
 from ansible_collections.mlnode.tuning.plugins.modules import (
     agent,
     boot_params,
@@ -90,6 +91,9 @@ MODULES: dict[ModuleType, dict[str, Any]] = {
     node_revert: {},
 }
 
+#: Module → what its action plugin adds
+ADDED: dict[ModuleType, dict[str, Any]] = {node_drift: {"agent": {"size": 0, "sha256": ""}}}
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -131,7 +135,8 @@ class Runner:
         self.capsys.readouterr()
         # They pile up in the process, and a real module has one of its own.
         ansible_warnings._global_warnings.clear()
-        told = {**arguments, "_ansible_check_mode": check, "_ansible_diff": True}
+        added = {} if "agent" in arguments else ADDED.get(self.module, {})
+        told = {**arguments, **added, "_ansible_check_mode": check, "_ansible_diff": True}
         with patch_module_args(told), pytest.raises(SystemExit) as ended:
             self.module.main()
         out, err = self.capsys.readouterr()
@@ -163,12 +168,14 @@ def put_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
         ib_subnet,
         nic_confirm,
         node_audit,
-        node_drift,
         node_revert,
         rdma_check,
         rdma_bandwidth,
     ):
         monkeypatch.setattr(user, "Host", lambda: machine)
+    # It has no library of its own: here, the agent is this process.
+    there = SimpleNamespace(Host=lambda: machine)
+    monkeypatch.setattr(agent_code, "library", lambda *_which: [drift, errors, there])
     # Tests of action plugins make a controller of this process, where a warning is no part of the answer.
     with contextlib.suppress(ImportError):  # ansible-core 2.18 knows no difference
         monkeypatch.setattr(

@@ -1,0 +1,127 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent as one executable file: this very library as a zip, with what a Python has compiled of it.
+
+First the sources, which are the same bytes wherever they are packed, so that a digest tells whether a node
+runs the same as a controller has. Behind them what Python would otherwise make of them at each start, which
+takes longer than all the rest. Another Python, such as after an upgrade of the distribution, passes that over
+and takes the sources.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import io
+import marshal
+import sys
+import zipfile
+from dataclasses import dataclass
+from typing import Mapping
+
+from .kind import AGENT_COMMAND
+
+#: Any Python 3.8 or newer that the node has; env, as distributions keep it in different places.
+INTERPRETER = "/usr/bin/env python3"
+
+_MAIN = b"import sys\n\nfrom mlnode.cli import main\n\nsys.exit(main())\n"
+
+#: What only modules use, and no command of the agent. A process that has them for another reason, such as a
+#: test, builds the same zip without them.
+ELSEWHERE = (
+    *("agent", "agent_zip", "checks", "icmp", "path_mtu", "path_search", "pci_config", "perftest"),
+    *("fleet", "subnet", "subnet_book", "subnet_check", "subnet_moves", "subnet_rises"),
+)
+#: What `mlnode audit` needs of the former all the same
+AUDIT = (
+    "checks",
+    *(f"checks.audit{part}" for part in ("", "_cpu", "_devices", "_kernel", "_model", "_services")),
+    *(f"checks.{name}" for name in ("expect", "model", "rdma_limits", "rdma_values")),
+    *(f"checks.pcie_{part}" for part in ("link", "subjects", "values")),
+)
+
+#: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+#: At the end of the file, so that half a file has none: PEP 3147's name of this Python, and its code's number
+_MADE_BY = f"{sys.implementation.cache_tag} {importlib.util.MAGIC_NUMBER.hex()}".encode("ascii")
+
+#: Compiled code that belongs to its source whatever the times of both say, and is not compared (PEP 552)
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
+
+#: File name in the zip → its content
+Files = Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is the same in each agent of these sources: so many bytes after the first line, and their
+    SHA-256."""
+
+    size: int
+    sha256: str
+
+
+def build(files: Files, interpreter: str = INTERPRETER, compiled: bool = True) -> bytes:
+    """The executable zip."""
+    return _packed(files, interpreter, compiled)[0]
+
+
+def sources(files: Files) -> Sources:
+    """Of what build() makes."""
+    packed = _same(files, INTERPRETER)[1]
+    return Sources(len(packed), hashlib.sha256(packed).hexdigest())
+
+
+def is_right(content: bytes, files: Files, interpreter: str) -> bool:
+    """Whether this is whole, made of these sources, and compiled by this Python."""
+    first, packed = _same(files, interpreter)
+    if not content.startswith(first + packed) or not content.endswith(_MADE_BY):
+        return False
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return archive.testzip() is None
+    except zipfile.BadZipFile:
+        return False
+
+
+def is_elsewhere(name: str) -> bool:
+    """Whether a module of this package is none of the agent's."""
+    return name not in AUDIT and name.partition(".")[0] in ELSEWHERE
+
+
+def _packed(files: Files, interpreter: str, compiled: bool) -> tuple[bytes, int]:
+    """The whole file, and where in it the sources end."""
+    stream = io.BytesIO()
+    stream.write(f"#!{interpreter}\n".encode())
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in sorted({**files, "__main__.py": _MAIN}.items()):
+            archive.writestr(_entry(name), content)
+        end = stream.tell()
+        if compiled:
+            for name, content in sorted(files.items()):
+                archive.writestr(_entry(f"{name}c"), _compiled(name, content))
+            archive.comment = _MADE_BY
+    return stream.getvalue(), end
+
+
+def _same(files: Files, interpreter: str) -> tuple[bytes, bytes]:
+    """The first line, and the sources as they follow it: what is the same, whoever has compiled it."""
+    content, end = _packed(files, interpreter, compiled=False)
+    start = content.index(b"\n") + 1
+    return content[:start], content[start:end]
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, _EPOCH)
+    entry.external_attr = 0o644 << 16
+    return entry
+
+
+@functools.lru_cache(maxsize=None)
+def _compiled(name: str, source: bytes) -> bytes:
+    """As a .pyc file has it. The name is what a traceback shows."""
+    code = compile(source, f"{AGENT_COMMAND}/{name}", "exec", dont_inherit=True, optimize=0)
+    head = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + importlib.util.source_hash(source)
+    return head + marshal.dumps(code)

@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a whole node differs in from what it has been declared to be, for somebody who asks from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from . import declared, digests, waivers
+from .errors import MlnodeError
+from .host import Host
+from .node import survey
+from .render import node
+from .status import Severity
+
+#: From the worst on
+SEVERITIES = tuple(str(severity) for severity in Severity)
+
+
+def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of the module node_drift, whose options params are. Raises MlnodeError for wrong ones.
+
+    params: `fail_at`, `ignore`, `expected`, and `errors` that are known already.
+    """
+    exceptions = waivers.parse(params["ignore"])
+    expected = checked_digests(params["expected"])
+    found = survey(host)
+    state = node.node(found)
+    errors = [*params["errors"], *state["errors"]]
+    try:
+        # A damaged file is in the errors already.
+        declarations = declared.load_all(host, [])
+    except MlnodeError:
+        declarations = []
+    errors += digests.differences(expected, declarations)
+
+    drifted = [item.row.setting.key for item in found.rows if item.row.status.is_drift]
+    judged = waivers.judge(exceptions, drifted, waivers.today())
+    lines = dict(zip(drifted, node.drift_words(found)))
+    for key, waiver in judged.expired.items():
+        lines[key] += f" (the exception for it ended on {waiver.until}: {waiver.reason})"
+    ignored = {key: f"until {waiver.until}: {waiver.reason}" for key, waiver in judged.ignored.items()}
+    drift = {key: line for key, line in lines.items() if key not in ignored}
+    severe = {item.row.setting.key: str(item.row.info.severity) for item in found.rows}
+    fatal = SEVERITIES[: SEVERITIES.index(params["fail_at"]) + 1] if params["fail_at"] in SEVERITIES else ()
+    compliant = not errors and not drift
+    counts = ", ".join(f"{number} {status}" for status, number in state["summary"].items())
+    if ignored:
+        counts += f" ({len(ignored)} ignored)"
+    words = [f"as declared: {counts}"] if compliant else ["not as declared", counts, *errors]
+    return {
+        "changed": False,
+        "compliant": compliant,
+        "verdict": "; ".join(word for word in words if word),
+        "drift": [*drift.values()],
+        "failures": [
+            *(line for key, line in drift.items() if severe[key] in fatal),
+            *(errors if fatal else ()),
+        ],
+        "ignored": [f"{lines[key]}; ignored {words}" for key, words in ignored.items()],
+        "exceptions": [
+            {"key": waiver.key, "reason": waiver.reason, "until": str(waiver.until), "state": became}
+            for waiver, became in zip(exceptions, judged.states)
+        ],
+        "errors": errors,
+        "not_compared": {
+            name: unknown
+            for name, kinds in expected.items()
+            if (unknown := [kind for kind, digest in kinds.items() if digest is None])
+        },
+        "digests": {item.name: digests.digests(item.kinds) for item in declarations},
+        "summary": state["summary"],
+        "settings": [
+            {**setting, "ignored": ignored[setting["key"]]} if setting["key"] in ignored else setting
+            for setting in state["settings"]
+        ],
+    }
+
+
+def checked_digests(given: Mapping[str, Any]) -> digests.Expected:
+    """What the controller has computed, before it is relied on. Raises MlnodeError."""
+    for name, kinds in given.items():
+        declared.check_name(name)
+        if not isinstance(kinds, dict):
+            raise MlnodeError(f"expected: {name}: {kinds!r} is no dictionary of kinds and digests")
+    return given

@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent that this collection installs, as a controller knows it: from the files, nothing of it is run."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from typing import Any
+
+from ..module_utils.mlnode import agent_zip
+
+LIBRARY = pathlib.Path(__file__).parents[1] / "module_utils/mlnode"
+
+
+def warm() -> None:
+    """Read what is the same for all hosts."""
+    _sources()
+
+
+def said() -> dict[str, Any]:
+    """What a node has to know of the agent to find out whether it has the same."""
+    return dataclasses.asdict(_sources())
+
+
+def archive() -> bytes:
+    """The agent itself, for a node that has another. What Python would compile of it, is compiled there."""
+    return agent_zip.build(_files(), compiled=False)
+
+
+@functools.lru_cache(maxsize=None)
+def _sources() -> agent_zip.Sources:
+    return agent_zip.sources(_files())
+
+
+def _files() -> dict[str, bytes]:
+    """File name in the zip → its content."""
+    found = {}
+    for path in LIBRARY.rglob("*.py"):
+        inner = path.relative_to(LIBRARY)
+        name = ".".join(inner.with_suffix("").parts).removesuffix(".__init__")
+        if name == "__init__" or not agent_zip.is_elsewhere(name):
+            found[f"mlnode/{inner.as_posix()}"] = path.read_bytes()
+    return found

@@ -16,6 +16,7 @@ ARGS ?=
 
 RUNTIME := $(CURDIR)/.venv/bin
 TEST := $(CURDIR)/.venv-test/bin
+BENCH := $(CURDIR)/.venv-bench/bin
 OLDEST := $(CURDIR)/.venv-oldest/bin
 COLLECTIONS := $(CURDIR)/.ansible/collections
 LINK := $(COLLECTIONS)/ansible_collections/mlnode/tuning
@@ -97,12 +98,18 @@ docs: env-test ## write docs/reference and the table of docs/values.md from the 
 .PHONY: lock
 lock: env-test ## pin what the requirements*.in files ask for (ARGS=--upgrade for newer versions)
 	$(call step,lock files)
-	$(in_test) $(foreach name,requirements requirements-test requirements-oldest,$(call pin,$(name),3.11);) \
+	$(in_test) $(foreach name,requirements requirements-test requirements-oldest benchmarks/requirements,$(call pin,$(name),3.11);) \
 	    $(call pin,requirements-node,3.8)
+
+.PHONY: bench
+bench: env-bench ## measure the collection beside its peers, as root (ARGS="--nodes 4,10 --rounds 5 --only plays")
+	$(call step,benchmarks)
+	@PATH="$(BENCH):$$PATH" PYTHONPATH="$(COLLECTIONS)" tools/container-lab.sh \
+	    $(BENCH)/python -m ansible_collections.mlnode.tuning.benchmarks.bench $(ARGS)
 
 .PHONY: clean
 clean: ## remove environments, caches and results
-	rm -rf .venv .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* .hypothesis .mypy_cache \
+	rm -rf .venv .venv-bench .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* .hypothesis .mypy_cache \
 	    .pytest_cache .ruff_cache htmlcov tests/output mlnode-tuning-*.tar.gz
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
@@ -116,6 +123,10 @@ link:
 .PHONY: env-test
 env-test: link
 	@tools/venv.sh .venv-test requirements-test.txt
+
+.PHONY: env-bench
+env-bench: link
+	@tools/venv.sh .venv-bench benchmarks/requirements.txt
 
 .PHONY: env-oldest
 env-oldest: link

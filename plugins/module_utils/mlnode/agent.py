@@ -7,10 +7,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from . import agent_zip, cli, drift, registry, transaction
+from . import agent_zip, cli, drift, registry, shown, transaction
 from .agent_files import LINKS, TEXTS, UNIT
 from .agent_zip import INTERPRETER
 from .checks import audit
+from .dcb import tools
 from .errors import HostError, MlnodeError
 from .host import Host
 from .kind import AGENT_COMMAND, AGENT_FILE
@@ -24,7 +25,15 @@ __all__ = ["COMMAND", "INTERPRETER", "UNIT", "UNIT_FILE", "build", "install", "p
 COMMAND, UNIT_FILE = AGENT_COMMAND, AGENT_FILE
 
 #: Imported for real, so that Ansible sends everything the agent can run along with a module that builds it
-_SENT_ALONG = (cli.main, drift.report, audit.findings, audit_report.report, *registry.imported())
+_SENT_ALONG = (
+    cli.main,
+    drift.report,
+    audit.findings,
+    audit_report.report,
+    *registry.imported(),
+    *shown.imported(),
+    tools.of,
+)
 
 
 def build(interpreter: str = INTERPRETER) -> bytes:

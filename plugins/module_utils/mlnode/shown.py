@@ -73,6 +73,11 @@ _FOLDERS = {
 }
 
 
+def imported() -> tuple[Files, ...]:
+    """All of them, now."""
+    return tuple(folder() for folder in _FOLDERS.values())
+
+
 def at(path: str) -> Files | None:
     """Whose a path is; None for a file of the machine itself."""
     folder = _FOLDERS.get(path[1:].partition("/")[0])

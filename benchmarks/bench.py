@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measures the collection beside its peers: see benchmarks/README.md. `make bench` runs it."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib.metadata
+import json
+import pathlib
+import sys
+import tempfile
+import time
+
+from . import commands, fleet, growth, others, report
+from .fleet import Fleet
+from .measure import BenchError
+
+PROGRAMS = pathlib.Path(sys.executable).parent
+
+
+def say(words: str) -> None:
+    print(f"bench: [{time.strftime('%T')}] {words}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--nodes", default="4,10,20,40", help="how many nodes a play has, one after the other"
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=["plays", "commands", "growth"], action="append")
+    parser.add_argument("--output", type=pathlib.Path, default=fleet.ROOT / "tests/output/bench")
+    options = parser.parse_args()
+    try:
+        results = measured(options)
+    except BenchError as error:
+        say(f"error: {error}")
+        return 1
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    text = report.markdown(results)
+    (options.output / "results.md").write_text(text, encoding="utf-8")
+    print(text)
+    say(f"results are in {options.output}")
+    return 0
+
+
+def measured(options: argparse.Namespace) -> dict[str, object]:
+    wanted = options.only or ["plays", "commands", "growth"]
+    counts = [int(count) for count in options.nodes.split(",")]
+    results: dict[str, object] = {
+        "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
+        "machine": report.machine(),
+        "ansible_core": importlib.metadata.version("ansible-core"),
+        "rounds": options.rounds,
+    }
+    with tempfile.TemporaryDirectory(prefix="mlnode-bench-") as name:
+        folder = pathlib.Path(name)
+        if "plays" in wanted:
+            names = [f"mlnode-bench-{number:03d}" for number in range(1, max(counts) + 1)]
+            with fleet.started(Fleet(names, folder, PROGRAMS), say) as made:
+                results["plays"] = fleet.plays(made, counts, options.rounds, say)
+                results["others"] = others.others(made, min(counts), options.rounds, say)
+                results["others_nodes"] = min(counts)
+        if "commands" in wanted:
+            alone = Fleet([commands.NODE], folder, PROGRAMS, commands.recipe())
+            with fleet.started(alone, say) as made:
+                results["commands"] = commands.commands(made, 4 * options.rounds, say)
+        if "growth" in wanted:
+            results["growth"] = growth.growth(folder, options.rounds, say)
+    return results
+
+
+if __name__ == "__main__":
+    sys.exit(main())

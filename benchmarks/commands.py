@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a check costs on a node itself, beside the start of a Python and beside tuned."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+
+from .fleet import ROOT, Fleet, podman
+from .measure import BenchError
+
+NODE = "mlnode-bench-tuned"
+
+#: Of a node as the role training_node declares it, by its own clock
+COMMANDS = {
+    "python3 -c pass": ["python3", "-c", "pass"],
+    "mlnode --version": ["mlnode", "--version"],
+    "mlnode check": ["mlnode", "check"],
+    "tuned-adm verify": ["tuned-adm", "verify"],
+}
+
+_PROFILE = "mlnode-bench"
+
+#: For the daemon to have applied its profile, in seconds
+_PATIENCE = 30
+
+
+def recipe() -> dict[str, Any]:
+    """The image of the other containers with tuned, whose profile has the settings of the peer's loop."""
+    shared = yaml.safe_load((ROOT / "molecule/shared/vars/lab.yml").read_text(encoding="utf-8"))["lab_recipe"]
+    play = yaml.safe_load((ROOT / "benchmarks/plays/peer.yml").read_text(encoding="utf-8"))
+    given = play[0]["vars"]["settings"].items()
+    settings = "".join(f"{key}={value}\\n" for key, value in given)
+    profile = f"[sysctl]\\n{settings}[vm]\\ntransparent_hugepages=madvise\\n"
+    folder = f"/etc/tuned/profiles/{_PROFILE}"
+    hooks = [
+        f'mkdir -p "$1{folder}"',
+        f"printf '{profile}' > \"$1{folder}/tuned.conf\"",
+        f'echo {_PROFILE} > "$1/etc/tuned/active_profile"',
+        'echo manual > "$1/etc/tuned/profile_mode"',
+    ]
+    return {**shared, "packages": [*shared["packages"], "tuned"], "hooks": [*shared["hooks"], *hooks]}
+
+
+def commands(made: Fleet, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Command → figures."""
+    say("commands on a node")
+    _wait()
+    script = pathlib.Path(__file__).with_name("inside.py").read_bytes()
+    answer = podman(
+        "exec",
+        "--interactive",
+        made.names[0],
+        "python3",
+        "-",
+        json.dumps(COMMANDS),
+        str(rounds),
+        given=script,
+    )
+    found: dict[str, Any] = json.loads(answer)
+    for name, figures in found.items():
+        # Drift is what both may find in a container; all else is a failure, which is fast.
+        if figures["status"] not in (0, 1 if name == "tuned-adm verify" else 3):
+            raise BenchError(f"{name}: exit status {figures['status']}")
+    return found
+
+
+def _wait() -> None:
+    end = time.monotonic() + _PATIENCE
+    while _PROFILE not in (said := podman("exec", NODE, "tuned-adm", "active")):
+        if time.monotonic() > end:
+            raise BenchError(f"tuned does not take its profile: {said.strip()}")
+        time.sleep(1)

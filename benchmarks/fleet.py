@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plays over N nodes: containers with systemd, reached over SSH as real nodes are."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from . import measure
+from .measure import BenchError, Sample
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+_SHARED = ROOT / "molecule/shared"
+_PLAYS = ROOT / "benchmarks/plays"
+_SITE = ROOT / "playbooks/site.yml"
+
+#: Name → arguments of ansible-playbook. All of them become root, as all but the first need it.
+PLAYS: dict[str, tuple[str, ...]] = {
+    "ping": (str(_PLAYS / "ping.yml"),),
+    "drift": (str(ROOT / "playbooks/drift.yml"),),
+    "site --check": (str(_SITE), "--check"),
+    "ansible.posix.sysctl": (str(_PLAYS / "peer.yml"), "--check"),
+}
+
+_SUITE = "trixie"
+
+
+class Fleet:
+    """Containers of these names, of which plays use the first ones.
+
+    folder: for keys and inventories. programs: where Ansible is. recipe: of their image, if not the one of
+    molecule's scenarios.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        folder: pathlib.Path,
+        programs: pathlib.Path,
+        recipe: dict[str, Any] | None = None,
+    ) -> None:
+        self.names = [*names]
+        self._folder = folder
+        self._programs = programs
+        self._recipe = recipe
+        self._known: list[tuple[str, str]] = []
+
+    def ansible(self, count: int, *arguments: str, **variables: Any) -> list[str]:
+        """The command for a play over the first count nodes."""
+        return [
+            str(self._programs / "ansible-playbook"),
+            f"--inventory={self._inventory(count)}",
+            *([f"--extra-vars={json.dumps(variables)}"] if variables else []),
+            *arguments,
+        ]
+
+    def _inventory(self, count: int) -> pathlib.Path:
+        hosts = {name: {"lab_suite": _SUITE} for name in self.names[:count]}
+        reach = {"ansible_ssh_common_args": f"-F {self._folder}/ssh_config"}
+        path = self._folder / f"nodes-{count}.json"
+        groups = {"training": {"hosts": hosts, "vars": reach}, "inference": {}, "fabric": {}}
+        path.write_text(json.dumps(groups), encoding="utf-8")
+        return path
+
+    def lab(self, play: str) -> None:
+        """One of the plays that molecule's scenarios share."""
+        variables: dict[str, Any] = {"molecule_ephemeral_directory": str(self._folder)}
+        if self._recipe is not None:
+            variables["lab_recipe"] = self._recipe
+        measure.run(self.ansible(len(self.names), str(_SHARED / play), **variables), {})
+
+    def declare(self) -> None:
+        """They share one kernel, so that what one finds may be another's doing: nothing is reverted."""
+        measure.run(self.ansible(len(self.names), str(_SITE)), {})
+
+    def sample(
+        self, count: int, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Sample:
+        """One run of a play. Raises BenchError where a node is not what it should be."""
+        before = self._spent()
+        found = measure.run(self.ansible(count, *arguments), environment or {})
+        cpu, received = (after - then for after, then in zip(self._spent(), before))
+        return Sample(found.wall, found.cpu, found.peak, cpu / 1e6, received)
+
+    def _spent(self) -> tuple[int, int]:
+        """Microseconds of CPU that all containers have used, and bytes that have arrived in them."""
+        usage = received = 0
+        for group, pid in self._processes():
+            lines = pathlib.Path(f"/sys/fs/cgroup{group}/cpu.stat").read_text(encoding="ascii").splitlines()
+            usage += int(dict(line.split() for line in lines)["usage_usec"])
+            lines = pathlib.Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines()
+            received += sum(int(line.split(":")[1].split()[0]) for line in lines if "eth0:" in line)
+        return usage, received
+
+    def _processes(self) -> list[tuple[str, str]]:
+        """Of each container its control group and its first process."""
+        if not self._known:
+            answer = podman("inspect", "--format={{.State.CgroupPath}} {{.State.Pid}}", *self.names)
+            for line in answer.splitlines():
+                group, pid = line.split()
+                self._known.append((group, pid))
+        return self._known
+
+
+def podman(*arguments: str, given: bytes | None = None) -> str:
+    """What it answers. Raises BenchError."""
+    done = subprocess.run(["podman", *arguments], input=given, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"podman {' '.join(arguments)}: {done.stderr.decode('utf-8', 'replace').strip()}")
+    return done.stdout.decode("utf-8", "replace")
+
+
+@contextmanager
+def started(made: Fleet, say: Callable[[str], None]) -> Iterator[Fleet]:
+    """Started and declared, and removed whatever happens; the machine's own kernel settings are put back."""
+    try:
+        say(f"starting {len(made.names)} containers")
+        made.lab("create.yml")
+        say("declaring them as training nodes")
+        made.declare()
+        yield made
+    finally:
+        made.lab("destroy.yml")
+
+
+def plays(made: Fleet, counts: Sequence[int], rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Number of nodes → play → figures."""
+    found = {}
+    for count in counts:
+        say(f"plays over {count} nodes")
+        measured = {
+            name: functools.partial(made.sample, count, arguments) for name, arguments in PLAYS.items()
+        }
+        made.sample(count, PLAYS["ping"])  # the first one opens the connections
+        found[str(count)] = measure.told(measure.interleaved(rounds, measured, say))
+    return found

@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a large node costs: a tree of 256 CPUs, 2,048 interrupts, 16 NICs and 8 GPUs, and its multiples."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..plugins.module_utils.mlnode import declared, engine, node
+from ..plugins.module_utils.mlnode.declared import Declaration
+from ..plugins.module_utils.mlnode.engine import Request
+from ..plugins.module_utils.mlnode.host import Host
+from ..plugins.module_utils.mlnode.knobs import irq
+from ..plugins.module_utils.mlnode.render import node as document
+from ..plugins.module_utils.mlnode.render import table
+from ..plugins.module_utils.mlnode.topology import read
+from ..tests.fixtures import build, epyc
+from ..tests.unit.roles import declaration
+
+SCALES = (1, 2, 4)
+
+
+def growth(folder: pathlib.Path, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Scale → what → median of the CPU seconds it takes."""
+    found = {}
+    for scale in SCALES:
+        root = str(folder / f"epyc-{scale}")
+        build.build(epyc.epyc256(scale), root)
+        _declare(pathlib.Path(root))
+        found[str(scale)] = _steps(root, rounds)
+        say(
+            f"{256 * scale} CPUs: "
+            + ", ".join(f"{name} {spent:.3f} s" for name, spent in found[str(scale)].items())
+        )
+        shutil.rmtree(root)
+    return found
+
+
+def _declare(root: pathlib.Path) -> None:
+    kept = Declaration("training_node", declaration("training_node"))
+    path = root / kept.path.lstrip("/")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(declared.render(kept))
+
+
+def _steps(root: str, rounds: int) -> dict[str, float]:
+    spread = Request("bench", irq, {"rules": [{"name": "all", "strategy": "spread"}]})
+    state = node.survey(Host(root))
+    settings = document.settings(state)
+    return {
+        "read the topology": _median(rounds, lambda: read.read(Host(root))),
+        "plan all interrupts": _median(rounds, lambda: engine.evaluate(Host(root), spread)),
+        "survey the training node": _median(rounds, lambda: node.survey(Host(root))),
+        "render table and JSON": _median(
+            rounds, lambda: (table.render(settings, 120), json.dumps(document.node(state)))
+        ),
+    }
+
+
+def _median(rounds: int, work: Callable[[], object]) -> float:
+    spent = []
+    for _round in range(rounds):
+        start = time.process_time()
+        work()
+        spent.append(time.process_time() - start)
+    return statistics.median(spent)

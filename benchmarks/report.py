@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The figures as a table for people, and how they stand to the goals."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Results = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """found, most: what was measured and what it should be at most. what: in words."""
+
+    what: str
+    found: float
+    most: float
+
+    @property
+    def met(self) -> bool:
+        return self.found <= self.most
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were taken on."""
+    lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next(
+        (line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine()
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": model,
+        "cpus": os.cpu_count(),
+        "memory_gib": round(memory / 2**30, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def goals(results: Results) -> list[Goal]:
+    """All of them, met or not."""
+    found = []
+    per_node = {}
+    for count, figures in results.get("plays", {}).items():
+        floor = figures["ping"]["wall"]
+        drift, site = (figures[name]["wall"] / floor for name in ("drift", "site --check"))
+        found.append(Goal(f"drift.yml to a ping play, {count} nodes", drift, 1.3))
+        found.append(Goal(f"site.yml --check to a ping play, {count} nodes", site, 5.0))
+        per_node[int(count)] = (figures["drift"]["cpu"] + figures["drift"]["node_cpu"]) / int(count)
+    if len(per_node) > 1:
+        grows = per_node[max(per_node)] / per_node[min(per_node)]
+        found.append(Goal("CPU of drift.yml per node, most nodes to fewest", grows, 1.0))
+    commands = results.get("commands", {})
+    if commands:
+        check = commands["mlnode check"]["wall"]
+        found.append(
+            Goal("mlnode check to tuned-adm verify", check / commands["tuned-adm verify"]["wall"], 0.5)
+        )
+        found.append(
+            Goal("mlnode check to python3 -c pass", check / commands["python3 -c pass"]["wall"], 2.5)
+        )
+    growth = results.get("growth", {})
+    if growth:
+        small, large = (growth[scale] for scale in (min(growth, key=int), max(growth, key=int)))
+        times = int(max(growth, key=int)) / int(min(growth, key=int))
+        # A tenth more than linear is noise.
+        found += [
+            Goal(f"{name}, {times:g} times the machine", large[name] / small[name], 1.1 * times)
+            for name in small
+        ]
+    return found
+
+
+def markdown(results: Results) -> str:
+    """All of it, as docs/benchmarks.md and a terminal show it."""
+    on = results["machine"]
+    taken = (
+        f"{results['date']}, {on['cpus']} × {on['cpu']}, {on['memory_gib']} GiB, Linux {on['kernel']}, "
+        f"ansible-core {results['ansible_core']}, Python {on['python']}; "
+        f"medians of {results['rounds']} rounds.\n"
+    )
+    parts = [taken]
+    for count, figures in results.get("plays", {}).items():
+        rows = [_play(name, one, int(count), figures["ping"]["wall"]) for name, one in figures.items()]
+        head = (
+            "play",
+            "wall s",
+            "to ping",
+            "controller CPU s/node",
+            "node CPU s",
+            "sent KiB/node",
+            "peak MiB",
+        )
+        parts.append(f"**{count} nodes**\n\n{_table(head, rows)}")
+    if "others" in results:
+        rows = [
+            (name, one if isinstance(one, str) else f"{one['wall']:.2f} s")
+            for name, one in results["others"].items()
+        ]
+        parts.append(
+            f"**drift.yml run otherwise, {results['others_nodes']} nodes**\n\n{_table(('how', 'wall'), rows)}"
+        )
+    if "commands" in results:
+        floor = results["commands"]["python3 -c pass"]["wall"]
+        rows = [
+            (
+                name,
+                f"{one['wall'] * 1000:.0f}",
+                f"{one['wall'] / floor:.1f}",
+                f"{one['cpu'] * 1000:.0f}",
+                f"{one['peak']:.0f}",
+            )
+            for name, one in results["commands"].items()
+        ]
+        parts.append(
+            f"**On a node**\n\n{_table(('command', 'wall ms', 'to python3', 'CPU ms', 'peak MiB'), rows)}"
+        )
+    if "growth" in results:
+        scales = sorted(results["growth"], key=int)
+        rows = [
+            (name, *(f"{results['growth'][scale][name]:.3f}" for scale in scales))
+            for name in results["growth"][scales[0]]
+        ]
+        head = ("CPU s", *(f"{256 * int(scale)} CPUs" for scale in scales))
+        parts.append(f"**A large node**\n\n{_table(head, rows)}")
+    rows = [
+        (one.what, f"{one.found:.2f}", f"{one.most:g}", "yes" if one.met else "**no**")
+        for one in goals(results)
+    ]
+    parts.append(f"**Goals**\n\n{_table(('goal', 'found', 'at most', 'met'), rows)}")
+    return "\n".join(parts)
+
+
+def _play(name: str, one: Mapping[str, float], count: int, floor: float) -> tuple[str, ...]:
+    return (
+        name,
+        f"{one['wall']:.2f}",
+        f"{one['wall'] / floor:.2f}",
+        f"{one['cpu'] / count:.2f}",
+        f"{one['node_cpu'] / count:.2f}",
+        f"{one['received'] / 1024 / count:.0f}",
+        f"{one['peak']:.0f}",
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
             if not isinstance(roles, list):
                 raise AnsibleError("roles: give a list of names")
             if roles:  # of none nothing is compared, not even what is left over
-                arguments["expected"] = inventory_says.expected(roles, self._templar, self._loader, variables)
+                arguments["expected"] = inventory_says.expected(roles, self._templar, variables)
         # A name that somebody gives for tests or by mistake must not choose the code that root runs there.
         arguments["agent"] = agent_source.said()
         told = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=variables)

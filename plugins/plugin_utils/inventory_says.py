@@ -19,6 +19,7 @@ import yaml
 from ansible import template
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.parsing.dataloader import DataLoader
 
 from ..module_utils.mlnode.digests import digests
 from ..module_utils.mlnode.registry import KINDS
@@ -48,13 +49,17 @@ _TRUST = {"trusted_as_template": True} if hasattr(template, "trust_as_template")
 #: The condition of nearly all tasks, which says nothing about what the variable is made of
 _IS_GIVEN = re.compile(r"(\w+) is defined")
 
+#: What nearly all options are: a variable or a part of one. A template of its own takes a millisecond, for
+#: each of sixty options of each node of a fleet.
+_IS_PART = re.compile(r"\{\{ (\w+)(?:\.(\w+))?( \| default\(omit\))? \}\}")
+
 
 def expected(
-    roles: Sequence[str], templar: Any, loader: Any, variables: Mapping[str, Any]
+    roles: Sequence[str], templar: Any, variables: Mapping[str, Any]
 ) -> dict[str, dict[str, str | None]]:
     """Name of a declaration → kind → digest, or None where that hangs on what a role finds on the node. Roles
     that are not named should have declared nothing. Raises AnsibleError."""
-    known = declaring(loader)
+    known = declaring()
     unknown = [role for role in roles if role not in known]
     if unknown:
         raise AnsibleError(f"roles: {', '.join(unknown)}: of this collection, there are {', '.join(known)}")
@@ -65,14 +70,14 @@ def expected(
             continue
         # As Ansible looks for a variable: a task's own, extra variables and the host's, and defaults. (A
         # role's own variables come before the host's, and have names that nobody else gives.)
-        own = _variables(loader, role, "vars")
-        scope = {**_variables(loader, role, "defaults"), **variables, **own, **handed}
+        own = _variables(role, "vars")
+        scope = {**_variables(role, "defaults"), **variables, **own, **handed}
         made = templar.copy_with_new_env(available_variables=scope)
         if "boot" not in made.template(handed["node_layers"]):
             continue
-        asked = _registered(_load(loader, ROLES / role / "tasks/main.yml"))
+        asked = _registered(_read(ROLES / role / "tasks/main.yml"))
         blind = {**scope, **dict.fromkeys(asked, _trusted(_ASKED))}
-        specs = _specs(templar, loader, scope, blind, role)
+        specs = _specs(templar, scope, blind, _known(templar, blind, handed), role)
         kept = digests({kind: spec for kind, spec in specs.items() if spec is not None})
         found[str(made.template(handed["node_name"]))] = {
             **kept,
@@ -81,49 +86,64 @@ def expected(
     return found
 
 
+def _known(templar: Any, scope: Mapping[str, Any], handed: Mapping[str, Any]) -> dict[str, Any]:
+    """What the role hands on, once instead of for each option that is made of it, as far as it is known."""
+    made = templar.copy_with_new_env(available_variables=scope)
+    found: dict[str, Any] = {}
+    for name, value in handed.items():
+        try:
+            found[name] = made.template(value)
+        except AnsibleError:  # the task that needs it will say so
+            continue
+    return found
+
+
 def _registered(tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     return [task["register"] for task in tasks if "register" in task]
 
 
-def _variables(loader: Any, role: str, folder: str) -> dict[str, Any]:
+def _variables(role: str, folder: str) -> dict[str, Any]:
     path = ROLES / role / folder / "main.yml"
-    found: dict[str, Any] = _load(loader, path) if path.exists() else {}
+    found: dict[str, Any] = _read(path) if path.exists() else {}
     return found or {}
 
 
 def warm() -> None:
     """Read what is the same for all hosts."""
-    for task in yaml.load((ROLES / "node/tasks/declare.yml").read_bytes(), Loader=_Loader):  # noqa: S506
+    for role in declaring():
+        for part in ("defaults", "vars"):
+            _variables(role, part)
+    for task in _read(ROLES / "node/tasks/declare.yml"):
         for name in task:
             if name.startswith(_MODULES):
                 _spec(name.removeprefix(_MODULES))
 
 
-def declaring(loader: Any) -> dict[str, dict[str, Any]]:
+def declaring() -> dict[str, dict[str, Any]]:
     """Each role that declares something → the variables that it hands to the tasks they all share."""
     found = {}
     for path in sorted(ROLES.glob("*/tasks/main.yml")):
-        for task in _load(loader, path):
+        for task in _read(path):
             if task.get("ansible.builtin.import_role") == _DECLARE:
                 found[path.parent.parent.name] = task["vars"]
     return found
 
 
 def _specs(
-    templar: Any, loader: Any, scope: Mapping[str, Any], blind: Mapping[str, Any], role: str
+    templar: Any, scope: Mapping[str, Any], blind: Mapping[str, Any], known: Mapping[str, Any], role: str
 ) -> dict[str, dict[str, Any] | None]:
     """Kind → what is declared of it; None where that hangs on what the role asks of the node. blind: the
-    variables, of which those that it asks for cannot be read."""
+    variables, of which those that it asks for cannot be read. known: the values of some of them."""
     found: dict[str, dict[str, Any] | None] = {}
-    for task in _load(loader, ROLES / "node/tasks/declare.yml"):
+    for task in _read(ROLES / "node/tasks/declare.yml"):
         module = next((name for name in task if name.startswith(_MODULES)), None)
         if module is None:
             continue
         [kind] = [tag for tag in task["tags"] if tag in KINDS]
         try:
-            given = _given(templar, blind, task, module)
+            given = _given(templar, {**blind, **known}, task, module, known)
         except AnsibleError:
-            _given(templar, scope, task, module)  # an error of the inventory is one here, too
+            _given(templar, scope, task, module, {})  # an error of the inventory is one here, too
             found[kind] = None
             continue
         if given is not None:
@@ -131,7 +151,9 @@ def _specs(
     return found
 
 
-def _given(templar: Any, scope: Mapping[str, Any], task: Mapping[str, Any], module: str) -> Any:
+def _given(
+    templar: Any, scope: Mapping[str, Any], task: Mapping[str, Any], module: str, known: Mapping[str, Any]
+) -> Any:
     """The options of a task's module, or None where the task is skipped. Raises AnsibleError."""
     made = templar.copy_with_new_env(available_variables=scope)
     for condition in _list(task.get("when", [])):
@@ -141,7 +163,27 @@ def _given(templar: Any, scope: Mapping[str, Any], task: Mapping[str, Any], modu
             return None
         if given is None and not made.template(_trusted("{{ (" + condition + ") | bool }}")):
             return None
-    return _without(made.template(task[module]), scope.get("omit"))
+    parts = {name: _part(value, known, scope.get("omit")) for name, value in task[module].items()}
+    direct = {name: value for name, value in parts.items() if value is not _NOT_SO}
+    others = {name: value for name, value in task[module].items() if name not in direct}
+    return _without({**direct, **made.template(others)}, scope.get("omit"))
+
+
+#: No value of a variable
+_NOT_SO = object()
+
+
+def _part(text: Any, known: Mapping[str, Any], omit: Any) -> Any:
+    """The value of a template that is no more than a variable that is known, or a part of one; or _NOT_SO."""
+    match = _IS_PART.fullmatch(text) if isinstance(text, str) else None
+    if match is None or match[1] not in known:
+        return _NOT_SO
+    value, part, may_be_omitted = known[match[1]], match[2], match[3]
+    if part is None:
+        return value
+    if not isinstance(value, dict) or (part not in value and not may_be_omitted):
+        return _NOT_SO
+    return value.get(part, omit)
 
 
 def _checked(module: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -186,5 +228,6 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _load(loader: Any, path: pathlib.Path) -> Any:
-    return loader.load_from_file(str(path), **_TRUST)
+@functools.lru_cache(maxsize=None)
+def _read(path: pathlib.Path) -> Any:
+    return DataLoader().load_from_file(str(path), **_TRUST)

@@ -36,8 +36,8 @@ def variables(**given: Any) -> dict[str, Any]:
 
 
 def says(roles: list[str], **given: Any) -> dict[str, dict[str, str | None]]:
-    loader = DataLoader()
-    return inventory_says.expected(roles, Templar(loader=loader, variables={}), loader, variables(**given))
+    templar = Templar(loader=DataLoader(), variables={})
+    return inventory_says.expected(roles, templar, variables(**given))
 
 
 ROLES = ["fabric", "inference_node", "training_node"]
@@ -57,7 +57,7 @@ def _filter_of_this_collection(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_role_that_declares_is_known() -> None:
-    assert [*inventory_says.declaring(DataLoader())] == ROLES
+    assert [*inventory_says.declaring()] == ROLES
 
 
 def test_a_role_that_is_not_named_should_have_declared_nothing() -> None:

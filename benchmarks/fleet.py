@@ -83,8 +83,20 @@ class Fleet:
         self, count: int, arguments: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Sample:
         """One run of a play. Raises BenchError where a node is not what it should be."""
+        return self._sample(self.ansible(count, *arguments), environment or {})
+
+    def runner(self, count: int, arguments: Sequence[str]) -> Sample:
+        """The same with ansible-runner, as AWX does it."""
+        program = str(self._programs / "ansible-runner")
+        playbook, *more = arguments
+        command = [program, "run", str(self._folder / "runner"), "--playbook", playbook, "--inventory"]
+        (self._folder / "runner").mkdir(exist_ok=True)
+        given = ["--cmdline", " ".join(more)] if more else []
+        return self._sample([*command, str(self._inventory(count)), *given], {})
+
+    def _sample(self, command: Sequence[str], environment: Mapping[str, str]) -> Sample:
         before = self._spent()
-        found = measure.run(self.ansible(count, *arguments), environment or {})
+        found = measure.run(command, environment)
         cpu, received = (after - then for after, then in zip(self._spent(), before))
         return Sample(found.wall, found.cpu, found.peak, cpu / 1e6, received)
 

@@ -22,6 +22,7 @@ def others(made: Fleet, count: int, rounds: int, say: Callable[[str], None]) -> 
     ways: dict[str, Callable[[], Sample]] = {
         "strategy linear": lambda: made.sample(count, drift),
         "strategy free": lambda: made.sample(count, drift, {"ANSIBLE_STRATEGY": "free"}),
+        "ansible-runner": lambda: made.runner(count, drift),
         "strategy mitogen_linear": lambda: made.sample(count, drift, mitogen()),
     }
     found: dict[str, Any] = {}
@@ -40,4 +41,10 @@ def mitogen() -> dict[str, str]:
     if spec is None or spec.origin is None:
         raise BenchError("mitogen is not installed")
     folder = pathlib.Path(spec.origin).parent / "plugins/strategy"
-    return {"ANSIBLE_STRATEGY_PLUGINS": os.fspath(folder), "ANSIBLE_STRATEGY": "mitogen_linear"}
+    return {
+        "ANSIBLE_STRATEGY_PLUGINS": os.fspath(folder),
+        "ANSIBLE_STRATEGY": "mitogen_linear",
+        # It takes Ansible's word for this, and not the one of the file that ssh is told to read. The keys are
+        # those of images that this very machine has made.
+        "ANSIBLE_HOST_KEY_CHECKING": "false",
+    }

@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `make bench` says of its figures. The figures themselves are of a machine that does nothing else."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.benchmarks import measure, report
+from ansible_collections.mlnode.tuning.benchmarks.measure import BenchError, Sample
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, defaults
+
+BENCHMARKS = ROOT / "benchmarks"
+
+
+def play(wall: float, cpu: float = 1.0) -> dict[str, float]:
+    return {**Sample(wall, cpu, 60.0, 2.0, 4096.0).document()}
+
+
+def command(wall: float) -> dict[str, float]:
+    return {"wall": wall, "cpu": wall, "peak": 10.0, "status": 0}
+
+
+def results() -> dict[str, Any]:
+    names = ("ping", "drift", "site --check", "ansible.posix.sysctl")
+    return {
+        "date": "2026-01-31",
+        "machine": {"cpus": 2, "cpu": "a CPU", "memory_gib": 4.0, "kernel": "6.12", "python": "3.11"},
+        "ansible_core": "2.19.0",
+        "rounds": 5,
+        "plays": {
+            "4": dict(zip(names, map(play, (2.0, 2.4, 11.0, 20.0)))),
+            "10": dict(zip(names, (play(4.0), play(6.0, 5.5), play(16.0), play(60.0)))),
+        },
+        "others": {"strategy free": play(2.0), "mitogen": "does not work: it is too old"},
+        "others_nodes": 4,
+        "commands": {
+            "python3 -c pass": command(0.01),
+            "mlnode check": command(0.03),
+            "tuned-adm verify": command(0.5),
+        },
+        "growth": {"1": {"plan": 1.0}, "2": {"plan": 2.0}, "4": {"plan": 4.5}},
+    }
+
+
+def test_each_goal_is_told_whether_it_is_met_or_not() -> None:
+    found = {goal.what: (round(goal.found, 2), goal.met) for goal in report.goals(results())}
+
+    assert found == {
+        "drift.yml to a ping play, 4 nodes": (1.2, True),
+        "site.yml --check to a ping play, 4 nodes": (5.5, False),
+        "drift.yml to a ping play, 10 nodes": (1.5, False),
+        "site.yml --check to a ping play, 10 nodes": (4.0, True),
+        "CPU of drift.yml per node, most nodes to fewest": (1.0, True),
+        "mlnode check to tuned-adm verify": (0.06, True),
+        "mlnode check to python3 -c pass": (3.0, False),
+        "plan, 4 times the machine": (4.5, False),
+    }
+
+
+def test_the_table_has_all_of_it() -> None:
+    text = report.markdown(results())
+
+    assert "2026-01-31, 2 × a CPU, 4.0 GiB, Linux 6.12, ansible-core 2.19.0" in text
+    assert "| drift | 2.40 | 1.20 | 0.25 | 0.50 | 1 | 60 |" in text
+    assert "| mitogen | does not work: it is too old |" in text
+    assert "| mlnode check | 30 | 3.0 | 30 | 10 |" in text
+    assert "| plan | 1.000 | 2.000 | 4.500 |" in text
+    assert "| site.yml --check to a ping play, 4 nodes | 5.50 | 5 | **no** |" in text
+
+
+def test_a_part_of_it_is_told_alone() -> None:
+    some = {name: value for name, value in results().items() if name not in ("plays", "others", "commands")}
+
+    assert [goal.what for goal in report.goals(some)] == ["plan, 4 times the machine"]
+    assert "nodes**" not in report.markdown(some)
+
+
+def test_rounds_are_interleaved_and_each_figure_has_its_median() -> None:
+    order: list[str] = []
+    walls = {"a": iter([1.0, 9.0, 2.0]), "b": iter([5.0, 4.0, 6.0])}
+
+    def run(name: str) -> Sample:
+        order.append(name)
+        return Sample(next(walls[name]), 0.0, 0.0)
+
+    found = measure.interleaved(3, {"a": lambda: run("a"), "b": lambda: run("b")}, lambda words: None)
+
+    assert order == ["a", "b"] * 3
+    assert measure.medians(found["a"]).wall == 2.0
+    assert measure.told(found)["b"]["walls"] == [5.0, 4.0, 6.0]
+
+
+def test_a_command_is_measured_with_all_that_it_waits_for() -> None:
+    busy = "x = [i * i for i in range(3_000_000)]"
+    found = measure.run(["sh", "-c", f"{sys.executable} -c '{busy}'; true"], {})
+
+    assert found.cpu > 0.05
+    assert found.wall >= found.cpu * 0.5
+    assert found.peak > 10
+
+
+def test_a_command_that_fails_is_no_figure() -> None:
+    with pytest.raises(BenchError, match=r"exit status 7\nall went wrong"):
+        measure.run(["sh", "-c", "echo all went wrong; exit 7"], {})
+
+
+def test_commands_are_measured_on_a_node_with_its_own_python(tmp_path: pathlib.Path) -> None:
+    commands = {"true": ["true"], "false": ["false"]}
+    done = subprocess.run(
+        [sys.executable, "-I", "-", json.dumps(commands), "3"],
+        input=(BENCHMARKS / "inside.py").read_bytes(),
+        capture_output=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    found = json.loads(done.stdout)
+
+    assert {name: one["status"] for name, one in found.items()} == {"true": 0, "false": 1}
+    assert all(one["wall"] > 0 and one["peak"] > 0 for one in found.values())
+
+
+def test_the_peer_looks_at_settings_that_the_role_declares_and_with_their_values() -> None:
+    [peer] = yaml.safe_load((BENCHMARKS / "plays/peer.yml").read_text(encoding="utf-8"))
+    declared = defaults("training_node")["training_node_sysctl_defaults"]
+
+    assert len(peer["vars"]["settings"]) == 21
+    for key, value in peer["vars"]["settings"].items():
+        assert declared[key] in (value, {"at_least": value}), key

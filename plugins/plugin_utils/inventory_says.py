@@ -9,7 +9,6 @@ Ansible does it, and the options are checked as the module checks them, so that 
 from __future__ import annotations
 
 import functools
-import importlib
 import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,9 @@ from ..module_utils.mlnode.registry import KINDS
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 ROLES = pathlib.Path(__file__).parents[2] / "roles"
+MODULES = pathlib.Path(__file__).parents[1] / "modules"
+
+_DOCUMENTATION = re.compile(r'^DOCUMENTATION = r"""\n(.*?)^"""', re.MULTILINE | re.DOTALL)
 
 _MODULES = "mlnode.tuning."
 _DECLARE = {"name": "mlnode.tuning.node", "tasks_from": "declare.yml"}
@@ -196,9 +198,16 @@ def _checked(module: str, given: Mapping[str, Any], where: str) -> dict[str, Any
 
 @functools.lru_cache(maxsize=None)
 def _spec(module: str) -> dict[str, Any]:
-    """The argument spec as the module's documentation has it; `ansible-test sanity` compares the two."""
-    found = importlib.import_module(f"ansible_collections.mlnode.tuning.plugins.modules.{module}")
-    return _options(yaml.load(found.DOCUMENTATION, Loader=_Loader)["options"])  # noqa: S506
+    """The argument spec as the module's documentation has it; `ansible-test sanity` compares the two.
+
+    Read, not imported: Ansible compiles what it imports of a collection anew in each run, and a module would
+    bring the library along.
+    """
+    text = (MODULES / f"{module}.py").read_text(encoding="utf-8")
+    found = _DOCUMENTATION.search(text)
+    if found is None:
+        raise AnsibleError(f"{module} is not documented")
+    return _options(yaml.load(found[1], Loader=_Loader)["options"])  # noqa: S506
 
 
 def _options(documented: Mapping[str, Any]) -> dict[str, Any]:

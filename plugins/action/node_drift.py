@@ -1,20 +1,29 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the module node_drift, and tells it what the inventory would have the roles declare on the node.
+"""Asks the agent on the node what differs there, and tells it what the inventory would have declared there.
 
-The module takes the library from the agent on the node. Where that is not this collection's, it is sent one.
+The agent is run as it is: a module would bring the library and much of Ansible along, which Python compiles
+on the node each time. Where the agent is not this collection's, the module node_drift is run with one that is
+sent along.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, inventory_says
 
 MODULE = "mlnode.tuning.node_drift"
+
+AGENT = "/usr/local/bin/mlnode"
+#: An empty answer is that of no agent.
+COMMAND = f"if [ -e {AGENT} ]; then exec {AGENT} drift; else echo '{{}}'; fi"
+ADVICE = "site.yml installs it anew"
 
 # Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
 inventory_says.warm()
@@ -38,27 +47,47 @@ class ActionModule(ActionBase):
                 raise AnsibleError("roles: give a list of names")
             if roles:  # of none nothing is compared, not even what is left over
                 arguments["expected"] = inventory_says.expected(roles, self._templar, variables)
-        # A name that somebody gives for tests or by mistake must not choose the code that root runs there.
-        arguments["agent"] = agent_source.said()
-        told = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=variables)
-        if "no_agent" in told:
-            told = self._with_own_agent(arguments, told, variables)
+        options = _checked(arguments)
+        question = json.dumps({"options": {**options, "errors": []}, **agent_source.said()})
+        found, wrong = _answer(self._low_level_execute_command(COMMAND, in_data=question.encode("ascii")))
+        told = self._with_own_agent(arguments, wrong, variables) if found is None else found
         return {**result, **told}
 
     def _with_own_agent(
-        self, arguments: dict[str, Any], told: dict[str, Any], variables: dict[str, Any]
+        self, arguments: dict[str, Any], wrong: str, variables: dict[str, Any]
     ) -> dict[str, Any]:
-        """The module's answer with the library that is sent to it. That none is there is not wrong in itself:
-        what needs it at boot says so. told: why the one there will not do."""
-        wrong = "" if told["absent"] else f"{told['no_agent']}: site.yml installs it anew"
+        """The module's answer, made with the agent that is sent along. wrong: with the one that is there."""
         folder = self._make_tmp_path()
         path = self._connection._shell.join_path(folder, "mlnode")
         self._transfer_data(path, agent_source.archive())
         self._fixup_perms2((folder, path), execute=False)
-        sent = {**arguments, "agent": {**arguments["agent"], "path": path, "instead": wrong}}
-        answer: dict[str, Any] = self._execute_module(
-            module_name=MODULE, module_args=sent, task_vars=variables
-        )
-        if "no_agent" in answer:
-            raise AnsibleError(f"node_drift: the agent that was sent does not work: {answer['no_agent']}")
-        return answer
+        # A name that somebody gives by mistake must not choose the code that root runs there.
+        sent = {**arguments, "agent": {"path": path, "instead": wrong}}
+        told: dict[str, Any] = self._execute_module(module_name=MODULE, module_args=sent, task_vars=variables)
+        return told
+
+
+def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options as the module takes them. Raises AnsibleError."""
+    checked = ArgumentSpecValidator(inventory_says.spec("node_drift")).validate(arguments)
+    if checked.error_messages:
+        raise AnsibleError(f"node_drift: {'; '.join(checked.error_messages)}")
+    options: dict[str, Any] = checked.validated_parameters
+    return options
+
+
+def _answer(done: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """What the agent has found, or None and what is wrong with it; nothing is where there is none, as what
+    needs it at boot says so."""
+    # Whoever logs in may be greeted.
+    _greeting, brace, text = done["stdout"].partition("{")
+    try:
+        told = json.loads(brace + text)
+    except ValueError:
+        said = done["stderr"].strip().splitlines() or ["it says nothing"]
+        return None, f"{AGENT} does not answer (exit status {done['rc']}: {said[-1][:200]}): {ADVICE}"
+    if told == {}:
+        return None, ""
+    if "answer" not in told:
+        return None, f"{AGENT} is another than the one of this collection: {ADVICE}"
+    return told["answer"], ""

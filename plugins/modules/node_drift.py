@@ -66,26 +66,16 @@ options:
     default: {}
   agent:
     description:
-      - What the controller says of the agent that this collection installs. It fills this in by itself, and overwrites
-        what is given.
-      - The module is sent without the library, and takes the one that the agent on the node is made of, so that a check
-        costs little more than a ping. Where that is not the one of this collection, the controller sends its own.
+      - For the controller, which fills this in by itself and overwrites what is given. It asks the agent on the node, so
+        that a check costs no more than a ping, and sends its own where that is not the one of this collection.
     type: dict
     suboptions:
       path:
-        description: Where on the node it is.
-        type: str
-        default: /usr/local/bin/mlnode
-      size:
-        description: Of its sources, in bytes.
-        type: int
-        required: true
-      sha256:
-        description: Of its sources.
-        type: str
+        description: The agent that was sent to the node.
+        type: path
         required: true
       instead:
-        description: What is wrong with the one on the node, where another is asked. This is one of RV(errors).
+        description: What is wrong with the one there. This becomes one of RV(errors).
         type: str
         default: ""
 extends_documentation_fragment:
@@ -222,30 +212,10 @@ settings:
       reason: runtime is 60
 """
 
-from typing import Any, Mapping
+import importlib
+import sys
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import agent_code
-
-#: As many lines as fit on a screen; the result has all of them
-NAMED = 12
-
-
-def look(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The module's result, or `failed` and why. Raises NoCodeError."""
-    agent = params["agent"]
-    names = ("drift", "errors", "host")
-    drift, errors, host = agent_code.library(agent["path"], agent["size"], agent["sha256"], names)
-    try:
-        known = [agent["instead"]] if agent["instead"] else []
-        result: dict[str, Any] = drift.report(host.Host(), {**params, "errors": known})
-    except errors.MlnodeError as error:
-        return {"failed": True, "msg": f"node_drift: {error}"}
-    failures = result["failures"]
-    if failures:
-        more = [f"and {len(failures) - NAMED} more"] if len(failures) > NAMED else []
-        result.update(failed=True, msg="\n".join([result["verdict"], *failures[:NAMED], *more]))
-    return result
 
 
 def main() -> None:
@@ -268,23 +238,22 @@ def main() -> None:
             "agent": {
                 "type": "dict",
                 "options": {
-                    "path": {"type": "str", "default": "/usr/local/bin/mlnode"},
-                    "size": {"type": "int", "required": True},
-                    "sha256": {"type": "str", "required": True},
+                    "path": {"type": "path", "required": True},
                     "instead": {"type": "str", "default": ""},
                 },
             },
         },
         supports_check_mode=True,
     )
-    if module.params["agent"] is None or module.params["roles"] is not None:
+    agent = module.params["agent"]
+    if agent is None:
         module.fail_json(
-            msg="node_drift: this needs its action plugin, which knows the inventory and the agent of this collection"
+            msg="node_drift: this needs its action plugin, which knows the inventory and the agent"
         )
-    try:
-        result = look(module.params)
-    except agent_code.NoCodeError as error:
-        result = {"changed": False, "no_agent": str(error), "absent": error.absent}
+    sys.path.insert(0, agent["path"])
+    drift, host = (importlib.import_module(f"mlnode.{name}") for name in ("drift", "host"))
+    known = [agent["instead"]] if agent["instead"] else []
+    result = drift.answer(host.Host(), {**module.params, "errors": known})
     if result.get("failed"):
         module.fail_json(**result)
     module.exit_json(**result)

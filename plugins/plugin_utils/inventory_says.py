@@ -118,7 +118,7 @@ def warm() -> None:
     for task in _read(ROLES / "node/tasks/declare.yml"):
         for name in task:
             if name.startswith(_MODULES):
-                _spec(name.removeprefix(_MODULES))
+                spec(name.removeprefix(_MODULES))
 
 
 def declaring() -> dict[str, dict[str, Any]]:
@@ -189,15 +189,15 @@ def _part(text: Any, known: Mapping[str, Any], omit: Any) -> Any:
 
 
 def _checked(module: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    spec = _spec(module)
-    result = ArgumentSpecValidator(spec).validate({name: given[name] for name in given if name in spec})
+    known = spec(module)
+    result = ArgumentSpecValidator(known).validate({name: given[name] for name in given if name in known})
     if result.error_messages:
         raise AnsibleError(f"{where}: the inventory is not what {module} takes: {result.error_messages[0]}")
     return {name: value for name, value in result.validated_parameters.items() if name not in _NOT_KEPT}
 
 
 @functools.lru_cache(maxsize=None)
-def _spec(module: str) -> dict[str, Any]:
+def spec(module: str) -> dict[str, Any]:
     """The argument spec as the module's documentation has it; `ansible-test sanity` compares the two.
 
     Read, not imported: Ansible compiles what it imports of a collection anew in each run, and a module would

@@ -27,7 +27,7 @@ COMMAND, UNIT_FILE = AGENT_COMMAND, AGENT_FILE
 #: Imported for real, so that Ansible sends everything the agent can run along with a module that builds it
 _SENT_ALONG = (
     cli.main,
-    drift.report,
+    drift.answer,
     audit.findings,
     audit_report.report,
     *registry.imported(),

@@ -85,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
         if name == "apply":
             words = "only what NICs are declared to be, as when one has arrived"
             one.add_argument("--nics", action="store_true", help=words)
+    text = "answer the module node_drift of a controller, which asks with JSON on the standard input"
+    commands.add_parser("drift", help=text, description=text).set_defaults(root="/", json=True)
     text = "everything about one setting"
     one = commands.add_parser("explain", help=text, description=text, parents=[common], epilog=_EXIT)
     one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
@@ -159,6 +161,14 @@ def _undo(host: Host, options: argparse.Namespace) -> int:
     return OK
 
 
+def _drift(host: Host, _options: argparse.Namespace) -> int:
+    # Only here: nobody else needs it.
+    from . import drift
+
+    _say(json.dumps(drift.asked(host, sys.stdin.read())))
+    return OK
+
+
 def _topology(host: Host, options: argparse.Namespace) -> int:
     found = topology.of(host)
     if options.json:
@@ -195,6 +205,7 @@ _COMMANDS = {
     "apply": _apply,
     "revert": _revert,
     "explain": _explain,
+    "drift": _drift,
     "topology": _topology,
     "audit": _audit,
     "confirm": _confirm,

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any, Mapping
 
 from . import declared, digests, waivers
@@ -16,12 +18,58 @@ from .status import Severity
 #: From the worst on
 SEVERITIES = tuple(str(severity) for severity in Severity)
 
+#: As many lines as fit on a screen; the result has all of them
+NAMED = 12
 
-def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of the module node_drift, whose options params are. Raises MlnodeError for wrong ones.
+#: Longer than any first line that a kernel takes, in bytes (BINPRM_BUF_SIZE, include/uapi/linux/binfmts.h)
+_FIRST_LINE = 256
+
+
+def asked(host: Host, question: str) -> dict[str, Any]:
+    """The answer of `mlnode drift` to a controller.
+
+    question: JSON, `options` for answer(), and the `size` and `sha256` of the sources that the agent should
+    be made of. Where it is made of others, the answer is `other`, and nothing has been looked at. Raises
+    MlnodeError for what is no question.
+    """
+    try:
+        told = json.loads(question)
+        size, sha256, options = int(told["size"]), told["sha256"], told["options"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise MlnodeError(f"no question of a controller on the standard input: {error!r}") from error
+    if _digest(size) != sha256:
+        return {"other": True}
+    return {"answer": answer(host, options)}
+
+
+def _digest(size: int) -> str:
+    """Of so many bytes of the sources that this agent is made of; empty where this is no agent."""
+    archive = getattr(globals().get("__loader__"), "archive", None)
+    if archive is None:
+        return ""
+    with open(archive, "rb") as file:
+        file.readline(_FIRST_LINE)
+        return hashlib.sha256(file.read(size)).hexdigest()
+
+
+def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of the module node_drift, whose options params are; with `failed` and `msg` where it fails.
 
     params: `fail_at`, `ignore`, `expected`, and `errors` that are known already.
     """
+    try:
+        result = report(host, params)
+    except MlnodeError as error:
+        return {"changed": False, "failed": True, "msg": f"node_drift: {error}"}
+    failures = result["failures"]
+    if failures:
+        more = [f"and {len(failures) - NAMED} more"] if len(failures) > NAMED else []
+        result.update(failed=True, msg="\n".join([result["verdict"], *failures[:NAMED], *more]))
+    return result
+
+
+def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What answer() tells of a node. Raises MlnodeError for wrong options."""
     exceptions = waivers.parse(params["ignore"])
     expected = checked_digests(params["expected"])
     found = survey(host)

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
+import pathlib
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,121 +16,171 @@ AGENT = {"size": 3, "sha256": "abc"}
 DIGESTS = {"training_node": {"thp": "0123456789abcdef"}}
 
 
-def run(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> tuple[dict[str, Any], list[Any]]:
-    """What the plugin answers, and what it asked for: of the inventory, and of the module."""
-    asked: list[Any] = []
+def answered(stdout: str, rc: int = 0, stderr: str = "") -> dict[str, Any]:
+    return {"rc": rc, "stdout": stdout, "stderr": stderr}
 
-    def expected(roles: list[str], *_others: Any) -> dict[str, Any]:
-        asked.append(roles)
+
+FINE = answered(json.dumps({"answer": {"changed": False, "compliant": True}}))
+
+
+class Node:
+    """A node whose agent says this, and what the plugin asks of it, of the inventory, and of the module."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any] = FINE, **arguments: Any
+    ) -> None:
+        self.roles: list[list[str]] = []
+        self.questions: list[dict[str, Any]] = []
+        self.commands: list[str] = []
+        self.modules: list[dict[str, Any]] = []
+        self.sent: list[tuple[str, Any]] = []
+        self._said = said
+        monkeypatch.setattr(node_drift.inventory_says, "expected", self._expected)
+        monkeypatch.setattr(node_drift.agent_source, "said", lambda: AGENT)
+        monkeypatch.setattr(node_drift.agent_source, "archive", lambda: b"the agent")
+        monkeypatch.setattr(node_drift.ActionBase, "run", lambda self, tmp, task_vars: {})
+        self.plugin = object.__new__(node_drift.ActionModule)
+        self.plugin._task = SimpleNamespace(args=arguments, async_val=0, check_mode=False)
+        self.plugin._templar = None
+        shell = SimpleNamespace(join_path=lambda *parts: "/".join(parts))
+        self.plugin._connection = SimpleNamespace(_shell=shell)
+        self.plugin._low_level_execute_command = self._command
+        self.plugin._execute_module = self._module
+        self.plugin._make_tmp_path = lambda: "/tmp/own"
+        self.plugin._transfer_data = lambda path, data: self.sent.append((path, data))
+        self.plugin._fixup_perms2 = lambda paths, execute: self.sent.append((paths, execute))
+
+    def run(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.plugin.run(task_vars={"a": 1})
+        return found
+
+    def _expected(self, roles: list[str], *_others: Any) -> dict[str, Any]:
+        self.roles.append(roles)
         return DIGESTS
 
-    def execute(module_name: str, module_args: dict[str, Any], **_more: Any) -> dict[str, Any]:
-        asked.append((module_name, module_args))
-        return {"changed": False, "compliant": True}
+    def _command(self, command: str, in_data: bytes) -> dict[str, Any]:
+        self.commands.append(command)
+        self.questions.append(json.loads(in_data))
+        return self._said
 
-    monkeypatch.setattr(node_drift.inventory_says, "expected", expected)
-    plugin = object.__new__(node_drift.ActionModule)
-    task = SimpleNamespace(args=arguments, async_val=0, check_mode=False)
-    plugin._task = task
-    plugin._templar = plugin._loader = None
-    plugin._execute_module = execute
-    monkeypatch.setattr(node_drift.agent_source, "said", lambda: AGENT)
-    monkeypatch.setattr(node_drift.ActionBase, "run", lambda self, tmp, task_vars: {})
-    return plugin.run(task_vars={"a": 1}), asked
+    def _module(self, module_name: str, module_args: dict[str, Any], **_more: Any) -> dict[str, Any]:
+        assert module_name == "mlnode.tuning.node_drift"
+        self.modules.append(module_args)
+        return {"changed": False, "compliant": False}
 
 
 def test_without_roles_the_inventory_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    result, asked = run(monkeypatch, fail_at="high")
+    node = Node(monkeypatch, fail_at="high")
 
-    assert asked == [("mlnode.tuning.node_drift", {"fail_at": "high", "agent": AGENT})]
-    assert result["compliant"] is True
+    assert node.run() == {"changed": False, "compliant": True}
+
+    assert (node.roles, node.modules) == ([], [])
+    [question] = node.questions
+    options = question.pop("options")
+    assert question == AGENT
+    assert {name: options[name] for name in ("fail_at", "ignore", "expected", "errors")} == {
+        "fail_at": "high",
+        "ignore": [],
+        "expected": {},
+        "errors": [],
+    }
 
 
 def test_roles_become_what_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    _result, asked = run(monkeypatch, roles=["training_node"], fail_at="low")
+    node = Node(monkeypatch, roles=["training_node"], fail_at="low")
+    node.run()
 
-    assert asked == [
-        ["training_node"],
-        ("mlnode.tuning.node_drift", {"fail_at": "low", "expected": DIGESTS, "agent": AGENT}),
-    ]
+    assert node.roles == [["training_node"]]
+    assert node.questions[0]["options"]["expected"] == DIGESTS
 
 
 def test_no_role_at_all_compares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    _result, asked = run(monkeypatch, roles=[], fail_at="low")
+    node = Node(monkeypatch, roles=[], fail_at="low")
+    node.run()
 
-    assert asked == [("mlnode.tuning.node_drift", {"fail_at": "low", "agent": AGENT})]
+    assert node.roles == []
+    assert node.questions[0]["options"]["expected"] == {}
 
 
 @pytest.mark.parametrize("roles", ["training_node", {"training_node": 1}, 1])
 def test_roles_are_a_list(monkeypatch: pytest.MonkeyPatch, roles: Any) -> None:
     with pytest.raises(AnsibleError, match="roles: give a list of names"):
-        run(monkeypatch, roles=roles)
+        Node(monkeypatch, roles=roles).run()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"fail_at": "worst"}, "value of fail_at must be one of"),
+        ({"surprise": 1}, "surprise"),
+        ({"ignore": [{"key": "vm.*"}]}, "missing required arguments: reason, until"),
+    ],
+)
+def test_options_are_checked_before_a_node_is_asked(
+    monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], words: str
+) -> None:
+    node = Node(monkeypatch, **arguments)
+
+    with pytest.raises(AnsibleError, match=words):
+        node.run()
+    assert node.commands == []
+
+
+def test_a_greeting_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(monkeypatch, answered("Welcome to gpu001!\n" + FINE["stdout"]))
+
+    assert node.run()["compliant"] is True
+    assert node.modules == []
 
 
 # -- a node with another agent, or none -------------------------------------------------------------------
 
-
-class Node:
-    """A node whose own agent will not do. answers: of the module, one after the other."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: dict[str, Any]) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.sent: list[tuple[str, Any]] = []
-        left = [*answers]
-
-        def execute(module_name: str, module_args: dict[str, Any], **_more: Any) -> dict[str, Any]:
-            self.asked.append(module_args)
-            return left.pop(0)
-
-        monkeypatch.setattr(node_drift.agent_source, "said", lambda: AGENT)
-        monkeypatch.setattr(node_drift.agent_source, "archive", lambda: b"the agent")
-        monkeypatch.setattr(node_drift.ActionBase, "run", lambda self, tmp, task_vars: {})
-        self.plugin = object.__new__(node_drift.ActionModule)
-        self.plugin._task = SimpleNamespace(args={}, async_val=0, check_mode=False)
-        self.plugin._connection = SimpleNamespace(
-            _shell=SimpleNamespace(join_path=lambda *parts: "/".join(parts))
-        )
-        self.plugin._execute_module = execute
-        self.plugin._make_tmp_path = lambda: "/tmp/own"
-        self.plugin._transfer_data = lambda path, data: self.sent.append((path, data))
-        self.plugin._fixup_perms2 = lambda paths, execute: self.sent.append((paths, execute))
+THERE = "/usr/local/bin/mlnode"
+USAGE = "usage: mlnode\nmlnode: no such command"
 
 
-def test_a_node_with_another_agent_is_sent_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(
-        monkeypatch,
-        {"changed": False, "no_agent": "/usr/local/bin/mlnode is another", "absent": False},
-        {"changed": False, "compliant": False},
-    )
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        (answered("{}"), ""),
+        (
+            answered('{"other": true}'),
+            f"{THERE} is another than the one of this collection: site.yml installs it anew",
+        ),
+        (
+            answered("", 2, USAGE),
+            f"{THERE} does not answer (exit status 2: mlnode: no such command): site.yml installs it anew",
+        ),
+        (
+            answered('{"answer": {', 137),
+            f"{THERE} does not answer (exit status 137: it says nothing): site.yml installs it anew",
+        ),
+    ],
+    ids=["none", "another", "older", "killed"],
+)
+def test_a_node_without_the_right_agent_is_sent_it(
+    monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], wrong: str
+) -> None:
+    node = Node(monkeypatch, said, fail_at="low", roles=["training_node"], agent={"path": "/tmp/evil"})
 
-    assert node.plugin.run(task_vars={}) == {"changed": False, "compliant": False}
+    assert node.run() == {"changed": False, "compliant": False}
 
     assert node.sent == [("/tmp/own/mlnode", b"the agent"), (("/tmp/own", "/tmp/own/mlnode"), False)]
-    said = {**AGENT, "path": "/tmp/own/mlnode"}
-    wrong = "/usr/local/bin/mlnode is another: site.yml installs it anew"
-    assert node.asked[1] == {"agent": {**said, "instead": wrong}}
+    [module] = node.modules
+    assert module["agent"] == {"path": "/tmp/own/mlnode", "instead": wrong}
+    assert (module["fail_at"], module["expected"]) == ("low", DIGESTS)
 
 
-def test_a_node_without_an_agent_is_not_wrong_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(monkeypatch, {"no_agent": "not there", "absent": True}, {"changed": False, "compliant": True})
+@pytest.mark.parametrize("there", [False, True])
+def test_the_command_is_one_of_a_shell(tmp_path: pathlib.Path, there: bool) -> None:
+    agent = tmp_path / "mlnode"
+    if there:
+        agent.write_text('#!/bin/sh\nread line\necho "$1: $line"\n')
+        agent.chmod(0o755)
+    command = node_drift.COMMAND.replace(THERE, str(agent))
 
-    assert node.plugin.run(task_vars={})["compliant"] is True
+    done = subprocess.run(
+        ["sh", "-c", f"{command} && sleep 0"], input="asked\n", capture_output=True, text=True
+    )
 
-    assert node.asked[1]["agent"]["instead"] == ""
-
-
-def test_an_agent_that_does_not_work_even_so_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = {"no_agent": "/tmp/own/mlnode is damaged", "absent": False}
-    node = Node(monkeypatch, answer, answer)
-
-    with pytest.raises(AnsibleError, match="does not work: /tmp/own/mlnode is damaged"):
-        node.plugin.run(task_vars={})
-
-
-def test_nobody_else_says_which_agent_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(monkeypatch, {"changed": False, "compliant": True})
-    node.plugin._task.args = {"agent": {"path": "/tmp/evil", "size": 0, "sha256": "e3b0c442"}}
-
-    node.plugin.run(task_vars={})
-
-    assert node.asked == [{"agent": AGENT}]
+    assert (done.returncode, done.stdout) == (0, "drift: asked\n" if there else "{}\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
@@ -16,8 +17,8 @@ from typing import Any
 import pytest
 from ansible.module_utils import basic
 from ansible.module_utils.common import warnings as ansible_warnings
-from ansible_collections.mlnode.tuning.plugins.module_utils import agent_code, tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import drift, errors
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import drift
 from ansible_collections.mlnode.tuning.plugins.modules import (
     agent,
     boot_params,
@@ -92,7 +93,7 @@ MODULES: dict[ModuleType, dict[str, Any]] = {
 }
 
 #: Module → what its action plugin adds
-ADDED: dict[ModuleType, dict[str, Any]] = {node_drift: {"agent": {"size": 0, "sha256": ""}}}
+ADDED: dict[ModuleType, dict[str, Any]] = {node_drift: {"agent": {"path": "/sent/along"}}}
 
 
 @dataclass(frozen=True)
@@ -173,9 +174,9 @@ def put_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
         rdma_bandwidth,
     ):
         monkeypatch.setattr(user, "Host", lambda: machine)
-    # It has no library of its own: here, the agent is this process.
-    there = SimpleNamespace(Host=lambda: machine)
-    monkeypatch.setattr(agent_code, "library", lambda *_which: [drift, errors, there])
+    # It is sent without the library: here, the agent is this process.
+    monkeypatch.setitem(sys.modules, "mlnode.drift", drift)
+    monkeypatch.setitem(sys.modules, "mlnode.host", SimpleNamespace(Host=lambda: machine))
     # Tests of action plugins make a controller of this process, where a warning is no part of the answer.
     with contextlib.suppress(ImportError):  # ansible-core 2.18 knows no difference
         monkeypatch.setattr(

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import pathlib
 import sys
-import zipfile
 from collections.abc import Iterator
-from types import ModuleType
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils import agent_code
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent
 from ansible_collections.mlnode.tuning.plugins.modules import node_drift, sysctl_ml, thp
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
-
-#: Before a test puts another in its place
-LIBRARY = agent_code.library
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 
@@ -174,19 +167,24 @@ def test_what_is_expected_is_checked(drift: Runner, expected: dict[str, object])
     assert drift.msg(expected=expected).startswith("node_drift: ")
 
 
-@pytest.mark.parametrize("given", [{"roles": ["training_node"]}, {"agent": None}])
-def test_without_its_action_plugin_it_does_nothing(drift: Runner, given: dict[str, object]) -> None:
-    assert "this needs its action plugin" in drift.msg(**given)
+def test_without_its_action_plugin_it_does_nothing(drift: Runner) -> None:
+    assert "this needs its action plugin" in drift.msg(agent=None)
 
 
-# -- the library that it is sent without ------------------------------------------------------------------
+def test_what_is_wrong_with_the_agent_there_is_an_error_of_the_node(drift: Runner) -> None:
+    done = drift(fail_at="high", agent={"path": "/sent/along", "instead": "the agent is another"})
+
+    assert done.rc == 1
+    assert done.result["errors"] == ["the agent is another"]
+    assert done.result["compliant"] is False
 
 
 @pytest.fixture
-def installed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
-    """The agent as it lies on a node, and a process that has not imported anything of it yet."""
+def sent(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
+    """The agent as the controller sends it, and a process that has not imported anything of it."""
     path = tmp_path / "mlnode"
-    path.write_bytes(agent.build("/opt/some/python"))
+    path.write_bytes(agent_source.archive())
+    monkeypatch.setattr(sys, "path", [*sys.path])
     before = {*sys.modules}
     yield path
     for name in {*sys.modules} - before:
@@ -194,96 +192,12 @@ def installed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
             del sys.modules[name]
 
 
-NAMES = ("drift", "errors", "host")
-
-
-def library(path: pathlib.Path, **other: object) -> list[ModuleType]:
-    said = {**agent_source.said(), **other}
-    return LIBRARY(str(path), said["size"], said["sha256"], NAMES)
-
-
-def test_it_takes_the_library_of_the_agent(installed: pathlib.Path) -> None:
-    path = [*sys.path]
-
-    found = library(installed)
-
-    assert [module.__name__ for module in found] == [f"mlnode.{name}" for name in NAMES]
-    assert all(str(module.__file__).startswith(f"{installed}/mlnode/") for module in found)
-    assert sys.path == path
-
-
-def test_it_imports_later_what_is_declared(installed: pathlib.Path, machine: Machine, running: Make) -> None:
-    running(thp).ok(name="training", enabled="madvise")
-    drift, _errors, host = library(installed)
-    assert "mlnode.knobs.thp" not in sys.modules
-
-    options = {"ignore": [], "expected": {}, "fail_at": "never", "errors": []}
-    found = drift.report(host.Host(machine.root), options)
-
-    assert [item["key"] for item in found["settings"]] == ["thp.enabled"]
-    assert "mlnode.knobs.thp" in sys.modules
-    assert "mlnode.knobs.qos" not in sys.modules
-
-
-def test_an_agent_that_is_not_there_is_told(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(agent_code.NoCodeError, match="mlnode is not there") as found:
-        library(tmp_path / "mlnode")
-    assert found.value.absent
-
-
-def test_an_agent_of_other_sources_is_not_run(installed: pathlib.Path) -> None:
-    installed.write_bytes(installed.read_bytes().replace(b"import", b"impart", 1))
-
-    with pytest.raises(agent_code.NoCodeError, match="another than the one of this collection") as found:
-        library(installed)
-
-    assert not found.value.absent
-    assert not any(name.partition(".")[0] == "mlnode" for name in sys.modules)
-
-
-def test_half_an_agent_is_told(installed: pathlib.Path) -> None:
-    content = installed.read_bytes()
-    installed.write_bytes(content[: agent_source.said()["size"] + 1000])
-
-    with pytest.raises(agent_code.NoCodeError, match="is damaged: "):
-        library(installed)
-
-
-def test_compiled_code_that_is_damaged_is_told(installed: pathlib.Path) -> None:
-    with zipfile.ZipFile(installed) as archive:
-        inside = archive.getinfo("mlnode/drift.pyc").header_offset
-    content = bytearray(installed.read_bytes())
-    start = inside + 30 + len("mlnode/drift.pyc") + 16
-    content[start : start + 1] = b"\0"  # no type of object that marshal knows
-    installed.write_bytes(content)
-
-    with pytest.raises(agent_code.NoCodeError, match=r"is damaged: .*bad marshal data"):
-        library(installed)
-
-
-def test_a_folder_in_its_place_is_told(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(agent_code.NoCodeError, match="cannot be read: Is a directory"):
-        library(tmp_path)
-
-
-def test_the_module_says_that_it_needs_an_agent(
-    running: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+def test_it_is_the_agent_that_was_sent_which_looks(
+    sent: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runner = running(node_drift)
-    monkeypatch.setattr(agent_code, "library", LIBRARY)
-    where = {**agent_source.said(), "path": str(tmp_path / "none")}
+    wrong = {"key": "", "reason": "", "until": ""}
 
-    done = runner.ok(agent=where)
+    msg = Runner(capsys, node_drift).msg(agent={"path": str(sent)}, ignore=[wrong])
 
-    assert done.result["no_agent"] == f"{tmp_path}/none is not there"
-    assert done.result["absent"] is True
-
-
-def test_what_is_wrong_with_the_other_agent_is_an_error_of_the_node(drift: Runner) -> None:
-    where = {"size": 0, "sha256": "", "instead": "the agent is another"}
-
-    done = drift(fail_at="high", agent=where)
-
-    assert done.rc == 1
-    assert done.result["errors"] == ["the agent is another"]
-    assert done.result["compliant"] is False
+    assert msg == "node_drift: ignore, exception 1: key is empty, and would be for nothing"
+    assert str(sys.modules["mlnode.drift"].__file__).startswith(f"{sent}/mlnode/")

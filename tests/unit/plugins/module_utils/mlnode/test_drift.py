@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a controller asks the agent. What it is answered is tested with the module node_drift."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, agent_zip, cli, drift, engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import thp
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+OPTIONS: dict[str, Any] = {"fail_at": "low", "ignore": [], "expected": {}, "errors": []}
+
+
+def question(**other: Any) -> str:
+    said = agent_zip.sources(agent._files())
+    return json.dumps({"size": said.size, "sha256": said.sha256, "options": OPTIONS, **other})
+
+
+def ask(path: pathlib.Path, text: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", str(path), "drift"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def installed(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "mlnode"
+    path.write_bytes(agent.build("/whatever/python"))
+    return path
+
+
+def test_the_agent_answers_whoever_has_the_same_sources(installed: pathlib.Path) -> None:
+    done = ask(installed, question())
+
+    assert (done.returncode, done.stderr) == (0, "")
+    # Of this very machine, whatever is declared on it.
+    assert {"compliant", "verdict", "settings", "digests"} <= {*json.loads(done.stdout)["answer"]}
+
+
+def test_it_does_not_look_for_one_with_others(installed: pathlib.Path) -> None:
+    done = ask(installed, question(sha256="0" * 64))
+
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"other": True})
+
+
+def test_it_notices_that_its_own_have_been_changed(installed: pathlib.Path) -> None:
+    installed.write_bytes(installed.read_bytes().replace(b"nothing to put back", b"nothing to put BACK", 1))
+
+    assert json.loads(ask(installed, question()).stdout) == {"other": True}
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}", '{"size": "x", "sha256": "", "options": {}}'])
+def test_what_is_no_question_is_an_error(installed: pathlib.Path, text: str) -> None:
+    done = ask(installed, text)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("mlnode: no question of a controller on the standard input: ")
+
+
+def test_a_wrong_option_is_an_answer(machine: Machine) -> None:
+    wrong = {**OPTIONS, "ignore": [{"key": "vm.*", "reason": "", "until": "2026-01-31"}]}
+
+    answer = drift.answer(machine, wrong)
+
+    assert answer["failed"] is True
+    assert answer["msg"].startswith("node_drift: ignore, exception 1 (vm.*): reason is empty")
+
+
+def test_the_answer_is_that_of_the_module(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.enable_agent()
+    engine.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}))
+    monkeypatch.setattr(drift, "_digest", lambda size: agent_zip.sources(agent._files()).sha256)
+
+    answer = drift.asked(machine, question())["answer"]
+
+    assert answer == drift.answer(machine, OPTIONS)
+    assert answer["verdict"] == "as declared: 1 ok"
+
+
+def test_no_other_process_takes_itself_for_an_agent(machine: Machine) -> None:
+    assert drift.asked(machine, question()) == {"other": True}
+
+
+def test_a_machine_is_looked_at_and_no_captured_tree(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["drift", "--root", machine.root])
+    assert ended.value.code == cli.USAGE
+    assert "unrecognized arguments: --root" in capsys.readouterr().err
+
+
+def test_a_lost_agent_file_is_an_error(machine: Machine) -> None:
+    with pytest.raises(MlnodeError, match="no question of a controller"):
+        drift.asked(machine, "null")

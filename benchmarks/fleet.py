@@ -83,7 +83,7 @@ class Fleet:
         self, count: int, arguments: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Sample:
         """One run of a play. Raises BenchError where a node is not what it should be."""
-        return self._sample(self.ansible(count, *arguments), environment or {})
+        return self._sample(count, self.ansible(count, *arguments), environment or {})
 
     def runner(self, count: int, arguments: Sequence[str]) -> Sample:
         """The same with ansible-runner, as AWX does it."""
@@ -92,18 +92,18 @@ class Fleet:
         command = [program, "run", str(self._folder / "runner"), "--playbook", playbook, "--inventory"]
         (self._folder / "runner").mkdir(exist_ok=True)
         given = ["--cmdline", " ".join(more)] if more else []
-        return self._sample([*command, str(self._inventory(count)), *given], {})
+        return self._sample(count, [*command, str(self._inventory(count)), *given], {})
 
-    def _sample(self, command: Sequence[str], environment: Mapping[str, str]) -> Sample:
-        before = self._spent()
+    def _sample(self, count: int, command: Sequence[str], environment: Mapping[str, str]) -> Sample:
+        before = self._spent(count)
         found = measure.run(command, environment)
-        cpu, received = (after - then for after, then in zip(self._spent(), before))
+        cpu, received = (after - then for after, then in zip(self._spent(count), before))
         return Sample(found.wall, found.cpu, found.peak, cpu / 1e6, received)
 
-    def _spent(self) -> tuple[int, int]:
-        """Microseconds of CPU that all containers have used, and bytes that have arrived in them."""
+    def _spent(self, count: int) -> tuple[int, int]:
+        """Microseconds of CPU that the first containers have used, and bytes that have arrived there."""
         usage = received = 0
-        for group, pid in self._processes():
+        for group, pid in self._processes()[:count]:
             lines = pathlib.Path(f"/sys/fs/cgroup{group}/cpu.stat").read_text(encoding="ascii").splitlines()
             usage += int(dict(line.split() for line in lines)["usage_usec"])
             lines = pathlib.Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines()

@@ -11,6 +11,7 @@ sent along.
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -21,9 +22,18 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source,
 MODULE = "mlnode.tuning.node_drift"
 
 AGENT = "/usr/local/bin/mlnode"
-#: An empty answer is that of no agent.
-COMMAND = f"if [ -e {AGENT} ]; then exec {AGENT} drift; else echo '{{}}'; fi"
 ADVICE = "site.yml installs it anew"
+
+#: Before the answer, as whoever logs in may be greeted. An empty one is that of no agent.
+MARK = "mlnode drift: "
+
+#: What an answer may have: a node must not choose what else the controller takes a result for
+FIELDS = frozenset(
+    (
+        *("changed", "failed", "msg", "compliant", "verdict", "drift", "failures", "ignored", "exceptions"),
+        *("errors", "not_compared", "digests", "summary", "settings"),
+    )
+)
 
 # Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
 inventory_says.warm()
@@ -49,15 +59,25 @@ class ActionModule(ActionBase):
                 arguments["expected"] = inventory_says.expected(roles, self._templar, variables)
         options = _checked(arguments)
         question = json.dumps({"options": {**options, "errors": []}, **agent_source.said()})
-        found, wrong = _answer(self._low_level_execute_command(COMMAND, in_data=question.encode("ascii")))
+        found, wrong = _answer(self._ask(question))
         told = self._with_own_agent(arguments, wrong, variables) if found is None else found
         return {**result, **told}
+
+    def _ask(self, question: str) -> dict[str, Any]:
+        """On the standard input, as sudo notes a command line in the node's log; there is none where somebody
+        needs a terminal."""
+        if self._is_pipelining_enabled("new"):
+            done = self._low_level_execute_command(_command(), in_data=question.encode("ascii"))
+        else:
+            done = self._low_level_execute_command(_command(question))
+        found: dict[str, Any] = done
+        return found
 
     def _with_own_agent(
         self, arguments: dict[str, Any], wrong: str, variables: dict[str, Any]
     ) -> dict[str, Any]:
         """The module's answer, made with the agent that is sent along. wrong: with the one that is there."""
-        folder = self._make_tmp_path()
+        folder = self._connection._shell.tmpdir or self._make_tmp_path()
         path = self._connection._shell.join_path(folder, "mlnode")
         self._transfer_data(path, agent_source.archive())
         self._fixup_perms2((folder, path), execute=False)
@@ -76,13 +96,17 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _command(question: str = "") -> str:
+    asked = f"{AGENT} drift {shlex.quote(question)}" if question else f"{AGENT} drift"
+    return f"if [ -e {AGENT} ]; then exec {asked}; else echo '{MARK}{{}}'; fi"
+
+
 def _answer(done: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
     """What the agent has found, or None and what is wrong with it; nothing is where there is none, as what
     needs it at boot says so."""
-    # Whoever logs in may be greeted.
-    _greeting, brace, text = done["stdout"].partition("{")
+    _greeting, _mark, text = done["stdout"].partition(MARK)
     try:
-        told = json.loads(brace + text)
+        told, _end = json.JSONDecoder().raw_decode(text)
     except ValueError:
         said = done["stderr"].strip().splitlines() or ["it says nothing"]
         return None, f"{AGENT} does not answer (exit status {done['rc']}: {said[-1][:200]}): {ADVICE}"
@@ -90,4 +114,4 @@ def _answer(done: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
         return None, ""
     if "answer" not in told:
         return None, f"{AGENT} is another than the one of this collection: {ADVICE}"
-    return told["answer"], ""
+    return {name: value for name, value in told["answer"].items() if name in FIELDS}, ""

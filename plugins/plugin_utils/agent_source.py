@@ -37,7 +37,7 @@ def _sources() -> agent_zip.Sources:
 def _files() -> dict[str, bytes]:
     """File name in the zip → its content."""
     found = {}
-    for path in LIBRARY.rglob("*.py"):
+    for path in LIBRARY.rglob("[!.]*.py"):
         inner = path.relative_to(LIBRARY)
         name = ".".join(inner.with_suffix("").parts).removesuffix(".__init__")
         if name == "__init__" or not agent_zip.is_elsewhere(name):

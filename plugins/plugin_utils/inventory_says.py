@@ -90,8 +90,10 @@ def expected(
 
 def _known(templar: Any, scope: Mapping[str, Any], handed: Mapping[str, Any]) -> dict[str, Any]:
     """What the role hands on, once instead of for each option that is made of it, as far as it is known."""
-    made = templar.copy_with_new_env(available_variables=scope)
     found: dict[str, Any] = {}
+    if not _TRUST:  # ansible-core 2.18 would take a value that looks like a template, or a list, for one
+        return found
+    made = templar.copy_with_new_env(available_variables=scope)
     for name, value in handed.items():
         try:
             found[name] = made.template(value)

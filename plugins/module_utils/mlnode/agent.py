@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Any
 
@@ -44,10 +45,11 @@ def build(interpreter: str = INTERPRETER) -> bytes:
 def plan(host: Host, interpreter: str = INTERPRETER) -> list[Step]:
     """The steps that install or renew command, units, rule and links; empty where all is as it should be."""
     steps: list[Step] = []
-    command, files = host.content(COMMAND), _files()
-    right = command is not None and agent_zip.is_right(command, files, interpreter)
+    command, files, compiled = host.content(COMMAND), _files(), _compiles(host, interpreter)
+    right = command is not None and agent_zip.is_right(command, files, interpreter, compiled)
     if not right or not _has_mode(host, COMMAND, 0o755):
-        steps.append(FileWrite(COMMAND, COMMAND, agent_zip.build(files, interpreter), command, 0o755))
+        built = agent_zip.build(files, interpreter, compiled)
+        steps.append(FileWrite(COMMAND, COMMAND, built, command, 0o755))
     for path, text in TEXTS.items():
         content, old = text.encode("utf-8"), host.content(path)
         if content != old or not _has_mode(host, path, 0o644):
@@ -85,6 +87,17 @@ def _try(host: Host) -> None:
             f"{COMMAND} is installed but does not start: {words[-1]}. It needs Python 3.8 or newer: name one "
             "with the option interpreter"
         )
+
+
+def _compiles(host: Host, interpreter: str) -> bool:
+    """Whether the agent's Python runs what this one compiles. Ansible may have found another on the node,
+    whose code would lie there for nothing."""
+    if not host.live:
+        return True
+    try:
+        return agent_zip.is_mine(host.run([*shlex.split(interpreter), "-c", agent_zip.WHICH]).out)
+    except HostError:  # that it does not start is told by who tries it
+        return False
 
 
 def _has_mode(host: Host, path: str, mode: int) -> bool:

@@ -15,8 +15,9 @@ import hashlib
 import importlib.util
 import io
 import marshal
-import sys
+import struct
 import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import Mapping
 
@@ -44,8 +45,11 @@ AUDIT = (
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
-#: At the end of the file, so that half a file has none: PEP 3147's name of this Python, and its code's number
-_MADE_BY = f"{sys.implementation.cache_tag} {importlib.util.MAGIC_NUMBER.hex()}".encode("ascii")
+#: At the end of the file, so that half a file has none: the number of the code that this Python makes
+_MADE_BY = f"compiled {importlib.util.MAGIC_NUMBER.hex()}".encode("ascii")
+
+#: Prints that number
+WHICH = "import importlib.util; print('compiled', importlib.util.MAGIC_NUMBER.hex())"
 
 #: Compiled code that belongs to its source whatever the times of both say, and is not compared (PEP 552)
 _UNCHECKED_HASH = (1).to_bytes(4, "little")
@@ -74,16 +78,24 @@ def sources(files: Files) -> Sources:
     return Sources(len(packed), hashlib.sha256(packed).hexdigest())
 
 
-def is_right(content: bytes, files: Files, interpreter: str) -> bool:
-    """Whether this is whole, made of these sources, and compiled by this Python."""
+def is_right(content: bytes, files: Files, interpreter: str, compiled: bool = True) -> bool:
+    """Whether this is whole, made of these sources, and compiled by this Python, or not at all. What was
+    compiled is not made anew for it: a checksum guards it against accidents."""
+    if not compiled:
+        return content == build(files, interpreter, compiled=False)
     first, packed = _same(files, interpreter)
     if not content.startswith(first + packed) or not content.endswith(_MADE_BY):
         return False
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return archive.testzip() is None
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, RuntimeError, EOFError, struct.error):
         return False
+
+
+def is_mine(said: str) -> bool:
+    """Whether a Python that says this of WHICH runs what this one compiles."""
+    return said.strip().encode("utf-8") == _MADE_BY
 
 
 def is_elsewhere(name: str) -> bool:

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any, NoReturn, Sequence
 
-from . import confirm, revert
+from . import confirm, registry, revert, shown
 from .errors import MlnodeError
 from .explain import explain
 from .host import Host
@@ -48,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _COMMANDS[options.command](host, options)
     except MlnodeError as error:
         return _fail(str(error), ERROR)
+    except ImportError as error:  # somebody may install another agent at any time
+        return _fail(f"{error}: was mlnode replaced while it ran? Run it again", ERROR)
     except KeyboardInterrupt:
         return _fail(_INTERRUPTED.get(options.command, "interrupted"), ERROR)
 
@@ -86,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
             words = "only what NICs are declared to be, as when one has arrived"
             one.add_argument("--nics", action="store_true", help=words)
     text = "answer the module node_drift of a controller, which asks with JSON on the standard input"
-    commands.add_parser("drift", help=text, description=text).set_defaults(root="/", json=True)
+    one = commands.add_parser("drift", help=text, description=text, epilog=_EXIT)
+    one.set_defaults(root="/", json=True)
+    one.add_argument("question", nargs="?", help="instead of the standard input")
     text = "everything about one setting"
     one = commands.add_parser("explain", help=text, description=text, parents=[common], epilog=_EXIT)
     one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
@@ -112,6 +116,9 @@ def _check(host: Host, options: argparse.Namespace) -> int:
 
 
 def _apply(host: Host, options: argparse.Namespace) -> int:
+    # It may have to wait for a run that installs another agent, and what is imported late is of that one.
+    registry.imported()
+    shown.imported()
     found = apply_all(host, ON_ARRIVAL, _NICS_WAIT) if options.nics else apply_all(host)
     wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
     return _report(host, found, options, wanted)
@@ -161,11 +168,12 @@ def _undo(host: Host, options: argparse.Namespace) -> int:
     return OK
 
 
-def _drift(host: Host, _options: argparse.Namespace) -> int:
+def _drift(host: Host, options: argparse.Namespace) -> int:
     # Only here: nobody else needs it.
     from . import drift
 
-    _say(json.dumps(drift.asked(host, sys.stdin.read())))
+    question = sys.stdin.read() if options.question is None else options.question
+    _say(drift.MARK + json.dumps(drift.asked(host, question)))
     return OK
 
 

@@ -21,6 +21,9 @@ SEVERITIES = tuple(str(severity) for severity in Severity)
 #: As many lines as fit on a screen; the result has all of them
 NAMED = 12
 
+#: Before the answer to a controller, which may see a greeting as well
+MARK = "mlnode drift: "
+
 #: Longer than any first line that a kernel takes, in bytes (BINPRM_BUF_SIZE, include/uapi/linux/binfmts.h)
 _FIRST_LINE = 256
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shlex
 import subprocess
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from ansible.errors import AnsibleError
 from ansible_collections.mlnode.tuning.plugins.action import node_drift
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import drift
+from ansible_collections.mlnode.tuning.plugins.modules import node_drift as module
 
 AGENT = {"size": 3, "sha256": "abc"}
 DIGESTS = {"training_node": {"thp": "0123456789abcdef"}}
@@ -20,7 +24,11 @@ def answered(stdout: str, rc: int = 0, stderr: str = "") -> dict[str, Any]:
     return {"rc": rc, "stdout": stdout, "stderr": stderr}
 
 
-FINE = answered(json.dumps({"answer": {"changed": False, "compliant": True}}))
+def answer(**fields: Any) -> dict[str, Any]:
+    return answered(drift.MARK + json.dumps({"answer": {"changed": False, **fields}}) + "\n")
+
+
+FINE = answer(compliant=True)
 
 
 class Node:
@@ -42,8 +50,10 @@ class Node:
         self.plugin = object.__new__(node_drift.ActionModule)
         self.plugin._task = SimpleNamespace(args=arguments, async_val=0, check_mode=False)
         self.plugin._templar = None
-        shell = SimpleNamespace(join_path=lambda *parts: "/".join(parts))
+        shell = SimpleNamespace(join_path=lambda *parts: "/".join(parts), tmpdir=None)
+        self.piped = True
         self.plugin._connection = SimpleNamespace(_shell=shell)
+        self.plugin._is_pipelining_enabled = lambda _style: self.piped
         self.plugin._low_level_execute_command = self._command
         self.plugin._execute_module = self._module
         self.plugin._make_tmp_path = lambda: "/tmp/own"
@@ -58,9 +68,9 @@ class Node:
         self.roles.append(roles)
         return DIGESTS
 
-    def _command(self, command: str, in_data: bytes) -> dict[str, Any]:
+    def _command(self, command: str, in_data: bytes | None = None) -> dict[str, Any]:
         self.commands.append(command)
-        self.questions.append(json.loads(in_data))
+        self.questions.append(json.loads(in_data) if in_data else None)
         return self._said
 
     def _module(self, module_name: str, module_args: dict[str, Any], **_more: Any) -> dict[str, Any]:
@@ -127,7 +137,7 @@ def test_options_are_checked_before_a_node_is_asked(
 
 
 def test_a_greeting_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(monkeypatch, answered("Welcome to gpu001!\n" + FINE["stdout"]))
+    node = Node(monkeypatch, answered("Welcome to {gpu001}!\n" + FINE["stdout"]))
 
     assert node.run()["compliant"] is True
     assert node.modules == []
@@ -142,9 +152,9 @@ USAGE = "usage: mlnode\nmlnode: no such command"
 @pytest.mark.parametrize(
     ("said", "wrong"),
     [
-        (answered("{}"), ""),
+        (answered(f"{drift.MARK}{{}}\n"), ""),
         (
-            answered('{"other": true}'),
+            answered(f'{drift.MARK}{{"other": true}}\r\n'),
             f"{THERE} is another than the one of this collection: site.yml installs it anew",
         ),
         (
@@ -152,7 +162,7 @@ USAGE = "usage: mlnode\nmlnode: no such command"
             f"{THERE} does not answer (exit status 2: mlnode: no such command): site.yml installs it anew",
         ),
         (
-            answered('{"answer": {', 137),
+            answered(f'{drift.MARK}{{"answer": {{', 137),
             f"{THERE} does not answer (exit status 137: it says nothing): site.yml installs it anew",
         ),
     ],
@@ -175,12 +185,36 @@ def test_a_node_without_the_right_agent_is_sent_it(
 def test_the_command_is_one_of_a_shell(tmp_path: pathlib.Path, there: bool) -> None:
     agent = tmp_path / "mlnode"
     if there:
-        agent.write_text('#!/bin/sh\nread line\necho "$1: $line"\n')
+        agent.write_text('#!/bin/sh\nread line\necho "$1 $2: $line"\n')
         agent.chmod(0o755)
-    command = node_drift.COMMAND.replace(THERE, str(agent))
+    commands = [node_drift._command(), node_drift._command('it\'s "asked"')]
 
-    done = subprocess.run(
-        ["sh", "-c", f"{command} && sleep 0"], input="asked\n", capture_output=True, text=True
-    )
+    for command, asked in zip(commands, ("drift : asked\n", 'drift it\'s "asked": asked\n')):
+        words = ["sh", "-c", f"{command.replace(THERE, str(agent))} && sleep 0"]
+        done = subprocess.run(words, input="asked\n", capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, asked if there else f"{drift.MARK}{{}}\n")
 
-    assert (done.returncode, done.stdout) == (0, "drift: asked\n" if there else "{}\n")
+
+def test_without_pipelining_the_question_is_on_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(monkeypatch, fail_at="high")
+    node.piped = False
+
+    assert node.run()["compliant"] is True
+
+    asked = shlex.split(node.commands[0])
+    question = json.loads(asked[asked.index("drift") + 1].rstrip(";"))
+    assert question["options"]["fail_at"] == "high"
+    assert node.questions == [None]
+
+
+def test_a_node_tells_what_it_is_asked_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ansible adds hosts for whatever result says so."""
+    evil = {"add_host": {"host_name": "x"}, "ansible_facts": {"a": 1}, "_ansible_delegated_vars": {}}
+    node = Node(monkeypatch, answer(compliant=True, **evil))
+
+    assert node.run() == {"changed": False, "compliant": True}
+
+
+def test_every_documented_field_may_be_told() -> None:
+    assert {*yaml.safe_load(module.RETURN), "changed", "failed", "msg"} == node_drift.FIELDS
+    assert node_drift.MARK == drift.MARK

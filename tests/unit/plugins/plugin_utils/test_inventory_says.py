@@ -121,6 +121,31 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"sysctl": {"vm.swappiness": "{{ 5 * 2 }}"}, "allow": ["hugepages"]},
+        {"limits": {"services": "['ssh', 'cron']", "nofile": 4096}},
+        {"limits": {"services": ["ssh"], "core": None}},
+        {"nic": {"rules": {"more": {"name": "{{ '{{ z }}' }}", "rings": 1024}}}},
+        {"thp": {"enabled": None, "khugepaged": {"defrag": 1}}},
+        {"cpu": {"boost": False, "cpus": "0-3"}},
+    ],
+    ids=str,
+)
+def test_the_short_way_ends_where_the_long_one_does(
+    monkeypatch: pytest.MonkeyPatch, role: str, given: dict[str, Any]
+) -> None:
+    given = {f"{role}_{name}": value for name, value in given.items()}
+    short = says([role], fabric_type="roce", **given)
+
+    monkeypatch.setattr(inventory_says, "_known", lambda *_arguments: {})
+
+    assert says([role], fabric_type="roce", **given) == short
+
+
 def test_a_change_of_the_inventory_changes_its_kind_only() -> None:
     before = says(["training_node"])["training_node"]
     after = says(["training_node"], training_node_sysctl={"vm.swappiness": 7})["training_node"]

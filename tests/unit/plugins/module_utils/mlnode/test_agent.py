@@ -22,6 +22,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     lock,
     revert,
 )
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
     LockTimeoutError,
@@ -269,7 +270,14 @@ def damage_compiled_code(machine: Machine) -> str:
 
 def compiled_by_another(machine: Machine) -> str:
     whole = machine.content(agent.COMMAND) or b""
-    machine.put(agent.COMMAND, whole.replace(sys.implementation.cache_tag.encode(), b"cpython-000"), 0o755)
+    machine.put(agent.COMMAND, whole[:-8] + b"00000000", 0o755)
+    return agent.COMMAND
+
+
+def damage_its_list(machine: Machine) -> str:
+    whole = machine.content(agent.COMMAND) or b""
+    at = whole.rindex(b"PK\x01\x02")
+    machine.put(agent.COMMAND, whole[: at + 8] + b"\xff\xff\xff\xff" + whole[at + 12 :], 0o755)
     return agent.COMMAND
 
 
@@ -314,6 +322,7 @@ def link_as_file(machine: Machine) -> str:
         damage_half_of_it,
         damage_a_source,
         damage_compiled_code,
+        damage_its_list,
         compiled_by_another,
         damage_mode,
         damage_unit,
@@ -331,6 +340,33 @@ def test_what_was_damaged_is_repaired_alone(machine: Machine, damage: Callable[[
     now = machine.tree()
     now.pop("/elsewhere", None)
     assert now == whole
+
+
+@pytest.mark.parametrize("theirs", ["compiled 00000000", "", "nonsense"])
+def test_for_another_python_nothing_is_compiled(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, theirs: str
+) -> None:
+    """Which would run the sources all the same, and two controllers would take turns in compiling."""
+    asked: list[list[str]] = []
+
+    def answered(command: list[str], *_more: object) -> Finished:
+        asked.append(command)
+        return Finished(0, f"{theirs}\n", "")
+
+    monkeypatch.setattr(type(machine), "live", True)
+    monkeypatch.setattr(machine, "run", answered)
+
+    assert agent._compiles(machine, "/usr/bin/env python3") is False
+    assert asked == [["/usr/bin/env", "python3", "-c", agent_zip.WHICH]]
+    files = agent._files()
+    bare = agent_zip.build(files, compiled=False)
+    assert agent_zip.is_right(bare, files, agent_zip.INTERPRETER, compiled=False)
+    assert not agent_zip.is_right(bare, files, agent_zip.INTERPRETER)
+    assert not agent_zip.is_right(agent_zip.build(files), files, agent_zip.INTERPRETER, compiled=False)
+
+
+def test_this_python_runs_what_it_compiles() -> None:
+    assert agent_zip.is_mine(run([sys.executable, "-c", agent_zip.WHICH]).stdout)
 
 
 def test_revert_removes_it(machine: Machine) -> None:

@@ -29,6 +29,11 @@ def ask(path: pathlib.Path, text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
 
 
+def said(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.stdout.startswith(drift.MARK)
+    return json.loads(done.stdout[len(drift.MARK) :])
+
+
 @pytest.fixture
 def installed(tmp_path: pathlib.Path) -> pathlib.Path:
     path = tmp_path / "mlnode"
@@ -41,19 +46,40 @@ def test_the_agent_answers_whoever_has_the_same_sources(installed: pathlib.Path)
 
     assert (done.returncode, done.stderr) == (0, "")
     # Of this very machine, whatever is declared on it.
-    assert {"compliant", "verdict", "settings", "digests"} <= {*json.loads(done.stdout)["answer"]}
+    assert {"compliant", "verdict", "settings", "digests"} <= {*said(done)["answer"]}
+
+
+def test_it_may_be_asked_on_its_command_line(installed: pathlib.Path) -> None:
+    command = [sys.executable, "-I", str(installed), "drift", question(sha256="0")]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    assert said(done) == {"other": True}
+
+
+def test_an_agent_that_is_replaced_while_it_runs_says_so(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def torn(*_arguments: Any) -> None:
+        raise ImportError("bad local file header")
+
+    monkeypatch.setattr(cli, "survey", torn)
+
+    assert cli.main(["check", "--root", machine.root]) == cli.ERROR
+    assert capsys.readouterr().err == (
+        "mlnode: bad local file header: was mlnode replaced while it ran? Run it again\n"
+    )
 
 
 def test_it_does_not_look_for_one_with_others(installed: pathlib.Path) -> None:
     done = ask(installed, question(sha256="0" * 64))
 
-    assert (done.returncode, json.loads(done.stdout)) == (0, {"other": True})
+    assert (done.returncode, said(done)) == (0, {"other": True})
 
 
 def test_it_notices_that_its_own_have_been_changed(installed: pathlib.Path) -> None:
     installed.write_bytes(installed.read_bytes().replace(b"nothing to put back", b"nothing to put BACK", 1))
 
-    assert json.loads(ask(installed, question()).stdout) == {"other": True}
+    assert said(ask(installed, question())) == {"other": True}
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}", '{"size": "x", "sha256": "", "options": {}}'])

@@ -39,7 +39,8 @@ def _files() -> dict[str, bytes]:
     found = {}
     for path in LIBRARY.rglob("[!.]*.py"):
         inner = path.relative_to(LIBRARY)
-        name = ".".join(inner.with_suffix("").parts).removesuffix(".__init__")
-        if name == "__init__" or not agent_zip.is_elsewhere(name):
+        parts = inner.with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if not agent_zip.is_elsewhere(name):
             found[f"mlnode/{inner.as_posix()}"] = path.read_bytes()
     return found

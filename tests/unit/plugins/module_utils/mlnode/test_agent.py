@@ -103,8 +103,8 @@ def test_its_sources_are_those_that_the_controller_knows(built: bytes) -> None:
 
 def test_nothing_in_it_imports_what_is_not_in_it(command: str) -> None:
     with zipfile.ZipFile(command) as archive:
-        names = [name[:-3].replace("/", ".") for name in archive.namelist() if name.endswith(".py")]
-    names = [name.removesuffix(".__init__") for name in names if name != "__main__"]
+        files = [name[: -len(".py")] for name in archive.namelist() if name.endswith(".py")]
+    names = [name.replace("/__init__", "").replace("/", ".") for name in files if name != "__main__"]
     code = f"import importlib, sys; sys.path.insert(0, {command!r}); [*map(importlib.import_module, {names})]"
     assert len(names) > 100
     done = run([sys.executable, "-I", "-c", code])

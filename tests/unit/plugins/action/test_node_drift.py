@@ -207,6 +207,17 @@ def test_without_pipelining_the_question_is_on_the_command_line(monkeypatch: pyt
     assert node.questions == [None]
 
 
+def test_a_strategy_that_wants_nobody_to_ask_has_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mitogen(_style: str) -> bool:
+        raise AssertionError("_is_pipelining_enabled() should never be called.")
+
+    node = Node(monkeypatch)
+    node.plugin._is_pipelining_enabled = mitogen
+
+    assert node.run()["compliant"] is True
+    assert len(node.questions) == 1
+
+
 def test_a_node_tells_what_it_is_asked_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ansible adds hosts for whatever result says so."""
     evil = {"add_host": {"host_name": "x"}, "ansible_facts": {"a": 1}, "_ansible_delegated_vars": {}}

@@ -35,14 +35,14 @@ class Node:
     """A node whose agent says this, and what the plugin asks of it, of the inventory, and of the module."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any] = FINE, **arguments: Any
+        self, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any] | None = None, **arguments: Any
     ) -> None:
         self.roles: list[list[str]] = []
         self.questions: list[dict[str, Any]] = []
         self.commands: list[str] = []
         self.modules: list[dict[str, Any]] = []
         self.sent: list[tuple[str, Any]] = []
-        self._said = said
+        self._said = FINE if said is None else said
         monkeypatch.setattr(node_drift.inventory_says, "expected", self._expected)
         monkeypatch.setattr(node_drift.agent_source, "said", lambda: AGENT)
         monkeypatch.setattr(node_drift.agent_source, "archive", lambda: b"the agent")

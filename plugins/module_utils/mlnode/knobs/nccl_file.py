@@ -92,7 +92,22 @@ def parse(text: str) -> Conf:
         lines.append(Line(name, value, at + 1, owner))
         if owner:
             blocks[owner] = (*blocks.get(owner, ()), row)
-    return Conf(tuple(lines), blocks, "".join(others))
+    return Conf(tuple(lines), blocks, "".join(_without_strays(others)))
+
+
+def _without_strays(others: Sequence[str]) -> list[str]:
+    """Lost first and last lines of ours would be a block once the one between them is gone, and what stands
+    there would be taken for ours. They are comments; what is between them stays."""
+    rows = list(others)
+    at = 0
+    while at < len(rows):
+        owner, end = _block(rows, at)
+        if owner:
+            del rows[end - 1], rows[at]
+            at = 0  # what was around them may be the next
+        else:
+            at += 1
+    return rows
 
 
 def _block(rows: Sequence[str], at: int) -> tuple[str, int]:

@@ -358,7 +358,7 @@ def test_a_damaged_name_of_who_is_told_is_a_damaged_store(many: Machine, told: l
 
 def test_a_nic_that_arrives_gets_its_own_kinds_only(many: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = Vectors()
-    monkeypatch.setitem(registry.KINDS, "vectors", kind)
+    monkeypatch.setattr(node, "KINDS", {**registry.KINDS, "vectors": kind})
     applied(many, kind)
     engine.apply(many, engine.Request("other", sysctl, {"settings": {"vm.swappiness": 10}}))
     many.put(vector(40), "0-7\n")

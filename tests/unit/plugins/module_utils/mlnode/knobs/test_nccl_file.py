@@ -66,6 +66,16 @@ def test_the_first_line_counts_as_it_does_to_nccl(text: str) -> None:
         assert text.split("\n")[line.number - 1] == f"{name}={value}"
 
 
+def test_lost_lines_around_a_block_do_not_make_ours_what_is_between_them() -> None:
+    theirs = "NCCL_ALGO=Ring\n"
+    lost, ours, end = "# BEGIN mlnode.tuning jobs\n", block("NCCL_DEBUG=WARN"), "# END mlnode.tuning jobs\n"
+    conf = nccl_file.parse(f"{lost}{lost}{theirs}{ours}{end}{end}")
+
+    assert conf.others == theirs
+    assert conf.blocks == {"jobs": ("NCCL_DEBUG=WARN\n",)}
+    assert nccl_file.parse(conf.having("jobs", {})).others == theirs
+
+
 @quick
 @given(FILES)
 def test_what_is_written_counts_and_the_rest_stays_byte_for_byte(text: str) -> None:

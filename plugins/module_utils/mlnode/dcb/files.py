@@ -20,6 +20,7 @@ import re
 from dataclasses import dataclass
 from typing import Mapping, Protocol
 
+from ..capability import lacks_net_admin
 from ..errors import HostError, MissingError
 from ..setting import Value
 from . import answers
@@ -30,9 +31,6 @@ _NETS = "/sys/class/net"
 
 #: As selection.py takes names; what else the kernel takes would be taken for an option by the tools
 _NIC = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\Z", re.ASCII)
-
-#: include/uapi/linux/capability.h
-_NET_ADMIN = 12
 
 
 class Machine(Protocol):
@@ -133,15 +131,7 @@ def blocked(machine: Machine, path: str) -> str:
         place = _file("look at", path)
     except HostError:
         return ""
-    if place.told or not machine.live or not machine.is_superuser():
-        return place.told
-    status = machine.value("/proc/self/status").text or ""
-    held = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status, re.MULTILINE | re.ASCII)
-    if not held or int(held.group(1), 16) >> _NET_ADMIN & 1:
-        return ""
-    return (
-        f"{path} needs CAP_NET_ADMIN, which this root does not have: set it on the host, not in its container"
-    )
+    return place.told or lacks_net_admin(machine, path)
 
 
 # -- details -------------------------------------------------------------------------------

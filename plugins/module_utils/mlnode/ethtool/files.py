@@ -28,6 +28,7 @@ import re
 from dataclasses import dataclass
 from typing import Mapping, Protocol
 
+from ..capability import lacks_net_admin
 from ..errors import HostError, MissingError
 from ..setting import Value
 from .device import GROUPS, Captured, Device
@@ -39,9 +40,6 @@ _NETS = "/sys/class/net"
 #: What dev_valid_name() of net/core/dev.c takes, in at most so many bytes
 _NIC = re.compile(r"[^/:\s\0]+\Z")
 _NIC_BYTES = 15
-
-#: include/uapi/linux/capability.h
-_NET_ADMIN = 12
 
 
 class Machine(Protocol):
@@ -157,15 +155,7 @@ def blocked(machine: Machine, path: str) -> str:
                 return f"{_driver(_device(machine, 'look at', place))} keeps {', '.join(kept)} fixed"
     except HostError:
         return ""
-    if not machine.live or not machine.is_superuser():
-        return ""
-    status = machine.value("/proc/self/status").text or ""
-    held = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status, re.MULTILINE | re.ASCII)
-    if not held or int(held.group(1), 16) >> _NET_ADMIN & 1:
-        return ""
-    return (
-        f"{path} needs CAP_NET_ADMIN, which this root does not have: set it on the host, not in its container"
-    )
+    return lacks_net_admin(machine, path)
 
 
 # -- details -------------------------------------------------------------------------------

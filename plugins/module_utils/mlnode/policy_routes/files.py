@@ -19,6 +19,7 @@ import ipaddress
 import re
 from typing import Callable, Protocol, Sequence
 
+from ..capability import lacks_net_admin
 from ..command import Finished
 from ..errors import HostError, MissingError
 from ..setting import Value
@@ -32,9 +33,6 @@ CAPTURED = f"{TOP}/ip.json"
 _NETS = "/sys/class/net"
 _TABLE = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)
 _FILES = ("rules", "routes", "others")
-
-#: include/uapi/linux/capability.h
-_NET_ADMIN = 12
 
 
 class Machine(Protocol):
@@ -140,13 +138,7 @@ def blocked(machine: Machine, path: str) -> str:
         return ""
     if kind == "nic" or file == "others":
         return f"{path} is told here, and not set"
-    if not machine.live or not machine.is_superuser():
-        return ""
-    status = machine.value("/proc/self/status").text or ""
-    held = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status, re.MULTILINE | re.ASCII)
-    if not held or int(held.group(1), 16) >> _NET_ADMIN & 1:
-        return ""
-    return f"{path} needs CAP_NET_ADMIN, which this root does not have: declare it on the host"
+    return lacks_net_admin(machine, path)
 
 
 # -- details -------------------------------------------------------------------------------

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import errno
-import json
 from dataclasses import dataclass
 from typing import Any, Mapping, Protocol
 
+from .. import captured
 from ..errors import HostError, MissingError
 
 #: Of the captured files, see capture()
@@ -85,17 +85,15 @@ class Captured:
     @classmethod
     def of(cls, path: str, content: bytes) -> Captured:
         """Raises HostError."""
+
+        def wrong(answers: Mapping[str, Any]) -> str:
+            right = all(isinstance(one, str) or captured.are_texts(one) for one in answers.values())
+            return "" if right else "an answer is neither texts by field nor words"
+
         try:
-            document: Any = json.loads(content)
-            if document["format"] != FORMAT:
-                raise ValueError(f"its format is {document['format']!r} and not {FORMAT}")
-            for answer in document["answers"].values():
-                if not isinstance(answer, str) and not _is_texts(answer):
-                    raise ValueError("an answer is neither texts by field nor words")
-            return cls(path, document["answers"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            words = f"damaged ({type(error).__name__}: {error}): capture the NIC again"
-            raise HostError("read", path, None, words) from error
+            return cls(path, captured.answers(content, FORMAT, "NIC", wrong))
+        except ValueError as error:
+            raise HostError("read", path, None, str(error)) from error
 
     def get(self, group: str) -> Mapping[str, str]:
         answer = self._answers.get(group)
@@ -109,7 +107,3 @@ class Captured:
     def set(self, group: str, wanted: Mapping[str, str]) -> None:
         del wanted
         raise HostError(f"set {group} in", self._path, errno.EROFS)
-
-
-def _is_texts(answer: Any) -> bool:
-    return isinstance(answer, dict) and all(isinstance(value, str) for value in answer.values())

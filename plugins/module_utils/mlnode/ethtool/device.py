@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from dataclasses import dataclass
 from typing import Any, Mapping, Protocol
 
+from .. import captured
 from ..errors import errno_name
 
 #: Of the captured files, see capture()
@@ -84,15 +84,12 @@ class Captured:
     @classmethod
     def of(cls, content: bytes) -> Captured:
         """Raises ValueError with words for an operator."""
-        try:
-            document: Any = json.loads(content)
-            if document["format"] != FORMAT:
-                raise ValueError(f"its format is {document['format']!r} and not {FORMAT}")
-            if not all(_is_answer(answer) for answer in document["answers"].values()):
-                raise ValueError("an answer is neither texts by field nor the name of an errno")
-            return cls(document["answers"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"damaged ({type(error).__name__}: {error}): capture the NIC again") from error
+
+        def wrong(answers: Mapping[str, Any]) -> str:
+            right = all(_is_answer(answer) for answer in answers.values())
+            return "" if right else "an answer is neither texts by field nor the name of an errno"
+
+        return cls(captured.answers(content, FORMAT, "NIC", wrong))
 
     def get(self, group: str) -> Mapping[str, str]:
         answer = self._answers.get(group, "ENODATA")
@@ -110,4 +107,4 @@ def _is_answer(answer: Any) -> bool:
     if isinstance(answer, str):
         # The names, and not the numbers, are the same on every architecture.
         return answer.isupper() and isinstance(getattr(errno, answer, None), int)
-    return isinstance(answer, dict) and all(isinstance(value, str) for value in answer.values())
+    return captured.are_texts(answer)

@@ -8,6 +8,7 @@ import errno
 import json
 from typing import Any, Mapping, Protocol, Sequence
 
+from .. import captured
 from ..command import Finished
 from ..errors import HostError
 from . import tables
@@ -80,15 +81,9 @@ class Captured:
     def of(cls, path: str, content: bytes) -> Captured:
         """Raises HostError."""
         try:
-            document: Any = json.loads(content)
-            if document["format"] != FORMAT:
-                raise ValueError(f"its format is {document['format']!r} and not {FORMAT}")
-            if not isinstance(document["answers"], dict):
-                raise ValueError("there are no answers by name")
-            return cls(path, document["answers"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            words = f"damaged ({type(error).__name__}: {str(error)[:100]}): capture the node again"
-            raise HostError("read", path, None, words) from error
+            return cls(path, captured.answers(content, FORMAT, "node", lambda _answers: ""))
+        except ValueError as error:
+            raise HostError("read", path, None, str(error)) from error
 
     def ask(self, what: str) -> Any:
         if what not in self._answers:

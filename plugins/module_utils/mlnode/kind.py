@@ -85,6 +85,12 @@ class Context:
         return Boot(Value(absent="not yet declared on the node"))
 
 
+def no_rivals(key: str, other: str) -> bool:
+    """Kind.rivals() where no write to one setting changes another, or read() compares what several want."""
+    del key, other
+    return False
+
+
 class Kind(Protocol):
     """A module of knobs/ with these names."""
 

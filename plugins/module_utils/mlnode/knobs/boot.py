@@ -15,7 +15,7 @@ from .. import cpulist, declared, values
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..kind import Context, Info, Row, Spec, no_rivals
 from ..options import unless_allowed
 from ..setting import Boot, BootFile, Reading, Setting, Value
 from ..status import Severity, Status
@@ -335,10 +335,8 @@ def _is_stale(row: Row) -> bool:
     return not right and not boot.foreign
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never: each parameter has its own words."""
-    del key, other
-    return False
+#: Never: each parameter has its own words.
+rivals = no_rivals
 
 
 def mentions(key: str, host: Host) -> list[str]:

@@ -15,7 +15,7 @@ from .. import nvidia, options, service_files, systemd_conf, values
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..kind import Context, Info, Row, Spec, no_rivals
 from ..nvidia import OFF, ON
 from ..service_files import RUNNING
 from ..setting import Boot, BootFile, Part, Reading, Setting, Value, Write
@@ -198,10 +198,8 @@ def mentions(key: str, host: Host) -> list[str]:
     ]
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never: there is one setting."""
-    del key, other
-    return False
+#: Never: there is one setting.
+rivals = no_rivals
 
 
 def info(key: str, runtime: Value) -> Info:

@@ -15,7 +15,7 @@ from typing import Any, Callable, Mapping, Sequence
 from .. import cpulist, declared
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..kind import Context, Info, Row, Spec, no_rivals
 from ..setting import BootFile, Part, Reading, Setting, Value
 from ..status import Severity
 from ..topology import read as topology
@@ -242,10 +242,8 @@ def mentions(key: str, host: Host) -> list[str]:
     return [f"/proc/cmdline: irqaffinity={word}" for word in words]
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never by their names alone: read() compares the files that two rules want."""
-    del key, other
-    return False
+#: Never by their names alone: read() compares the files that two rules want.
+rivals = no_rivals
 
 
 _REASONS = {

@@ -17,7 +17,7 @@ from .. import daemons, sysctl_d, systemd_conf
 from ..errors import HostError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..kind import Context, Info, Row, Spec, no_rivals
 from ..setting import Boot, BootFile, Reading, Setting, Value
 from ..status import Severity
 from . import limits_guards, limits_pam, limits_parse, limits_units
@@ -341,10 +341,8 @@ def mentions(key: str, host: Host) -> list[str]:
     ]
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never: each limit stands for itself."""
-    del key, other
-    return False
+#: Never: each limit stands for itself.
+rivals = no_rivals
 
 
 #: Under which data loaders with many workers and many connections run out of files

@@ -12,7 +12,7 @@ from .. import modules_load, options
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..kind import Context, Info, Row, Spec, no_rivals
 from ..modules_load import Bar, Config
 from ..setting import Boot, BootFile, Reading, Setting, Value
 from ..status import Severity
@@ -187,10 +187,8 @@ def mentions(key: str, host: Host) -> list[str]:
     return found + [f"{line.where}: {line.text}" for line in modules_load.load(host).mentions(name)]
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never: each module stands for itself."""
-    del key, other
-    return False
+#: Never: each module stands for itself.
+rivals = no_rivals
 
 
 _BBR = "tcp(7), tcp_congestion_control"

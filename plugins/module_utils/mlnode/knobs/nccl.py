@@ -16,7 +16,7 @@ from .. import declared, values
 from ..errors import HostError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..kind import Context, Info, Row, Spec, no_rivals
 from ..setting import Boot, BootFile, Reading, Setting, Value
 from ..status import Severity
 from . import nccl_auto, nccl_file, nccl_names, nccl_parse, nccl_places
@@ -246,10 +246,8 @@ def mentions(key: str, host: Host) -> list[str]:
     return found + [f"{line.where}: {name}={line.value}" for line in lines if line.name == name]
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never: each variable has lines of its own."""
-    del key, other
-    return False
+#: Never: each variable has lines of its own.
+rivals = no_rivals
 
 
 _SOURCE = "NCCL user guide, Environment Variables"

@@ -12,11 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterable, Mapping, Sequence
 
-from .. import management
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
-from ..setting import Boot, BootFile, Part, Reading, Setting, Value, Write
+from ..kind import Context, Info, Row, Spec, no_rivals
+from ..setting import Boot, Part, Reading, Setting, Value, Write
 from ..status import Severity
 from ..topology import read as topology
 from ..values import same
@@ -106,11 +105,7 @@ def _all_interfaces(host: Host) -> list[nic_owners.Target]:
     return [nic_owners.Target(nic.name, nic.mac, nic.driver or "") for nic in topology.of(host).nics]
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """Which interfaces the node is managed over, for a boot at which there is no route yet."""
-    del name
-    content = management.record(context.host) if rows and context.runtime else None
-    return [BootFile(management.RECORD, content)] if content is not None else []
+boot_files = rules.management_file
 
 
 def mentions(key: str, host: Host) -> list[str]:
@@ -155,10 +150,8 @@ def commands(rows: Iterable[Row]) -> list[str]:
     return nic_commands.of(rows)
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never by their names alone: read() compares the files that two rules want."""
-    del key, other
-    return False
+#: Never by their names alone: read() compares the files that two rules want.
+rivals = no_rivals
 
 
 _REASONS = {

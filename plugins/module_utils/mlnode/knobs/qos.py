@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Mapping, Sequence
 
-from .. import management
 from ..dcb import tools
 from ..errors import HostError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
-from ..setting import BootFile, Part, Reading, Setting, Value
+from ..kind import Context, Info, Spec, no_rivals
+from ..setting import Part, Reading, Setting, Value
 from ..status import Severity
 from . import nic_parse, nic_targets, qos_files, qos_guards, qos_parse, qos_switch, rules
 from .nic_files import Files
@@ -150,17 +149,11 @@ def _name(path: str) -> str:
 # -- the rest of a kind --------------------------------------------------------------------
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """Which interfaces the node is managed over, for a boot at which there is no route yet."""
-    del name
-    content = management.record(context.host) if rows and context.runtime else None
-    return [BootFile(management.RECORD, content)] if content is not None else []
+boot_files = rules.management_file
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never by their names alone: read() compares the files that two rules want."""
-    del key, other
-    return False
+#: Never by their names alone: read() compares the files that two rules want.
+rivals = no_rivals
 
 
 def mentions(key: str, host: Host) -> list[str]:

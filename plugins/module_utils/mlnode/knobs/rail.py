@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Callable, Mapping, Sequence
 
-from .. import management, sysctl_d
+from .. import sysctl_d
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..kind import Context, Info, Spec, no_rivals
 from ..policy_routes.tables import NONE
-from ..setting import Boot, BootFile, Part, Reading, Setting, Value
+from ..setting import Boot, Part, Reading, Setting, Value
 from ..status import Severity
 from . import rail_files, rail_parse, rail_places, rail_routes, rules
 from .nic_files import Files
@@ -185,18 +185,12 @@ def _leave_to_new_owners(looks: Sequence[_Look]) -> None:
 # -- the rest of a kind --------------------------------------------------------------------
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """No lines for interfaces, which say nothing of one that is called otherwise after a change of cards; but
-    which of them the node is managed over, for a boot at which there is no route yet."""
-    del name
-    content = management.record(context.host) if rows and context.runtime else None
-    return [BootFile(management.RECORD, content)] if content is not None else []
+#: No lines for interfaces, which say nothing of one that is called otherwise after a change of cards
+boot_files = rules.management_file
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never by their names alone: read() compares the files that two rules want."""
-    del key, other
-    return False
+#: Never by their names alone: read() compares the files that two rules want.
+rivals = no_rivals
 
 
 def mentions(key: str, host: Host) -> list[str]:

@@ -8,15 +8,22 @@ import re
 from dataclasses import replace
 from typing import Any, Callable, Iterable, Mapping, Sequence, Tuple
 
-from .. import declared, options
+from .. import declared, management, options
 from ..errors import DeclarationError, MlnodeError
-from ..kind import Context
-from ..setting import Reading, Setting
+from ..kind import Context, Row
+from ..setting import BootFile, Reading, Setting
 
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,30}\Z", re.ASCII)
 
 #: A name that declares, one of its settings, and how that reads
 Read = Tuple[str, Setting, Reading]
+
+
+def management_file(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """Which interfaces the node is managed over, for a boot at which there is no route yet."""
+    del name
+    content = management.record(context.host) if rows and context.runtime else None
+    return [BootFile(management.RECORD, content)] if content is not None else []
 
 
 def raw_rules(kind: str, spec: Mapping[str, Any], guards: Iterable[str], *more: str) -> Sequence[Any]:

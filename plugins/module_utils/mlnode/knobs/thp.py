@@ -15,7 +15,7 @@ from .. import options, values
 from ..errors import DeclarationError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..kind import Context, Info, Row, Spec, no_rivals
 from ..setting import Boot, BootFile, Reading, Setting, Value, Write
 from ..status import Severity
 
@@ -224,10 +224,8 @@ def mentions(key: str, host: Host) -> list[str]:
     return [f"/proc/cmdline: {given[0]}={given[1]}"] if given else []
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never: every file stands for itself."""
-    del key, other
-    return False
+#: Never: every file stands for itself.
+rivals = no_rivals
 
 
 _REASONS: dict[str, tuple[Severity, str]] = {

@@ -28,6 +28,19 @@ def meant(name: Any, known: Collection[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def refuse_others(where: str, given: Iterable[Any], what: str, known: Collection[str]) -> None:
+    """Raises DeclarationError for the first in a list of names that is none. what: of which thing."""
+    for name in given:
+        if name not in known:
+            raise DeclarationError(f"{where}: {name!r} is no {what}; {hint(name, known)}")
+
+
+def hint(name: Any, known: Collection[str]) -> str:
+    """`did you mean X?`, or all that are known where none is like a mistaken one."""
+    near = meant(name, known)
+    return near[len("; ") :] if near else f"known are {', '.join(known)}"
+
+
 def check_allow(allow: Any, guards: Collection[str]) -> None:
     """Raises DeclarationError where a declaration's `allow` is no list of these guards."""
     if allow is not None and (not isinstance(allow, list) or any(str(name) not in guards for name in allow)):

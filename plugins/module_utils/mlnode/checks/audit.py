@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Callable, Collection, Iterable, Tuple
 
-from ..errors import DeclarationError
 from ..host import Host
 from ..status import Severity
 from ..topology import read
@@ -28,15 +26,6 @@ NAMES: tuple[str, ...] = tuple(name for names, _checks in AREAS for name in name
 
 _VERDICTS = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
-
-
-def check_names(where: str, names: Collection[str]) -> None:
-    """Raises DeclarationError for the first one that is no check."""
-    for name in names:
-        if name not in NAMES:
-            near = difflib.get_close_matches(str(name), NAMES, 1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
-            raise DeclarationError(f"{where}: {name!r} is no check; {hint}")
 
 
 def findings(host: Host, leave_out: Collection[str] = ()) -> list[Finding]:

@@ -11,11 +11,11 @@ not up, no usable GID, counters that rise more than rdma_limits.py allows, and w
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Collection, Iterator, Mapping, Optional, Tuple
 
+from .. import options
 from ..errors import DeclarationError
 from ..knobs import qos_parse
 from ..topology.model import RdmaDevice
@@ -179,6 +179,4 @@ def _section(where: str, raw: Any) -> Mapping[Any, Any]:
 def _refuse_unknown(where: str, given: Mapping[Any, Any], known: Collection[str]) -> None:
     for key in given:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
-            raise DeclarationError(f"{where}.{key}: unknown; {hint}")
+            raise DeclarationError(f"{where}.{key}: unknown; {options.hint(key, sorted(known))}")

@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, Callable, Collection, Sequence, Tuple
 
-from ..errors import DeclarationError, HostError
+from ..errors import HostError
 from ..host import Host
 from ..topology import read
 from ..topology.model import Topology
@@ -55,15 +54,6 @@ NAMES: tuple[str, ...] = (
     *rdma_counters.NAMES,
     BASELINE,
 )
-
-
-def check_names(where: str, names: Collection[str]) -> None:
-    """Raises DeclarationError for the first one that is no check."""
-    for name in names:
-        if name not in NAMES:
-            near = difflib.get_close_matches(str(name), NAMES, 1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
-            raise DeclarationError(f"{where}: {name!r} is no check; {hint}")
 
 
 def all_checks(

@@ -9,14 +9,13 @@ irqbalance is not among them: it can be told to agree, see irq_balance.py.
 
 from __future__ import annotations
 
-import difflib
 from typing import Iterator, Mapping, Sequence
 
 from .. import declared, options, service_files, systemd_conf
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..kind import Context, Info, Row, Spec, no_rivals
 from ..service_files import STOPPED
 from ..setting import Boot, BootFile, Reading, Setting, Value, Write
 from . import services_known, services_rivals
@@ -53,9 +52,7 @@ def _setting(name: object, choice: object) -> Setting:
 def _unknown(name: str) -> str:
     if name == "irqbalance":
         return "is declared with irq_affinity, which can make it agree"
-    near = difflib.get_close_matches(name, SERVICES, 1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(SERVICES)}"
-    return f"unknown; {hint}"
+    return f"unknown; {options.hint(name, SERVICES)}"
 
 
 def service_of(key: str) -> Service:
@@ -210,10 +207,8 @@ def mentions(key: str, host: Host) -> list[str]:
     return found + services_rivals.mentions(host, service)
 
 
-def rivals(key: str, other: str) -> bool:
-    """Never: each service stands for itself."""
-    del key, other
-    return False
+#: Never: each service stands for itself.
+rivals = no_rivals
 
 
 def info(key: str, runtime: Value) -> Info:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import options
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import audit
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.audit_model import Finding
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
@@ -332,9 +333,9 @@ def test_what_matters_most_comes_first(node: GpuMachine) -> None:
 def test_names_that_are_left_out(node: GpuMachine) -> None:
     assert "thp" not in {finding.name for finding in audit.findings(node, ["thp"])}
     with pytest.raises(DeclarationError, match="skip: 'thpp' is no check; did you mean thp"):
-        audit.check_names("skip", ["thpp"])
+        options.refuse_others("skip", ["thpp"], "check", audit.NAMES)
     with pytest.raises(DeclarationError, match="known are kernel, thp"):
-        audit.check_names("skip", ["?"])
+        options.refuse_others("skip", ["?"], "check", audit.NAMES)
 
 
 @pytest.mark.parametrize("name", [*machines.ALL])

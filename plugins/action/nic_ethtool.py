@@ -81,7 +81,7 @@ class ActionModule(ActionBase):
 
     # -- the change was made -----------------------------------------------------------------------
 
-    def _prove(self, answer: dict[str, Any], id: str, seconds: float) -> dict[str, Any]:  # noqa: A002
+    def _prove(self, answer: dict[str, Any], change_id: str, seconds: float) -> dict[str, Any]:
         """Confirm over a new connection; if that cannot be, find out what became of the change."""
         over = time.monotonic() + seconds
         last = "no answer came in time"
@@ -89,39 +89,39 @@ class ActionModule(ActionBase):
         if local:
             display.warning(
                 "only a new connection to this node can show that it is still reached: log in anew and type "
-                f"`mlnode confirm {id}` within {seconds:.0f} s, or the change undoes itself"
+                f"`mlnode confirm {change_id}` within {seconds:.0f} s, or the change undoes itself"
             )
         while time.monotonic() < over:
             try:
                 state = self._ask(padding=PADDING)
                 if len(state["padding"]) != PADDING:
                     raise _NoAnswerError("the answer was not complete")
-                if state["undone"].get("id") == id:
-                    return self._undone(id, state, last)
+                if state["undone"].get("id") == change_id:
+                    return self._undone(change_id, state, last)
                 if not local:
-                    self._ask(id=id)
-                elif state["pending"].get("id") == id:
+                    self._ask(id=change_id)
+                elif state["pending"].get("id") == change_id:
                     raise _NoAnswerError("nobody has confirmed it on the node yet")
                 return {**answer, "confirmed": True}
             except _NoAnswerError as error:
                 last = str(error).rstrip(".: ")
             time.sleep(min(PAUSE, max(0.0, over - time.monotonic())))
         time.sleep(GRACE)
-        told = self._reach(lambda state: state["pending"].get("id") != id, time.monotonic() + ANSWER)
+        told = self._reach(lambda state: state["pending"].get("id") != change_id, time.monotonic() + ANSWER)
         if told is None:
             return self._silent(
                 "the management path was changed, and the node has not answered since. The old values were "
                 f"due to be back {time.monotonic() - over:.0f} s ago. The last try: {last}. {ADVICE}"
             )
-        return self._undone(id, told, last)
+        return self._undone(change_id, told, last)
 
-    def _undone(self, id: str, state: dict[str, Any], last: str) -> dict[str, Any]:  # noqa: A002
+    def _undone(self, change_id: str, state: dict[str, Any], last: str) -> dict[str, Any]:
         """What the node says about a change that was not confirmed. last: of the tries to do so."""
-        undone = state["undone"] if state["undone"].get("id") == id else {}
+        undone = state["undone"] if state["undone"].get("id") == change_id else {}
         words = undone.get("text")
         if not words:
             words = "the management path was changed, and the node no longer knows what became of it"
-            if state["pending"].get("id") == id:
+            if state["pending"].get("id") == change_id:
                 change = state["pending"]["words"]
                 words = f"the change ({change}) was not confirmed in time, and is not undone yet"
         return {

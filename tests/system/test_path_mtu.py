@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -384,7 +385,7 @@ def test_the_error_of_an_earlier_packet_is_not_taken_for_one_of_the_next(
             return told
 
     for peer, router in zip(C, ("10.8.0.1", "fd00:8::1")):
-        told = net.inside("a", lambda peer=peer: twice(peer))  # type: ignore[misc]
+        told = net.inside("a", functools.partial(twice, peer))
         assert told == [icmp.Refusal(9000, router, "", 1400), icmp.Answer(1400)]
 
 

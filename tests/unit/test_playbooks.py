@@ -98,9 +98,9 @@ def test_what_a_play_has_done_is_looked_at_and_undone_on_hosts_of_all_groups(pla
 def test_a_play_without_a_node_is_refused_with_the_reason(
     tmp_path: pathlib.Path, groups: dict[str, list[str]], said: str
 ) -> None:
-    hosts = {"all": {"children": {name: {"hosts": dict.fromkeys(names)} for name, names in groups.items()}}}
+    children = {name: {"hosts": dict.fromkeys(names)} for name, names in groups.items()}
     # An empty group is no group to Ansible, unless somebody else is there.
-    hosts["all"]["hosts"] = {"other": None}  # type: ignore[dict-item]
+    hosts = {"all": {"children": children, "hosts": {"other": None}}}
     inventory = tmp_path / "hosts.yml"
     inventory.write_text(yaml.safe_dump(hosts), encoding="utf-8")
 

@@ -116,17 +116,17 @@ def pending(host: Host) -> Pending | None:
     return store.load_pending(host)
 
 
-def ready(host: Host, id: str) -> bool:  # noqa: A002  # the word for it everywhere else
+def ready(host: Host, change_id: str) -> bool:
     """True if it waits and may be confirmed by this process; False if it has been before. Raises MlnodeError,
     which says what became of it. Changes nothing."""
     found = store.load_pending(host)
-    if _record(host, id) is None:
-        if found is not None and found.id == id:
+    if _record(host, change_id) is None:
+        if found is not None and found.id == change_id:
             _refuse_now(host, found)
             return True
-        if id and store.confirmed(host) == id:
+        if change_id and store.confirmed(host) == change_id:
             return False
-    raise MlnodeError(_nothing(host, id, found))
+    raise MlnodeError(_nothing(host, change_id, found))
 
 
 def _refuse_now(host: Host, found: Pending) -> None:
@@ -142,30 +142,30 @@ def _refuse_now(host: Host, found: Pending) -> None:
         )
 
 
-def confirm(host: Host, id: str) -> bool:  # noqa: A002
+def confirm(host: Host, change_id: str) -> bool:
     """Keep the change. Answers as ready() does, and disarms what waits."""
     _needs_root(host, "confirm")
     with locked(host):
-        if not ready(host, id):
+        if not ready(host, change_id):
             return False
         found = store.load_pending(host)
         if found is not None:
-            host.write_file(store.CONFIRMED, f"{id}\n".encode("ascii"))
+            host.write_file(store.CONFIRMED, f"{change_id}\n".encode("ascii"))
             _disarm(host, found)
         return True
 
 
-def undo(host: Host, id: str = "", wait_seconds: float = UNDO_WAIT) -> Undone:  # noqa: A002
+def undo(host: Host, change_id: str = "", wait_seconds: float = UNDO_WAIT) -> Undone:
     """Put everything back, now; without an id, whatever waits. Asked again for the same id it does nothing.
     Raises MlnodeError where nothing waits."""
     _needs_root(host, "undo")
     with locked(host, wait_seconds):
         found = store.load_pending(host)
-        if found is not None and id in ("", found.id):
+        if found is not None and change_id in ("", found.id):
             return _put_back(host, found)
-        before = _record(host, id)
+        before = _record(host, change_id)
         if before is None:
-            raise MlnodeError(_nothing(host, id, found))
+            raise MlnodeError(_nothing(host, change_id, found))
         return before
 
 
@@ -337,20 +337,20 @@ def _undisturbed() -> Iterator[None]:
 # -- details -------------------------------------------------------------------------------------
 
 
-def _record(host: Host, id: str) -> Undone | None:  # noqa: A002
+def _record(host: Host, change_id: str) -> Undone | None:
     """That this change was undone, if it was."""
     found = store.load_undone(host)
-    return found if found is not None and found.id == id else None
+    return found if found is not None and found.id == change_id else None
 
 
-def _nothing(host: Host, id: str, other: Pending | None) -> str:  # noqa: A002
+def _nothing(host: Host, change_id: str, other: Pending | None) -> str:
     """Why there is nothing to confirm or to undo."""
-    before = _record(host, id)
+    before = _record(host, change_id)
     if before is not None:
         return before.text
-    if id and store.confirmed(host) == id:
-        return f"{id} has been confirmed, so that there is nothing to undo"
-    words = f"no change waits to be confirmed as {id!r}" if id else "no change waits to be confirmed"
+    if change_id and store.confirmed(host) == change_id:
+        return f"{change_id} has been confirmed, so that there is nothing to undo"
+    words = "no change waits to be confirmed" + (f" as {change_id!r}" if change_id else "")
     return f"{words}; {other.id} does" if other is not None else words
 
 

@@ -92,13 +92,14 @@ def parse(raw: Mapping[str, Any]) -> Wanted:
     if least is not None and not 0 < least < float("inf"):
         raise DeclarationError(f"least: {least:g} is no bandwidth in Gb/s")
     options.check_allow(raw.get("allow"), GUARDS)
+    ranged: dict[str, Any] = {name: raw.get(name) for name in _RANGES}
     return Wanted(
         device=device,
         peer=peer or "",
         fraction=raw["fraction"],
         least=least,
         allow=tuple(raw.get("allow") or ()),
-        **{name: raw.get(name) for name in _RANGES},  # type: ignore[arg-type]
+        **ranged,
     )
 
 

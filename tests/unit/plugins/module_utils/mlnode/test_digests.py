@@ -11,7 +11,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.digests impor
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 
-SPEC = {"settings": {"vm.swappiness": 1, "vm.b": {"at_least": 5}}, "allow": ["hugepages"]}
+SPEC: dict[str, Any] = {"settings": {"vm.swappiness": 1, "vm.b": {"at_least": 5}}, "allow": ["hugepages"]}
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ SPEC = {"settings": {"vm.swappiness": 1, "vm.b": {"at_least": 5}}, "allow": ["hu
         {"allow": ["hugepages"], "settings": {"vm.b": {"at_least": 5}, "vm.swappiness": 1}},
         {**SPEC, "sizing": {}},
         {**SPEC, "sizing": {"hosts": None}},
-        {**SPEC, "settings": {**SPEC["settings"], "vm.c": None}},  # type: ignore[dict-item]
+        {**SPEC, "settings": {**SPEC["settings"], "vm.c": None}},
     ],
 )
 def test_what_means_the_same_has_one_digest(other: Any) -> None:
@@ -31,8 +31,8 @@ def test_what_means_the_same_has_one_digest(other: Any) -> None:
     "other",
     [
         {**SPEC, "settings": {"vm.swappiness": 1}},
-        {**SPEC, "settings": {**SPEC["settings"], "vm.swappiness": 2}},  # type: ignore[dict-item]
-        {**SPEC, "settings": {**SPEC["settings"], "vm.swappiness": 0}},  # type: ignore[dict-item]
+        {**SPEC, "settings": {**SPEC["settings"], "vm.swappiness": 2}},
+        {**SPEC, "settings": {**SPEC["settings"], "vm.swappiness": 0}},
         {**SPEC, "allow": ["min_free"]},
         {**SPEC, "allow": []},
         {**SPEC, "sizing": {"hosts": 0}},

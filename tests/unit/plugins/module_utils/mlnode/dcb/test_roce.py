@@ -93,10 +93,10 @@ def test_only_root_can_look_into_configfs(machine: DcbMachine) -> None:
     assert "root is needed" in (value.unreadable or "")
 
 
-def test_a_captured_tree_has_what_was_there(tmp_path: pathlib.Path) -> None:
+def test_a_captured_tree_has_what_was_there(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(tmp_path / "node")
     host = Host(str(tmp_path / "node"))
-    host.is_superuser = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(host, "is_superuser", lambda: True)
     assert "was not captured" in (host.value(f"{PORT}/cm-tos").unreadable or "")
     assert not os.path.exists(tmp_path / "node" / CONFIG.strip("/") / "mlx5_0")
 

@@ -180,7 +180,7 @@ def test_a_tool_that_hangs(node: GpuMachine) -> None:
     assert (found.status, found.reason) == (Status.UNKNOWN, "cannot run nvidia-smi: no answer in 60 s")
 
 
-def test_a_write_that_fails_is_put_back(node: GpuMachine) -> None:
+def test_a_write_that_fails_is_put_back(node: GpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     outer = node.run
 
     def run(command: Any, seconds: float = 60) -> Finished:
@@ -188,7 +188,7 @@ def test_a_write_that_fails_is_put_back(node: GpuMachine) -> None:
             return Finished(3, "", "Insufficient Permissions\n")
         return outer(command, seconds)
 
-    node.run = run  # type: ignore[method-assign]
+    monkeypatch.setattr(node, "run", run)
     with pytest.raises(TransactionError, match="Insufficient Permissions"):
         apply(node)
     assert {*node.modes.values()} == {"Disabled"}

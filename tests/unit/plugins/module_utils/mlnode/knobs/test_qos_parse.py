@@ -19,8 +19,9 @@ from .qos_node import ROCE
 
 def parsed(**groups: Any) -> dict[str, QosSetting]:
     found = qos_parse.parse({"rules": [{"name": "roce", **groups}]})
-    assert all(isinstance(item, QosSetting) for item in found)
-    return {item.key.partition("qos.roce.")[2]: item for item in found}  # type: ignore[misc]
+    settings = [item for item in found if isinstance(item, QosSetting)]
+    assert len(settings) == len(found)
+    return {item.key.partition("qos.roce.")[2]: item for item in settings}
 
 
 def refused(**groups: Any) -> str:

@@ -15,7 +15,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     TransactionError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Kind, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu, services, sysctl, thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.services_known import SERVICES
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Value
@@ -325,9 +325,9 @@ def test_folders_of_services(node: ServiceMachine) -> None:
 
 
 def declare(node: ServiceMachine, **kinds: Any) -> None:
+    modules: dict[str, Kind] = {"thp": thp, "sysctl": sysctl, "cpu": cpu}
     for kind, spec in kinds.items():
-        module = {"thp": thp, "sysctl": sysctl, "cpu": cpu}[kind]
-        engine.apply(node, Request("training", module, spec))  # type: ignore[arg-type]
+        engine.apply(node, Request("training", modules[kind], spec))
 
 
 def test_a_profile_that_sets_something_else_is_told_by_file_and_line(node: ServiceMachine) -> None:

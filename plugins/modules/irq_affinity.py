@@ -50,7 +50,7 @@ options:
             type: list
             elements: str
           drivers:
-            description: Drivers, such as V(mlx5_core). That of a virtio NIC is V(virtio_net).
+            description: Kernel drivers, such as V(mlx5_core). That of a virtio NIC is V(virtio_net).
             type: list
             elements: str
           addresses:

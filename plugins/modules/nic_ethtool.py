@@ -49,11 +49,11 @@ options:
             type: list
             elements: str
           drivers:
-            description: Kernel drivers, such as V(mlx5_core).
+            description: Kernel drivers, such as V(mlx5_core). That of a virtio NIC is V(virtio_net).
             type: list
             elements: str
           addresses:
-            description: PCI addresses, such as V(0000:41:00.0).
+            description: PCI addresses, such as V(0000:41:00.0). Eight digits of the domain are understood.
             type: list
             elements: str
           pci_ids:
@@ -65,10 +65,10 @@ options:
             type: list
             elements: str
           rails:
-            description: Rails by their number, or V(true) for all of them.
+            description: V(true) for all rails, or a list of their numbers, as C(mlnode topology) shows them.
             type: raw
           nodes:
-            description: NUMA nodes.
+            description: NUMA nodes, by their numbers.
             type: list
             elements: int
           speeds:

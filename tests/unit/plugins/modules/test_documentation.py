@@ -14,7 +14,16 @@ from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.sysctl_parse import GUARDS
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
-from ansible_collections.mlnode.tuning.plugins.modules import node_drift, node_revert, sysctl_ml, thp
+from ansible_collections.mlnode.tuning.plugins.modules import (
+    irq_affinity,
+    multi_rail,
+    nic_ethtool,
+    node_drift,
+    node_revert,
+    roce_qos,
+    sysctl_ml,
+    thp,
+)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import DECLARING, MODULES, Make
 
 #: What every module answers, and ansible-core documents
@@ -74,6 +83,19 @@ def test_samples_use_words_that_exist(module: ModuleType) -> None:
 
     assert sample["status"] in [*Status]
     assert sample["severity"] in [*Severity]
+
+
+@pytest.mark.parametrize("module", [irq_affinity, multi_rail, roce_qos])
+def test_nics_are_chosen_by_the_same_words_everywhere(module: ModuleType) -> None:
+    """Ansible's fragments end at the first level of options, so that each module repeats the text."""
+
+    def choices(one: ModuleType) -> dict[str, Any]:
+        options: dict[str, Any] = document(one, "DOCUMENTATION")["options"]
+        nics = options["rules"]["suboptions"]["nics"]["suboptions"]
+        # What a bond stands for is not the same for all kinds.
+        return {name: about for name, about in nics.items() if name != "names"}
+
+    assert choices(module) == choices(nic_ethtool)
 
 
 def test_every_status_a_setting_can_end_in_is_documented() -> None:

@@ -30,6 +30,9 @@ COALESCE = {"rx-usecs": 50, "rx-frames-irq": 8, "stats-block-usecs": 1000, "adap
 
 LINK_FILE = "/etc/systemd/network/10-other.link"
 
+#: Before udev's own rules, which give names
+SLOW_NAMES = "/etc/udev/rules.d/01-slow.rules"
+
 
 class Story:
     """One machine, its NICs, and a rule for each of them."""
@@ -165,6 +168,22 @@ def test_the_commands_that_it_names_do_the_same(story: Story) -> None:
     assert story.commands
     story.machine.run(" && ".join(story.commands))
     assert facts.nics(story.machine) == story.after
+
+
+def test_a_boot_waits_until_udev_has_named_the_nics(cloud: Machine, collection: Collection) -> None:
+    """The rule is for the interface by which all are connected, so that nothing but the boot may set it."""
+    cloud.load(BORN)
+    nic = facts.nic(cloud, "virtio_net")
+    assert collection.task("agent", cloud).status == 0
+    rule = {"name": "named", "nics": {"names": [nic]}, "rings": {"rx": 256}, "mtu": 1400}
+    assert declare(collection, cloud, rule, allow=["management"]).status == 0
+    # The agent is there in less; until then the NIC is eth0.
+    cloud.write(SLOW_NAMES, 'ACTION=="add", SUBSYSTEM=="net", SUBSYSTEMS=="pci", PROGRAM="/bin/sleep 40"\n')
+    cloud.reboot()
+    assert cloud.out("systemctl is-system-running") == "running"
+    assert facts.wrong(cloud) == {}
+    now = facts.nics(cloud)[nic]
+    assert (now["rings.rx"], now["mtu"]) == ("256", "1400")
 
 
 @pytest.fixture(scope="module")

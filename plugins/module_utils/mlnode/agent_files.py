@@ -52,6 +52,8 @@ UMask=0022
 # It runs once systemd's own sysctl and module services and tuned are done, so that it has the last word, and
 # before anything that starts jobs. Of the seven minutes one is for the lock and five are for the boot loader;
 # usually a second is enough. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
+# udev renames NICs while it works through what was there when it started: without the wait eth0 may be gone
+# between the reading and the writing. Where there is no udev, there is nothing to wait for, nor to fail at.
 UNIT = f"""\
 [Unit]
 Description=Apply what this node is declared to be (mlnode.tuning)
@@ -63,6 +65,7 @@ ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
 [Service]
 Type=oneshot
 RemainAfterExit=yes
+ExecStartPre=-/bin/udevadm settle
 ExecStart={AGENT_COMMAND} apply
 SuccessExitStatus=3
 TimeoutStartSec=420

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Callable, Mapping, Sequence
 
@@ -20,6 +21,12 @@ from .origin import Entry, Origin
 from .setting import BOTH_LAYERS, BootFile, Layer, Part, Reading, Setting
 from .status import Status
 from .transaction import FileWrite, KernelWrite, LinkWrite, LoadModule, Refresh, Step
+
+#: udev gives a NIC its name a moment after it has arrived, and one may arrive while we are at work: then
+#: what was read is under another name at the writing. The name comes with the first event of the NIC, so
+#: that a second is long; a third look is for another one that has come meanwhile.
+_LOOKS_AGAIN = 2
+_LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -143,11 +150,27 @@ def apply_each(host: Host, request: Request, unrisked: str = "") -> tuple[Outcom
 
     unrisked: why nothing is done that may cut somebody off; empty if it is, as nobody is connected yet.
     """
-    plan = evaluate(host, request)
+    plan = first = evaluate(host, request)
+    errors, gone = _run_each(host, plan, unrisked)
+    for _look in range(_LOOKS_AGAIN):
+        if not gone:
+            break
+        time.sleep(_LOOK_SECONDS)
+        host.forget()
+        plan = evaluate(host, request)
+        first = replace(first, steps=(*first.steps, *plan.steps))
+        more, gone = _run_each(host, plan, unrisked)
+        errors += [words for words in more if words not in errors]
+    return _outcome(first, evaluate(host, request)), [*errors, *gone]
+
+
+def _run_each(host: Host, plan: Plan, unrisked: str) -> tuple[list[str], list[str]]:
+    """What went wrong, and what did because something is no longer where it was seen."""
     _needs_root(host, plan)
     origin = Origin.load(host)
     groups: dict[str, list[Step]] = {}
     errors: list[str] = []
+    gone: list[str] = []
     for step in transaction.single(plan.steps):
         if unrisked and isinstance(step, transaction.UnitWrite) and step.risky:
             errors.append(f"{step.key}: not done, as it is on the management path; {unrisked}")
@@ -158,9 +181,13 @@ def apply_each(host: Host, request: Request, unrisked: str = "") -> tuple[Outcom
         try:
             transaction.run(host, origin, steps)
         except MlnodeError as error:
+            cause = error.__cause__
+            if isinstance(cause, HostError) and cause.absent and not getattr(error, "stuck", ()):
+                gone.append(str(error))
+                continue
             errors.append(str(error))
             _hold(host, steps, str(error))
-    return _outcome(plan, evaluate(host, request)), errors
+    return errors, gone
 
 
 def _hold(host: Host, steps: Sequence[Step], words: str) -> None:

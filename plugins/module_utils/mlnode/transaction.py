@@ -309,6 +309,7 @@ def run(
         # The failed step itself may have taken half an effect, so it is put back too.
         undone, stuck = roll_back(host, [entry for mine in entries[:begun] for entry in mine])
         stuck += tell_again(host, told)
+        host.forget()
         if not stuck:
             # Nothing of this run is left, so a later first change must find a later origin.
             stuck = _forget(origin, fresh)

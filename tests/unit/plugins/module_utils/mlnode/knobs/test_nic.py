@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import pathlib
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     DeclarationError,
+    HostError,
     RefusedError,
     TransactionError,
 )
@@ -544,6 +546,61 @@ def test_a_boot_sets_what_it_can(node: NicNode) -> None:
     assert node.writes == []
     engine.apply(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
     assert (node.eth2.ring or {})["rx"] == 2048
+
+
+def rename(node: NicNode, old: str, new: str) -> None:
+    """As udev does with a NIC that has arrived."""
+    link = pathlib.Path(node.root, "sys/class/net", old)
+    folder = link.resolve()
+    folder.rename(folder.with_name(new))
+    link.unlink()
+    link.with_name(new).symlink_to(os.path.relpath(folder.with_name(new), link.parent))
+    node.nics[new] = node.nics.pop(old)
+
+
+@pytest.mark.parametrize("knobs", [{"rings": 2048, "mtu": 9000}, {"tx_queue_len": 500}], ids=["ring", "file"])
+def test_a_nic_that_is_renamed_while_a_boot_sets_it_is_set_under_its_new_name(
+    node: NicNode, monkeypatch: pytest.MonkeyPatch, knobs: dict[str, int]
+) -> None:
+    monkeypatch.setattr(engine, "_LOOK_SECONDS", 0)
+    apply(node, {**FABRIC, **knobs}, layers=(Layer.BOOT,))
+    todo = {"eth2": "ens2", "eth3": "ens3"}
+    written = node.write_kernel
+
+    def write(path: str, value: str) -> None:
+        for old in [name for name in todo if f"/{name}/" in path]:
+            rename(node, old, todo.pop(old))
+        written(path, value)
+
+    monkeypatch.setattr(node, "write_kernel", write)
+    outcome, errors = engine.apply_each(node, request({**FABRIC, **knobs}))
+    assert (todo, errors) == ({}, [])
+    assert {str(found.status) for found in outcome.rows} == {"changed"}
+    for name in ("ens2", "ens3"):
+        now = {file: int(node.now(f"/sys/class/net/{name}/{file}")) for file in ("mtu", "tx_queue_len")}
+        now["rings"] = (node.nics[name].ring or {})["rx"]
+        assert {knob: now[knob] for knob in knobs} == knobs
+
+
+def test_a_boot_looks_three_times_for_what_is_gone(node: NicNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_LOOK_SECONDS", 0)
+    apply(node, {**FABRIC, "rings": 2048, "mtu": 9000}, layers=(Layer.BOOT,))
+    written = node.write_kernel
+    tries: list[str] = []
+
+    def write(path: str, value: str) -> None:
+        if path == "/sys/class/net/eth2/mtu" and value == "9000":
+            tries.append(value)
+            raise HostError("write to", path, errno.ENODEV)
+        written(path, value)
+
+    monkeypatch.setattr(node, "write_kernel", write)
+    outcome, errors = engine.apply_each(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
+    assert len(tries) == 3
+    assert len(errors) == 1
+    assert "eth2: nic.fabric.mtu: cannot write to /sys/class/net/eth2/mtu: ENODEV" in errors[0]
+    assert [str(found.status) for found in outcome.rows] == ["changed", "changed", "drifted"]
+    assert node.now("/sys/class/net/eth3/mtu") == "9000"
 
 
 def test_the_management_path_is_left_alone_where_somebody_may_be_cut_off(node: NicNode) -> None:

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from . import guest_facts as facts
 from .born import Born
-from .collection import Collection
+from .collection import Collection, Played
 from .machine import Machine
 
 ADMIN = "/etc/default/grub.d/zz-admin.cfg"
@@ -24,8 +27,8 @@ def words(machine: Machine) -> set[str]:
     return set(machine.read("/proc/cmdline").split())
 
 
-def declare(machine: Machine, collection: Collection, **parameters: object) -> object:
-    return collection.play("site", machine, training_node_boot=parameters)
+def declare(machine: Machine, collection: Collection, parameters: Mapping[str, Any]) -> Played:
+    return collection.play("site", machine, "--tags", "boot", training_node_boot=parameters)
 
 
 def test_too_few_cpus_left_over_is_refused_before_anything_is_written(
@@ -36,7 +39,7 @@ def test_too_few_cpus_left_over_is_refused_before_anything_is_written(
     boot.reboot()
     assert "audit=0" in words(boot)
     _BORN["boot"] = Born.of(boot)
-    played = collection.play("site", boot, training_node_boot=ISOLATE)
+    played = declare(boot, collection, ISOLATE)
     assert played.status != 0
     assert "housekeeping" in played.output
     assert "isolcpus" not in boot.out(f"cat {DROP_INS}/* /boot/grub/grub.cfg")
@@ -44,7 +47,7 @@ def test_too_few_cpus_left_over_is_refused_before_anything_is_written(
 
 def test_what_is_declared_waits_for_a_reboot(boot: Machine, collection: Collection) -> None:
     before = words(boot)
-    played = collection.play("site", boot, training_node_boot=ALLOWED)
+    played = declare(boot, collection, ALLOWED)
     assert played.status == 0
     assert played.output.count("Reboot for what takes effect only then") == 1, "and it was not rebooted"
     assert words(boot) == before
@@ -53,7 +56,7 @@ def test_what_is_declared_waits_for_a_reboot(boot: Machine, collection: Collecti
     assert {words.partition(":")[0] for words in found.values()} == {"pending_reboot"}
     assert {"boot.isolcpus", "boot.transparent_hugepage", "boot.audit"} <= found.keys()
     assert "isolcpus=managed_irq,domain,1" in boot.read("/boot/grub/grub.cfg")
-    again = collection.play("site", boot, training_node_boot=ALLOWED)
+    again = declare(boot, collection, ALLOWED)
     assert again.changed == 0
 
 
@@ -70,7 +73,7 @@ def test_after_the_reboot_it_is_there(boot: Machine, collection: Collection) -> 
     assert not {word for word in words(boot) if word.startswith(("audit", "numa_balancing=enable"))}
     assert boot.read(ISOLATED) == "1"
     assert facts.wrong(boot) == {}
-    assert collection.play("site", boot, training_node_boot=ALLOWED).changed == 0
+    assert declare(boot, collection, ALLOWED).changed == 0
 
 
 def test_somebody_else_s_file_is_seen_in_what_grub_will_do(boot: Machine) -> None:

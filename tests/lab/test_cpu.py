@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import guest_facts as facts
-from .collection import Collection
+from .collection import Collection, Played
 from .machine import Machine
 
 POLICY = "/sys/devices/system/cpu/cpufreq/policy{}/{}"
@@ -21,8 +21,8 @@ def both(machine: Machine, name: str) -> list[str]:
     return [machine.read(POLICY.format(number, name)) for number in (0, 1)]
 
 
-def declare(machine: Machine, collection: Collection, **cpu: Any) -> Any:
-    return collection.play("site", machine, training_node_cpu=cpu)
+def declare(machine: Machine, collection: Collection, **cpu: Any) -> Played:
+    return collection.play("site", machine, "--tags", "cpu", training_node_cpu=cpu)
 
 
 def test_governor_and_preference_are_set_in_an_order_that_works(epp: Machine, collection: Collection) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -134,3 +135,11 @@ def test_the_example_declares_what_the_roles_take() -> None:
                     specs[area] |= mine.get(f"{role}_{area}", {})
             for name, spec in specs.items():
                 KINDS[name].parse(spec, None)
+
+
+def test_every_tag_is_documented() -> None:
+    text = (ROOT / "docs/operations.md").read_text()
+
+    table = text.partition("| tags | area |")[2].partition("\n\n")[0]
+    found = {tag for row in table.splitlines()[2:] for tag in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert found == {*TAGGED, "verify"}

@@ -55,7 +55,7 @@ def declare(
     kind: Kind,
     spec: dict[str, Any],
     confirm_seconds: int = 0,
-    more: Callable[[Sequence[Row]], dict[str, Any]] = lambda _rows: {},
+    more: Callable[[Host, Sequence[Row]], dict[str, Any]] = lambda _host, _rows: {},
 ) -> NoReturn:
     """Check or apply one kind of one declaration, and end the module.
 
@@ -89,14 +89,14 @@ def declare(
         module,
         changed=changed,
         settings=[document.setting(row) for row in rows],
-        reboot_required=any(_waits_for_boot(row) for row in rows),
+        reboot_required=waits_for_boot(rows),
         diff=diff(plan.steps),
         **(
             {"confirm": {"id": waits.id, "seconds": waits.seconds} if waits else {}}
             if confirm_seconds
             else {}
         ),
-        **more(rows),
+        **more(host, rows),
     )
 
 
@@ -111,6 +111,11 @@ def tell_undone(module: AnsibleModule, host: Host) -> None:
             confirm.acknowledge(host)
     except MlnodeError as error:
         module.warn(str(error))
+
+
+def waits_for_boot(rows: Sequence[Row]) -> bool:
+    """Whether something takes effect only after a reboot."""
+    return any(_waits_for_boot(row) for row in rows)
 
 
 def _waits_for_boot(row: Row) -> bool:

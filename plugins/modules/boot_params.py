@@ -161,10 +161,26 @@ reboot_required:
   returned: success
   type: bool
   sample: true
+running:
+  description:
+    - What a reboot would end, in words. Slurm jobs, and processes that have a GPU or an RDMA device open; and what could
+      not be looked into.
+    - Empty is good news, and only for this moment. Who hands out work to the node may do so before it is down, so drain
+      it first.
+  returned: if a reboot is required
+  type: list
+  elements: str
+  sample: [Slurm job 4711, pid 8120 (python3) holds /dev/nvidia0 and 7 more]
 """
+
+from typing import Any, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import jobs
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot
 
 
@@ -189,7 +205,17 @@ def main() -> None:
     spec = {name: module.params[name] for name in own if module.params[name]}
     if not any(spec.get(name) for name in ("parameters", "absent", "isolate")):
         spec = {}  # a guard that is switched off declares nothing
-    tuning_module.declare(module, boot, spec)
+    tuning_module.declare(module, boot, spec, more=_running)
+
+
+def _running(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """Asked only where it matters, as every process has to be looked into."""
+    if not tuning_module.waits_for_boot(rows):
+        return {}
+    try:
+        return {"running": jobs.running(host)}
+    except HostError as error:  # who cannot look does not know that nothing runs
+        return {"running": [f"processes that cannot be looked at: {error}"]}
 
 
 if __name__ == "__main__":

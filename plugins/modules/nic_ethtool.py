@@ -310,7 +310,7 @@ def main() -> None:
         nic,
         spec,
         confirm_seconds=module.params["confirm_seconds"],
-        more=lambda rows: {"commands": nic.commands(rows)},
+        more=lambda _host, rows: {"commands": nic.commands(rows)},
     )
 
 

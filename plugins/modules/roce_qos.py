@@ -331,7 +331,7 @@ def main() -> None:
         module,
         qos,
         spec,
-        more=lambda rows: {"commands": qos_switch.commands(rows), "switch": qos_switch.words(rows)},
+        more=lambda _host, rows: {"commands": qos_switch.commands(rows), "switch": qos_switch.words(rows)},
     )
 
 

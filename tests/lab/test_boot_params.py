@@ -14,11 +14,15 @@ from .machine import Machine
 
 ADMIN = "/etc/default/grub.d/zz-admin.cfg"
 DROP_INS = "/etc/default/grub.d"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 ISOLATED = "/sys/devices/system/cpu/isolated"
 
 #: One CPU of the two. The guard wants two left over, which this machine does not have.
 ISOLATE = {"isolate": {"cpus": "1"}, "absent": ["audit"]}
 ALLOWED = {**ISOLATE, "allow": ["housekeeping"]}
+
+#: Longer than any play
+JOB_SECONDS = 3600
 
 _BORN: dict[str, Born] = {}
 
@@ -104,11 +108,25 @@ def test_after_a_revert_and_a_reboot_it_is_gone(boot: Machine, collection: Colle
     assert _BORN["boot"].left(boot) == []
 
 
+def test_the_role_leaves_a_node_up_on_which_a_job_runs(boot: Machine, collection: Collection) -> None:
+    before = boot.read(BOOT_ID)
+    boot.run("cp /usr/bin/sleep /root/slurmstepd")
+    boot.run(
+        f"systemd-run --unit=step bash -c \"exec -a 'slurmstepd: [4711.0]' /root/slurmstepd {JOB_SECONDS}\""
+    )
+    played = collection.play("site", boot, "--tags", "boot", training_node_reboot=True)
+    boot.run("systemctl stop step; rm /root/slurmstepd")
+    assert played.status == 0
+    assert "Not rebooted, because of what runs here: Slurm job 4711." in played.output
+    assert boot.read(BOOT_ID) == before
+    assert {words.partition(":")[0] for words in facts.wrong(boot).values()} == {"pending_reboot"}
+
+
 def test_the_role_reboots_where_it_may(boot: Machine, collection: Collection) -> None:
-    before = boot.read("/proc/sys/kernel/random/boot_id")
+    before = boot.read(BOOT_ID)
     played = collection.play("site", boot, training_node_reboot=True)
     assert played.status == 0
     boot.hang_up()
-    assert boot.read("/proc/sys/kernel/random/boot_id") != before
+    assert boot.read(BOOT_ID) != before
     assert "transparent_hugepage=madvise" in words(boot)
     assert facts.wrong(boot) == {}

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import errno
 import json
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.modules import boot_params as boot_module
 from ansible_collections.mlnode.tuning.plugins.modules import thp as thp_module
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, MENU, GrubMachine
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
@@ -73,6 +76,31 @@ def test_a_reboot_is_required_until_there_was_one(machine: GrubMachine, boot: Ru
     after = boot.ok(**FULL)
     assert not after.result["reboot_required"]
     assert {setting["status"] for setting in after.settings.values()} == {"ok"}
+
+
+def test_what_a_reboot_would_end_is_told_where_one_is_required(machine: GrubMachine, boot: Runner) -> None:
+    assert boot.ok(**FULL).result["running"] == []
+    machine.put("/proc/812/comm", "slurmstepd\n")
+    machine.put("/proc/812/cmdline", "slurmstepd: [4711.0]\0")
+    for check in (True, False):
+        assert boot.ok(check=check, **FULL).result["running"] == ["Slurm job 4711"]
+
+    machine.reboot()
+    assert "running" not in boot.ok(**FULL).result, "nobody asks"
+
+
+def test_processes_that_nobody_can_look_at_may_be_jobs(
+    machine: GrubMachine, boot: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: str) -> list[str]:
+        if path == "/proc":
+            raise HostError("list", path, errno.EACCES)
+        return Machine.names(machine, path)
+
+    monkeypatch.setattr(machine, "names", closed)
+    [running] = boot.ok(**FULL).result["running"]
+    assert running.startswith("processes that cannot be looked at: ")
+    assert "/proc" in running
 
 
 def test_the_declaration_is_kept_as_it_was_said(machine: GrubMachine, boot: Runner) -> None:

@@ -16,7 +16,7 @@ THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 def test_a_word_on_the_command_line_is_reported_as_override(boot: Machine, collection: Collection) -> None:
     # Left to somebody else, as the role itself would otherwise put its own word there.
-    claims.converge(collection, boot, "thp,boot", training_node_boot=UNDECLARED)
+    claims.converge(collection, boot, "thp", "boot", training_node_boot=UNDECLARED)
     assert facts.wrong(boot) == {}
     boot.write(GRUB, 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX transparent_hugepage=always"\n')
     boot.run("update-grub")

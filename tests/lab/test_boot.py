@@ -11,6 +11,8 @@ from .machine import Machine
 
 GRUB = "/etc/default/grub.d/zz-admin.cfg"
 UNDECLARED = {"parameters": {"transparent_hugepage": None, "numa_balancing": None}}
+#: So that nothing else can be what the drift is about
+IGNORED = [{"key": "thp.enabled", "reason": "the word of this test", "until": "2099-12-31"}]
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
@@ -27,7 +29,9 @@ def test_a_word_on_the_command_line_is_reported_as_override(boot: Machine, colle
     assert found["thp.enabled"].startswith("overridden: ")
     assert "kernel command line (transparent_hugepage=always)" in found["thp.enabled"]
     assert facts.chosen(boot, THP) == "madvise", "the agent still has the last word at run time"
-    drift = collection.play("drift", boot)
+    # Compared with nothing but itself, as most areas were not played.
+    assert collection.play("drift", boot, drift_roles=[], drift_ignore=IGNORED).status == 0
+    drift = collection.play("drift", boot, drift_roles=[])
     assert drift.status != 0
     assert "thp.enabled: overridden" in drift.output
 

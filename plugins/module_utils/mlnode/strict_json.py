@@ -1,0 +1,169 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""JSON of untrusted or damaged files: everything that could break a later step is refused here, in words.
+
+What check() refuses, a writer must refuse before it writes; otherwise the next reader reports a damaged file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn, Sequence, Tuple
+
+from .errors import StoreError
+
+#: Characters. A declaration with a hundred rules for NICs has some 50,000; a store that keeps the content of
+#: other files needs a larger limit of its own.
+MOST = 1 << 20
+
+#: A declaration uses nine levels (document, kinds, kind, rules, rule, group, field, list, value), and a
+#: question of a controller fewer. Python's own limit is that of its stack, which depends on the caller.
+DEEPEST = 32
+
+#: No kernel value and no counter here is wider than 64 bits. Python refuses to convert integers of more than
+#: 4,300 digits from and to text (docs.python.org, "Integer string conversion length limitation").
+_ENDLESS = 1 << 64
+_DIGITS = 20
+
+_NUL = "\x00"
+#: Halves of UTF-16 pairs, which no UTF-8 file can hold. Python decodes bytes that are not UTF-8 to the
+#: second range (PEP 383), so that a file name or a value of the kernel may hold those.
+_HALVES = re.compile("[\ud800-\udfff]")
+_NO_BYTES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+#: As much of a text as fits in a message
+_SHOWN = 40
+
+#: Part of a document: a path such as .kinds.sysctl, its value, and how deep it is
+_Part = Tuple[str, Any, int]
+
+
+def loads(data: bytes | str, where: str, *, most: int = MOST, kernel_bytes: bool = False) -> Any:
+    """The value. Raises StoreError that names `where` (a path, or what else is read) and the place in it.
+
+    kernel_bytes: texts may hold bytes that are not UTF-8, as Host.read() returns them.
+    """
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8")
+        if len(text) > most:
+            raise ValueError(f"{len(text)} characters, of which {most} are allowed")
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_int=_integer,
+            parse_float=_finite,
+            parse_constant=_no_constant,
+        )
+        check(value, kernel_bytes)
+    except (ValueError, RecursionError) as error:
+        words = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise StoreError(f"{where} is damaged ({words})") from error
+    return value
+
+
+def document(
+    data: bytes | str, path: str, form: int, *, most: int = MOST, kernel_bytes: bool = False
+) -> dict[str, Any]:
+    """A document of ours with the format number `form`. Raises StoreError, as loads() does."""
+    found = loads(data, path, most=most, kernel_bytes=kernel_bytes)
+    if not isinstance(found, dict):
+        raise StoreError(f"{path} is damaged (it holds {shown(found)}, not a document of mlnode)")
+    number = found.get("format")
+    if type(number) is not int:  # True == 1, 1.0 == 1
+        raise StoreError(f"{path} is damaged (format {shown(number)} is not a number)")
+    if number > form:
+        raise StoreError(
+            f"{path}: format {number} is newer than {form}, the newest that this version of mlnode reads: "
+            "install the agent of the version that wrote it"
+        )
+    if number < form:
+        raise StoreError(f"{path}: format {number} is not {form}, which this version of mlnode writes")
+    return found
+
+
+def check(value: Any, kernel_bytes: bool = False) -> None:
+    """Raises ValueError, naming the place, for what loads() refuses or JSON has not."""
+    unfit = _NO_BYTES if kernel_bytes else _HALVES
+    todo: list[_Part] = [("", value, 1)]
+    while todo:
+        place, part, depth = todo.pop()
+        if depth > DEEPEST:
+            raise ValueError(f"nested deeper than {DEEPEST} levels at {_short(place)}")
+        if isinstance(part, dict):
+            for name in part:
+                if not isinstance(name, str):
+                    raise ValueError(f"{_here(place)}: the name {name!r} is not a text")
+                _check_text(f"the name {_short(ascii(name))} in {_here(place)}", name, unfit)
+            todo += [(f"{place}.{name}", item, depth + 1) for name, item in part.items()]
+        elif isinstance(part, (list, tuple)):
+            todo += [(f"{place}[{at}]", item, depth + 1) for at, item in enumerate(part)]
+        else:
+            _check_scalar(place, part, unfit)
+
+
+def shown(value: Any) -> str:
+    """A value in a message: short, on one line, in ASCII."""
+    try:
+        return _short(ascii(value))
+    except (ValueError, RecursionError):  # more digits, or more levels, than Python writes
+        return f"a {type(value).__name__} without end"
+
+
+def _check_scalar(place: str, value: Any, unfit: re.Pattern[str]) -> None:
+    if isinstance(value, str):
+        _check_text(_here(place), value, unfit)
+    elif isinstance(value, int):
+        if abs(value) >= _ENDLESS:
+            raise ValueError(f"{_here(place)}: a number of more than 64 bits")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{_here(place)}: {value} is not a number")
+    elif value is not None:
+        raise ValueError(f"{_here(place)}: {type(value).__name__} has no form in JSON")
+
+
+def _check_text(place: str, text: str, unfit: re.Pattern[str]) -> None:
+    if _NUL in text:
+        raise ValueError(f"{place}: the text {shown(text)} holds the character NUL")
+    found = unfit.search(text)
+    if found:
+        raise ValueError(f"{place}: the text {shown(text)} holds {found.group()!a}, half of a character")
+
+
+def _here(place: str) -> str:
+    return _short(ascii(place.lstrip("."))[1:-1]) or "the document"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """One name twice means two things to two readers."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _value in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {_short(ascii(twice))} is there twice")
+    return found
+
+
+def _integer(digits: str) -> int:
+    if len(digits.lstrip("-")) > _DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _finite(text: str) -> float:
+    if len(text) > _DIGITS * 2:
+        raise ValueError(f"a number of {len(text)} digits")
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large a number")
+    return number
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a number of JSON")

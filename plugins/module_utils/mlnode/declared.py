@@ -12,12 +12,15 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping
 
+from . import strict_json
 from .errors import DeclarationError, HostError, MlnodeError, StoreError
 from .host import Host
 
 FOLDER = "/etc/mlnode/declared.d"
 
-#: Raised with every change that an older agent could not read.
+#: Of the document itself. Raised with every change after which an older agent could not read the file at all.
+#: A new kind, option or form of a value does not raise it: an agent that does not know it reports that, and
+#: applies the rest (partial.py).
 FORMAT = 1
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z", re.ASCII)
@@ -51,26 +54,40 @@ def path_of(name: str) -> str:
 
 
 def render(declaration: Declaration) -> bytes:
-    """The file's bytes, in the order of the declaration, which is the order of the writes."""
+    """The file's bytes, in the order of the declaration, which is the order of the writes.
+
+    Raises DeclarationError for more than parse() would read again.
+    """
     document = {
         "format": FORMAT,
         "name": declaration.name,
         "kinds": {kind: dict(spec) for kind, spec in declaration.kinds.items()},
     }
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    if len(text) > strict_json.MOST:
+        raise DeclarationError(
+            f"{declaration.path}: {len(text)} characters, of which a declaration may have {strict_json.MOST}: "
+            "declare less under one name"
+        )
+    return text.encode("utf-8")
 
 
-def parse(text: str, path: str) -> Declaration:
+def check_spec(kind: str, spec: Spec) -> None:
+    """Raises DeclarationError for what render() cannot write, or parse() would refuse to read again."""
+    try:
+        strict_json.check(spec)
+    except ValueError as error:
+        raise DeclarationError(f"{kind}: {error}") from error
+
+
+def parse(content: bytes, path: str) -> Declaration:
     """Raises StoreError, naming the file, for anything render() would not have written."""
     try:
-        document: Any = json.loads(text)
-    except ValueError as error:
-        raise StoreError(
-            f"{path} is damaged ({error}): restore it, or remove it and run the playbook again"
-        ) from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else type(document).__name__
-        raise StoreError(f"{path}: format {found!r} is not {FORMAT}, which this version of mlnode writes")
+        document = strict_json.document(content, path, FORMAT)
+    except strict_json.NewerError:
+        raise
+    except StoreError as error:
+        raise StoreError(f"{error}: restore it, or remove it and run the playbook again") from error
     name, kinds = document.get("name"), document.get("kinds")
     if (
         not isinstance(name, str)
@@ -81,7 +98,7 @@ def parse(text: str, path: str) -> Declaration:
         raise StoreError(f"{path}: not a declaration of this name written by mlnode")
     for kind, spec in kinds.items():
         if not isinstance(spec, dict):
-            raise StoreError(f"{path}: {kind} holds {spec!r}, which is no declaration")
+            raise StoreError(f"{path}: {kind} holds {strict_json.shown(spec)}, which is not a declaration")
     return Declaration(name, kinds)
 
 
@@ -89,7 +106,7 @@ def load(host: Host, name: str) -> Declaration | None:
     """The declaration of a name, or None where there is none."""
     path = path_of(name)
     try:
-        return parse(_text(host, path), path)
+        return parse(host.read_bytes(path), path)
     except HostError as error:
         if error.absent:
             return None
@@ -106,7 +123,7 @@ def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
         if file.endswith(".json"):
             path = f"{FOLDER}/{file}"
             try:
-                found.append(parse(_text(host, path), path))
+                found.append(parse(host.read_bytes(path), path))
             except MlnodeError as error:
                 if errors is None:
                     raise
@@ -122,12 +139,3 @@ def updated(old: Declaration | None, name: str, kind: str, spec: Spec) -> Declar
     else:
         kinds.pop(kind, None)
     return Declaration(name, kinds)
-
-
-def _text(host: Host, path: str) -> str:
-    try:
-        return host.read_bytes(path).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise StoreError(
-            f"{path} is damaged ({error}): restore it, or remove it and run the playbook again"
-        ) from error

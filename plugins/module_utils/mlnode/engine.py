@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Callable, Mapping, Sequence
 
-from . import confirm, declared, held, transaction
+from . import confirm, declared, held, partial, transaction
 from .confirm import Pending
 from .declared import Declaration
 from .errors import DeclarationError, HostError, MlnodeError, RefusedError
@@ -33,8 +33,8 @@ _LOOK_SECONDS = 1.0
 class Request:
     """One kind of one declaration, and what may be done about it.
 
-    alone: a damaged or mistaken file of another declaration is reported by its own request, and stops
-    nothing here.
+    alone: the agent's, which applies what it understands of a file. What is wrong with the files of other
+    declarations is reported by their own requests, and stops nothing here.
     """
 
     name: str
@@ -46,10 +46,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every setting with its status, and the steps that would make them right."""
+    """Every setting with its status, and the steps that would make them right. errors: of settings that are
+    not understood. carried: the files that bring the settings at boot."""
 
     rows: tuple[Row, ...]
     steps: tuple[Step, ...]
+    errors: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,9 @@ class Outcome:
 def evaluate(host: Host, request: Request) -> Plan:
     """Parse, read and plan; writes nothing. Raises MlnodeError."""
     declared.check_name(request.name)
+    declared.check_spec(request.kind.KIND, request.spec)
+    spec, errors = partial.understood(request.kind, request.spec) if request.alone else (request.spec, [])
+    request = replace(request, spec=spec)
     on_disk = declared.load_all(host, [] if request.alone else None)
     origin = _origin(host)
     context = _context(host, request, on_disk, origin)
@@ -78,8 +84,10 @@ def evaluate(host: Host, request: Request) -> Plan:
         rows.append(Row(setting, reading, status, reason, info, before))
     files = _boot_files(host, request, rows, context, on_disk) if context.boot else []
     steps = _kernel_steps(rows, context)
-    steps += [step for file, old in files for step in _file_steps(file, old, context)]
-    return Plan(tuple(rows), tuple(steps))
+    if not errors:  # a file made of a part would lose the lines of the rest
+        steps += [step for file, old in files for step in _file_steps(file, old, context)]
+    carried = tuple(file.path for file, _old in files if file.content is not None)
+    return Plan(tuple(rows), tuple(steps), tuple(errors), carried)
 
 
 def admit(plan: Plan) -> None:
@@ -161,7 +169,7 @@ def apply_each(host: Host, request: Request, unrisked: str = "") -> tuple[Outcom
         first = replace(first, steps=(*first.steps, *plan.steps))
         more, gone = _run_each(host, plan, unrisked)
         errors += [words for words in more if words not in errors]
-    return _outcome(first, evaluate(host, request)), [*errors, *gone]
+    return _outcome(first, evaluate(host, request)), [*plan.errors, *errors, *gone]
 
 
 def _run_each(host: Host, plan: Plan, unrisked: str) -> tuple[list[str], list[str]]:
@@ -309,7 +317,8 @@ def _claims(request: Request, declarations: Sequence[Declaration]) -> dict[str, 
     for declaration in declarations:
         if kind.KIND in declaration.kinds:
             try:
-                settings = kind.parse(declaration.kinds[kind.KIND], None)
+                spec = declaration.kinds[kind.KIND]
+                settings = kind.parse(partial.understood(kind, spec)[0] if request.alone else spec, None)
             except DeclarationError as error:
                 if request.alone or declaration.name == request.name:
                     continue
@@ -353,10 +362,11 @@ def _boot_files(
 ) -> list[tuple[BootFile, bytes | None]]:
     """Each file with its present content. The declaration is first: should the power fail between two
     files, the agent finishes the work at boot."""
-    old = next((item for item in on_disk if item.name == request.name), None)
-    new = declared.updated(old, request.name, request.kind.KIND, request.spec)
-    files = [BootFile(new.path, declared.render(new) if new.kinds else None)]
-    files += request.kind.boot_files(request.name, rows, context)
+    files = request.kind.boot_files(request.name, rows, context)
+    if not request.alone:  # which reads the file, and may be older than what wrote it
+        old = next((item for item in on_disk if item.name == request.name), None)
+        new = declared.updated(old, request.name, request.kind.KIND, request.spec)
+        files = [BootFile(new.path, declared.render(new) if new.kinds else None), *files]
     return [(file, host.content(file.path)) for file in files]
 
 

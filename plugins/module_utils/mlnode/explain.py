@@ -50,7 +50,9 @@ def _canonical(key: str) -> str:
 
 def _freed_by(host: Host, key: str) -> str:
     for declaration in declared.load_all(host):
-        settings = declaration.kinds.get("sysctl", {}).get("settings") or {}
+        settings = declaration.kinds.get("sysctl", {}).get("settings")
+        if not isinstance(settings, dict):  # whatever stands in a damaged file
+            continue
         if any(value is None and _canonical(name) == _canonical(key) for name, value in settings.items()):
             return declaration.path
     return ""

@@ -47,10 +47,14 @@ class Survey:
 def survey(host: Host) -> Survey:
     """Look at everything declared; writes nothing."""
 
-    def look(request: Request) -> tuple[Sequence[Row], bool]:
-        return engine.evaluate(host, request).rows, False
+    errors: list[str] = []
 
-    return _each(host, look, [])
+    def look(request: Request) -> tuple[Sequence[Row], bool]:
+        plan = engine.evaluate(host, request)
+        errors.extend(f"{request.name}, {request.kind.KIND}: {words}" for words in plan.errors)
+        return plan.rows, False
+
+    return _each(host, look, errors)
 
 
 def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_SECONDS) -> Survey:

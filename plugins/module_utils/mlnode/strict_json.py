@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, NoReturn, Sequence, Tuple
+from typing import Any, Mapping, NoReturn, Sequence, Tuple
 
 from .errors import StoreError
 
 #: Characters. A declaration with a hundred rules for NICs has some 50,000; a store that keeps the content of
 #: other files needs a larger limit of its own.
-MOST = 1 << 20
+MOST = 1 << 22
 
 #: A declaration uses nine levels (document, kinds, kind, rules, rule, group, field, list, value), and a
 #: question of a controller fewer. Python's own limit is that of its stack, which depends on the caller.
@@ -38,6 +38,10 @@ _SHOWN = 40
 
 #: Part of a document: a path such as .kinds.sysctl, its value, and how deep it is
 _Part = Tuple[str, Any, int]
+
+
+class NewerError(StoreError):
+    """A newer version wrote it: it is sound, and nothing in it may be guessed."""
 
 
 def loads(data: bytes | str, where: str, *, most: int = MOST, kernel_bytes: bool = False) -> Any:
@@ -74,7 +78,7 @@ def document(
     if type(number) is not int:  # True == 1, 1.0 == 1
         raise StoreError(f"{path} is damaged (format {shown(number)} is not a number)")
     if number > form:
-        raise StoreError(
+        raise NewerError(
             f"{path}: format {number} is newer than {form}, the newest that this version of mlnode reads: "
             "install the agent of the version that wrote it"
         )
@@ -84,18 +88,17 @@ def document(
 
 
 def check(value: Any, kernel_bytes: bool = False) -> None:
-    """Raises ValueError, naming the place, for what loads() refuses or JSON has not."""
+    """Raises ValueError, naming the place, for what loads() refuses or JSON does not have. A name may be an
+    integer, of which JSON makes a text."""
     unfit = _NO_BYTES if kernel_bytes else _HALVES
     todo: list[_Part] = [("", value, 1)]
     while todo:
         place, part, depth = todo.pop()
         if depth > DEEPEST:
             raise ValueError(f"nested deeper than {DEEPEST} levels at {_short(place)}")
-        if isinstance(part, dict):
+        if isinstance(part, Mapping):
             for name in part:
-                if not isinstance(name, str):
-                    raise ValueError(f"{_here(place)}: the name {name!r} is not a text")
-                _check_text(f"the name {_short(ascii(name))} in {_here(place)}", name, unfit)
+                _check_name(name, place, unfit)
             todo += [(f"{place}.{name}", item, depth + 1) for name, item in part.items()]
         elif isinstance(part, (list, tuple)):
             todo += [(f"{place}[{at}]", item, depth + 1) for at, item in enumerate(part)]
@@ -109,6 +112,14 @@ def shown(value: Any) -> str:
         return _short(ascii(value))
     except (ValueError, RecursionError):  # more digits, or more levels, than Python writes
         return f"a {type(value).__name__} without end"
+
+
+def _check_name(name: Any, place: str, unfit: re.Pattern[str]) -> None:
+    where = f"the name {shown(name)} in {_here(place)}"
+    if isinstance(name, str):
+        _check_text(where, name, unfit)
+    elif isinstance(name, bool) or not isinstance(name, int) or abs(name) >= _ENDLESS:
+        raise ValueError(f"{where} is not a text")
 
 
 def _check_scalar(place: str, value: Any, unfit: re.Pattern[str]) -> None:

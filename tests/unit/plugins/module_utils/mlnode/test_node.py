@@ -131,7 +131,7 @@ def test_a_declaration_edited_by_hand_is_told_and_stops_nobody_else(machine: Mac
     found = node.survey(machine)
     assert len(found.errors) == 1
     assert found.errors[0].startswith("a, sysctl: allow: 5 is no list of")
-    assert [item.row.setting.key for item in found.rows] == ["vm.max_map_count"]
+    assert [item.row.setting.key for item in found.rows] == ["vm.swappiness", "vm.max_map_count"]
 
 
 def test_a_refused_setting_does_not_stop_the_boot(machine: Machine) -> None:

@@ -62,7 +62,10 @@ def test_all_that_is_sound_is_read(value: Any) -> None:
     assert strict_json.loads(json.dumps({"a": value}), PATH) == {"a": value}
 
 
-@pytest.mark.parametrize("value", [{1: 2}, {"a": b"x"}, {"a": {1}}, math.nan, math.inf, "\x00", "\ud800"])
+@pytest.mark.parametrize(
+    "value",
+    [{1.5: 2}, {True: 1}, {1 << 64: 1}, {"a": b"x"}, {"a": {1}}, math.nan, math.inf, "\x00", "\ud800"],
+)
 def test_a_writer_is_told_what_no_reader_would_take(value: Any) -> None:
     with pytest.raises(ValueError, match=r"the document|^a"):
         strict_json.check(value)

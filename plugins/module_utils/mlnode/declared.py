@@ -66,7 +66,7 @@ def render(declaration: Declaration) -> bytes:
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     if len(text) > strict_json.MOST:
         raise DeclarationError(
-            f"{declaration.path}: {len(text)} characters, of which a declaration may have {strict_json.MOST}: "
+            f"{declaration.path}: {len(text)} characters, and a declaration may have {strict_json.MOST}: "
             "declare less under one name"
         )
     return text.encode("utf-8")
@@ -131,10 +131,15 @@ def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
     return found
 
 
+def declares(spec: Spec) -> bool:
+    """False where nothing is declared. A 0 is something, and so is a setting that is left alone by null."""
+    return any(value not in (None, {}, []) for value in spec.values())
+
+
 def updated(old: Declaration | None, name: str, kind: str, spec: Spec) -> Declaration:
     """The declaration with one kind replaced and the others kept. What declares nothing leaves it."""
     kinds: dict[str, Spec] = dict(old.kinds) if old else {}
-    if any(value not in (None, {}, []) for value in spec.values()):  # a 0 does declare something
+    if declares(spec):
         kinds[kind] = spec
     else:
         kinds.pop(kind, None)

@@ -47,12 +47,11 @@ class Request:
 @dataclass(frozen=True)
 class Plan:
     """Every setting with its status, and the steps that would make them right. errors: of settings that are
-    not understood. carried: the files that bring the settings at boot."""
+    not understood."""
 
     rows: tuple[Row, ...]
     steps: tuple[Step, ...]
     errors: tuple[str, ...] = ()
-    carried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,7 @@ def evaluate(host: Host, request: Request) -> Plan:
     steps = _kernel_steps(rows, context)
     if not errors:  # a file made of a part would lose the lines of the rest
         steps += [step for file, old in files for step in _file_steps(file, old, context)]
-    carried = tuple(file.path for file, _old in files if file.content is not None)
-    return Plan(tuple(rows), tuple(steps), tuple(errors), carried)
+    return Plan(tuple(rows), tuple(steps), tuple(errors))
 
 
 def admit(plan: Plan) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Callable, Sequence
 
-from . import confirm, declared, engine, management
+from . import confirm, declared, engine, leftovers, management
 from .declared import Declaration
 from .engine import Request
 from .errors import MlnodeError
@@ -51,7 +51,10 @@ def survey(host: Host) -> Survey:
 
     def look(request: Request) -> tuple[Sequence[Row], bool]:
         plan = engine.evaluate(host, request)
-        errors.extend(f"{request.name}, {request.kind.KIND}: {words}" for words in plan.errors)
+        words = [*plan.errors]
+        if host.is_superuser():  # who can read all that a file is made of
+            words += leftovers.outlived(plan.steps, request.name)
+        errors.extend(f"{request.name}, {request.kind.KIND}: {word}" for word in words)
         return plan.rows, False
 
     return _each(host, look, errors)
@@ -105,6 +108,9 @@ def _each(
         return Survey((), (str(error),))
     if not declarations and not errors and not only:  # a NIC may arrive where nothing is declared for it
         errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
+    if not only:
+        errors += leftovers.emptied(declarations)
+        errors += leftovers.orphans(host, declarations)
     found: dict[str, NodeRow] = {}
     changed = False
     for request in _requests(declarations, errors):
@@ -133,7 +139,7 @@ def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Re
         Request(declaration.name, KINDS[name], declaration.kinds[name], alone=True)
         for name in KINDS
         for declaration in declarations
-        if name in declaration.kinds
+        if declared.declares(declaration.kinds.get(name, {}))
     ]
 
 

@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Callable, NoReturn, Sequence
+from typing import Any, Callable, Collection, NoReturn, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .mlnode import confirm, engine, judge, values
+from .mlnode import confirm, cpulist, engine, judge, values
 from .mlnode.confirm import Pending
 from .mlnode.engine import Plan, Request
 from .mlnode.errors import MlnodeError
@@ -159,10 +159,28 @@ def diff(steps: Sequence[Step]) -> list[dict[str, str]]:
         if not found:  # a module, which has no value
             new.append(key)
             continue
-        old.append(f"{key} = {document.shown(_all(found, [step.before for step in found]))}")
-        new.append(f"{key} = {document.shown(_all(found, [step.value for step in found]))}")
+        old += _lines(key, found, [step.before for step in found])
+        new += _lines(key, found, [step.value for step in found])
     runtime = [_pair("runtime", _text(old), _text(new))] if old or new else []
     return runtime + files
+
+
+def _lines(key: str, writes: Sequence[KernelWrite], texts: Sequence[str]) -> list[str]:
+    """One line, or one for each value that some of the CPUs have."""
+    cpus: dict[str, set[int]] = {}
+    for step, text in zip(writes, texts):
+        if step.cpus:
+            cpus.setdefault(text, set()).update(step.cpus)
+    rest = [(step, text) for step, text in zip(writes, texts) if not step.cpus]
+    whole = _all([step for step, _text in rest], [text for _step, text in rest]) if rest else None
+    return [
+        *([] if whole is None else [f"{key} = {document.shown(whole)}"]),
+        *(f"{key} ({_named(numbers)}) = {document.shown(text)}" for text, numbers in cpus.items()),
+    ]
+
+
+def _named(cpus: Collection[int]) -> str:
+    return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {cpulist.render(cpus)}"
 
 
 def _all(writes: Sequence[KernelWrite], texts: Sequence[str]) -> str:

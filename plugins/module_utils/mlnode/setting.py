@@ -117,6 +117,7 @@ class Part:
     write sets together; empty if each is set by itself. risk: how a write may cut off who asked for it.
     refusal: as in Reading, of this part alone. made: where it is noted that the device made another number of
     the one that it took; empty where that is a failure.
+    cpus: those that the file rules; empty where it is not about some CPUs.
     """
 
     number: int
@@ -132,6 +133,7 @@ class Part:
     risk: str = ""
     refusal: str = ""
     made: str = ""
+    cpus: tuple[int, ...] = ()
 
     @property
     def differs(self) -> bool:

@@ -19,7 +19,7 @@ from .values import chosen, fits, same
 class KernelWrite:
     """A value for a kernel file. partial: the kernel may give less than asked (huge pages).
 
-    number, device, marker, unit, joined, risk: as in Part; number is None where there is one file only.
+    number, device, marker, unit, joined, risk, cpus: as in Part; number is None where there is one file only.
     """
 
     key: str
@@ -35,13 +35,14 @@ class KernelWrite:
     joined: str = ""
     risk: str = ""
     made: str = ""
+    cpus: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, key: str, part: Part) -> KernelWrite:
         return cls(
             key, part.path, part.want, part.now, part.undo,
             number=part.number, device=part.device, marker=part.marker,
-            unit=part.unit, joined=part.joined, risk=part.risk, made=part.made,
+            unit=part.unit, joined=part.joined, risk=part.risk, made=part.made, cpus=part.cpus,
         )  # fmt: skip
 
     def entries(self, host: Host) -> list[Entry]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Mapping
 
 from ..setting import Part, Write
-from .cpu_node import WHOLE, Found, Node, Scope, absent
+from .cpu_node import WHOLE, Found, Node, Policy, Scope, absent
 from .cpu_parse import CPUFREQ, PSTATE
 
 _NO_TURBO = f"{PSTATE}/no_turbo"
@@ -60,16 +60,15 @@ def _has_turbo(node: Node) -> bool:
 def _everywhere(node: Node, scope: Scope, want: str) -> Found:
     """The switch of the machine, and those of the policies for what it may have left."""
     policies = node.policies_of(scope)
-    paths = {policy.number: f"{policy.path}/boost" for policy in policies}
-    known = {number: path for number, path in paths.items() if node.value(path).absent is None}
+    known = [policy for policy in policies if node.value(_own(policy)).absent is None]
     common = node.value(_BOOST).absent is None
-    if not common and len(known) < len(paths):
+    if not common and len(known) < len(policies):
         raise absent(f"{_BOOST} does not exist: {_NO_BOOST}")
     if not common:
-        parts = [_switch(node, number, path, want) for number, path in known.items()]
+        parts = [_switch(node, policy, want) for policy in known]
         return Found(tuple(parts), shown=_switched, path=f"{CPUFREQ}/policy*/boost")
     first = Write(_BOOST, node.text(_BOOST))
-    parts = [_switch(node, number, path, want, (first,)) for number, path in known.items()]
+    parts = [_switch(node, policy, want, (first,)) for policy in known]
     # A write to the machine's sets all of them, so that those which were different have to follow it back.
     others = [Write(part.path, part.now) for part in parts if part.now != first.value]
     machine = Part(WHOLE, _BOOST, first.value, "1" if want == "on" else "0", (first, *others))
@@ -81,20 +80,25 @@ def _everywhere(node: Node, scope: Scope, want: str) -> Found:
 def _some(node: Node, scope: Scope, want: str) -> Found:
     """The switches of policies only."""
     policies = node.policies_of(scope)
-    paths = {policy.number: f"{policy.path}/boost" for policy in policies}
+    paths = {policy.number: _own(policy) for policy in policies}
     common = node.value(_BOOST)
     why = "it is one switch for the whole machine, so declare it without cpus"
     node.texts(paths, "policy", _NO_BOOST if common.absent is not None else why)
-    parts = tuple(_switch(node, number, path, want) for number, path in paths.items())
+    parts = tuple(_switch(node, policy, want) for policy in policies)
     refusal = ""
     if common.text == "0":
         refusal = f"{_BOOST} is 0, and no policy takes a write before it is 1: declare boost without cpus"
     return Found(parts, shown=_switched, path=f"{CPUFREQ}/policy*/boost", refusal=refusal)
 
 
-def _switch(node: Node, number: int, path: str, want: str, before: tuple[Write, ...] = ()) -> Part:
-    now = node.text(path)
-    return Part(number, path, now, "1" if want == "on" else "0", (*before, Write(path, now)))
+def _own(policy: Policy) -> str:
+    return f"{policy.path}/boost"
+
+
+def _switch(node: Node, policy: Policy, want: str, before: tuple[Write, ...] = ()) -> Part:
+    path = _own(policy)
+    now, wanted = node.text(path), "1" if want == "on" else "0"
+    return Part(policy.number, path, now, wanted, (*before, Write(path, now)), cpus=policy.cpus)
 
 
 def _switched(text: str) -> str:

@@ -29,7 +29,7 @@ def governor(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
     for policy in policies:
         path = f"{policy.path}/scaling_governor"
         undo = (Write(path, node.text(path)), *_preference_now(node, policy))
-        parts.append(Part(policy.number, path, node.text(path), want, undo))
+        parts.append(Part(policy.number, path, node.text(path), want, undo, cpus=policy.cpus))
         offers[policy.number] = _words(node, f"{policy.path}/scaling_available_governors")
     invalid = _not_offered(want, offers)
     if invalid and want in _GOVERNORS and not any(_is_active(node, policy) for policy in policies):
@@ -67,7 +67,7 @@ def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
                 busy.append(policy.number)
         if not ruled:  # amd-pstate offers one word only while it is ruled
             offers[policy.number] = _words(node, f"{policy.path}/energy_performance_available_preferences")
-        parts.append(Part(policy.number, path, now, want, undo, moved=moved))
+        parts.append(Part(policy.number, path, now, want, undo, moved=moved, cpus=policy.cpus))
     invalid = "" if want.isdecimal() else _not_offered(want, offers)
     refusal = _divided(policies, scope)
     if busy and declared is None:
@@ -110,8 +110,8 @@ def _tolerated(text: str) -> str:
 def _own(paths: Mapping[int, str], texts: Mapping[int, str], want: str) -> tuple[Part, ...]:
     """Files that move nothing but themselves."""
     return tuple(
-        Part(number, path, texts[number], want, (Write(path, texts[number]),))
-        for number, path in paths.items()
+        Part(cpu, path, texts[cpu], want, (Write(path, texts[cpu]),), cpus=(cpu,))
+        for cpu, path in paths.items()
     )
 
 

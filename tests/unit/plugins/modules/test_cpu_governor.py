@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu, cpu_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.plugins.modules import cpu_governor
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner, put_in_place
@@ -57,6 +61,44 @@ def test_check_mode_predicts_what_the_run_then_does(machine: CpuMachine, governo
         "cpu.min_perf_pct": "100",
         "cpu.max_latency_us": "10",
     }
+
+
+def test_the_diff_names_the_cpus(machine: CpuMachine, governor: Runner) -> None:
+    """A value for each group of CPUs that have it, and the value alone where one file rules the machine."""
+    machine.put(f"{CPUFREQ}/policy2/scaling_governor", "performance\n")
+    machine.put(f"{CPU}/cpu3/power/pm_qos_resume_latency_us", "50\n")
+    machine.put(f"{PSTATE}/min_perf_pct", "25\n")
+    asked = {"governor": "performance", "max_latency_us": "10", "min_perf_pct": 100}
+    runtime = governor.ok(check=True, **asked).result["diff"][0]
+    assert runtime["before"].splitlines() == [
+        "cpu.governor (CPUs 0-1,3) = powersave",
+        "cpu.min_perf_pct = 25",
+        "cpu.max_latency_us (CPUs 0-2) = 0",
+        "cpu.max_latency_us (CPU 3) = 50",
+    ]
+    assert runtime["after"].splitlines() == [
+        "cpu.governor (CPUs 0-1,3) = performance",
+        "cpu.min_perf_pct = 100",
+        "cpu.max_latency_us (CPUs 0-3) = 10",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("driver", "asked", "before"),
+    [
+        # The policies 0 and 2 rule two CPUs each.
+        (CpuMachine.acpi, {"governor": "ondemand"}, ["cpu.governor (CPUs 0-3) = schedutil"]),
+        # One switch of the machine, and one of each policy.
+        (CpuMachine.amd, {"boost": False}, ["cpu.boost = 1", "cpu.boost (CPUs 0-3) = 1"]),
+    ],
+)
+def test_the_diff_names_the_cpus_of_policies_and_not_their_numbers(
+    tmp_path: pathlib.Path, driver: Any, asked: dict[str, Any], before: list[str]
+) -> None:
+    node = driver(str(tmp_path / "other"))
+    request = Request("training", cpu, asked, (Layer.RUNTIME,))
+    (runtime, *_files) = tuning_module.diff(engine.evaluate(node, request).steps)
+    assert runtime["before"].splitlines() == before
 
 
 def test_a_second_run_changes_nothing(machine: CpuMachine, governor: Runner) -> None:

@@ -7,6 +7,11 @@ import pathlib
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no bug: no example has a time to be done in (200 ms without this), nor to be made in.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def pytest_sessionfinish() -> None:

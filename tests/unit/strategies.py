@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import settings, strategies
 
-#: One profile for all properties of the library: no deadline, as a busy CI machine is no bug
-quick = settings(deadline=None, max_examples=150)
+#: For all properties of the library
+quick = settings(max_examples=150)
 
 #: Texts as a kernel or a person might write them, and some that neither would
 words = strategies.one_of(

@@ -591,7 +591,7 @@ def test_a_terminated_apply_puts_back_the_setting_in_work(machine: Machine, numb
     assert machine.now(SWAPPINESS) == "1"
 
     child.send_signal(number)
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=60)
 
     assert (child.returncode, out) == (cli.ERROR, "")
     assert err == "mlnode: interrupted; the setting in work was put back, run it again for the rest\n"

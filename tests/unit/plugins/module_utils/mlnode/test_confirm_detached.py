@@ -25,8 +25,8 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 FILE = "/etc/mlnode/declared.d/default.json"
 
-#: For what happens within a second on any machine
-LONG = 20.0
+#: The most to wait for what happens within a second on an idle machine: it only stops a hang
+LONG = 60.0
 
 
 def until(true: Callable[[], object], seconds: float = LONG) -> bool:
@@ -85,14 +85,13 @@ def test_what_is_confirmed_is_left_alone_and_the_process_ends(
 ) -> None:
     start = detached.start
     monkeypatch.setattr(detached, "start", lambda work: start(note(tmp_path / "pid", work)))
-    armed = change(machine, 3)
+    armed = change(machine, 3600)
     assert until((tmp_path / "pid").exists)
 
     assert confirm.confirm(machine, armed.id)
 
     assert until(lambda: gone(tmp_path / "pid"))
     assert armed.left > 0, "it ended with its time only"
-    time.sleep(armed.left + 0.5)
     assert machine.read(FILE) == "new\n"
     assert confirm.report(machine) == ""
 
@@ -203,15 +202,15 @@ node = Host({root!r})
 with locked(node):
     transaction.run(
         node, Origin.load(node), [FileWrite({file!r}, {file!r}, b"new")],
-        arm=lambda entries, fresh: confirm.arm(node, "default", 1, entries, fresh, "the words"),
+        arm=lambda entries, fresh: confirm.arm(node, "default", {seconds}, entries, fresh, "the words"),
     )
 shutil.rmtree({code!r})
 print("done")
 """
 
 
-def test_it_works_when_the_code_it_came_from_is_deleted(machine: Machine, tmp_path: pathlib.Path) -> None:
-    """As Ansible does with a module's code. Who waits for the module's output does not wait for this."""
+def module(machine: Machine, tmp_path: pathlib.Path, seconds: int) -> None:
+    """As Ansible runs one, and deletes its code. A change waits for so many seconds to be confirmed."""
     import shutil
 
     package = (
@@ -219,15 +218,25 @@ def test_it_works_when_the_code_it_came_from_is_deleted(machine: Machine, tmp_pa
     )
     shutil.copytree(package, tmp_path / "code" / "mlnode", ignore=shutil.ignore_patterns("__pycache__"))
     script = _MODULE.format(
-        paths=[str(tmp_path / "code")], code=str(tmp_path / "code"), root=machine.root, file=FILE
-    )
-
-    began = time.monotonic()
+        paths=[str(tmp_path / "code")], code=str(tmp_path / "code"), root=machine.root, file=FILE,
+        seconds=seconds,
+    )  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG, check=False
     )
-
     assert (done.stdout, done.stderr) == ("done\n", "")
-    assert time.monotonic() - began < LONG / 2
+
+
+def test_it_works_when_the_code_it_came_from_is_deleted(machine: Machine, tmp_path: pathlib.Path) -> None:
+    module(machine, tmp_path, 1)
     assert until(lambda: confirm.report(machine))
     assert not machine.exists(FILE)
+
+
+def test_who_waits_for_the_output_of_a_module_does_not_wait_for_this(
+    machine: Machine, tmp_path: pathlib.Path
+) -> None:
+    module(machine, tmp_path, 3600)
+    armed = confirm.pending(machine)
+    assert armed is not None
+    assert confirm.confirm(machine, armed.id)  # and the process ends

@@ -78,7 +78,7 @@ def test_the_second_process_waits_for_the_first(host: Host, tmp_path: pathlib.Pa
 
     with held(host, work):
         assert not done.exists()
-        with lock.locked(host, 20):
+        with lock.locked(host, 60):
             assert done.exists()
 
 
@@ -110,7 +110,7 @@ def test_a_wait_that_is_too_long_names_the_holder(host: Host) -> None:
             host, 0.2
         ):
             pass
-        assert 0.2 <= time.monotonic() - began < 10
+        assert time.monotonic() - began >= 0.2
 
 
 def test_a_holder_that_has_not_signed_yet_is_unknown(host: Host, file: pathlib.Path) -> None:

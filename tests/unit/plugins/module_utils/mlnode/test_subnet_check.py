@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import errno
 import json
-import time
+import pathlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,6 +18,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.subnet_check import Request
 from ansible_collections.mlnode.tuning.tests.fixtures import infiniband
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import TOOLS, SubnetMachine
+from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 
 FILE = "/var/lib/mlnode/ib-subnet.json"
 HOUR = 3600.0
@@ -406,11 +407,12 @@ def test_what_is_wrong_is_said(port: str, seconds: int, words: str) -> None:
         subnet_check.parse(port, seconds)
 
 
-def test_a_large_subnet_takes_no_time(machine: SubnetMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """480 nodes on two switches with as many ports as any may have (8 bits)."""
+def test_each_node_more_is_the_same_work(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to 480 nodes, on two switches with as many ports as any may have (8 bits)."""
     monkeypatch.setattr(infiniband, "SWITCH_PORTS", 254)
-    machine.subnet = infiniband.ndr(480)
-    look(machine)
-    began = time.process_time()
-    assert verdicts(look(machine, 1)) == WELL
-    assert time.process_time() - began < 1
+    sizes = (120, 240, 480)
+    known = {number: SubnetMachine(f"{tmp_path}/{number}", infiniband.ndr(number)) for number in sizes}
+    for one in known.values():
+        look(one)
+        assert verdicts(look(one, 1)) == WELL
+    assert is_linear(sizes, lambda number: look(known[number], 1))

@@ -203,7 +203,7 @@ json_values = st.recursive(
 )
 
 
-@settings(quick, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(json_values)
 def test_no_file_makes_it_fail(machine: Machine, devices: Any) -> None:
     machine.put(PATH, json.dumps({"format": 1, "boot": "first", "devices": {"mlx5_0": devices}}))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pathlib
 import re
-import time
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
+from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 
 GOLDEN = pathlib.Path(__file__).parents[5] / "fixtures" / "golden"
 
@@ -65,13 +65,15 @@ def test_the_plan_for_every_machine(name: str) -> None:
     assert text == (GOLDEN / f"{name}.cpu.txt").read_text(encoding="utf-8")
 
 
-def test_many_cpus_are_planned_at_once() -> None:
-    """0.5 s is the limit for a whole node, and this measures far less; best of three, as the machine may be
-    busy."""
-    tree("epyc256")
-    spent = []
-    for _try in range(3):
-        start = time.process_time()
-        plan("epyc256")
-        spent.append(time.process_time() - start)
-    assert min(spent) < 0.5
+def test_each_cpu_more_is_the_same_work() -> None:
+    """All but what rules a whole machine."""
+    some = {name: value for name, value in DECLARATION.items() if name not in ("boost", "min_perf_pct")}
+    host = Host(tree("epyc256"))
+
+    def rule(cpus: int) -> int:
+        spec = {**some, "cpus": f"0-{cpus - 1}"}
+        found = engine.evaluate(Host(host.root), Request("x", cpu, spec, (Layer.RUNTIME,)))
+        return max(len(row.reading.parts) for row in found.rows)
+
+    assert rule(128) > 100
+    assert is_linear((64, 128, 256), rule)

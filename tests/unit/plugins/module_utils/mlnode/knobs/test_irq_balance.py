@@ -422,7 +422,7 @@ def script(node: IrqNode) -> str:
 @pytest.mark.parametrize("device", [f"/sys/bus/pci/devices/{ETH2}", "/sys"])
 def test_the_number_of_an_interrupt_decides(script: str, device: str, irq_number: int, answer: str) -> None:
     done = subprocess.run(
-        ["sh", script, device, str(irq_number)], capture_output=True, text=True, check=False, timeout=20
+        ["sh", script, device, str(irq_number)], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, answer, "")
 
@@ -430,7 +430,7 @@ def test_the_number_of_an_interrupt_decides(script: str, device: str, irq_number
 def test_without_a_list_nothing_is_banned(script: str, node: IrqNode) -> None:
     node.remove(LIST)
     done = subprocess.run(
-        ["sh", script, "/sys", "28"], capture_output=True, text=True, check=False, timeout=20
+        ["sh", script, "/sys", "28"], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

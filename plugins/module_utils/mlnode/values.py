@@ -17,10 +17,6 @@ _RANGES = re.compile(r"[0-9]{1,40}(-[0-9]{1,40})?(,[0-9]{1,40}(-[0-9]{1,40})?)*\
 _MASK = re.compile(r"[0-9a-f]{1,8}(,[0-9a-f]{8})+\Z|[0-9a-f]{1,8}\Z", re.ASCII)
 _BRACKET = re.compile(r"\[([^\[\]\s]+)\]")
 
-#: Spellings the kernel itself prints or takes for a switch (lib/kstrtox.c: kstrtobool)
-_TRUE = frozenset({"1", "y", "Y", "on", "On", "ON"})
-_FALSE = frozenset({"0", "n", "N", "off", "Off", "OFF"})
-
 
 def tokens(text: str) -> tuple[str, ...]:
     """The words of a value: the kernel prints tabs where people write spaces."""
@@ -28,7 +24,11 @@ def tokens(text: str) -> tuple[str, ...]:
 
 
 def same(left: str, right: str) -> bool:
-    """True if both mean the same to the kernel: numbers, switches, lists of ranges, words."""
+    """True if both are one value as the kernel prints it: numbers, lists of ranges, masks, words.
+
+    What people write into a file has the grammar of that file's own parser, and is compared as what the
+    kernel would show of it: see sysctl_values.
+    """
     mine, theirs = tokens(left), tokens(right)
     return len(mine) == len(theirs) and all(_same_token(a, b) for a, b in zip(mine, theirs))
 
@@ -38,9 +38,6 @@ def _same_token(left: str, right: str) -> bool:
         return True
     if _INT.match(left) and _INT.match(right):
         return int(left) == int(right)
-    for words in (_TRUE, _FALSE):
-        if left in words and right in words:
-            return True
     # Before lists: 1,00000000 is CPU 32, and as a list of numbers it would be the same as 0,00000001.
     if _MASK.match(left) and _MASK.match(right):
         return _bits(left) == _bits(right)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Sequence
 
-from .. import management, sysctl_d
+from .. import management, sysctl_d, sysctl_values
 from ..errors import HostError
 from ..host import Host
 from ..options import unless_allowed
@@ -91,14 +91,18 @@ def at_boot(host: Host, setting: RailSetting, names: Sequence[str]) -> tuple[str
     lines = {}
     for name in names:
         line = config.winner(_key(name, setting))
-        if line is not None and line.value is not None and line.value.strip() != setting.text:
+        if line is not None and line.value is not None and _number(line) != int(setting.text):
             lines[line.where] = line
     beats = config.winner(_key(_ALL, setting))
-    value = (beats.value or "").strip() if beats is not None else ""
+    value = _number(beats)
     words = [f"{line.where} sets {line.text}, and the agent comes after it" for line in lines.values()]
     words += [f"{text}: whether it sets another value is unknown" for text in config.unreadable]
-    overrules = value.isdigit() and int(value) > int(setting.text)
+    overrules = value is not None and value > int(setting.text)
     return "; ".join(words), beats if overrules else None
+
+
+def _number(line: sysctl_d.Line | None) -> int | None:
+    return None if line is None else sysctl_values.number(line.value or "")
 
 
 def _key(name: str, setting: RailSetting) -> str:

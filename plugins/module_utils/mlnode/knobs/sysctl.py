@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Sequence
 
-from .. import modules_load, sysctl_d, values
+from .. import modules_load, sysctl_d, sysctl_values, values
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
@@ -240,30 +241,56 @@ def _boot(
     """born: the value without us, as far as it is known."""
     if config.unreadable:
         return Boot(Value(unreadable="; ".join(config.unreadable)))
-    line, value = _ruling_line(setting.key, config)
+    ruling = _ruling(setting.key, target, config)
     enough = setting.raise_only and values.reaches(setting.want or "", born or "")
-    if line is None or (value is None and enough):
+    if ruling is None or (ruling.shown is None and enough):
         return _boot_without_file(setting, target, born, context)
+    line = ruling.line
     # An earlier file, or a glob, gives way as soon as our own drop-in names the key.
     later = not line.is_glob and line.file.rsplit("/", 1)[-1] > f"{DROP_IN_NAME}{context.name}.conf"
     foreign = later and not _is_ours(line)
-    if value is None:
-        return Boot(Value(absent=f"{line.where} excludes it"), line.where, foreign)
+    if ruling.shown is None:
+        return Boot(Value(absent=ruling.words), line.where, foreign)
     # The line of the other half of a pair names itself, or nobody would find this key in it.
     own = line.is_glob or line.key == sysctl_d.slashed(setting.key)
-    source = line.where if own else f"{line.where} ({sysctl_d.dotted(line.key)})"
-    return Boot(Value(text=value), source, foreign)
+    if not own:
+        return Boot(Value(text=ruling.shown), f"{line.where} ({sysctl_d.dotted(line.key)})", foreign)
+    return Boot(Value(text=ruling.shown), ruling.words, foreign)
 
 
-def _ruling_line(key: str, config: sysctl_d.BootConfig) -> tuple[sysctl_d.Line | None, str | None]:
-    """The line that decides a key, and its effect: a later line for the sibling sets this one to 0."""
+@dataclass(frozen=True)
+class _Ruling:
+    """The line that decides a key at boot. shown: what the kernel shows after it; None where it leaves the
+    kernel as it is. words: where it is, or why it sets nothing."""
+
+    line: sysctl_d.Line
+    shown: str | None
+    words: str
+
+
+def _ruling(key: str, like: str | None, config: sysctl_d.BootConfig) -> _Ruling | None:
+    """A later line for the sibling sets this key to 0. like: as in sysctl_values.shown()."""
     line = config.winner(sysctl_d.slashed(key))
     other = sysctl_parse.sibling(key)
     rival = config.winner(sysctl_d.slashed(other)) if other else None
-    if rival is None or values.same(rival.value or "0", "0"):
-        return line, line.value if line else None
-    later = line is None or config.lines.index(rival) > config.lines.index(line)
-    return (rival, "0") if later else (line, line.value if line else None)
+    if rival is not None and _shown(key, rival, None) in (None, "0"):
+        rival = None
+    if rival is not None and (line is None or config.lines.index(rival) > config.lines.index(line)):
+        return _Ruling(rival, "0", rival.where)
+    if line is None:
+        return None
+    if line.value is None:
+        return _Ruling(line, None, f"{line.where} excludes it")
+    shown = _shown(key, line, like)
+    if shown is None:
+        return _Ruling(line, None, f"{line.where} sets {line.value!r}, which the kernel refuses (EINVAL)")
+    as_written = values.same(line.value, shown)
+    return _Ruling(line, shown, line.where if as_written else f"{line.where} (written as {line.value!r})")
+
+
+def _shown(key: str, line: sysctl_d.Line | None, like: str | None) -> str | None:
+    """What the kernel shows after a line; None where it sets nothing."""
+    return None if line is None or line.value is None else sysctl_values.shown(key, line.value, like)
 
 
 def _boot_without_file(setting: Setting, target: str | None, born: str | None, context: Context) -> Boot:
@@ -307,10 +334,9 @@ def _drop_in_lines(
         ours = present.winner(path)
         if setting.formula and ours is not None and _is_ours(ours):
             # A computed number stays as it once was: at boot no link is up, and the formula knows less.
-            floor = _merged(floor, ours.value)
-        line = foreign.winner(path)
-        base = line.value if line else None
-        if base is None:  # an exclusion sets nothing either
+            floor = _merged(floor, _shown(setting.key, ours, floor))
+        base = _shown(setting.key, foreign.winner(path), floor)
+        if base is None:
             base = context.origins.get(row.reading.path, row.reading.runtime.text)
         # What the node has without us is enough, or (image build) not known: a line of ours could only lower
         # a default that grows with memory.

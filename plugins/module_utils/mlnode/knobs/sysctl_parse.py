@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Mapping
 
-from .. import options, sizing
+from .. import options, sizing, sysctl_values
 from ..errors import DeclarationError
 from ..facts import Facts
 from ..setting import Setting
@@ -53,9 +53,6 @@ GUARDS = {
 
 #: Other doors to a pool that has a name already
 ALIASES = {"vm.nr_hugepages_mempolicy": "vm.nr_hugepages or vm.nr_hugepages@nodeN"}
-
-#: Lists of numbers, of which at_least means: these among others
-LISTS = frozenset({"net.ipv4.ip_local_reserved_ports"})
 
 MIGRATION_COST = "kernel.sched_migration_cost_ns"
 
@@ -154,8 +151,9 @@ def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
 
 
 def _floor(key: str, text: str) -> str:
-    """What at_least asks for; a list of one number is spelled as a range, to stay a list."""
-    if key in LISTS and number_ranges(text):
+    """What at_least asks for: of a list, these members among others. A list of one number is spelled as a
+    range, to stay a list."""
+    if key in sysctl_values.LISTS and number_ranges(text):
         return f"{text}-{text}" if integers(text) else text
     if integers(text) is None:
         raise DeclarationError(f"{key}: at_least {text!r} is no integer, so nothing is greater or less")
@@ -177,7 +175,9 @@ def _text(key: str, raw: Any) -> str:
         raise DeclarationError(
             f"{key}: value {raw!r} holds {', '.join(map(repr, bad))}, which no setting here needs"
         )
-    return " ".join(tokens(raw))
+    text = " ".join(tokens(raw))
+    sysctl_values.check(key, text)
+    return text
 
 
 def path_of(key: str) -> str:

@@ -439,9 +439,10 @@ def test_a_file_that_was_fine_goes_when_it_would_lock_everybody_out(machine: Lim
     assert not machine.exists(PAM)
 
 
-def test_less_at_the_next_boot_counts(machine: LimitsMachine) -> None:
+@pytest.mark.parametrize("value", ["1048576", "04000000", "0x100000"])
+def test_less_at_the_next_boot_counts(machine: LimitsMachine, value: str) -> None:
     machine.put("/proc/sys/fs/nr_open", "2097152\n")
-    machine.put("/etc/sysctl.d/90-x.conf", "fs.nr_open = 1048576\n")
+    machine.put("/etc/sysctl.d/90-x.conf", f"fs.nr_open = {value}\n")
     with pytest.raises(RefusedError, match=r"fs.nr_open is 1048576 \(/etc/sysctl.d/90-x.conf:1\)"):
         apply(machine, {"nofile": 2000000})
 

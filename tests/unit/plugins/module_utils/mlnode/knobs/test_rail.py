@@ -196,12 +196,13 @@ def test_what_sysctl_d_sets_at_boot_is_a_note(host: RailNode) -> None:
     assert (found.status, found.reason) == (Status.OK, "")
 
 
-def test_a_line_for_all_that_counts_more_is_an_override(host: RailNode) -> None:
-    host.put("/etc/sysctl.d/70-y.conf", "net.ipv4.conf.all.arp_ignore = 2\n")
+@pytest.mark.parametrize("value", ["2", "0x2", "02"])
+def test_a_line_for_all_that_counts_more_is_an_override(host: RailNode, value: str) -> None:
+    host.put("/etc/sysctl.d/70-y.conf", f"net.ipv4.conf.all.arp_ignore = {value}\n")
     apply(host, rule(arp_ignore=1))
     (found,) = engine.evaluate(host, request(rule(arp_ignore=1))).rows
     assert found.status is Status.OVERRIDDEN
-    assert "/etc/sysctl.d/70-y.conf:1 sets net.ipv4.conf.all.arp_ignore = 2" in found.reason
+    assert f"/etc/sysctl.d/70-y.conf:1 sets net.ipv4.conf.all.arp_ignore = {value}" in found.reason
 
 
 def test_a_file_that_cannot_be_read_may_set_anything(host: RailNode) -> None:

@@ -14,7 +14,7 @@ from .declared import Declaration
 from .errors import DeclarationError, HostError, MlnodeError, RefusedError
 from .facts import Facts
 from .host import Host
-from .judge import differs, judge
+from .judge import differs, judge, with_bar
 from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, Context, Kind, Row, Spec
 from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin
@@ -76,7 +76,8 @@ def evaluate(host: Host, request: Request) -> Plan:
     settings = request.kind.parse(request.spec, context.facts if context.runtime else None)
     _refuse_conflicts(request, settings, on_disk)
     rows = []
-    for setting, reading in zip(settings, request.kind.read(settings, context)):
+    for setting, found in zip(settings, request.kind.read(settings, context)):
+        reading = with_bar(found, context)
         status, reason = judge(setting, reading, context)
         info = request.kind.info(setting.key, reading.runtime)
         before = reading.origin if reading.parts else context.origins.get(reading.path)

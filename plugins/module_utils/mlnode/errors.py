@@ -34,11 +34,11 @@ class HostError(MlnodeError):
     #: errno values that mean "there is no such thing here", as opposed to "it could not be read"
     ABSENT = (_errno.ENOENT, _errno.ENOTDIR, _errno.ENODEV, _errno.ENXIO)
 
-    def __init__(self, action: str, path: str, number: int | None, detail: str = "") -> None:
+    def __init__(self, action: str, path: str, number: int | None, detail: str = "", cause: str = "") -> None:
         self.action = action
         self.path = path
         self.errno = number
-        self.kernel = _kernel_words(number, path) or detail
+        self.kernel = (_kernel_words(number, path) or detail) + (f": {cause}" if cause else "")
         super().__init__(f"cannot {action} {path}: {self.kernel}")
 
     @property

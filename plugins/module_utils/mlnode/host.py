@@ -13,7 +13,7 @@ import stat
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
 
 from . import command as command_line
-from . import shown
+from . import mounts, shown
 from .command import USUAL_SECONDS, Finished
 from .errors import HostError
 from .setting import Value
@@ -92,6 +92,8 @@ class Host:
         """The whole file. Raises HostError, whose .absent tells missing from unreadable."""
         if files := shown.at(path):
             return files.read(self, path)
+        if fake := mounts.over(self, path):
+            raise HostError("read", path, None, fake)
         try:
             with open(self.real(path), "rb") as stream:
                 return stream.read()
@@ -168,23 +170,10 @@ class Host:
             raise HostError("read link", path, error.errno) from error
 
     def blocked(self, path: str) -> str:
-        """Why not even root may write this kernel file; empty if it may, if we are not root, or in a
-        captured tree, whose own mode bits say nothing about the machine it came from.
-
-        Asks the kernel (access(2)), as the mode bits of /proc/sys do not tell: in a network namespace
-        a file may look like 0644 and still answer EACCES.
-        """
+        """Why this kernel file is not this node's to set, as in a container; empty if it is. See mounts."""
         if files := shown.at(path):
             return files.blocked(self, path)
-        real = self.real(path)
-        if not self.live or not self.is_superuser() or os.access(real, os.W_OK):
-            return ""
-        try:
-            if os.statvfs(real).f_flag & os.ST_RDONLY:
-                return f"{path} is on a read-only file system, as in an unprivileged container"
-        except OSError as error:
-            return str(HostError("look at", path, error.errno))
-        return f"{path} may not be written here, even by root: set it on the host, not in its container"
+        return mounts.blocked(self, path)
 
     def _stat(self, path: str, follow: bool) -> os.stat_result | None:
         try:
@@ -211,6 +200,8 @@ class Host:
         if files := shown.at(path):
             files.write(self, path, value)
             return
+        if fake := mounts.over(self, path):
+            raise HostError(f"write {value!r} to", path, None, fake)
         try:
             handle = os.open(self.real(path), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
             try:
@@ -220,7 +211,8 @@ class Host:
             finally:
                 os.close(handle)
         except OSError as error:
-            raise HostError(f"write {value!r} to", path, error.errno) from error
+            words = mounts.barred(self, path)
+            raise HostError(f"write {value!r} to", path, error.errno, cause=words) from error
 
     def write_file(self, path: str, content: bytes, mode: int | None = None) -> None:
         """Replace a file of ours whole: old or new after a power cut, never half of it.

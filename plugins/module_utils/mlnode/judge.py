@@ -1,10 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one status of a setting, from what is wanted and what was read. Pure."""
+"""The one status of a setting, from what is wanted and what was read. Pure, but for with_bar()."""
 
 from __future__ import annotations
 
-from . import values
+from dataclasses import replace
+
+from . import mounts, values
 from .kind import Context
 from .setting import Reading, Setting
 from .status import Status
@@ -55,7 +57,16 @@ def _waiting(setting: Setting, reading: Reading) -> tuple[Status, str]:
 def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
     words = f"runtime is {reading.runtime.text or EMPTY}"
     fault = _boot_fault(setting, reading) if context.boot else None
-    return f"{words}; {fault[1]}" if fault else words
+    return "; ".join(text for text in (words, reading.barred, fault[1] if fault else "") if text)
+
+
+def with_bar(reading: Reading, context: Context) -> Reading:
+    """With the reason why a file that has to be written cannot be."""
+    if not context.runtime or reading.blocked or not differs(reading):
+        return reading
+    paths = [part.path for part in reading.parts if part.differs] or [reading.path]
+    words = (mounts.barred(context.host, path) for path in paths)
+    return replace(reading, barred=next(filter(None, words), ""))
 
 
 def differs(reading: Reading) -> bool:

@@ -148,7 +148,8 @@ class Reading:
     target: the value to reach, with `auto` and raise-only resolved; None where they cannot be yet.
     undo: the writes that bring the present value back, and whatever else a change of it moves.
     offered: what the kernel lists as possible; empty where it lists nothing.
-    blocked: why the file cannot be written even by root; empty if it can.
+    blocked: why it is not this node's to set, as in a container; empty if it is.
+    barred: why the file cannot be written though it is, so that it stays as it is; empty if it can.
     invalid: why this kernel can never take the wanted value; empty if it can.
     refusal: the guard that stops a change to the target, and how to allow it.
     partial: the kernel may take the value and give less (huge pages).
@@ -168,6 +169,7 @@ class Reading:
     undo: tuple[Write, ...] = ()
     offered: tuple[str, ...] = ()
     blocked: str = ""
+    barred: str = ""
     invalid: str = ""
     refusal: str = ""
     partial: bool = False

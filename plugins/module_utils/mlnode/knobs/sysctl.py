@@ -13,7 +13,6 @@ from ..facts import Facts
 from ..host import Host
 from ..kind import Context, Info, Row, Spec
 from ..setting import Boot, BootFile, Reading, Setting, Value, Write
-from ..status import Status
 from . import sysctl_guards, sysctl_info, sysctl_parse
 
 KIND = "sysctl"
@@ -109,7 +108,7 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         blocked=lack or context.host.blocked(path),
         refusal=sysctl_guards.refusal(setting.key, path, runtime.text, target, context),
         partial="nr_hugepages" in path,
-        native=native,
+        native=native and not lack,
         load=load,
         modules=modules,
     )
@@ -312,9 +311,9 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     modules: list[str] = []
     for row in rows:
         reading = row.reading
+        if reading.runtime.unreadable is not None and row.setting.raise_only:
+            lines += _kept(row.setting.key, name, present)
         if reading.invalid or reading.refusal or not reading.native or reading.target is None:
-            continue
-        if row.status is Status.UNSUPPORTED and reading.runtime.absent is None:
             continue
         modules += reading.modules
         lines += _drop_in_lines(row, present, foreign, context)
@@ -346,6 +345,12 @@ def _drop_in_lines(
     # Not the formula, whose words change with the links: the file is to stay the same.
     comment = [f"# declared: {setting.claim}"] if setting.formula else []
     return [*comment, f"{setting.key} = {value}"]
+
+
+def _kept(key: str, name: str, present: sysctl_d.BootConfig) -> list[str]:
+    """Our line as it is, where this run cannot tell what it has to be."""
+    own = [line for line in present.statements(sysctl_d.slashed(key)) if line.file == f"{DROP_IN}{name}.conf"]
+    return [f"{key} = {line.value}" for line in own[-1:]]
 
 
 def _merged(floor: str, other: str | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from .. import container
 from .model import Machine
 from .reader import Reader
 
@@ -70,13 +71,13 @@ def read(reader: Reader) -> Machine:
     vendor = _dmi(reader, "sys_vendor")
     product = _dmi(reader, "product_name")
     tag = _dmi(reader, "chassis_asset_tag")
-    container = _container(reader)
+    runtime = container.of(reader.host, reader.note)
     virtual, hypervisor = _virtual(reader, vendor, product)
     kind = {True: "virtual machine", False: "bare metal", None: "unknown"}[virtual]
     return Machine(
-        kind="container" if container else kind,
+        kind="container" if runtime else kind,
         hypervisor=hypervisor if virtual else "",
-        container=container,
+        container=runtime,
         cloud=_cloud(reader, vendor, tag),
         product=" ".join(dict.fromkeys(text for text in (vendor, product) if text)),
     )
@@ -120,23 +121,3 @@ def _cloud(reader: Reader, vendor: str, tag: str) -> str:
     if "amazon" in _dmi(reader, "bios_version"):
         return "aws"
     return _TAGS.get(tag, "")
-
-
-def _container(reader: Reader) -> str:
-    """Who started this container; "" outside of one."""
-    named = (reader.text("/run/systemd/container", needed=False) or "").strip()
-    if named:
-        return named
-    if reader.exists("/run/.containerenv"):
-        return "podman"
-    if reader.exists("/.dockerenv"):
-        return "docker"
-    # Only root may read it, and for anybody else it tells nothing: no problem to report.
-    environment = reader.quiet("/proc/1/environ").split("\0")
-    for entry in environment:
-        name, _equals, value = entry.partition("=")
-        if name == "container" and value:
-            return value
-    if any(entry.startswith("KUBERNETES_SERVICE_HOST=") for entry in environment):
-        return "kubernetes"
-    return ""

@@ -103,13 +103,13 @@ def test_what_this_kernel_lacks_is_unsupported(machine: Machine) -> None:
     assert lines(machine) == ["vm.swappiness = 10", "vm.no_such_knob = 1"]
 
 
-def test_what_may_not_be_written_here_is_unsupported_and_in_no_file(machine: Machine) -> None:
+def test_what_may_not_be_written_here_is_unsupported_and_kept_for_the_next_boot(machine: Machine) -> None:
     machine.read_only[SWAPPINESS] = "the host owns it"
     outcome = engine.apply(machine, request({"vm.swappiness": 10}))
     assert statuses(outcome) == {"vm.swappiness": Status.UNSUPPORTED}
     assert reasons(outcome) == {"vm.swappiness": "the host owns it"}
     assert machine.writes == []
-    assert machine.content(DROP_IN) is None
+    assert lines(machine) == ["vm.swappiness = 10"]
 
 
 def test_a_right_value_that_may_not_be_written_is_fine(machine: Machine) -> None:

@@ -176,48 +176,6 @@ class Root(Host):
         return True
 
 
-class Mounts:
-    """os where access(2) says no, as in a namespace, and statvfs(2) tells how the path is mounted."""
-
-    def __init__(self, flags: int | None) -> None:
-        self._flags = flags
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(os, name)
-
-    def access(self, path: str, mode: int) -> bool:
-        return False
-
-    def statvfs(self, path: str) -> object:
-        if self._flags is None:
-            raise OSError(errno.EIO, "gone")
-        return type("Found", (), {"f_flag": self._flags})
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [(os.ST_RDONLY, "read-only file system"), (0, "even by root"), (None, "EIO")],
-)
-def test_why_root_may_not_write(
-    root: pathlib.Path, monkeypatch: pytest.MonkeyPatch, flags: int | None, words: str
-) -> None:
-    assert Root(str(root)).blocked("/etc/file") == "", "a captured tree tells nothing about its machine"
-    host = Root()
-    assert host.blocked("/dev/null") == ""
-    monkeypatch.setattr(host_module, "os", Mounts(flags))
-    assert words in host.blocked("/etc/file")
-    assert "/etc/file" in host.blocked("/etc/file")
-
-
-def test_a_user_is_not_told_about_root(root: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class User(Host):
-        def is_superuser(self) -> bool:
-            return False
-
-    monkeypatch.setattr(host_module, "os", Mounts(0))
-    assert User(str(root)).blocked("/etc/file") == ""
-
-
 # -- kernel files --------------------------------------------------------------------------
 
 

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import os
 import pathlib
+from typing import Iterator
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build
@@ -17,6 +19,14 @@ settings.load_profile("patient")
 def pytest_sessionfinish() -> None:
     """Of each worker, too, which ends without running what is registered for the end of a process."""
     build.remove()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _umask() -> Iterator[None]:
+    """Folders of a machine in a folder are those of a distribution, whatever the umask of who runs this."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import folders
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import lock as lock_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
@@ -23,7 +24,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: Calls of os that change a file, or promise that it is on disk
 CHANGING = (
-    "open", "write", "fsync", "rename", "unlink", "rmdir", "symlink",
+    "open", "write", "fsync", "rename", "unlink", "mkdir", "rmdir", "symlink",
     "chmod", "chown", "fchmod", "fchown", "ftruncate",
 )  # fmt: skip
 
@@ -70,16 +71,6 @@ class Os:
         self._gate.step(f"write {handle}", torn=lambda: os.write(handle, bytes(data)[: len(data) // 2]))
         return os.write(handle, data)
 
-    def makedirs(self, folder: str, mode: int = 0o777, exist_ok: bool = False) -> None:
-        """Folder by folder, so that the gate can shut between two of them."""
-        missing = []
-        while not os.path.isdir(folder):
-            missing.append(folder)
-            folder = os.path.dirname(folder)
-        for path in reversed(missing):
-            self._gate.step(f"mkdir {path}")
-            os.mkdir(path, mode)
-
 
 class Gated(Machine):
     """A machine whose kernel writes and commands pass a gate as well."""
@@ -112,7 +103,8 @@ def failing(number: int) -> Callable[[], object]:
 def install(patch: pytest.MonkeyPatch, machine: Gated, gate: Gate) -> None:
     """Let all that the machine changes from now on pass the gate."""
     machine.gate = gate
-    patch.setattr(host_module, "os", Os(gate))
+    for module in (host_module, folders):
+        patch.setattr(module, "os", Os(gate))
 
 
 def no_disk() -> Iterator[None]:
@@ -155,7 +147,7 @@ def killed_at(position: int, machine: Gated, work: Callable[[Machine], object]) 
 
     def run() -> None:
         machine.gate = Gate(position, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        for module in (host_module, lock_module):
+        for module in (host_module, folders, lock_module):
             vars(module)["os"] = Os(machine.gate)
         work(machine)
 

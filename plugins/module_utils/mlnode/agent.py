@@ -8,7 +8,7 @@ import shlex
 import sys
 from typing import Any
 
-from . import agent_zip, cli, drift, registry, shown, transaction
+from . import agent_zip, cli, drift, registry, shown, transaction, trust
 from .agent_files import LINKS, TEXTS, UNIT
 from .agent_zip import INTERPRETER
 from .checks import audit
@@ -101,9 +101,9 @@ def _compiles(host: Host, interpreter: str) -> bool:
 
 
 def _has_mode(host: Host, path: str, mode: int) -> bool:
-    """Of the file itself: a link to one that is as it should be may lead elsewhere tomorrow."""
+    """Of the file itself: a link to one that is as it should be may lead elsewhere tomorrow. And root's."""
     saved = host.snapshot(path)
-    return saved is not None and saved.get("mode") == mode
+    return saved is not None and saved.get("mode") == mode and trust.is_right(host, path)
 
 
 def _files() -> dict[str, bytes]:

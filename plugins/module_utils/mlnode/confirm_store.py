@@ -11,9 +11,11 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .errors import StoreError
+from . import trust
+from .errors import HostError, StoreError
 from .host import Host
 from .origin import Entry, boot_id, checked
+from .origin_paths import DAMAGE, check_texts
 
 #: What waits to be confirmed; 0600, as it may hold the content of files that not everybody may read
 PENDING = "/var/lib/mlnode/confirm.json"
@@ -29,9 +31,6 @@ FORMAT = 1
 TIME = "%Y-%m-%d %H:%M:%S UTC"
 
 _ID = re.compile(r"[0-9a-f]{8}\Z")
-
-#: What json, origin.checked() and the fields below raise for a file that somebody else has written
-_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class Undone:
 
 def load_pending(host: Host) -> Pending | None:
     """None where nothing waits. Raises MlnodeError."""
-    content = host.content(PENDING)
+    content = _content(host, PENDING)
     if content is None:
         return None
     try:
@@ -117,7 +116,7 @@ def load_pending(host: Host) -> Pending | None:
             entries=tuple(checked(dict(entry)) for entry in found["entries"]),
             fresh=_texts(*found["fresh"]),
         )
-    except _DAMAGE as error:
+    except DAMAGE as error:
         # It stays where it is: nobody may go on as if nothing had been armed.
         raise StoreError(
             f"{PENDING} is damaged ({type(error).__name__}: {error}), so that nobody can tell what it would "
@@ -128,7 +127,7 @@ def load_pending(host: Host) -> Pending | None:
 
 def load_undone(host: Host) -> Undone | None:
     """None where nothing was undone since the last acknowledgement. Raises MlnodeError."""
-    content = host.content(UNDONE)
+    content = _content(host, UNDONE)
     if content is None:
         return None
     try:
@@ -136,7 +135,7 @@ def load_undone(host: Host) -> Undone | None:
         names = ("id", "name", "time", "why", "words")
         _texts(*(found[name] for name in names))
         return Undone(**{name: found[name] for name in names}, stuck=_texts(*found["stuck"]))
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise StoreError(
             f"a change was undone, but {UNDONE} is damaged ({type(error).__name__}: {error}), so that nobody "
             "can tell which: look at the NICs of this node, then remove it"
@@ -157,8 +156,18 @@ def remove(host: Host, path: str) -> None:
 
 
 def confirmed(host: Host) -> str:
-    """The last id that was; empty if none. Raises HostError."""
-    return host.text(CONFIRMED).strip()
+    """The last id that was; empty if none. Raises StoreError, HostError."""
+    return (_content(host, CONFIRMED) or b"").decode("ascii", "replace").strip()
+
+
+def _content(host: Host, path: str) -> bytes | None:
+    """None where it is not there."""
+    try:
+        return trust.read(host, path)
+    except HostError as error:
+        if error.absent:
+            return None
+        raise
 
 
 def _document(content: bytes, path: str) -> dict[str, Any]:
@@ -173,4 +182,5 @@ def _document(content: bytes, path: str) -> dict[str, Any]:
 def _texts(*found: Any) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in found):
         raise TypeError("something else where a text belongs")
+    check_texts(found)
     return found

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from . import strict_json
+from . import strict_json, trust
 from .errors import DeclarationError, HostError, MlnodeError, StoreError
 from .host import Host
 
@@ -106,7 +106,7 @@ def load(host: Host, name: str) -> Declaration | None:
     """The declaration of a name, or None where there is none."""
     path = path_of(name)
     try:
-        return parse(host.read_bytes(path), path)
+        return parse(trust.read(host, path), path)
     except HostError as error:
         if error.absent:
             return None
@@ -123,11 +123,12 @@ def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
         if file.endswith(".json"):
             path = f"{FOLDER}/{file}"
             try:
-                found.append(parse(host.read_bytes(path), path))
+                found.append(parse(trust.read(host, path), path))
             except MlnodeError as error:
                 if errors is None:
                     raise
-                errors.append(str(error))
+                # One folder may be the cause for all files in it.
+                errors += [str(error)] if str(error) not in errors else []
     return found
 
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 from typing import Any, Mapping
 
-from . import declared, digests, waivers
+from . import declared, digests, reading, waivers
 from .errors import MlnodeError
 from .host import Host
 from .node import survey
@@ -50,9 +50,9 @@ def _digest(size: int) -> str:
     archive = getattr(globals().get("__loader__"), "archive", None)
     if archive is None:
         return ""
-    with open(archive, "rb") as file:
-        file.readline(_FIRST_LINE)
-        return hashlib.sha256(file.read(size)).hexdigest()
+    content = reading.contents(archive, archive)
+    begin = content.find(b"\n", 0, _FIRST_LINE) + 1
+    return hashlib.sha256(content[begin : begin + size]).hexdigest()
 
 
 def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Callable, Mapping, Sequence
 
-from . import confirm, declared, held, partial, transaction
+from . import confirm, declared, held, partial, transaction, trust
 from .confirm import Pending
 from .declared import Declaration
 from .errors import DeclarationError, HostError, MlnodeError, RefusedError
@@ -85,7 +85,7 @@ def evaluate(host: Host, request: Request) -> Plan:
     files = _boot_files(host, request, rows, context, on_disk) if context.boot else []
     steps = _kernel_steps(rows, context)
     if not errors:  # a file made of a part would lose the lines of the rest
-        steps += [step for file, old in files for step in _file_steps(file, old, context)]
+        steps += [step for file, old in files for step in _file_steps(host, file, old, context)]
     return Plan(tuple(rows), tuple(steps), tuple(errors))
 
 
@@ -114,7 +114,7 @@ def apply(
     confirm_seconds: after which a change that may cut off the connection over which it is made is undone,
     unless it is confirmed over a new one; 0 makes it for good.
     """
-    with locked(host, wait_seconds):
+    with locked(host, wait_seconds) as mended:
         confirm.refuse_while_pending(host)
         live = Layer.RUNTIME in request.layers
         if live:
@@ -138,7 +138,9 @@ def apply(
                 _disarm(host)
             raise
         try:
-            return replace(_outcome(plan, evaluate(host, request)), waits=next(iter(waits), None))
+            outcome = _outcome(plan, evaluate(host, request))
+            changed = outcome.changed or bool(mended)
+            return replace(outcome, changed=changed, waits=next(iter(waits), None))
         except MlnodeError as error:
             raise MlnodeError("; ".join([str(error), *(pending.text for pending in waits)])) from error
 
@@ -262,8 +264,8 @@ def _writes(row: Row, parts: Sequence[Part]) -> list[KernelWrite]:
     ]
 
 
-def _file_steps(file: BootFile, old: bytes | None, context: Context) -> list[Step]:
-    if file.content != old:
+def _file_steps(host: Host, file: BootFile, old: bytes | None, context: Context) -> list[Step]:
+    if file.content != old or not trust.is_right(host, file.path):
         return [FileWrite(file.path, file.path, file.content, old, file.mode, file.refresh)]
     return [Refresh(file.path, file.refresh)] if file.stale and context.runtime else []
 

@@ -20,6 +20,10 @@ class StoreError(MlnodeError):
     """A file in which mlnode keeps its own state is damaged or not ours."""
 
 
+class UntrustedError(StoreError):
+    """Somebody else than root owns or can change a file that root would act on. Says it all by itself."""
+
+
 class LockTimeoutError(MlnodeError):
     """Another run holds the lock for longer than we were willing to wait."""
 
@@ -91,6 +95,7 @@ _MEANING = {
     _errno.ENOSPC: "no space left",
     _errno.EBUSY: "in use or not allowed in the present mode",
     _errno.EIO: "the kernel or the device failed",
+    _errno.EFBIG: "longer than any file that belongs here",
     _errno.EOPNOTSUPP: "the kernel or the driver has no such thing, or cannot change it",
 }
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any, Iterable
 
-from .errors import HostError
+from . import trust
+from .errors import HostError, StoreError
 from .host import Host
 from .setting import Part
 from .transaction import KernelWrite
@@ -41,7 +42,7 @@ def release(host: Host) -> None:
 
 def _values(host: Host, device: str) -> dict[str, Any]:
     try:
-        found = json.loads(host.text(f"{FOLDER}/{device}") or "{}")
+        found = json.loads(trust.read(host, f"{FOLDER}/{device}"))
         return {path: (str(value), str(words)) for path, (value, words) in found.items()}
-    except (HostError, ValueError, TypeError, AttributeError):  # a note of ours that is damaged holds nothing
-        return {}
+    except (HostError, StoreError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}  # a note that is damaged or not ours holds nothing back

@@ -13,7 +13,7 @@ import stat
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
 
 from . import command as command_line
-from . import mounts, shown
+from . import folders, mounts, places, reading, shown
 from .command import USUAL_SECONDS, Finished
 from .errors import HostError
 from .setting import Value
@@ -94,11 +94,11 @@ class Host:
             return files.read(self, path)
         if fake := mounts.over(self, path):
             raise HostError("read", path, None, fake)
-        try:
-            with open(self.real(path), "rb") as stream:
-                return stream.read()
-        except OSError as error:
-            raise HostError("read", path, error.errno) from error
+        return self.stored(path)
+
+    def stored(self, path: str) -> bytes:
+        """As read_bytes(), but what lies in the tree itself where shown.py has other files of that name."""
+        return reading.contents(self.real(path), path)
 
     def content(self, path: str) -> bytes | None:
         """The whole file, or None where there is none. Raises HostError if it cannot be read."""
@@ -203,7 +203,8 @@ class Host:
         if fake := mounts.over(self, path):
             raise HostError(f"write {value!r} to", path, None, fake)
         try:
-            handle = os.open(self.real(path), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+            # O_NONBLOCK: without a reader a FIFO would wait for one. No kernel file has one.
+            handle = os.open(self.real(path), os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 # The line end matters: a write of no bytes at all would never reach the kernel's
                 # handler, so an empty list could not be restored.
@@ -217,23 +218,25 @@ class Host:
     def write_file(self, path: str, content: bytes, mode: int | None = None) -> None:
         """Replace a file of ours whole: old or new after a power cut, never half of it.
 
-        An existing file keeps its owner and SELinux label, and its mode where none is given; a new one
-        is 0644 then. Raises HostError.
+        A file that we share keeps its owner and SELinux label, and its mode where none is given. One that is
+        ours alone is root's, and 0644 then, whatever was there. Raises HostError.
         """
+        if len(content) > reading.LIMIT:  # and could not be read again
+            raise HostError("write", path, errno.EFBIG)
         real = self.real(path, follow=False)
         folder, name = os.path.split(real)
         # One fixed name per target: a killed run leaves at most one such file, and the next run
         # takes it over. No reader of a .d folder picks it up, as it ends in no known suffix.
         temporary = os.path.join(folder, f".{name}.mlnode-tmp")
         try:
-            self._make_folder(folder)
+            folders.make(folder)
             try:
-                self._fill(temporary, content, mode, real)
+                self._fill(temporary, content, mode, "" if places.is_own(path) else real)
                 os.rename(temporary, real)
             except BaseException:
                 _unlink_quietly(temporary)
                 raise
-            _sync_folder(folder)
+            folders.sync(folder)
         except OSError as error:
             raise HostError("write", path, error.errno) from error
 
@@ -243,7 +246,7 @@ class Host:
         folder, name = os.path.split(real)
         temporary = os.path.join(folder, f".{name}.mlnode-tmp")
         try:
-            self._make_folder(folder)
+            folders.make(folder)
             _unlink_quietly(temporary)
             try:
                 os.symlink(target, temporary)
@@ -251,7 +254,7 @@ class Host:
             except BaseException:
                 _unlink_quietly(temporary)
                 raise
-            _sync_folder(folder)
+            folders.sync(folder)
         except OSError as error:
             raise HostError("link", path, error.errno) from error
 
@@ -262,7 +265,7 @@ class Host:
         _unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
         try:
             os.unlink(real)
-            _sync_folder(folder)
+            folders.sync(folder)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -337,10 +340,6 @@ class Host:
     # -- details ---------------------------------------------------------------------------
 
     @staticmethod
-    def _make_folder(folder: str) -> None:
-        os.makedirs(folder, mode=0o755, exist_ok=True)
-
-    @staticmethod
     def _fill(temporary: str, content: bytes, mode: int | None, target: str) -> None:
         # Anew: what somebody else put there would keep its owner.
         _unlink_quietly(temporary)
@@ -374,14 +373,6 @@ def _copy_label(source: str, target: str) -> None:
     except OSError:  # no SELinux, or a file system without labels
         return
     os.setxattr(target, _SELINUX, label)
-
-
-def _sync_folder(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _unlink_quietly(path: str) -> None:

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from contextlib import contextmanager
 from typing import Iterator
 
+from . import folders, trust
 from .errors import HostError, LockTimeoutError
 from .host import Host
 
@@ -23,14 +26,20 @@ _POLL_SECONDS = 0.05
 
 
 @contextmanager
-def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
-    """Hold the node's lock. Raises LockTimeoutError naming the holder's process id."""
+def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]]:
+    """Hold the node's lock; what is root's is for root alone from here on. Gives the paths for which that had
+    to be mended. Raises LockTimeoutError naming the holder's process id, HostError for who is not root."""
     real = host.real(LOCK_PATH, follow=False)
     deadline = time.monotonic() + wait_seconds
-    handle = _take(real, deadline, wait_seconds)
+    try:
+        handle = _take(real, deadline, wait_seconds)
+    except HostError as error:
+        if error.errno in (errno.EACCES, errno.EPERM) and not host.is_superuser():
+            raise HostError("change", "this node", None, "root is needed") from error
+        raise
     try:
         _sign(handle)
-        yield
+        yield trust.repair(host)
     finally:
         # Removed while still held: whoever waits on this inode sees in _take that it is gone.
         try:
@@ -69,8 +78,11 @@ def _take(real: str, deadline: float, wait_seconds: float) -> int:
 def _open(real: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        os.makedirs(os.path.dirname(real), exist_ok=True)
+        folders.make(os.path.dirname(real))
         handle = os.open(real, flags, 0o600)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise HostError("lock", LOCK_PATH, None, "it is not a regular file: remove it")
         # flock(2) needs no more than a readable file: nobody else may hold what a killed run left.
         os.fchmod(handle, 0o600)
         return handle

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from . import routes as tables
+from . import trust
 from .errors import HostError, MlnodeError, StoreError
 from .host import Host
 from .routes import Address, Route
@@ -328,6 +329,7 @@ def _address(host: Host, name: str) -> str:
 
 def _recorded(host: Host) -> dict[str, _Carrier]:
     """By the names of then; empty without a record. Raises StoreError."""
+    trust.require(host, RECORD)
     content = host.content(RECORD)
     if content is None:
         return {}

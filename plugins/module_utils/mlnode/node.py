@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Callable, Sequence
 
-from . import confirm, declared, engine, leftovers, management
+from . import confirm, declared, engine, leftovers, management, trust
 from .declared import Declaration
 from .engine import Request
-from .errors import MlnodeError
+from .errors import MlnodeError, UntrustedError
 from .host import Host
 from .kind import Row
 from .lock import WAIT_SECONDS, locked
@@ -57,7 +57,8 @@ def survey(host: Host) -> Survey:
         errors.extend(f"{request.name}, {request.kind.KIND}: {word}" for word in words)
         return plan.rows, False
 
-    return _each(host, look, errors)
+    found = _each(host, look, errors)
+    return replace(found, errors=tuple(dict.fromkeys([*found.errors, *trust.problems(host)])))
 
 
 def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_SECONDS) -> Survey:
@@ -74,14 +75,15 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
 
     # The lock is held from the reading of the declarations on, so that one which a playbook writes
     # meanwhile is not overwritten with its older self.
-    with locked(host, wait_seconds):
+    with locked(host, wait_seconds) as mended:
         try:
             confirm.resume(host)  # before anything else, as it brings old declarations back
             unrisked = _unrisked(host, bool(only))
         except MlnodeError as error:
             errors.append(str(error))
             unrisked = "nobody can tell whether it is safe"
-        return _each(host, work, errors, only)
+        found = _each(host, work, errors, only)
+        return replace(found, changed=found.changed or bool(mended))
 
 
 def _unrisked(host: Host, arrival: bool) -> str:
@@ -118,6 +120,9 @@ def _each(
             continue
         try:
             rows, moved = treat(request)
+        except UntrustedError as error:  # says it all, and may be the same for all of them
+            errors += [str(error)] if str(error) not in errors else []
+            continue
         except MlnodeError as error:
             errors.append(f"{request.name}, {request.kind.KIND}: {error}")
             continue

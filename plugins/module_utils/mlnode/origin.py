@@ -13,6 +13,7 @@ import base64
 import json
 from typing import Any, Mapping, Sequence
 
+from . import origin_paths, trust
 from .errors import HostError, StoreError
 from .host import Host
 from .setting import Write
@@ -76,7 +77,7 @@ class Origin:
     def load(cls, host: Host) -> Origin:
         """Raises StoreError on a damaged file: going on would make tuned values the new origin."""
         try:
-            text = host.read(PATH)
+            text = trust.read(host, PATH).decode("utf-8", "surrogateescape")
         except HostError as error:
             if error.absent:
                 return cls(host, [])
@@ -87,7 +88,7 @@ class Origin:
                 raise StoreError(f"{PATH}: format {document['format']!r} is not {FORMAT}")
             entries = [dict(entry) for entry in document["entries"]]
             return cls(host, [checked(entry) for entry in entries])
-        except (ValueError, KeyError, TypeError) as error:
+        except origin_paths.DAMAGE as error:
             raise StoreError(
                 f"{PATH} is damaged ({type(error).__name__}: {error}): restore it from a backup, or move "
                 "it away to give up undoing what mlnode has changed so far"
@@ -111,7 +112,8 @@ class Origin:
 
     def remember(self, entries: list[Entry]) -> list[Entry]:
         """Add what is not known yet, put it on disk before returning, and return what was new."""
-        fresh = [entry for entry in entries if not self._knows(entry)]
+        # Checked now, as it could not be put back later if this could not read it again.
+        fresh = [origin_paths.fit(checked, entry) for entry in entries if not self._knows(entry)]
         if fresh:
             for old in [entry for entry in self.entries() if is_obsolete(self._host, entry)]:
                 del self._entries[str(old["id"])]
@@ -167,11 +169,12 @@ def checked(entry: Entry) -> Entry:
             texts.append(saved["link"])
         elif saved is not None:
             base64.b64decode(saved["content"], validate=True)
-            int(saved["mode"]), int(saved["uid"]), int(saved["gid"])
+            origin_paths.check_attributes(saved)
     else:
         texts.append(entry["module"])
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"entry {entry['id']!r} holds something else where a text belongs")
+    origin_paths.check(entry, texts)
     return entry
 
 

@@ -48,7 +48,7 @@ class Machine(Protocol):
     @property
     def live(self) -> bool: ...
     def is_superuser(self) -> bool: ...
-    def real(self, path: str) -> str: ...
+    def stored(self, path: str) -> bytes: ...
     def value(self, path: str) -> Value: ...
     def names(self, path: str) -> list[str]: ...
     def nic(self, name: str) -> Device: ...
@@ -80,12 +80,11 @@ def captured(machine: Machine, name: str) -> Device:
     """The file of a captured tree that device.capture() filled."""
     path = f"{TOP}/{name}.json"
     try:
-        with open(machine.real(path), "rb") as stream:
-            return Captured.of(stream.read())
-    except (FileNotFoundError, NotADirectoryError) as error:
+        return Captured.of(machine.stored(path))
+    except HostError as error:
+        if not error.absent:
+            raise
         raise HostError("read", path, None, "the settings of this NIC were not captured") from error
-    except OSError as error:
-        raise HostError("read", path, error.errno) from error
     except ValueError as error:
         raise HostError("read", path, None, str(error)) from error
 

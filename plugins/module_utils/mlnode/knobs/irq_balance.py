@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Iterable, Sequence
 
-from .. import declared
+from .. import declared, places
 from ..errors import HostError
 from ..host import Host
 from ..kind import Context, Row
@@ -169,8 +169,8 @@ def _service(host: Host) -> Service:
             command = value
         elif name == "Environment" and _VARIABLE in value:
             return Service(unfit=f"{IRQBALANCE_UNIT} sets {_VARIABLE} itself")
-    if not files or not files[-1].startswith("/etc/") or not re.search(rf"\$\{{?{_VARIABLE}\b", command):
-        return Service(unfit=f"{IRQBALANCE_UNIT} takes no {_VARIABLE} from a file in /etc")
+    if not files or not places.may_write(files[-1]) or not re.search(rf"\$\{{?{_VARIABLE}\b", command):
+        return Service(unfit=f"{IRQBALANCE_UNIT} takes no {_VARIABLE} from a file in /etc that is its own")
     arguments, unfit = "", ""
     for path in files:
         own = _without_block(host.text(path))

@@ -41,7 +41,7 @@ class Machine(Protocol):
     @property
     def live(self) -> bool: ...
     def is_superuser(self) -> bool: ...
-    def real(self, path: str) -> str: ...
+    def stored(self, path: str) -> bytes: ...
     def value(self, path: str) -> Value: ...
     def names(self, path: str) -> list[str]: ...
     def run(self, command: Sequence[str]) -> Finished: ...
@@ -149,12 +149,11 @@ def _source(machine: Machine) -> ip.Source:
     if machine.live:
         return ip.Ip(machine)
     try:
-        with open(machine.real(CAPTURED), "rb") as stream:
-            return ip.Captured.of(CAPTURED, stream.read())
-    except (FileNotFoundError, NotADirectoryError):
+        return ip.Captured.of(CAPTURED, machine.stored(CAPTURED))
+    except HostError as error:
+        if not error.absent:
+            raise
         return ip.Ip(machine)
-    except OSError as error:
-        raise HostError("read", CAPTURED, error.errno) from error
 
 
 def _parts(path: str) -> list[str]:

@@ -41,7 +41,7 @@ NIC = "/sys/class/net/eth0/device"
 MTU = "/sys/class/net/eth0/mtu"
 MAPS = "/proc/sys/vm/max_map_count"
 DECLARED = "/etc/mlnode/declared.d/default.json"
-RULES = "/etc/udev/rules.d/nic.rules"
+RULES = "/etc/udev/rules.d/90-mlnode.rules"
 AGENT = "/usr/local/bin/mlnode"
 WORDS = "mtu of eth0: 1500 to 9000"
 

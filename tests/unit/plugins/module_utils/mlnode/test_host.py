@@ -8,6 +8,7 @@ import pathlib
 import stat
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import folders
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -288,12 +289,15 @@ def test_a_write_that_fails_anywhere_leaves_the_old_file_and_no_other(
     host: Host, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate()
-    monkeypatch.setattr(host_module, "os", Os(gate))
+    for module in (host_module, folders):
+        monkeypatch.setattr(module, "os", Os(gate))
     host.write_file("/etc/probe", b"x" * 1000)
     names = [what.split()[0] for what in gate.seen]
     assert names == ["unlink", "open", "fchmod", "write", "fsync", "rename", "open", "fsync"]
     for position in range(2, names.index("rename") + 2):
-        monkeypatch.setattr(host_module, "os", Os(Gate(position, failing(errno.ENOSPC))))
+        broken = Os(Gate(position, failing(errno.ENOSPC)))
+        for module in (host_module, folders):
+            monkeypatch.setattr(module, "os", broken)
         with pytest.raises(HostError, match="cannot write /etc/other: ENOSPC"):
             host.write_file("/etc/other", b"x" * 1000)
         assert sorted(path.name for path in (root / "etc").iterdir()) == ["file", "probe"], position

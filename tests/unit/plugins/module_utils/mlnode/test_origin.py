@@ -32,9 +32,10 @@ def document(entry: Any) -> str:
     return json.dumps({"format": 1, "entries": [entry]})
 
 
-KERNEL = {"id": "kernel:/x", "key": "x", "value": "1", "writes": [["/x", "1"]]}
+KERNEL = {"id": "kernel:/proc/sys/x", "key": "x", "value": "1", "writes": [["/proc/sys/x", "1"]]}
 FILE = {
-    "id": "file:/x", "key": "/x", "value": "present", "file": "/x", "folders": [],
+    "id": "file:/etc/nccl.conf", "key": "/etc/nccl.conf", "value": "present", "file": "/etc/nccl.conf",
+    "folders": [],
     "saved": {"content": "eA==", "mode": 420, "uid": 0, "gid": 0},
 }  # fmt: skip
 MODULE = {"id": "module:x", "key": "module x", "value": "not loaded", "module": "x"}
@@ -54,16 +55,16 @@ DAMAGED = {
     "an entry without an id": document({**KERNEL, "id": None}),
     "an entry without a value": document({key: KERNEL[key] for key in KERNEL if key != "value"}),
     "an entry of no kind": document({key: KERNEL[key] for key in ("id", "key", "value")}),
-    "a write without a value": document({**KERNEL, "writes": [["/x"]]}),
+    "a write without a value": document({**KERNEL, "writes": [["/proc/sys/x"]]}),
     "a write that is a text": document({**KERNEL, "writes": ["ab"]}),
     "writes that are a text": document({**KERNEL, "writes": "ab"}),
-    "a write of a number": document({**KERNEL, "writes": [["/x", 1]]}),
+    "a write of a number": document({**KERNEL, "writes": [["/proc/sys/x", 1]]}),
     "a file without its content": document({**FILE, "saved": {"mode": 420, "uid": 0, "gid": 0}}),
     "a file whose content is cut off": document({**FILE, "saved": {**FILE["saved"], "content": "eA="}}),
     "a file without its mode": document({**FILE, "saved": {"content": "", "uid": 0, "gid": 0}}),
     "a file that is a list": document({**FILE, "saved": []}),
     "a link to a number": document({**FILE, "saved": {"link": 1}}),
-    "folders that are a text": document({**FILE, "folders": "/x"}),
+    "folders that are a text": document({**FILE, "folders": "/etc"}),
     "a folder that is a number": document({**FILE, "folders": [1]}),
     "a module that is a number": document({**MODULE, "module": 1}),
 }  # fmt: skip

@@ -40,7 +40,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.values import
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-CONFIG = "/etc/thing.conf"
+CONFIG = "/etc/nccl.conf"
 MADE = "/etc/thing.made"
 MARKERS = "/run/mlnode/managed"
 

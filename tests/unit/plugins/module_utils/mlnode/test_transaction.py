@@ -32,6 +32,13 @@ SWAPPINESS = "/proc/sys/vm/swappiness"
 RATIO = "/proc/sys/vm/dirty_ratio"
 
 
+@pytest.fixture
+def machine(machine: Machine) -> Machine:
+    """With a file that others have written."""
+    machine.put("/etc/nccl.conf", "NCCL_DEBUG=WARN\n")
+    return machine
+
+
 def kernel(path: str, value: str, before: str, partial: bool = False) -> KernelWrite:
     return KernelWrite(path.rpartition("/")[2], path, value, before, (Write(path, before),), partial=partial)
 
@@ -44,7 +51,7 @@ class Interrupted:
     """A step in which the operator presses Ctrl-C."""
 
     key: str = "interrupted"
-    path: str = "/etc/interrupted"
+    path: str = "/etc/mlnode/interrupted"
 
     def entries(self, host: Host) -> list[Entry]:
         return [origin.file_entry(host, self.path)]
@@ -62,21 +69,21 @@ def test_all_steps_are_done_in_order(machine: Machine) -> None:
     steps: list[Step] = [
         LoadModule("tcp", "tcp_bbr"),
         FIRST,
-        FileWrite("/etc/x/f", "/etc/x/f", b"content", mode=0o640),
-        LinkWrite("/etc/x/l", "/etc/x/l", "f"),
-        FileWrite("/etc/sysctl.conf", "/etc/sysctl.conf", None),
+        FileWrite("/etc/mlnode/f", "/etc/mlnode/f", b"content", mode=0o640),
+        LinkWrite("/etc/mlnode/l", "/etc/mlnode/l", "f"),
+        FileWrite("/etc/nccl.conf", "/etc/nccl.conf", None),
     ]
     run(machine, steps)
     tree = machine.tree()
     assert machine.exists("/sys/module/tcp_bbr")
     assert machine.now(SWAPPINESS) == "10"
-    assert tree["/etc/x/f"] == ("content", 0o640)
-    assert tree["/etc/x/l"] == ("-> f", 0)
-    assert "/etc/sysctl.conf" not in tree
+    assert tree["/etc/mlnode/f"] == ("content", 0o640)
+    assert tree["/etc/mlnode/l"] == ("-> f", 0)
+    assert "/etc/nccl.conf" not in tree
     ids = [entry["id"] for entry in Origin.load(machine).entries()]
     assert ids[0] == "module:tcp_bbr"
     assert set(ids[1:]) == {
-        f"kernel:{SWAPPINESS}", "file:/etc/x/f", "file:/etc/x/l", "file:/etc/sysctl.conf",
+        f"kernel:{SWAPPINESS}", "file:/etc/mlnode/f", "file:/etc/mlnode/l", "file:/etc/nccl.conf",
     }  # fmt: skip
 
 
@@ -92,8 +99,8 @@ def test_the_steps_before_a_failed_one_are_put_back(machine: Machine, number: in
     machine.fails[RATIO] = number
     steps = [
         FIRST,
-        FileWrite("/etc/sysctl.conf", "/etc/sysctl.conf", b"new"),
-        LinkWrite("/etc/x/l", "/etc/x/l", "f"),
+        FileWrite("/etc/nccl.conf", "/etc/nccl.conf", b"new"),
+        LinkWrite("/etc/mlnode/l", "/etc/mlnode/l", "f"),
         kernel(RATIO, "5", "20"),
         kernel(f"{THP}/khugepaged/defrag", "0", "1"),
     ]
@@ -103,7 +110,11 @@ def test_the_steps_before_a_failed_one_are_put_back(machine: Machine, number: in
     assert str(caught.value).startswith(
         f"dirty_ratio: cannot write '5' to {RATIO}: {errno.errorcode[number]}"
     )
-    assert caught.value.rolled_back == ["/etc/x/l = absent", "/etc/sysctl.conf = present", "swappiness = 60"]
+    assert caught.value.rolled_back == [
+        "/etc/mlnode/l = absent",
+        "/etc/nccl.conf = present",
+        "swappiness = 60",
+    ]
     assert caught.value.stuck == []
     assert (f"{THP}/khugepaged/defrag", "0") not in machine.writes, "what comes after was never begun"
 
@@ -211,13 +222,13 @@ def test_what_cannot_be_put_back_is_named_and_the_rest_is_put_back(
 ) -> None:
     stubborn = Stubborn(machine.root)
     stubborn.reason = reason
-    other = FileWrite("/etc/sysctl.conf", "/etc/sysctl.conf", b"new")
+    other = FileWrite("/etc/nccl.conf", "/etc/nccl.conf", b"new")
     before = machine.tree()
     with pytest.raises(TransactionError) as caught:
         run(stubborn, [other, FIRST, last])
     assert caught.value.stuck == [f"swappiness ({reason})" if str(reason) else f"swappiness ({words})"]
     assert words in str(caught.value)
-    assert "/etc/sysctl.conf = present" in caught.value.rolled_back
+    assert "/etc/nccl.conf = present" in caught.value.rolled_back
     assert Origin.load(machine).value_of(SWAPPINESS) == "60", "kept, so that a revert can try again"
     for entry in reversed(Origin.load(machine).entries()):
         origin.restore(machine, entry)

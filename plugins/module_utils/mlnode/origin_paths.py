@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an entry of the origin may say. A revert writes what stands there as root, so that an entry names
+nothing but what a run can have written."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Iterable, Mapping, TypeVar
+
+from . import places, refresh
+from .errors import StoreError
+
+Entry = TypeVar("Entry", bound=Mapping[str, Any])
+
+#: What json, origin.checked() and what takes their values raise for a file that somebody else has written
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+#: As the kernel's own limit without the byte at the end (limits.h: PATH_MAX)
+_LONGEST_PATH = 4095
+#: (uid_t) -1 and (gid_t) -1 mean: leave it as it is (chown(2))
+_LAST_ID = 0xFFFFFFFE
+_ALL_BITS = 0o7777
+
+#: As the kernel and modprobe spell them (MODULE_NAME_LEN: 56 bytes with a 64-bit kernel)
+_MODULE = re.compile(r"[A-Za-z0-9_-]{1,55}\Z", re.ASCII)
+_DEVICE = re.compile(r"/sys(?:/(?!\.\.?(?:/|\Z))[^/]+)+\Z")
+
+
+def check(entry: Mapping[str, Any], texts: Iterable[str]) -> None:
+    """Raises ValueError for an entry that no run can have made. texts: all that stand in it."""
+    check_texts(texts)
+    kind, _colon, name = entry["id"].partition(":")
+    if "writes" in entry:
+        _refuse_unless(kind == "kernel", entry)
+        for path in [name, *(path for path, _value in entry["writes"])]:
+            _refuse_unless(places.may_set(path), entry, path)
+        if "device" in entry:
+            _refuse_unless(_DEVICE.match(entry["device"]) is not None, entry, entry["device"])
+    elif "file" in entry:
+        _refuse_unless(kind == "file" and name == entry["file"], entry)
+        _check_file(entry)
+    else:
+        _refuse_unless(kind == "module" and name == entry["module"], entry)
+        _refuse_unless(_MODULE.match(name) is not None, entry, name)
+
+
+def _check_file(entry: Mapping[str, Any]) -> None:
+    path, saved = entry["file"], entry["saved"]
+    _refuse_unless(places.may_write(path) and len(path) <= _LONGEST_PATH, entry, path)
+    for folder in entry["folders"]:
+        _refuse_unless(len(folder) > 1 and path.startswith(f"{folder}/"), entry, folder)
+    told = entry.get("refresh", "")
+    if told and told not in refresh.REFRESHES:
+        raise ValueError(f"entry {entry['id']!r}: refresh {told!r} is unknown to this version of mlnode")
+    if saved is not None and "link" in saved:  # which led anywhere before the first run
+        _refuse_unless(0 < len(saved["link"]) <= _LONGEST_PATH, entry, saved["link"])
+
+
+def check_attributes(saved: Mapping[str, Any]) -> None:
+    """Raises ValueError, KeyError or TypeError for a mode or an owner that no file has."""
+    for name, most in (("mode", _ALL_BITS), ("uid", _LAST_ID), ("gid", _LAST_ID)):
+        number = saved[name]
+        if type(number) is not int:  # True is one, too
+            raise TypeError(f"{name} {str(number)[:40]} is not a whole number")
+        if not 0 <= number <= most:
+            raise ValueError(f"{name} is not a number from 0 to {most}")
+
+
+def check_texts(texts: Iterable[str]) -> None:
+    """Raises ValueError for a text that cannot be written to a file, or be a part of its name."""
+    for text in texts:
+        if "\0" in text:
+            raise ValueError(f"{text[:40]!r} has a NUL byte in it")
+        try:
+            text.encode("utf-8", "surrogateescape")  # as bytes that are no UTF-8 are kept
+        except UnicodeEncodeError:
+            raise ValueError(f"{text[:40]!r} has half a character in it") from None
+
+
+def fit(checked: Callable[[Entry], Entry], entry: Entry) -> Entry:
+    """The entry that is to be kept. Raises StoreError, before anything is changed, where it could not be read
+    again."""
+    try:
+        return checked(entry)
+    except DAMAGE as error:
+        raise StoreError(f"what {str(entry.get('key'))[:80]} was cannot be kept: {error}") from error
+
+
+def _refuse_unless(right: bool, entry: Mapping[str, Any], path: str = "") -> None:
+    if not right:
+        words = f"names {path[:200]!r}, which" if path else "is of a kind that"
+        raise ValueError(f"entry {entry['id'][:200]!r} {words} mlnode never writes")

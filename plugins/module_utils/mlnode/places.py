@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every path that is ever written, in one table: what a store may name, and which files are the product's
+own. Without imports, as what reads a file asks here too; a test holds it against the kinds' own constants."""
+
+from __future__ import annotations
+
+import re
+
+#: Folders that hold nothing but our own files
+FOLDERS = ("/etc/mlnode", "/var/lib/mlnode", "/run/mlnode")
+
+# As declared.check_name() has it
+_NAME = r"[a-z0-9][a-z0-9_-]{0,62}"
+_UNIT = r"[A-Za-z0-9:_.@\\-]{1,255}\.service"
+_PART = r"(?!\.\.?(?:/|\Z))[^/\0]+"
+
+#: Our own files outside of FOLDERS: as a pattern for names(7), and as one for what those of a store are
+_OWN = {
+    "/usr/local/bin/mlnode": r"/usr/local/bin/mlnode",
+    "/etc/systemd/system/mlnode-*": r"/etc/systemd/system/mlnode-(?:apply\.service|nic\.service|nic\.path)",
+    "/etc/systemd/system/multi-user.target.wants/mlnode-*": (
+        r"/etc/systemd/system/multi-user\.target\.wants/mlnode-(?:apply\.service|nic\.service|nic\.path)"
+    ),
+    "/etc/systemd/system-preset/50-mlnode.preset": r"/etc/systemd/system-preset/50-mlnode\.preset",
+    "/etc/udev/rules.d/90-mlnode.rules": r"/etc/udev/rules\.d/90-mlnode\.rules",
+    "/etc/sysctl.d/zz-mlnode-*.conf": rf"/etc/sysctl\.d/zz-mlnode-{_NAME}\.conf",
+    "/etc/modules-load.d/mlnode-*.conf": rf"/etc/modules-load\.d/mlnode-(?:modules\.)?{_NAME}\.conf",
+    "/etc/security/limits.d/zz-mlnode-*.conf": rf"/etc/security/limits\.d/zz-mlnode-{_NAME}\.conf",
+    "/etc/systemd/system.conf.d/zz-mlnode-*.conf": (rf"/etc/systemd/system\.conf\.d/zz-mlnode-{_NAME}\.conf"),
+    "/etc/systemd/system/*.service.d/zz-mlnode-*.conf": (
+        rf"/etc/systemd/system/{_UNIT}\.d/zz-mlnode-(?:stopped\.)?{_NAME}\.conf"
+    ),
+    "/etc/default/grub.d/zz-mlnode-*.cfg": rf"/etc/default/grub\.d/zz-mlnode-{_NAME}\.cfg",
+}
+
+#: Where each of them may be
+OWN = tuple(_OWN)
+
+#: Files of others in which we keep lines of our own
+_SHARED = (
+    r"/etc/default/grub",
+    r"/etc/kernel/cmdline",
+    rf"/boot/loader/entries/{_PART}\.conf",
+    r"/etc/nccl\.conf",
+    r"/etc/systemd/system/multi-user\.target\.wants/irqbalance\.service",
+    # Debian, the Red Hat family, Arch and Gentoo each have another
+    r"/etc/(?:default|sysconfig|conf\.d)/irqbalance|/etc/irqbalance\.env",
+)
+
+#: Files that the kernel makes, and those that shown.py shows as if it did
+_KERNEL = (
+    r"/proc/sys",
+    r"/proc/irq/[0-9]+",
+    r"/sys/kernel/mm/transparent_hugepage",
+    r"/sys/kernel/debug/sched",
+    r"/sys/kernel/debug/mlx5",
+    r"/sys/devices/system/(?:cpu|node)",
+    rf"/sys/class/net/{_PART}",
+    r"/(?:ethtool|dcb|roce|rail|service|gpu)",
+)
+
+_FOLDER_FILE = rf"(?:{'|'.join(FOLDERS)})/"
+_IS_OWN = re.compile("|".join([_FOLDER_FILE, *(f"(?:{one})\\Z" for one in _OWN.values())]))
+_IS_FILE = re.compile(
+    "|".join([rf"(?:/etc/mlnode(?:/{_PART})+)\Z", *(f"(?:{one})\\Z" for one in (*_OWN.values(), *_SHARED))])
+)
+_IS_KERNEL = re.compile(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")
+
+
+def is_own(path: str) -> bool:
+    """Whether a file is ours alone."""
+    return _IS_OWN.match(path) is not None
+
+
+def may_write(path: str) -> bool:
+    """Whether it is a file that a run can have written and a revert puts back."""
+    return _IS_FILE.match(path) is not None
+
+
+def may_set(path: str) -> bool:
+    """Whether it is a file of the kernel that a run can have written a value to."""
+    return _IS_KERNEL.match(path) is not None

@@ -1,0 +1,306 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was written into a file is taken out of it again, and later edits by others stay.
+
+A merge of three texts, word by word: `saved` was there before, `wrote` is what we made of it, `now` is what it
+has become. The way back from `wrote` to `saved` is taken wherever the way from `wrote` to `now` touches
+something else. Pure functions that know no file format: words, quotes and lines are the same in all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Container, Iterator, NamedTuple, Sequence
+
+#: Blanks belong to what follows them; the last token of a text is an empty one
+_TOKEN = re.compile(r"([^\S\n]*)(\n|[\"']|[^\s\"']+|\Z)", re.ASCII)
+_QUOTES = ("'", '"')
+_LINE_END = "\n"
+
+
+class BrokenError(ValueError):
+    """What the merge would make has a quote that is not closed."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """text: without what was written. left: what of it is still there or did not come back, because somebody
+    edited just that; for people."""
+
+    text: str
+    left: tuple[str, ...]
+
+
+class _Token(NamedTuple):
+    blanks: str
+    text: str
+
+
+class _Edit(NamedTuple):
+    """base[start:end] becomes other[first:last]."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+
+    @property
+    def adds(self) -> bool:
+        return self.first < self.last
+
+
+class _Placed(NamedTuple):
+    """A token of the result, and where it stands in each of the three texts."""
+
+    text: str
+    base: int = -1
+    saved: int = -1
+    now: int = -1
+
+
+def undone(saved: str, wrote: str, now: str, after: str | None = None) -> Merged:
+    """`now` without what was written. Raises BrokenError.
+
+    after: what `now` is about to be made by another write. An edit that this write undoes is none to keep.
+    """
+    merge = _Merge(*map(_tokens, (saved, wrote, now)))
+    if after is not None:
+        merge.drop_edits_lost_in({token.text for token in _tokens(after)})
+    found = merge.result()
+    if _open_lines(found.text) > max(map(_open_lines, (saved, wrote, now))):
+        raise BrokenError("without what was written, a quote would not be closed")
+    return found
+
+
+def _tokens(text: str) -> list[_Token]:
+    found = [_Token(*match.groups()) for match in _TOKEN.finditer(text)]
+    # After blanks at the very end the pattern matches the empty end once more.
+    return found[:-1] if len(found) > 1 and found[-2].text == "" else found
+
+
+def _open_lines(text: str) -> int:
+    """Lines with a quote that is not closed on them, comments left out."""
+    return sum(_is_open(line) for line in text.split("\n") if not line.lstrip().startswith("#"))
+
+
+def _is_open(line: str) -> bool:
+    quote = ""
+    for sign in re.sub(r"\\.", "", line):
+        if sign == quote:
+            quote = ""
+        elif not quote and sign in _QUOTES:
+            quote = sign
+    return bool(quote)
+
+
+# -- what differs --------------------------------------------------------------------------
+
+
+def _edits(base: Sequence[_Token], other: Sequence[_Token]) -> list[_Edit]:
+    """Line by line first, so that words are compared only within lines that differ: it is faster, and like
+    words of unlike lines are not taken for each other."""
+    found: list[_Edit] = []
+    ours, theirs = _lines(base), _lines(other)
+    matcher = SequenceMatcher(
+        None, [_text(base, line) for line in ours], [_text(other, line) for line in theirs]
+    )
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag != "equal":
+            found += _word_edits(base, other, _span(ours, i1, i2, base), _span(theirs, j1, j2, other))
+    return found
+
+
+def _lines(tokens: Sequence[_Token]) -> list[tuple[int, int]]:
+    ends = [number + 1 for number, token in enumerate(tokens) if token.text == _LINE_END]
+    ends.append(len(tokens))
+    return list(zip([0, *ends], ends))
+
+
+def _text(tokens: Sequence[_Token], line: tuple[int, int]) -> str:
+    return "".join(token.blanks + token.text for token in tokens[line[0] : line[1]])
+
+
+def _span(
+    lines: Sequence[tuple[int, int]], first: int, last: int, tokens: Sequence[_Token]
+) -> tuple[int, int]:
+    start = lines[first][0] if first < len(lines) else len(tokens)
+    return start, lines[last - 1][1] if last > first else start
+
+
+def _word_edits(
+    base: Sequence[_Token], other: Sequence[_Token], mine: tuple[int, int], theirs: tuple[int, int]
+) -> Iterator[_Edit]:
+    words = [token.text for token in base[slice(*mine)]], [token.text for token in other[slice(*theirs)]]
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, *words).get_opcodes():
+        if tag != "equal":
+            yield _Edit(mine[0] + i1, mine[0] + i2, theirs[0] + j1, theirs[0] + j2)
+
+
+# -- the merge -----------------------------------------------------------------------------
+
+
+def _is_word(text: str) -> bool:
+    return bool(text) and text != _LINE_END and text not in _QUOTES
+
+
+class _Merge:
+    def __init__(self, saved: Sequence[_Token], base: Sequence[_Token], now: Sequence[_Token]) -> None:
+        self._saved, self._base, self._now = saved, base, now
+        self._way_back = _edits(base, saved)
+        self._all_theirs = _edits(base, now)
+        self._theirs = self._all_theirs
+
+    def _ours(self) -> list[_Edit]:
+        """The way back in parts that can be gone by themselves."""
+        return [part for edit in self._way_back for part in self._parts(edit)]
+
+    def _parts(self, edit: _Edit) -> Iterator[_Edit]:
+        """Whole lines, and words: so an edit in one line of a block, or of one word, keeps no other. What is to
+        come back for something that somebody has edited would stand beside it, and stays in one part with it."""
+        if edit.adds:
+            if any(theirs.start < theirs.end and _meet(edit, theirs) for theirs in self._theirs):
+                yield edit
+                return
+            yield _Edit(edit.end, edit.end, edit.first, edit.last)
+        start = edit.start
+        for line in _lines(self._base):
+            first, last = max(line[0], edit.start), min(line[1], edit.end)
+            if first >= last:
+                continue
+            whole = (first, last) == line
+            if whole or any(token.text in _QUOTES for token in self._base[first:last]):
+                yield _Edit(first, last, 0, 0)
+            else:
+                yield from (_Edit(at, at + 1, 0, 0) for at in range(first, last))
+            start = last
+        if start < edit.end:
+            yield _Edit(start, edit.end, 0, 0)
+
+    def drop_edits_lost_in(self, after: Container[str]) -> None:
+        def is_lost(edit: _Edit) -> bool:
+            words = [token.text for token in self._now[edit.first : edit.last] if _is_word(token.text)]
+            return bool(words) and not any(word in after for word in words)
+
+        ours = self._ours()
+        self._theirs = [
+            edit for edit in self._theirs if not (is_lost(edit) and any(_meet(mine, edit) for mine in ours))
+        ]
+
+    def result(self) -> Merged:
+        left: list[str] = []
+        accepted: list[_Edit] = []
+        for mine in self._ours():
+            against = [edit for edit in self._theirs if _meet(mine, edit)]
+            if against:
+                left += self._remains(mine, against)
+            elif not self._is_there(mine):
+                accepted.append(mine)
+        return Merged(self._render(self._placed(accepted)), tuple(dict.fromkeys(left)))
+
+    def _is_there(self, mine: _Edit) -> bool:
+        """Whether somebody has made the same insertion at the same place: a revert that was cut short, say."""
+        return mine.adds and any(
+            edit.start <= mine.start <= edit.end
+            and _holds(self._now[edit.first : edit.last], self._added(mine))
+            for edit in self._theirs
+        )
+
+    def _added(self, mine: _Edit) -> Sequence[_Token]:
+        return self._saved[mine.first : mine.last]
+
+    def _remains(self, mine: _Edit, against: Sequence[_Edit]) -> Iterator[str]:
+        """What an edit has kept from going, or from coming back."""
+        chunks = [token.text for edit in against for token in self._now[edit.first : edit.last]]
+        gone = {at for edit in against for at in range(edit.start, edit.end)}
+        back = [token.text for token in self._added(mine) if _is_word(token.text)]
+        own = [(at, token.text) for at, token in enumerate(self._base[mine.start : mine.end], mine.start)]
+        words = [
+            text for at, text in own if _is_word(self._base[at].text) and (at not in gone or text in chunks)
+        ]
+        # A name that was there before, and is to stay, is nothing of ours.
+        stays = Counter(back)
+        words = [text for text in words if not stays[text]]
+        lacking = [text for text in back if text not in chunks and text not in {text for _at, text in own}]
+        if words:
+            number = sum(token.text == _LINE_END for token in self._now[: against[0].first]) + 1
+            yield f"line {number} still has {' '.join(words)}"
+        if lacking:
+            yield f"{' '.join(lacking)} did not come back"
+
+    def _placed(self, accepted: Sequence[_Edit]) -> list[_Placed]:
+        gone = {at for edit in (*accepted, *self._theirs) for at in range(edit.start, edit.end)}
+        saved = dict(_matched(self._way_back, len(self._base)))
+        now = dict(_matched(self._all_theirs, len(self._base)))
+        added: dict[int, list[_Placed]] = {}
+        for edit in accepted:
+            tokens = enumerate(self._added(edit), edit.first)
+            added.setdefault(edit.start, []).extend(_Placed(token.text, saved=at) for at, token in tokens)
+        for edit in self._theirs:
+            tokens = enumerate(self._now[edit.first : edit.last], edit.first)
+            added.setdefault(edit.start, []).extend(_Placed(token.text, now=at) for at, token in tokens)
+        found: list[_Placed] = []
+        for at, token in enumerate(self._base):
+            found += added.get(at, ())
+            if at not in gone:
+                found.append(_Placed(token.text, at, saved.get(at, -1), now.get(at, -1)))
+        return found + added.get(len(self._base), [])
+
+    def _render(self, placed: Sequence[_Placed]) -> str:
+        before: _Placed | None = None
+        found = []
+        for token in placed:
+            found.append(self._blanks(before, token) + token.text)
+            before = token
+        return "".join(found)
+
+    def _blanks(self, before: _Placed | None, token: _Placed) -> str:
+        """What stands before a token: as in the text in which it follows the same one."""
+        last = before or _Placed("", -1, -1, -1)
+        texts = {
+            "now": (self._now, token.now, last.now),
+            "saved": (self._saved, token.saved, last.saved),
+            "base": (self._base, token.base, last.base),
+        }
+        own = {name: tokens[at].blanks for name, (tokens, at, _last) in texts.items() if at >= 0}
+        known = [
+            name
+            for name, (_tokens, at, end) in texts.items()
+            if at >= 0 and at == end + 1 and (end >= 0 or before is None)
+        ]
+        if "now" in known and "saved" in known and own.get("base") == own["now"]:
+            return own["saved"]
+        if known:
+            return own[known[0]]
+        first = next(iter(own.values()))
+        if before is None or before.text == _LINE_END:
+            return first
+        if _is_word(before.text) and _is_word(token.text):
+            return next(filter(None, own.values()), " ")
+        return min(own.values(), key=len)
+
+
+def _meet(mine: _Edit, theirs: _Edit) -> bool:
+    """Whether both cannot be. What both take away is no conflict, nor is what stands side by side."""
+    if mine.start == mine.end:  # an insertion
+        return theirs.start < mine.start < theirs.end
+    if theirs.start == theirs.end:
+        return mine.start < theirs.start < mine.end
+    if not theirs.adds and not mine.adds:
+        return False
+    return max(mine.start, theirs.start) < min(mine.end, theirs.end)
+
+
+def _holds(tokens: Sequence[_Token], part: Sequence[_Token]) -> bool:
+    texts, wanted = [token.text for token in tokens], [token.text for token in part]
+    return any(texts[at : at + len(wanted)] == wanted for at in range(len(texts)))
+
+
+def _matched(edits: Sequence[_Edit], length: int) -> Iterator[tuple[int, int]]:
+    """Index in the base → index in the other text, of all that no edit touches."""
+    at, other = 0, 0
+    for edit in (*edits, _Edit(length, length, 0, 0)):
+        yield from zip(range(at, edit.start), range(other, other + edit.start - at))
+        at, other = edit.end, edit.last

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import folders
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import file_swap, folders
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import lock as lock_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
@@ -25,7 +25,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 #: Calls of os that change a file, or promise that it is on disk
 CHANGING = (
     "open", "write", "fsync", "rename", "unlink", "mkdir", "rmdir", "symlink",
-    "chmod", "chown", "fchmod", "fchown", "ftruncate",
+    "chmod", "chown", "fchmod", "fchown", "ftruncate", "setxattr",
 )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def failing(number: int) -> Callable[[], object]:
 def install(patch: pytest.MonkeyPatch, machine: Gated, gate: Gate) -> None:
     """Let all that the machine changes from now on pass the gate."""
     machine.gate = gate
-    for module in (host_module, folders):
+    for module in (host_module, file_swap, folders):
         patch.setattr(module, "os", Os(gate))
 
 
@@ -147,7 +147,7 @@ def killed_at(position: int, machine: Gated, work: Callable[[Machine], object]) 
 
     def run() -> None:
         machine.gate = Gate(position, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        for module in (host_module, folders, lock_module):
+        for module in (host_module, file_swap, folders, lock_module):
             vars(module)["os"] = Os(machine.gate)
         work(machine)
 

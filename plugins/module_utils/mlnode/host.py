@@ -13,7 +13,7 @@ import stat
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
 
 from . import command as command_line
-from . import folders, mounts, places, reading, shown
+from . import file_swap, folders, mounts, places, reading, shown
 from .command import USUAL_SECONDS, Finished
 from .errors import HostError
 from .setting import Value
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
-
-_SELINUX = "security.selinux"
 
 
 class Host:
@@ -216,10 +214,11 @@ class Host:
             raise HostError(f"write {value!r} to", path, error.errno, cause=words) from error
 
     def write_file(self, path: str, content: bytes, mode: int | None = None) -> None:
-        """Replace a file of ours whole: old or new after a power cut, never half of it.
+        """Replace a file whole: old or new after a power cut, never half of it; see file_swap for one that
+        has several names.
 
-        A file that we share keeps its owner and SELinux label, and its mode where none is given. One that is
-        ours alone is root's, and 0644 then, whatever was there. Raises HostError.
+        A file that we share keeps its owner, its ACL and other extended attributes, and its mode where none
+        is given. One that is ours alone is root's, and 0644 then, whatever was there. Raises HostError.
         """
         if len(content) > reading.LIMIT:  # and could not be read again
             raise HostError("write", path, errno.EFBIG)
@@ -231,8 +230,12 @@ class Host:
         try:
             folders.make(folder)
             try:
-                self._fill(temporary, content, mode, "" if places.is_own(path) else real)
-                os.rename(temporary, real)
+                if places.is_own(path):
+                    self._fill(temporary, content, mode, "")
+                    os.rename(temporary, real)
+                else:
+                    self._fill(temporary, content, mode, real)
+                    file_swap.put(temporary, real)
             except BaseException:
                 _unlink_quietly(temporary)
                 raise
@@ -263,6 +266,7 @@ class Host:
         real = self.real(path, follow=False)
         folder, name = os.path.split(real)
         _unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+        _unlink_quietly(file_swap.journal_of(real))
         try:
             os.unlink(real)
             folders.sync(folder)
@@ -270,6 +274,17 @@ class Host:
             return
         except OSError as error:
             raise HostError("remove", path, error.errno) from error
+
+    def complete(self, path: str) -> None:
+        """Finish the writing of a file that a killed run has begun, and remove what it left beside it. Raises
+        HostError."""
+        real = self.real(path, follow=False)
+        folder, name = os.path.split(real)
+        _unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+        try:
+            file_swap.complete(real)
+        except OSError as error:
+            raise HostError("finish writing", path, error.errno) from error
 
     def make_folder(self, path: str) -> None:
         """One folder in configfs, where that makes the kernel's files in it, too. Raises HostError."""
@@ -356,7 +371,8 @@ class Host:
                     usual = stat.S_IMODE(old.st_mode)
                 if os.geteuid() == 0:
                     os.fchown(handle, old.st_uid, old.st_gid)
-                _copy_label(target, temporary)
+                if stat.S_ISREG(old.st_mode):
+                    file_swap.copy_attributes(target, temporary)
             # After the owner, as a change of owner clears the set-user-ID bit (chown(2)).
             os.fchmod(handle, usual if mode is None else mode)
             left = memoryview(content)
@@ -365,14 +381,6 @@ class Host:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _copy_label(source: str, target: str) -> None:
-    try:
-        label = os.getxattr(source, _SELINUX)
-    except OSError:  # no SELinux, or a file system without labels
-        return
-    os.setxattr(target, _SELINUX, label)
 
 
 def _unlink_quietly(path: str) -> None:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What was written into a file is taken out of it again, and later edits by others stay.
 
-A merge of three texts, word by word: `saved` was there before, `wrote` is what we made of it, `now` is what it
-has become. The way back from `wrote` to `saved` is taken wherever the way from `wrote` to `now` touches
+A merge of three texts, word by word: `saved` was there before, `wrote` is what we made of it, `now` is what
+it has become. The way back from `wrote` to `saved` is taken wherever the way from `wrote` to `now` touches
 something else. Pure functions that know no file format: words, quotes and lines are the same in all of them.
 """
 
@@ -158,8 +158,8 @@ class _Merge:
         return [part for edit in self._way_back for part in self._parts(edit)]
 
     def _parts(self, edit: _Edit) -> Iterator[_Edit]:
-        """Whole lines, and words: so an edit in one line of a block, or of one word, keeps no other. What is to
-        come back for something that somebody has edited would stand beside it, and stays in one part with it."""
+        """Whole lines, and words: so an edit in one line of a block, or of one word, keeps no other. What is
+        to come back for a word that was edited would stand beside it, and stays in one part with it."""
         if edit.adds:
             if any(theirs.start < theirs.end and _meet(edit, theirs) for theirs in self._theirs):
                 yield edit
@@ -201,7 +201,7 @@ class _Merge:
         return Merged(self._render(self._placed(accepted)), tuple(dict.fromkeys(left)))
 
     def _is_there(self, mine: _Edit) -> bool:
-        """Whether somebody has made the same insertion at the same place: a revert that was cut short, say."""
+        """Whether the same insertion was made at the same place: by a revert that was cut short, say."""
         return mine.adds and any(
             edit.start <= mine.start <= edit.end
             and _holds(self._now[edit.first : edit.last], self._added(mine))

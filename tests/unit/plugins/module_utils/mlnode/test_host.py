@@ -8,7 +8,7 @@ import pathlib
 import stat
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import folders
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import file_swap, folders
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -230,17 +230,6 @@ def test_a_file_keeps_its_owner(host: Host, root: pathlib.Path) -> None:
     assert (found.st_uid, found.st_gid) == (12, 34)
 
 
-def test_a_file_keeps_its_label(host: Host, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Any extended attribute does for the test; the one of SELinux needs SELinux.
-    monkeypatch.setattr(host_module, "_SELINUX", "user.label")
-    try:
-        os.setxattr(root / "etc/file", "user.label", b"etc_t")
-    except OSError:
-        pytest.skip("no extended attributes here")
-    host.write_file("/etc/file", b"new\n")
-    assert os.getxattr(root / "etc/file", "user.label") == b"etc_t"
-
-
 def test_a_link_is_replaced_by_a_file_and_not_followed(host: Host, root: pathlib.Path) -> None:
     (root / "etc/link").symlink_to("/etc/file")
     host.write_file("/etc/link", b"own\n")
@@ -288,16 +277,17 @@ def test_a_temporary_file_planted_by_somebody_does_not_give_them_the_new_file(
 def test_a_write_that_fails_anywhere_leaves_the_old_file_and_no_other(
     host: Host, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def pass_through(gate: Gate) -> None:
+        for module in (host_module, file_swap, folders):
+            monkeypatch.setattr(module, "os", Os(gate))
+
     gate = Gate()
-    for module in (host_module, folders):
-        monkeypatch.setattr(module, "os", Os(gate))
+    pass_through(gate)
     host.write_file("/etc/probe", b"x" * 1000)
     names = [what.split()[0] for what in gate.seen]
     assert names == ["unlink", "open", "fchmod", "write", "fsync", "rename", "open", "fsync"]
     for position in range(2, names.index("rename") + 2):
-        broken = Os(Gate(position, failing(errno.ENOSPC)))
-        for module in (host_module, folders):
-            monkeypatch.setattr(module, "os", broken)
+        pass_through(Gate(position, failing(errno.ENOSPC)))
         with pytest.raises(HostError, match="cannot write /etc/other: ENOSPC"):
             host.write_file("/etc/other", b"x" * 1000)
         assert sorted(path.name for path in (root / "etc").iterdir()) == ["file", "probe"], position

@@ -195,8 +195,12 @@ def test_a_read_only_mount_of_a_machine_is_drift_and_hides_nothing(machine: Mach
 def test_the_error_of_a_write_names_the_mount(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     mounted(machine, READ_ONLY)
 
-    def refuse(*_args: object) -> int:
-        raise OSError(errno.EROFS, "x")
+    usual = os.open
+
+    def refuse(path: str, flags: int, *more: int) -> int:
+        if flags & os.O_WRONLY:
+            raise OSError(errno.EROFS, "x")
+        return usual(path, flags, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", refuse)

@@ -32,6 +32,8 @@ export MOLECULE_COMMAND_BORDERS := false
 play = PATH="$(RUNTIME):$$PATH" ansible-playbook -i $(INVENTORY)
 step = @printf '==> [%s] %s\n' "$$(date +%T)" "$(1)"
 in_test = @export PATH="$(TEST):$$PATH";
+# All of them, whatever fails; those that did are named at the end.
+steps = @MAKE="$(MAKE)" tools/steps.sh $(1)
 pin = uv pip compile --quiet --universal --python-version $(2) --generate-hashes --no-emit-index-url \
     --custom-compile-command "make lock" $(ARGS) --output-file $(1).txt $(1).in
 reference = antsibull-docs --config-file docs/antsibull-docs.cfg collection --use-current --squash-hierarchy \
@@ -66,11 +68,17 @@ revert: env ## put back what was there before the first run
 
 ##@ Develop
 
+LINT := ruff mypy vermin yamllint ansible-lint reuse docs-lint docs-fresh changelog-lint
+SCENARIOS ?= default inference fabric mixed drift bake revert
+IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
+
 .PHONY: test
-test: lint sanity unit-ansible unit-oldest unit-node molecule pytest ## every gate, as CI runs them; the pytest summary comes last
+test: env-test ## every gate, as CI runs them; goes on where one fails, and names those that did at the end
+	$(call steps,$(LINT) sanity unit-ansible unit-oldest unit-node $(IN_CONTAINERS) pytest)
 
 .PHONY: lint
-lint: ruff mypy vermin yamllint ansible-lint reuse docs-lint docs-fresh changelog-lint ## the static checks, each a target of its own
+lint: env-test ## the static checks, each a target of its own
+	$(call steps,$(LINT))
 
 .PHONY: unit
 unit: env-test ## the unit tests alone (ARGS="-k NAME")
@@ -82,11 +90,9 @@ sanity: env-test ## ansible-test sanity
 	$(call step,ansible-test sanity)
 	$(in_test) tools/ansible-test.sh sanity
 
-SCENARIOS ?= default inference fabric mixed drift bake revert
 .PHONY: molecule
 molecule: env-test ## the scenarios in containers (SCENARIOS="default drift" for some of them)
-	$(call step,molecule)
-	$(in_test) for name in $(SCENARIOS); do tools/container-lab.sh $(TEST)/molecule test -s $$name || exit; done
+	$(call steps,$(IN_CONTAINERS))
 
 .PHONY: docs
 docs: env-test ## write docs/reference and the table of docs/values.md from the sources
@@ -131,6 +137,10 @@ env-bench: link
 .PHONY: env-oldest
 env-oldest: link
 	@tools/venv.sh .venv-oldest requirements-oldest.txt
+
+molecule-%: env-test
+	$(call step,molecule: $*)
+	$(in_test) tools/container-lab.sh $(TEST)/molecule test -s $*
 
 .PHONY: ruff
 ruff: env-test

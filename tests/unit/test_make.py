@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`make test` and .ci/run, with programs that only say that they were called, and fail where they should."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+
+#: Says what it was called with, and fails where one of the words of FAILING is in it.
+PROGRAM = """#!/bin/bash
+said="$(basename "$0") $*"
+echo "called: $said"
+if [ "${0##*/}" = pytest ]; then echo "==== 7 passed in 1.23s ===="; fi
+for word in $FAILING; do
+    if [[ "$said" == *"$word"* ]]; then exit 1; fi
+done
+"""
+PROGRAMS = (
+    *(".venv-test/bin/" + name for name in ("ruff", "mypy", "vermin", "yamllint", "ansible-lint", "reuse")),
+    *(".venv-test/bin/" + name for name in ("antsibull-docs", "antsibull-changelog", "pytest", "python")),
+    ".venv-oldest/bin/pytest",
+    *("tools/" + name for name in ("venv.sh", "ansible-test.sh", "container-lab.sh")),
+)
+LAB = "test-lab:\n\t$(call step,the lab)\n\t@.venv-test/bin/pytest tests/lab\n"
+
+SCENARIOS = sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
+
+
+@pytest.fixture
+def checkout(tmp_path: pathlib.Path) -> pathlib.Path:
+    for path in ("Makefile", ".ci/run", "tools/steps.sh"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        if (ROOT / path).exists():
+            shutil.copy(ROOT / path, tmp_path / path)
+    for path in PROGRAMS:
+        program = tmp_path / path
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(PROGRAM)
+        program.chmod(0o755)
+    nothing = tmp_path / "tools/python38.sh"  # no Python 3.8 here
+    nothing.write_text("#!/bin/sh\n")
+    nothing.chmod(0o755)
+    (tmp_path / "docs/reference").mkdir(parents=True)
+    (tmp_path / "tests/lab").mkdir(parents=True)
+    (tmp_path / "tests/lab/lab.mk").write_text(LAB)
+    return tmp_path
+
+
+def run(checkout: pathlib.Path, *command: str, failing: str = "") -> tuple[int, list[str]]:
+    # This may be a step of `make test` itself, which hands its flags on.
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
+    }
+    done = subprocess.run(
+        command,
+        cwd=checkout,
+        env={**environment, "FAILING": failing},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout.splitlines()
+
+
+def calls(lines: list[str]) -> list[str]:
+    said = [line.removeprefix("called: ") for line in lines if line.startswith("called: ")]
+    return [re.sub(r"--dest-dir \S+", "--dest-dir NEW", line) for line in said]
+
+
+def last(lines: list[str], number: int) -> list[str]:
+    """Without the time of day."""
+    return [re.sub(r"\[[0-9:]+\] ", "", line) for line in lines[-number:]]
+
+
+def gates(lines: list[str]) -> list[str]:
+    """The programs without those that make an environment."""
+    return [call for call in calls(lines) if not call.startswith("venv.sh")]
+
+
+def test_every_step_is_made_whatever_fails(checkout: pathlib.Path) -> None:
+    code, lines = run(checkout, "make", "test")
+    assert code == 0, lines
+    assert lines[-1] == "==== 7 passed in 1.23s ===="
+    every = gates(lines)
+    for scenario in SCENARIOS:
+        assert any(f"molecule test -s {scenario}" in call for call in every), scenario
+    for begin in ("ruff", "mypy", "reuse", "ansible-test.sh sanity", "ansible-test.sh units", "pytest -q"):
+        assert any(call.startswith(begin) for call in every), begin
+
+    code, lines = run(checkout, "make", "test", failing="vermin default sanity --numprocesses")
+
+    assert code == 2
+    assert gates(lines) == every
+    named = "==> failed: vermin sanity molecule-default pytest"
+    assert [line for line in last(lines, 2) if line.startswith("==>")] == [named]
+
+
+@pytest.mark.parametrize(
+    ("target", "failing", "named"),
+    [
+        ("lint", "mypy reuse", "mypy reuse"),
+        ("molecule", "default bake", "molecule-default molecule-bake"),
+        ("molecule SCENARIOS=drift", "default", ""),
+    ],
+)
+def test_a_part_of_it_does_the_same(checkout: pathlib.Path, target: str, failing: str, named: str) -> None:
+    _code, whole = run(checkout, "make", *target.split())
+    code, lines = run(checkout, "make", *target.split(), failing=failing)
+    assert (code, gates(lines)) == (2 if named else 0, gates(whole))
+    found = [line for line in last(lines, 2) if "failed: " in line]
+    assert found == ([f"==> failed: {named}"] if named else [])
+
+
+def test_without_an_environment_nothing_is_tried(checkout: pathlib.Path) -> None:
+    code, lines = run(checkout, "make", "test", failing="venv.sh")
+    assert code == 2
+    assert gates(lines) == []
+
+
+def test_ci_ends_with_the_steps_that_failed_and_the_summary(checkout: pathlib.Path) -> None:
+    code, lines = run(checkout, ".ci/run", failing="vermin yamllint")
+    assert code == 2
+    assert last(lines, 2) == ["==> make test: failed: vermin yamllint", "==== 7 passed in 1.23s ===="]
+    assert "pytest tests/lab" not in calls(lines)
+
+
+def test_ci_goes_on_to_the_lab_where_all_is_well(checkout: pathlib.Path) -> None:
+    code, lines = run(checkout, ".ci/run")
+    assert (code, calls(lines)[-1]) == (0, "pytest tests/lab")
+
+    code, lines = run(checkout, ".ci/run", failing="tests/lab")
+    assert code == 2
+    assert last(lines, 2) == ["==> make test-lab: the lab", "==== 7 passed in 1.23s ===="]

@@ -220,7 +220,7 @@ def _content(content: bytes | None) -> str:
 
 
 def _stop_if_unsupported(module: AnsibleModule, plan: Plan) -> None:
-    found = [row for row in plan.rows if row.status is Status.UNSUPPORTED]
+    found = [row for row in plan.rows if row.status is Status.UNSUPPORTED or row.reading.missing]
     if found and module.params["on_unsupported"] == "fail":
         fail(module, f"unsupported, and nothing was changed: {_words(found)}")
 
@@ -234,7 +234,7 @@ def _warn(module: AnsibleModule, rows: Sequence[Row]) -> None:
     # What is true of many settings, such as that a rule's NICs are not there, is said once.
     told: dict[tuple[Status, str], list[str]] = {}
     for row in rows:
-        if row.status in loud:
+        if row.status in loud or row.reading.missing:
             told.setdefault((row.status, row.reason), []).append(row.setting.key)
     for (status, reason), keys in told.items():
         module.warn(f"{', '.join(keys)} {'is' if len(keys) == 1 else 'are'} {status}: {reason}")

@@ -19,7 +19,7 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
     """The one status of a setting as the node is now, and why."""
     if context.runtime:
         if reading.runtime.absent is not None:
-            return Status.UNSUPPORTED, reading.runtime.absent
+            return Status.DRIFTED if reading.missing else Status.UNSUPPORTED, reading.runtime.absent
         if reading.runtime.text is None:
             return Status.UNKNOWN, reading.runtime.problem
         if reading.invalid:

@@ -160,6 +160,8 @@ class Reading:
     managed: why the kernel keeps all of it to itself; empty if it does not.
     at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
     clamped: more was asked for than the device has: both numbers. The target is what it has.
+    nowhere: the rule of the setting, where that means no device of this node. missing: and it asks for some
+    that have to be here, so that the node is not as declared.
     """
 
     path: str
@@ -182,6 +184,8 @@ class Reading:
     managed: str = ""
     at_boot: bool = False
     clamped: str = ""
+    nowhere: str = ""
+    missing: bool = False
 
 
 @dataclass(frozen=True)

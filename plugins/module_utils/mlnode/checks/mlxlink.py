@@ -72,9 +72,7 @@ class Report:
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
-    ports = [
-        port for port in rdma_ports.subjects(host, topology, expect).ports if _has_registers(port, topology)
-    ]
+    ports = [port for port in rdma_ports.subjects(topology, expect).ports if _has_registers(port, topology)]
     if not ports:
         return [skip(name, "node", "no port of an NVIDIA NIC is judged") for name in NAMES]
     tool = next((path for path in TOOLS if host.exists(path)), "")

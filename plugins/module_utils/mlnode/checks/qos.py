@@ -37,7 +37,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     """Of every RoCE port that is judged, and of every member where it stands on a bond."""
     kept = _declared(host)
     found: list[Check] = []
-    for port in rdma_ports.subjects(host, topology, expect).ports:
+    for port in rdma_ports.subjects(topology, expect).ports:
         if port.layer != ETHERNET:
             continue
         if port.nic is None:

@@ -51,7 +51,7 @@ class Judgement:
 
 
 def checks(host: Host, topology: Topology, expect: Expectations, book: Book) -> list[Check]:
-    known = rdma_ports.subjects(host, topology, expect)
+    known = rdma_ports.subjects(topology, expect)
     found = []
     for device in known.devices:
         group = Group(book, device, _identity(host, device))

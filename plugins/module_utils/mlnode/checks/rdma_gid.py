@@ -54,7 +54,7 @@ class Gid:
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     found = []
-    for port in rdma_ports.subjects(host, topology, expect).ports:
+    for port in rdma_ports.subjects(topology, expect).ports:
         found += [_gid(host, port), _rdma_cm(host, port)]
     return found
 

@@ -28,7 +28,7 @@ _PERSISTENT = re.compile(
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     found = [*_declared(topology, expect), *_rails(topology, expect)]
-    known = rdma_ports.subjects(host, topology, expect)
+    known = rdma_ports.subjects(topology, expect)
     found += _undeclared(topology, expect, known)
     for device in known.devices:
         declared = expect.of(device.name, rail=device.rail)

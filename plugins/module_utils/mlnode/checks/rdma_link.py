@@ -38,7 +38,7 @@ _ACTIVE = re.compile(r"^\s*active_mtu:\s+([0-9]{3,4}) ", re.MULTILINE | re.ASCII
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     found = []
-    for port in rdma_ports.subjects(host, topology, expect).ports:
+    for port in rdma_ports.subjects(topology, expect).ports:
         found += [_state(host, port), _phys_state(host, port), _link_layer(host, port), *_rate(host, port)]
         found += [*_netdev(host, port), _mtu(host, port)]
     return found

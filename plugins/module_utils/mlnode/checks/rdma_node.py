@@ -32,7 +32,7 @@ _WITH_CM = ("1:", "4:")
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
-    known = rdma_ports.subjects(host, topology, expect)
+    known = rdma_ports.subjects(topology, expect)
     if not known.devices:
         return [skip(name, "node", "no RDMA device is judged", CLASS) for name in NAMES]
     return [*_uverbs(host, known), _ucm(host, known), _netns(host, expect), *_multi_rail(host, known)]

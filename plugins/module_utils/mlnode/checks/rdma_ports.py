@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 from ..host import Host
 from ..setting import Value
-from ..topology.model import Nic, PciDevice, RdmaDevice, Topology
+from ..topology.model import Nic, PciDevice, RdmaDevice, RdmaPort, Topology
 from ..topology.reader import integer
 from .expect import Expectations
 from .model import Check, Verdict
@@ -51,7 +51,7 @@ class Subjects:
         return tuple(port for port in self.ports if port.device is device)
 
 
-def subjects(host: Host, topology: Topology, expect: Expectations) -> Subjects:
+def subjects(topology: Topology, expect: Expectations) -> Subjects:
     virtual = {function.address for function in topology.pci if function.physfn}
     rails = any(device.rail is not None for device in topology.rdma)
     found = []
@@ -59,21 +59,17 @@ def subjects(host: Host, topology: Topology, expect: Expectations) -> Subjects:
         for port in device.ports:
             if expect.judges(device, port.number, device.address in virtual, rails):
                 declared = expect.of(device.name, port.number, device.rail)
-                nic = _nic(host, topology, device, port.number)
+                nic = _nic(topology, port)
                 found.append(Port(device, port.number, port.link_layer, declared, nic))
     return Subjects(tuple(found), tuple(dict.fromkeys(port.device for port in found)))
 
 
-def _nic(host: Host, topology: Topology, device: RdmaDevice, number: int) -> Nic | None:
-    """What the first GID is on, which of a bond is the bond; else the one with the port's number."""
+def _nic(topology: Topology, port: RdmaPort) -> Nic | None:
+    """The interface of a port, which of the members of a bond is the bond."""
     by_name = {nic.name: nic for nic in topology.nics}
-    named = host.value(f"{CLASS}/{device.name}/ports/{number}/gid_attrs/ndevs/0").text
-    if named and named in by_name:
-        return by_name[named]
-    here = [by_name[name] for name in device.netdevs if name in by_name]
-    if len(device.ports) > 1:
-        here = [nic for nic in here if nic.port + 1 == number]
-    return here[0] if here else None
+    here = [by_name[name] for name in port.netdevs if name in by_name]
+    above = [nic for nic in here if not nic.folder]
+    return next(iter(above or here), None)
 
 
 def function_of(device: RdmaDevice, topology: Topology) -> PciDevice | None:

@@ -29,7 +29,7 @@ _NO_SM = "no subnet manager has set the port up: look whether one runs (sminfo),
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     found = []
-    for port in rdma_ports.subjects(host, topology, expect).ports:
+    for port in rdma_ports.subjects(topology, expect).ports:
         if port.layer == INFINIBAND:
             found += [_subnet(host, port), _pkey(host, port)]
         else:

@@ -22,6 +22,7 @@ from . import (
     rdma_inventory,
     rdma_link,
     rdma_node,
+    rdma_rules,
     rdma_subnet,
 )
 from .counters import Book
@@ -34,6 +35,7 @@ Area = Tuple[Tuple[str, ...], Callable[[Host, Topology, Any], Sequence[Check]]]
 #: In the order in which a person would look: what is there, whether it is up, what is on top
 AREAS: tuple[Area, ...] = (
     (rdma_inventory.NAMES, rdma_inventory.checks),
+    (rdma_rules.NAMES, rdma_rules.checks),
     (rdma_link.NAMES, rdma_link.checks),
     (mlxlink.NAMES, mlxlink.checks),
     (rdma_subnet.NAMES, rdma_subnet.checks),

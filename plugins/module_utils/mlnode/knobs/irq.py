@@ -59,7 +59,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     words = "" if mine or not devices else irq_balance.warning(context, devices)
     found = {
         item.key: _noted(reading, words if item.topic == "irq" and reading.parts else "")
-        for item, reading in zip(ruled, readings)
+        for item, reading in zip(ruled, rules.said_once(ruled, readings, info))
     }
     for item in settings:
         if item.key not in found:
@@ -76,7 +76,7 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
     selected = ports.find(context.host, setting.rule.nics)
     if not selected.ports:
-        return Reading(setting.path, selected.problem, context.boot_by_agent(setting, None))
+        return rules.unread(setting, setting.rule.name, selected, context)
     machine = topology.of(context.host)
     # What is on no PCI bus has no vectors of its own to move, but queues to steer.
     mine = [port for port in selected.ports if port.address or setting.topic != "irq"]

@@ -17,7 +17,9 @@ from ..topology import read as topology
 from ..topology.model import RdmaDevice, Topology
 from ..topology.nics import NETS
 from ..topology.rdma import RDMA
+from . import nccl_lossless
 from . import nccl_values as values
+from .nccl_lossless import Rail
 
 #: The kind whose declarations give a traffic class to RoCE, and their word for it
 QOS, TRAFFIC_CLASS = "qos", "traffic_class"
@@ -41,18 +43,6 @@ class Answer:
     value: str | None = None
     note: str = ""
     problem: Value = field(default_factory=Value)
-
-
-@dataclass(frozen=True)
-class Rail:
-    """A port of an RDMA device that is a rail."""
-
-    device: str
-    port: int
-    link_layer: str
-
-    def __str__(self) -> str:
-        return f"{self.device}:{self.port}"
 
 
 # -- the rails -----------------------------------------------------------------------------
@@ -84,11 +74,11 @@ def rails(host: Host) -> tuple[tuple[Rail, ...], Value]:
 def _ports(device: RdmaDevice, known: Topology) -> Iterator[Rail]:
     """The ports that are rails. Of a device with several these are the ports of interfaces that are rails;
     all, where it has no interfaces."""
-    numbers = {nic.port + 1 for nic in known.nics if device.name in nic.rdma and nic.rail is not None}
+    on_rails = {nic.name for nic in known.nics if device.name in nic.rdma and nic.rail is not None}
     for port in device.ports:
-        is_rail = len(device.ports) == 1 or not numbers or port.number in numbers
+        is_rail = len(device.ports) == 1 or not on_rails or bool(on_rails.intersection(port.netdevs))
         if is_rail and port.link_layer in (_INFINIBAND, _ETHERNET):
-            yield Rail(device.name, port.number, port.link_layer)
+            yield Rail(device.name, port.number, port.link_layer, port.netdevs)
 
 
 def _hcas(host: Host) -> Answer:
@@ -208,6 +198,9 @@ def _traffic_class(host: Host) -> Answer:
     if len(classes) > 1:
         words = ", ".join(f"{number} ({', '.join(where)})" for number, where in classes.items())
         return Answer(note=f"left out: NICs have different traffic classes: {words}")
+    lacking = nccl_lossless.lacking(host, found)
+    if lacking:
+        return Answer(note=f"left out: {lacking}")
     return Answer(str(next(iter(classes))))
 
 

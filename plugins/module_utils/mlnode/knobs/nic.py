@@ -52,7 +52,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
             ),
         ],
     )
-    return _undone_together(readings)
+    return rules.said_once(mine, _undone_together(readings), info)
 
 
 # -- one setting ---------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def _read(setting: NicSetting, context: Context) -> Reading:
     host = context.host
     targets = nic_targets.find(host, setting.rule.nics, setting.group)
     if not targets.targets:
-        return Reading(setting.path, targets.problem, context.boot_by_agent(setting, None))
+        return rules.unread(setting, setting.rule.name, targets, context)
     guards = Guards(host, context.allow, nic_parse.limit(context.spec))
     found = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
     together = Together(found)

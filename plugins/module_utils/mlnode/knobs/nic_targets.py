@@ -37,6 +37,8 @@ class Targets:
     targets: tuple[Target, ...] = ()
     problem: Value = field(default_factory=Value)
     note: str = ""
+    nowhere: bool = False
+    missing: bool = False
 
 
 def find(host: Host, selection: Selection, group: str) -> Targets:
@@ -57,7 +59,7 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
     if replace(selection, names=(), link="", management=None) != ALL:
         named = []
     if selection.link:
-        named = [nic for nic in named if (nic.operstate == "up") == (selection.link == "up")]
+        named = [nic for nic in named if nic.up == (selection.link == "up")]
     own: list[Target] = []
     names = {name for name in selection.names if name not in nics or _is_hardware(nics[name])}
     for nic in named:
@@ -68,7 +70,9 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
             names.update(below)
     if selection.names and not names:
         words = f"no NIC here matches {selection}"
-        return Targets(tuple(own), Value() if own else Value(absent=words))
+        if own:
+            return Targets(tuple(own))
+        return Targets(problem=Value(absent=words), nowhere=True, missing=True)
     found = ports.find(host, replace(selection, names=tuple(sorted(names))))
     targets = [*own]
     for port in found.ports:
@@ -80,7 +84,9 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
     if not unique and found.ports:
         words = f"{', '.join(port.label for port in found.ports)}: no interface, only an RDMA device"
         return Targets(problem=Value(absent=words))
-    return Targets(tuple(unique.values()), Value() if unique else found.problem, found.note)
+    if not unique:
+        return Targets((), found.problem, found.note, found.nowhere, found.missing)
+    return Targets(tuple(unique.values()), note=found.note)
 
 
 def beneath(host: Host, name: str) -> list[str]:

@@ -34,7 +34,8 @@ _LISTED = 8
 class Port:
     """One PCI function that is a NIC, or a NIC on another bus, whose address is "".
 
-    virtual: a virtual function of a NIC that this machine itself owns. pci_id: vendor:device.
+    rdma: the RDMA devices of its function, and those with a port on one of its interfaces. virtual: a virtual
+    function of a NIC that this machine itself owns. pci_id: vendor:device.
     """
 
     address: str
@@ -52,7 +53,7 @@ class Port:
 
     @property
     def up(self) -> bool:
-        return any(nic.operstate == "up" for nic in self.nics)
+        return any(nic.up for nic in self.nics)
 
     @property
     def label(self) -> str:
@@ -61,8 +62,14 @@ class Port:
 
     @property
     def link_layers(self) -> set[str]:
-        """Those of its RDMA ports; none without RDMA."""
-        return {port.link_layer for device in self.rdma for port in device.ports}
+        """Those of its RDMA ports; none without RDMA. A port on another NIC's interface is not its own."""
+        names = {*self.names}
+        return {
+            port.link_layer
+            for device in self.rdma
+            for port in device.ports
+            if not port.netdevs or names.intersection(port.netdevs)
+        }
 
     @property
     def rails(self) -> tuple[int, ...]:
@@ -89,7 +96,14 @@ def ports(topology: Topology) -> tuple[Port, ...]:
         mine, function = nics.get(address, []), functions.get(address)
         # A sub-function is an interface on the NIC's own function (mlx5): it comes and goes with a container.
         mine = [nic for nic in mine if nic.kind != _VIRTUAL] or mine
-        nodes = [item.node for item in (*mine, *rdma.get(address, ())) if item.node is not None]
+        names = {nic.name for nic in mine}
+        joined = [
+            device
+            for device in topology.rdma
+            if device in rdma.get(address, ()) or names.intersection(device.netdevs)
+        ]
+        known = [*(nic.node for nic in mine), *(device.node for device in joined)]
+        nodes = [node for node in known if node is not None]
         drivers = {nic.driver for nic in mine} or {function.driver if function else None}
         found.append(
             Port(
@@ -97,7 +111,7 @@ def ports(topology: Topology) -> tuple[Port, ...]:
                 node=nodes[0] if nodes else None,
                 drivers=tuple(sorted(driver for driver in drivers if driver)),
                 nics=tuple(mine),
-                rdma=tuple(rdma.get(address, ())),
+                rdma=tuple(joined),
                 virtual=any(nic.kind == _VIRTUAL for nic in mine) or bool(function and function.physfn),
                 pci_id=f"{function.vendor:04x}:{function.device:04x}" if function else "",
             )
@@ -127,11 +141,13 @@ def unknown(topology: Topology, among: Sequence[Port]) -> str:
 @dataclass(frozen=True)
 class Found:
     """The ports that a selection means. problem: why there are none, or why nobody can tell. note: what it
-    names and does not find, though it finds others."""
+    names and does not find, though it finds others. nowhere: no NIC here matches. missing: and one has to."""
 
     ports: tuple[Port, ...] = ()
     problem: Value = field(default_factory=Value)
     note: str = ""
+    nowhere: bool = False
+    missing: bool = False
 
 
 def find(host: Host, selection: Selection) -> Found:
@@ -147,8 +163,24 @@ def find(host: Host, selection: Selection) -> Found:
         return Found(problem=Value(unreadable=blind))
     found = chosen(selection, here, carrying)
     if not found:
-        return Found(problem=Value(absent=none_found(selection, here, machine)))
+        return Found(
+            problem=Value(absent=none_found(selection, here, machine)),
+            nowhere=True,
+            missing=_is_missing(selection, here, carrying, machine),
+        )
     return Found(found, note=unmatched(selection, found))
+
+
+def _is_missing(
+    selection: Selection, among: tuple[Port, ...], carrying: Collection[str], machine: Topology
+) -> bool:
+    """Whether a selection that means nothing here asks for what has to be here. A node whose rails are
+    InfiniBand needs no rule for those of Ethernet, and a container no NIC of its host."""
+    if not selection.expects or _in_container(machine):
+        return False
+    wanted = selection.of_any_kind
+    others = chosen(wanted, among, carrying)
+    return not any(port.rdma or not selection.link_layer for port in others)
 
 
 def chosen(selection: Selection, among: tuple[Port, ...], carrying: Collection[str] = ()) -> tuple[Port, ...]:

@@ -55,7 +55,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
             ),
         ],
     )
-    return readings
+    return rules.said_once(mine, readings, info)
 
 
 def _unread(setting: QosSetting, context: Context) -> Reading:
@@ -71,7 +71,7 @@ def _read(setting: QosSetting, context: Context, pausing: Mapping[str, str]) -> 
     host = context.host
     targets = nic_targets.find(host, setting.rule.nics, "pause")
     if not targets.targets:
-        return Reading(setting.path, targets.problem, context.boot_by_agent(setting, None))
+        return rules.unread(setting, setting.rule.name, targets, context)
     guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
     found = [_guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets]
     together = Together(found, _text)

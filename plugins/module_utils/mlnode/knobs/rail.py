@@ -50,7 +50,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     _leave_to_new_owners(looks)
     reads = [(look.name, look.setting, _reading(look)) for look in looks]
     rules.refuse_overlap(context, reads)
-    return [reading for _name, _setting, reading in reads[: len(mine)]]
+    return rules.said_once(mine, [reading for _name, _setting, reading in reads[: len(mine)]], info)
 
 
 # -- one setting ---------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def _look(name: str, setting: RailSetting, context: Context) -> _Look:
 def _reading(look: _Look) -> Reading:
     setting, context, found = look.setting, look.context, look.found
     if not found:
-        return Reading(setting.path, look.places.problem, context.boot_by_agent(setting, None))
+        return rules.unread(setting, setting.rule.name, look.places, context)
     together = Together(found, _text)
     boot, hints = _boot(setting, context, found, together.target)
     return together.reading(

@@ -34,6 +34,8 @@ class Places:
     targets: tuple[Target, ...] = ()
     problem: Value = field(default_factory=Value)
     notes: tuple[str, ...] = ()
+    nowhere: bool = False
+    missing: bool = False
 
 
 def find(host: Host, selection: Selection) -> Places:
@@ -51,7 +53,7 @@ def find(host: Host, selection: Selection) -> Places:
                 found.setdefault(name, target if name == target.name else Target(name))
     except HostError as error:
         return Places(problem=Value(unreadable=str(error)))
-    return Places(tuple(found.values()), chosen.problem, tuple(notes))
+    return Places(tuple(found.values()), chosen.problem, tuple(notes), chosen.nowhere, chosen.missing)
 
 
 def _speaking(host: Host, target: Target, nics: Mapping[str, Nic]) -> list[str]:

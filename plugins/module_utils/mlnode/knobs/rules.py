@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any, Callable, Iterable, Mapping, Sequence, Tuple
+from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
 
 from .. import declared, management, options
 from ..errors import DeclarationError, MlnodeError
-from ..kind import Context, Row
-from ..setting import BootFile, Reading, Setting
+from ..kind import Context, Info, Row
+from ..setting import BootFile, Reading, Setting, Value
+from ..status import Severity
 
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,30}\Z", re.ASCII)
 
@@ -61,6 +62,46 @@ def unique(settings: Iterable[Setting]) -> list[Setting]:
             raise DeclarationError(f"{setting.key} is declared by two rules: give each its own name")
         found[setting.key] = setting
     return list(found.values())
+
+
+class Nothing(Protocol):
+    """What a selection that means no NIC says: see ports.Found."""
+
+    @property
+    def problem(self) -> Value: ...
+    @property
+    def nowhere(self) -> bool: ...
+    @property
+    def missing(self) -> bool: ...
+
+
+def unread(setting: Setting, rule: str, found: Nothing, context: Context) -> Reading:
+    """That of a setting whose rule brings no NIC."""
+    boot = context.boot_by_agent(setting, None)
+    nowhere = rule if found.nowhere else ""
+    return Reading(setting.path, found.problem, boot, nowhere=nowhere, missing=found.missing)
+
+
+def said_once(
+    settings: Sequence[Setting], readings: Sequence[Reading], info: Callable[[str, Value], Info]
+) -> list[Reading]:
+    """That a rule means no NIC here is said by one of its settings, to which the others refer. By one of the
+    most severe, as it stands for all of them."""
+    order = [*Severity]
+    bearers: dict[str, tuple[int, str]] = {}
+    for setting, reading in zip(settings, readings):
+        if reading.nowhere:
+            mine = (order.index(info(setting.key, reading.runtime).severity), setting.key)
+            first = bearers.setdefault(reading.nowhere, mine)
+            bearers[reading.nowhere] = first if first[0] <= mine[0] else mine
+    found = []
+    for setting, reading in zip(settings, readings):
+        key = bearers[reading.nowhere][1] if reading.nowhere else setting.key
+        if key != setting.key:
+            words = f"the rule {reading.nowhere} means no NIC here: see {key}"
+            reading = replace(reading, runtime=Value(absent=words), missing=False)
+        found.append(reading)
+    return found
 
 
 def of_others(

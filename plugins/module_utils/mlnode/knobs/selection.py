@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Mapping, Sequence
 
 from .. import cpulist, options
@@ -44,6 +44,18 @@ class Selection:
     link: str = ""
     link_layer: str = ""
     management: bool | None = None
+
+    @property
+    def expects(self) -> bool:
+        """Whether it asks for NICs that have to be there: by what each is called, or because they have RDMA.
+        Drivers, models, speeds and the like only tell kinds of node apart."""
+        named = self.names or self.addresses or self.rdma
+        return bool(named or self.link_layer) or self.rails is not None
+
+    @property
+    def of_any_kind(self) -> Selection:
+        """The same NICs, of whatever kind."""
+        return replace(self, drivers=(), pci_ids=(), nodes=(), speeds=(), link_layer="")
 
     def __str__(self) -> str:
         words = [

@@ -100,8 +100,9 @@ def _subjects(topology: Topology, ports: Sequence[Port]) -> dict[str, str]:
     """Address → name of everything that is worth a warning."""
     found = {gpu.address: _gpu(number, gpu.address) for number, gpu in enumerate(topology.gpus)}
     for port in ports:
-        # A card with several ports has one link.
-        found.setdefault(port.address, f"{port.label} ({port.address})")
+        # A card with several ports has one link, and what is on no PCI bus has none.
+        if port.address:
+            found.setdefault(port.address, f"{port.label} ({port.address})")
     return found
 
 

@@ -16,13 +16,16 @@ from .nics import HARDWARE
 class Port:
     """Where traffic leaves the node: an interface with hardware, or an RDMA device without an interface.
 
-    name: of the interface, else of the RDMA device.
+    name: of the interface, else of the RDMA device. address: empty for what is on no PCI bus. software: all
+    its RDMA devices are in software. bond: the one that has the RDMA device of this member.
     """
 
     name: str
     address: str
     port: int
     rdma: tuple[str, ...]
+    software: bool = False
+    bond: str = ""
 
     @property
     def label(self) -> str:
@@ -33,18 +36,35 @@ class Port:
 def ports(
     nics: Sequence[Nic], rdma: Sequence[RdmaDevice], devices: Mapping[str, PciDevice]
 ) -> tuple[Port, ...]:
-    """All ports of the node by PCI address; virtual functions are parts of one and left out."""
+    """All ports of the node by PCI address, and then those on other buses that have an RDMA device; virtual
+    functions are parts of one and left out."""
+    by_name = {device.name: device for device in rdma}
     found = [
-        Port(nic.name, nic.address, nic.port, nic.rdma)
+        _of_nic(nic, devices, [by_name[name] for name in nic.rdma if name in by_name])
         for nic in nics
-        if nic.address is not None and nic.address in devices and nic.kind in HARDWARE
+        if nic.kind in HARDWARE and (nic.address in devices or nic.rdma)
     ]
     taken = {name for port in found for name in port.rdma}
     for device in rdma:
         on = devices.get(device.address or "")
         if on is not None and on.physfn is None and device.name not in taken and not device.netdevs:
             found.append(Port(device.name, on.address, 0, (device.name,)))
-    return tuple(sorted(found, key=lambda port: (pci.order(port.address), port.port)))
+    return tuple(sorted(found, key=_order))
+
+
+def _of_nic(nic: Nic, devices: Mapping[str, PciDevice], rdma: Sequence[RdmaDevice]) -> Port:
+    return Port(
+        nic.name,
+        nic.address if nic.address is not None and nic.address in devices else "",
+        nic.port,
+        nic.rdma,
+        software=bool(rdma) and all(device.address is None for device in rdma),
+        bond=next((nic.master for device in rdma if nic.master in device.netdevs), None) or "",
+    )
+
+
+def _order(port: Port) -> tuple[bool, tuple[int, str], int]:
+    return not port.address, pci.order(port.address) if port.address else (0, port.name), port.port
 
 
 def matrix(
@@ -56,6 +76,7 @@ def matrix(
         Distance(gpu.address, port.name, between(devices[gpu.address], devices[port.address], one_node))
         for gpu in gpus
         for port in leaving
+        if port.address
     )
 
 

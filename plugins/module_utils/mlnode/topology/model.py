@@ -154,6 +154,7 @@ class Nic:
     vlan, bridge or virtual. address: its PCI function; virtio's is the one below. folder: its device in
     sysfs, "" where it has none. port: counted from 0, of a function with several. speed_mbit: None while the
     link is down or where the driver knows none. rdma: RDMA devices on it. rail: see topology/rails.py.
+    carrier: it is raised and has a link; only asked for where operstate does not say it.
     """
 
     name: str
@@ -172,21 +173,32 @@ class Nic:
     master: str | None = None
     rdma: tuple[str, ...] = ()
     rail: int | None = None
+    carrier: bool = False
+
+    @property
+    def up(self) -> bool:
+        """Raised, and with a link. A driver without support for operational states leaves the state unknown
+        for good, and then the carrier tells (networking/operstates.rst, IF_OPER_UNKNOWN)."""
+        return self.operstate == "up" or (self.operstate == "unknown" and self.carrier)
 
 
 @dataclass(frozen=True)
 class RdmaPort:
-    """A port as its driver words it: Ethernet, ACTIVE, 400 Gb/sec (4X NDR)."""
+    """A port as its driver words it: Ethernet, ACTIVE, 400 Gb/sec (4X NDR).
+
+    netdevs: the interfaces on it, hardware first; of a bond its members and the bond.
+    """
 
     number: int
     link_layer: str
     state: str
     rate: str
+    netdevs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class RdmaDevice:
-    """One RDMA device. address is None for one in software. netdevs: the interfaces it shares a port with."""
+    """One RDMA device. address is None for one in software. netdevs: the interfaces of all its ports."""
 
     name: str
     address: str | None = None

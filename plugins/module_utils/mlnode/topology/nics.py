@@ -62,6 +62,7 @@ def _nic(reader: Reader, name: str, folder: str, devices: Mapping[str, PciDevice
     address = function(device)
     on = devices.get(address or "")
     queues = reader.names(f"{folder}/queues", needed=False)
+    operstate = reader.quiet(f"{folder}/operstate") or "unknown"
     return Nic(
         name=name,
         kind=_kind(reader, folder, device, on),
@@ -70,13 +71,15 @@ def _nic(reader: Reader, name: str, folder: str, devices: Mapping[str, PciDevice
         address=address,
         port=integer(reader.quiet(f"{folder}/dev_port")) or 0,
         speed_mbit=_speed(reader.quiet(f"{folder}/speed")),
-        operstate=reader.quiet(f"{folder}/operstate") or "unknown",
+        operstate=operstate,
         mtu=reader.number(f"{folder}/mtu"),
         node=on.node if on else None,
         rx_queues=sum(queue.startswith("rx-") for queue in queues),
         tx_queues=sum(queue.startswith("tx-") for queue in queues),
         mac=reader.quiet(f"{folder}/address"),
         master=reader.link(f"{folder}/master").rpartition("/")[2] or None,
+        # EINVAL unless it is raised (net/core/net-sysfs.c: carrier_show)
+        carrier=operstate == "unknown" and reader.quiet(f"{folder}/carrier") == "1",
     )
 
 

@@ -81,7 +81,8 @@ def choose(
     devices: Mapping[str, PciDevice],
     avoid: Iterable[str],
 ) -> tuple[Port, ...]:
-    """The rails in the order of their numbers. Of the RDMA ports,
+    """The rails in the order of their numbers. Of the ports with an RDMA device in hardware, or where there
+    is none, of those with one in software (Soft-RoCE),
 
     1. on a node with GPUs: those that are the nearest (or as near) to at least one GPU; all, where no
        distance is known
@@ -90,31 +91,42 @@ def choose(
 
     Nothing here depends on a link being up, so that a failing cable renumbers no rail.
     """
-    capable = [port for port in ports if port.rdma]
+    able = [port for port in ports if port.rdma]
+    capable = [port for port in able if not port.software] or able
     names = [port.name for port in capable]
     near = {name for gpu in gpus for name in distance.nearest(distances, gpu.address, names)[1]}
     found = [port for port in capable if not near or port.name in near]
-    models = Counter(_model(devices[port.address]) for port in found)
+    models = Counter(_model(port, devices) for port in found)
     most = max(models.values(), default=0)
-    alike = tuple(port for port in found if models[_model(devices[port.address])] == most)
+    alike = tuple(port for port in found if models[_model(port, devices)] == most)
     unwanted = {*avoid}
     return tuple(port for port in alike if port.name not in unwanted) or alike
 
 
-def _model(device: PciDevice) -> tuple[int, int]:
-    return device.vendor, device.device
+def _model(port: Port, devices: Mapping[str, PciDevice]) -> tuple[int, int] | None:
+    """None of what is on no PCI bus."""
+    device = devices.get(port.address)
+    return (device.vendor, device.device) if device else None
 
 
 def numbered(
     nics: Sequence[Nic], rdma: Sequence[RdmaDevice], rails: Sequence[Port]
 ) -> tuple[tuple[Nic, ...], tuple[RdmaDevice, ...]]:
-    """Interfaces and RDMA devices with the numbers of their rails."""
-    by_name = {port.name: number for number, port in enumerate(rails)}
-    by_rdma = {name: number for number, port in reversed([*enumerate(rails)]) for name in port.rdma}
+    """Interfaces and RDMA devices with the numbers of their rails. The members of a bond that have one RDMA
+    device together are one rail."""
+    numbers: dict[tuple[str, ...], int] = {}
+    for port in rails:
+        numbers.setdefault(_rail(port), len(numbers))
+    by_name = {port.name: numbers[_rail(port)] for port in rails}
+    by_rdma = {name: numbers[_rail(port)] for port in reversed(rails) for name in port.rdma}
     return (
         tuple(replace(nic, rail=by_name.get(nic.name)) for nic in nics),
         tuple(replace(device, rail=by_rdma.get(device.name)) for device in rdma),
     )
+
+
+def _rail(port: Port) -> tuple[str, ...]:
+    return (port.bond, *port.rdma) if port.bond else (port.name,)
 
 
 def _links(reader: Reader, name: str, nic: Nic) -> list[str]:

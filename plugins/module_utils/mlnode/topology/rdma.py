@@ -5,7 +5,7 @@ Documentation/ABI/stable/sysfs-class-infiniband."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Mapping, Sequence
 
 from . import nics
@@ -15,11 +15,26 @@ from .reader import Reader, integer, natural
 RDMA = "/sys/class/infiniband"
 
 
+#: A GID table may have hundreds of entries; those of the interface itself are its first (drivers/infiniband/
+#: core/roce_gid_mgmt.c: the default GIDs), and an address of each kind is among so many
+_GIDS = 16
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The interfaces of this network namespace. owned: devices in sysfs with an RDMA device of their own."""
+
+    nics: Mapping[str, Nic]
+    owned: frozenset[str]
+
+
 def read(reader: Reader, known: Sequence[Nic], devices: Mapping[str, PciDevice]) -> tuple[RdmaDevice, ...]:
     """All RDMA devices by name; none where no driver of one is loaded."""
     names = sorted(reader.names(RDMA, needed=False), key=natural)
     found = [(name, reader.link(f"{RDMA}/{name}")) for name in names]
-    return tuple(_device(reader, name, folder, known, devices) for name, folder in found if folder)
+    owned = frozenset(nics.behind(folder, "infiniband") for _name, folder in found)
+    here = _Known({nic.name: nic for nic in known}, owned)
+    return tuple(_device(reader, name, folder, here, devices) for name, folder in found if folder)
 
 
 def joined(known: Sequence[Nic], rdma: Sequence[RdmaDevice]) -> tuple[Nic, ...]:
@@ -31,43 +46,99 @@ def joined(known: Sequence[Nic], rdma: Sequence[RdmaDevice]) -> tuple[Nic, ...]:
 
 
 def _device(
-    reader: Reader, name: str, folder: str, known: Sequence[Nic], devices: Mapping[str, PciDevice]
+    reader: Reader, name: str, folder: str, known: _Known, devices: Mapping[str, PciDevice]
 ) -> RdmaDevice:
     behind = nics.behind(folder, "infiniband")
     address = nics.function(behind)
     on = devices.get(address or "")
     numbers = [integer(port) for port in reader.names(f"{folder}/ports")]
-    ports = tuple(_port(reader, folder, number) for number in numbers if number is not None)
+    numbered = [number for number in numbers if number is not None]
+    ports = tuple(_port(reader, folder, number, behind, len(numbered) > 1, known) for number in numbered)
     return RdmaDevice(
         name=name,
         address=address,
         node=on.node if on else None,
         ports=ports,
-        netdevs=_netdevs(reader, folder, behind, ports, known),
+        netdevs=tuple(dict.fromkeys(netdev for port in ports for netdev in port.netdevs)),
     )
 
 
-def _port(reader: Reader, folder: str, number: int) -> RdmaPort:
+def _port(reader: Reader, folder: str, number: int, behind: str, several: bool, known: _Known) -> RdmaPort:
     at = f"{folder}/ports/{number}"
+    layer = reader.text(f"{at}/link_layer") or ""
+    named = _named(reader, folder, at, layer, known)
+    same = _same(behind, number, several, known)
     return RdmaPort(
         number,
-        link_layer=reader.text(f"{at}/link_layer") or "",
+        link_layer=layer,
         state=(reader.text(f"{at}/state") or "").rpartition(": ")[2],  # 4: ACTIVE
         rate=reader.quiet(f"{at}/rate"),
+        netdevs=_on_hardware(reader, named, same, bool(behind), known) if named else same,
     )
 
 
-def _netdevs(
-    reader: Reader, folder: str, behind: str, ports: Sequence[RdmaPort], known: Sequence[Nic]
+# -- the interface of a port ---------------------------------------------------------------
+
+
+def _named(reader: Reader, folder: str, at: str, layer: str, known: _Known) -> str:
+    """What the kernel itself says a port is on: the interface of its first GID, which of a bond may be the
+    bond, else of Soft-RoCE its parent; "" where it says none, or one of another network namespace.
+
+    A GID that is not in use answers EINVAL. GIDs of InfiniBand are on no interface.
+    """
+    if layer != "InfiniBand":
+        indexes = sorted(reader.names(f"{at}/gid_attrs/ndevs", needed=False), key=natural)
+        for index in indexes[:_GIDS]:
+            name = reader.quiet(f"{at}/gid_attrs/ndevs/{index}").strip()
+            if name in known.nics:
+                return name
+    parent = reader.quiet(f"{folder}/parent").strip()
+    return parent if parent in known.nics else ""
+
+
+def _on_hardware(
+    reader: Reader, name: str, same: Sequence[str], hardware: bool, known: _Known
 ) -> tuple[str, ...]:
-    """By the common device, by the first GID (of a bond: the bond), and by what Soft-RoCE says it is on."""
-    same = [nic for nic in known if behind and nic.folder == behind and nic.kind != "virtual"]
-    if len(same) > 1:
-        # One function with several ports, as on ConnectX-3: dev_port counts from 0 and RDMA from 1. Alone, a
-        # function's dev_port says nothing: it may be the port of the card.
-        same = [nic for nic in same if nic.port + 1 in {port.number for port in ports}]
-    names = [nic.name for nic in same]
-    names += [reader.quiet(f"{folder}/ports/{port.number}/gid_attrs/ndevs/0") for port in ports]
-    names.append(reader.quiet(f"{folder}/parent"))
-    here = {nic.name for nic in known}
-    return tuple(name for name in dict.fromkeys(names) if name in here)
+    """An interface and, of one in software, the hardware that it stands on. hardware: the RDMA device is.
+
+    Its port is not on the members of a bond that have an RDMA device of their own: RoCE LAG makes one for all
+    of them (mellanox/mlx5/core/lag), and without it the bond's addresses are on the devices of both.
+    """
+    if known.nics[name].folder:
+        return (name,)
+    below = [
+        lower
+        for lower in _beneath(reader, name, known)
+        if not hardware or known.nics[lower].folder not in known.owned
+    ]
+    return (*dict.fromkeys((*same, *below)), name)
+
+
+def _beneath(reader: Reader, name: str, known: _Known) -> list[str]:
+    """The hardware below an interface in software, such as a bond or a VLAN on it."""
+    found: list[str] = []
+    todo, seen = [name], {name}
+    while todo:
+        here = todo.pop(0)
+        if known.nics[here].folder:
+            found += [here] if here != name else []
+            continue
+        links = reader.names(f"{nics.NETS}/{here}", needed=False)
+        lower = {link[len("lower_") :] for link in links if link.startswith("lower_")}
+        lower.update(nic.name for nic in known.nics.values() if nic.master == here)
+        fresh = sorted((lower - seen) & {*known.nics}, key=natural)
+        seen.update(fresh)
+        todo += fresh
+    return sorted(found, key=natural)
+
+
+def _same(behind: str, number: int, several: bool, known: _Known) -> tuple[str, ...]:
+    """The last resort: the interfaces of the same function, as rdma-core finds them. Of several ports that of
+    the same number, as on ConnectX-3: dev_port counts from 0 and RDMA from 1. Alone, a function's dev_port
+    says nothing: it may be the port of the card."""
+    if not behind:
+        return ()
+    same = [nic for nic in known.nics.values() if nic.folder == behind and nic.kind != "virtual"]
+    if several or len({nic.port for nic in same}) > 1:
+        same = [nic for nic in same if nic.port + 1 == number]
+    return tuple(nic.name for nic in same)

@@ -16,6 +16,7 @@ from ansible_collections.mlnode.tuning.tests.fixtures import fabric_files, machi
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Function, Nic, Rdma, Root
 from ansible_collections.mlnode.tuning.tests.fixtures.nets import INFINIBAND
+from ansible_collections.mlnode.tuning.tests.unit import rxe_machine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 CLASS = "/sys/class/infiniband"
@@ -78,40 +79,11 @@ def node(path: pathlib.Path, card: Function, extra: Mapping[str, str] | None = N
 def software(path: pathlib.Path, state: str = "4: ACTIVE", physical: str = "5: LinkUp") -> Machine:
     """Soft-RoCE as it is: no PCI function, no folder counters, empty GIDs whose attributes cannot be read."""
     machine = Machine(build(machines.small_vm(), str(path / "node")))
-    place = "/sys/devices/virtual/infiniband/rxe0"
-    files = {
-        "node_type": "1: CA",
-        "node_guid": "0000:0000:0000:0000",
-        "fw_ver": "",
-        "parent": "eth0",
-        "ports/1/state": state,
-        "ports/1/phys_state": physical,
-        "ports/1/link_layer": "Ethernet",
-        "ports/1/rate": "2.5 Gb/sec (1X SDR)",
-        "ports/1/lid": "0x0",
-        "ports/1/sm_lid": "0x0",
-        "ports/1/gids/0": fabric_files.gid("fe80::1"),
-        "ports/1/gid_attrs/types/0": "RoCE v2",
-        "ports/1/gid_attrs/ndevs/0": "eth0",
-        "ports/1/gids/1": fabric_files.gid("::ffff:10.0.0.7"),
-        "ports/1/gid_attrs/types/1": "RoCE v2",
-        "ports/1/gid_attrs/ndevs/1": "eth0",
-        "ports/1/gids/2": fabric_files.EMPTY,
-        "ports/1/gid_attrs/types/2": "",
-        "ports/1/gid_attrs/ndevs/2": "",
-        "ports/1/pkeys/0": "0xffff",
-        "ports/1/hw_counters/sent_pkts": "12",
-        "ports/1/hw_counters/rcvd_seq_err": "0",
-        "ports/1/hw_counters/link_downed": "0",
-    }
-    for name, text in files.items():
-        # Soft-RoCE has no firmware and says so with an empty line; empty GIDs answer EINVAL.
-        machine.put(f"{place}/{name}", f"{text}\n" if text or name == "fw_ver" else "")
+    rxe_machine.add(machine, "eth0", state=state, physical=physical)
     nothing = {"statistic": "EOPNOTSUPP", "pause": "EOPNOTSUPP"}
     machine.put("/ethtool/eth0.json", json.dumps({"format": 1, "answers": nothing}))
     none = dict.fromkeys(("pfc", "dscp-prio", "trust"), "the driver virtio_net has no DCB")
     machine.put("/dcb/eth0.json", json.dumps({"format": 1, "answers": none}))
-    machine.link(f"{CLASS}/rxe0", "../../devices/virtual/infiniband/rxe0")
     for path_, text in fabric_files.SYSTEM.items():
         machine.put(path_, text)
     return machine

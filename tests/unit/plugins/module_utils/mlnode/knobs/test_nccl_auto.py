@@ -70,6 +70,7 @@ def test_only_the_ports_that_are_rails_of_a_device_with_several(folder: str) -> 
     machine = roce(folder, 1)
     second = f"{folder}/sys/class/infiniband/mlx5_0/ports/2"
     shutil.copytree(f"{folder}{PORT}", second)
+    shutil.rmtree(f"{second}/gid_attrs")  # of the other port's interface
     assert asked(machine, "NCCL_IB_HCA").value == "=mlx5_0:1"
 
 

@@ -13,6 +13,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology.mode
     Nic,
     PciDevice,
     RdmaDevice,
+    RdmaPort,
     Topology,
 )
 
@@ -113,6 +114,36 @@ def test_a_sub_function_is_not_the_nic_it_lives_on() -> None:
     nics = (nic("eth2", "0000:41:00.0"), nic("en1sf0", "0000:41:00.0", "virtual function"))
     (port,) = ports.ports(replace(TOPOLOGY, nics=nics, rdma=()))
     assert (port.label, port.virtual) == ("eth2", False)
+
+
+def test_an_rdma_device_belongs_to_the_nic_of_its_interface() -> None:
+    """Without a PCI function, as Soft-RoCE, or of another one, as the second port of a device."""
+    both = (RdmaPort(1, "Ethernet", "", "", ("eth2",)), RdmaPort(2, "InfiniBand", "", "", ("eth3",)))
+    rdma = (
+        RdmaDevice("mlx5_0", "0000:41:00.0", ports=both, netdevs=("eth2", "eth3")),
+        RdmaDevice("rxe0", ports=(RdmaPort(1, "Ethernet", "", "", ("eth4",)),), netdevs=("eth4",)),
+        RdmaDevice("rxe1"),
+    )
+    found = {port.label: port for port in ports.ports(replace(TOPOLOGY, rdma=rdma, pci=()))}
+    assert {
+        label: ([one.name for one in port.rdma], port.link_layers)
+        for label, port in found.items()
+        if port.rdma
+    } == {
+        "eth2": (["mlx5_0"], {"Ethernet"}),
+        "eth3": (["mlx5_0"], {"InfiniBand"}),
+        "eth4": (["rxe0"], {"Ethernet"}),
+    }
+    here = tuple(found.values())
+    assert ports.chosen(Selection(rdma=("rxe0",)), here) == (found["eth4"],)
+    assert ports.chosen(Selection(link_layer="Ethernet"), here) == (found["eth2"], found["eth4"])
+
+
+def test_a_link_whose_driver_knows_no_states_is_up_by_its_carrier() -> None:
+    (port,) = ports.ports(replace(TOPOLOGY, nics=(nic("eth0", "0000:00:03.0"),), rdma=()))
+    assert not port.up
+    (port,) = ports.ports(replace(TOPOLOGY, nics=(nic("eth0", "0000:00:03.0", carrier=True),), rdma=()))
+    assert port.up
 
 
 def test_a_selection_that_finds_nothing_is_told_with_what_is_there() -> None:

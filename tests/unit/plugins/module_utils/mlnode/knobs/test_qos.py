@@ -449,7 +449,7 @@ def test_who_cannot_be_told_is_told(host: QosNode, monkeypatch: pytest.MonkeyPat
 
 def test_a_rule_for_no_nic_here_says_what_is_here(host: QosNode) -> None:
     found = row(host, pfc=[3], nics={"names": ["eth9"]})
-    assert found.status is Status.UNSUPPORTED
+    assert found.status is Status.DRIFTED
     assert "no NIC here matches names eth9; here are: eth4" in found.reason
 
 

@@ -20,6 +20,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology.mode
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology.reader import Reader
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.topology.trees import (
+    GPU,
     NET,
     Tree,
     rail,
@@ -212,6 +213,44 @@ def test_rails_are_numbered_in_the_order_of_the_bus() -> None:
 
     assert [(nic.name, nic.rail) for nic in nics_] == [("b", 1), ("a", 0), ("x", None)]
     assert [(device.name, device.rail) for device in rdma] == [("mlx5_1", 1), ("mlx5_0", 0), ("mlx5_9", None)]
+
+
+def test_the_members_of_a_bond_with_one_device_are_one_rail() -> None:
+    ports = [
+        Port("a", "0000:01:00.0", 0, ("mlx5_bond_0",), bond="bond0"),
+        Port("b", "0000:01:00.1", 0, ("mlx5_bond_0",), bond="bond0"),
+        Port("c", "0000:02:00.0", 0, ("mlx5_2",)),
+    ]
+    nics_ = [Nic(name, "physical") for name in "abc"]
+
+    found, rdma = rails.numbered(nics_, [RdmaDevice("mlx5_bond_0"), RdmaDevice("mlx5_2")], ports)
+
+    assert [nic.rail for nic in found] == [0, 0, 1]
+    assert [device.rail for device in rdma] == [0, 1]
+
+
+def test_software_is_a_rail_only_where_there_is_no_hardware(tree: Tree) -> None:
+    two_nodes(tree)
+    for number, name in ((3, "eth0"), (4, "eth1")):
+        tree.net(name, tree.pci(f"pci0000:00/0000:00:{number:02x}.0", NET, driver="igb"))
+    tree.rdma("rxe0", parent="eth1")
+    tree.put(ROUTE, route("eth0"))
+    assert {nic.name: nic.rail for nic in topology(tree).nics} == {"eth0": None, "eth1": 0}
+
+    card = tree.pci("pci0000:00/0000:00:05.0", NET, "15b3:1021")
+    tree.net("eth2", card)
+    tree.rdma("mlx5_0", card)
+    assert {nic.name: nic.rail for nic in topology(tree).nics} == {"eth0": None, "eth1": None, "eth2": 0}
+
+
+def test_a_nic_on_another_bus_may_be_a_rail(tree: Tree) -> None:
+    two_nodes(tree)
+    tree.pci("pci0000:00/0000:00:01.0", GPU, "10de:2330", 0)
+    tree.net("eth0", "/sys/devices/netdevsim1")
+    tree.rdma("rxe0", parent="eth0")
+    tree.put(ROUTE, HEAD.strip())
+
+    assert [(nic.name, nic.rail) for nic in topology(tree).nics] == [("eth0", 0)]
 
 
 def test_a_device_with_two_ports_has_the_number_of_its_first() -> None:

@@ -37,7 +37,7 @@ def test_a_device_with_all_it_says(tree: Tree) -> None:
         name="mlx5_0",
         address="0000:00:03.0",
         node=1,
-        ports=(RdmaPort(1, "Ethernet", "ACTIVE", "400 Gb/sec (4X NDR)"),),
+        ports=(RdmaPort(1, "Ethernet", "ACTIVE", "400 Gb/sec (4X NDR)", ("eth0",)),),
         netdevs=("eth0",),
     )
     assert interfaces["eth0"].rdma == ("mlx5_0",)
@@ -109,6 +109,87 @@ def test_a_bond_of_two_ports_has_the_rdma_device_of_both(tree: Tree) -> None:
     assert interfaces["bond0"].rdma == ("mlx5_bond_0",)
 
 
+def bonded(tree: Tree, *names: str, functions: str = "01") -> list[str]:
+    """bond0 over these, each on a function of one card. Returns the functions."""
+    cards = [tree.pci(f"pci0000:00/0000:00:03.{at}", NET) for at in functions]
+    bond = tree.net("bond0", uevent="DEVTYPE=bond")
+    for name, card in zip(names, cards):
+        tree.link(f"{tree.net(name, card)}/master", bond)
+        tree.link(f"{bond}/lower_{name}", f"{card}/net/{name}")
+    return cards
+
+
+def named(tree: Tree, folder: str, *netdevs: str, port: int = 1) -> None:
+    for index, netdev in enumerate(netdevs):
+        tree.put(f"{folder}/ports/{port}/gid_attrs/ndevs/{index}", netdev)
+
+
+def test_one_device_for_a_whole_bond_is_on_all_its_members(tree: Tree) -> None:
+    """RoCE LAG: the device is on the function of the first, and its GIDs are the bond's."""
+    cards = bonded(tree, "eth0", "eth1")
+    named(tree, tree.rdma("mlx5_bond_0", cards[0]), "bond0")
+
+    devices, interfaces, _problems = read(tree.host)
+
+    assert devices["mlx5_bond_0"].netdevs == ("eth0", "eth1", "bond0")
+    assert interfaces["eth1"].rdma == interfaces["bond0"].rdma == ("mlx5_bond_0",)
+
+
+def test_in_a_bond_without_lag_each_member_keeps_its_device(tree: Tree) -> None:
+    cards = bonded(tree, "eth0", "eth1")
+    named(tree, tree.rdma("mlx5_0", cards[0]), "bond0")
+    named(tree, tree.rdma("mlx5_1", cards[1]), "eth1", "bond0")
+
+    devices, interfaces, _problems = read(tree.host)
+
+    assert devices["mlx5_0"].netdevs == ("eth0", "bond0")
+    assert devices["mlx5_1"].netdevs == ("eth1",)
+    assert interfaces["eth0"].rdma == ("mlx5_0",)
+
+
+def test_software_on_a_bond_or_a_vlan_is_on_the_hardware_below(tree: Tree) -> None:
+    bonded(tree, "eth0", "eth1")
+    vlan = tree.net("bond0.5", uevent="DEVTYPE=vlan")
+    tree.link(f"{vlan}/lower_bond0", "/sys/devices/virtual/net/bond0")
+    tree.rdma("rxe0", parent="bond0.5")
+
+    assert read(tree.host)[0]["rxe0"].netdevs == ("eth0", "eth1", "bond0.5")
+
+
+def test_each_port_of_a_device_is_on_the_interface_that_it_names(tree: Tree) -> None:
+    """A device with two ports whose second is another function's, as mlx5 has it for dual-port RoCE."""
+    cards = [tree.pci(f"pci0000:00/0000:00:03.{at}", NET) for at in (0, 1)]
+    for name, card in zip(("eth0", "eth1"), cards):
+        tree.net(name, card)
+    folder = tree.rdma("mlx5_0", cards[0], ports=2)
+    named(tree, folder, "eth0")
+    named(tree, folder, "eth1", port=2)
+
+    devices, interfaces, _problems = read(tree.host)
+
+    assert [port.netdevs for port in devices["mlx5_0"].ports] == [("eth0",), ("eth1",)]
+    assert interfaces["eth1"].rdma == ("mlx5_0",)
+
+
+def test_without_a_parent_software_is_on_what_its_addresses_are_on(tree: Tree) -> None:
+    """The first GIDs are empty and cannot be read."""
+    tree.net("eth0", tree.pci("pci0000:00/0000:00:03.0", NET))
+    folder = tree.rdma("siw0")
+    named(tree, folder, "", "", "eth0")
+    empty = {f"{folder}/ports/1/gid_attrs/ndevs/{index}": errno.EINVAL for index in (0, 1)}
+
+    devices, interfaces, problems = read(tree.refusing(empty))
+
+    assert (devices["siw0"].netdevs, interfaces["eth0"].rdma, problems) == (("eth0",), ("siw0",), [])
+
+
+def test_an_interface_of_another_namespace_is_none_here(tree: Tree) -> None:
+    card = tree.pci("pci0000:00/0000:00:03.0", NET)
+    named(tree, tree.rdma("mlx5_0", card), "elsewhere")
+
+    assert read(tree.host)[0]["mlx5_0"].netdevs == ()
+
+
 def test_rdma_in_software_says_what_it_is_on(tree: Tree) -> None:
     tree.net("eth0", tree.pci("pci0000:00/0000:00:03.0", NET, node=0))
     tree.rdma("rxe0", parent="eth0")
@@ -150,7 +231,7 @@ def test_a_port_that_says_less_is_told(tree: Tree) -> None:
 
     devices, _interfaces, problems = read(tree.host)
 
-    assert devices["mlx5_0"].ports == (RdmaPort(1, "Ethernet", "", "400 Gb/sec (4X NDR)"),)
+    assert devices["mlx5_0"].ports == (RdmaPort(1, "Ethernet", "", "400 Gb/sec (4X NDR)", ("eth0",)),)
     assert problems == [f"{folder}/ports/1/state does not exist"]
 
 

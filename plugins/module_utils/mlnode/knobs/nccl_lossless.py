@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a traffic class of RoCE means anything on the rails: it only does where the NIC puts its DSCP into
+a priority that is not lost. Judged by what the declarations of kind qos want of the rails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator, Sequence
+
+from .. import declared
+from ..errors import MlnodeError
+from ..host import Host
+from ..topology import read as topology
+from . import nic_targets, qos_files, qos_parse, rules
+from .nic_files import Files
+from .qos_parse import QosSetting
+
+#: What makes priorities of DSCPs; the rest of a rule says how they share the link
+_GROUPS = ("trust", "dscp", "pfc")
+
+
+@dataclass(frozen=True)
+class Rail:
+    """A port of an RDMA device that is a rail. netdevs: the interfaces on it."""
+
+    device: str
+    port: int
+    link_layer: str
+    netdevs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.device}:{self.port}"
+
+
+def lacking(host: Host, rails: Sequence[Rail]) -> str:
+    """Why no rail has the priorities that are declared; empty where one has them or may have them, and where
+    none are declared: then the fabric has to give them by other means."""
+    names = {name for rail in rails for name in rail.netdevs}
+    settings = [setting for setting in _declared(host) if setting.group in _GROUPS]
+    if not settings:
+        return ""
+    found = [
+        qos_files.of(host, setting, target)
+        for setting in settings
+        for target in nic_targets.find(host, setting.rule.nics, "pause").targets
+        if target.name in names
+    ]
+    if not found:
+        return f"no rule of kind {qos_parse.KIND} that makes priorities means a rail ({_listed(host, rails)})"
+    if any(_has(one) for one in found):
+        return ""
+    words = rules.together(dict.fromkeys((one.lacking, one.label) for one in found if one.lacking))
+    return f"the priorities that give it a meaning are unsupported on every rail: {'; '.join(words)}"
+
+
+def _has(one: Files) -> bool:
+    """What cannot be asked for is no proof that there is none."""
+    return bool(one.parts or one.problems)
+
+
+def _declared(host: Host) -> Iterator[QosSetting]:
+    """A damaged declaration is reported by its own run."""
+    for declaration in declared.load_all(host, []):
+        try:
+            settings = qos_parse.parse(declaration.kinds.get(qos_parse.KIND, {}))
+        except MlnodeError:
+            continue
+        yield from (setting for setting in settings if isinstance(setting, QosSetting))
+
+
+def _listed(host: Host, rails: Sequence[Rail]) -> str:
+    drivers = {nic.name: nic.driver for nic in topology.of(host).nics}
+    return ", ".join(
+        f"{rail} on {name} ({drivers.get(name) or 'no driver'})" for rail in rails for name in rail.netdevs
+    )

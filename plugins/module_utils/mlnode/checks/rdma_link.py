@@ -158,7 +158,10 @@ def _up(host: Host, port: Port, nic: Nic, wanted: str) -> Check:
         # RDMA over InfiniBand works without IPoIB.
         return skip("netdev", port.name, f"{name} {value.text}: IPoIB is not in use, and not declared", path)
     advice = f"raise it: ip link set {name} up, and look at the link"
-    return judged("netdev", port.name, value.text == "up", f"{name} up", f"{name} {value.text}", path, advice)
+    found = f"{name} {value.text}"
+    if nic.up and value.text == "unknown":
+        found += ", with a carrier: its driver tells no operational state"
+    return judged("netdev", port.name, nic.up, f"{name} up", found, path, advice)
 
 
 def _speed(host: Host, port: Port, nic: Nic) -> Check:

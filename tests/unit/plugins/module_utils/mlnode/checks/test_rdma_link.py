@@ -254,3 +254,20 @@ def test_odd_texts_pass_nothing(roce: Machine, text: str) -> None:
 
 def test_the_mtus_are_those_of_the_kernel() -> None:
     assert MTUS == (256, 512, 1024, 2048, 4096)
+
+
+@pytest.mark.parametrize(
+    ("carrier", "verdict", "words"),
+    [
+        ("1", "pass", "rail0 unknown, with a carrier: its driver tells no operational state"),
+        ("0", "fail", "rail0 unknown"),
+        ("", "fail", "rail0 unknown"),
+    ],
+)
+def test_an_interface_whose_driver_tells_no_state_is_up_with_a_carrier(
+    roce: Machine, carrier: str, verdict: str, words: str
+) -> None:
+    """networking/operstates.rst. Of an interface that is not raised no carrier can be read (EINVAL)."""
+    roce.put("/sys/class/net/rail0/operstate", "unknown\n")
+    roce.put("/sys/class/net/rail0/carrier", f"{carrier}\n" if carrier else "")
+    assert told(roce, "netdev") == (verdict, words, "rail0 up")

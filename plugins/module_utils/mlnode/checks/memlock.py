@@ -9,11 +9,14 @@ running daemon counts, and what systemd would give it at its next start. In a co
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Mapping
 
 from .. import daemons, systemd_conf
 from ..errors import HostError
 from ..host import Host
+from ..knobs import limits_pending
+from ..knobs.limits_parse import LIMITS
 from ..topology.model import Topology
 from . import pcie_values
 from .model import Check, Verdict
@@ -62,7 +65,7 @@ def _daemons(host: Host, want: Bytes) -> list[Check]:
     for name in _WATCHED:
         for daemon in seen.named(name):
             bad = Verdict.FAIL if name in _STARTERS else Verdict.WARN
-            found.append(_process(host, daemon.pid, name, want, bad, _advice(name)))
+            found.append(_judged(host, _process(host, daemon.pid, name, want, bad, _advice(name)), want))
     if seen.hidden:
         why = f"some processes are hidden: {seen.hidden}"
         found.append(Check(NAME, "node", Verdict.UNKNOWN, "", why, "/proc/*/status"))
@@ -70,6 +73,26 @@ def _daemons(host: Host, want: Bytes) -> list[Check]:
         why = f"none of {', '.join(_WATCHED)} runs"
         found.append(Check(NAME, "node", Verdict.SKIP, "", why, "/proc/*/status"))
     return found
+
+
+def _judged(host: Host, check: Check, want: Bytes) -> Check:
+    """One that runs with too little: what its next start brings, and what its sessions have. Those of sshd
+    get theirs from PAM, as the kind limits judges it, too."""
+    if check.verdict not in (Verdict.FAIL, Verdict.WARN):
+        return check
+    try:
+        unit, assigned = limits_pending.next_start(host, LIMITS["memlock"], check.target)
+        logins, where = limits_pending.of_logins(host, LIMITS["memlock"])
+    except HostError as error:
+        return replace(check, found=f"{check.found}; its next start cannot be told: {error}")
+    if assigned.amount is not None and Bytes(assigned.amount.soft).allows(want):
+        then = f"{assigned.amount} ({assigned.where})"
+        words = limits_pending.words(check.target, unit, check.found, then)
+        check = replace(check, found=words, advice=f"systemctl restart {unit}")
+    if check.target == "sshd" and logins is not None and Bytes(logins.soft).allows(want):
+        words = f"{check.found}; logins get {logins} from {where} all the same"
+        return replace(check, verdict=Verdict.SKIP, found=words)
+    return check
 
 
 def _advice(name: str) -> str:

@@ -20,7 +20,7 @@ from ..host import Host
 from ..kind import Context, Info, Row, Spec, no_rivals
 from ..setting import Boot, BootFile, Reading, Setting, Value
 from ..status import Severity
-from . import limits_guards, limits_pam, limits_parse, limits_units
+from . import limits_guards, limits_pam, limits_parse, limits_pending, limits_units
 from .limits_pam import Limits, Line
 from .limits_parse import KIND, LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, taken_apart
 from .limits_units import Assigned, Service
@@ -227,7 +227,8 @@ def _services(limit: Limit, want: Amount, node: _Node) -> _Found:
         now = _service_now(service, limit, want, found, node)
         texts.setdefault(now, []).append(service.unit.partition(".")[0])
     if [*texts] == [(str(want), "")]:
-        return _Found(Value(text=str(want)), boot, missing)
+        notes = [missing, *_pending(limit, want, boots, node)]
+        return _Found(Value(text=str(want)), boot, "; ".join(text for text in notes if text))
     words = "; ".join(f"{text} ({', '.join(names)}{late})" for (text, late), names in texts.items())
     return _Found(Value(text=words), boot, missing, any(late for _text, late in texts))
 
@@ -248,6 +249,17 @@ def _service_now(service: Service, limit: Limit, want: Amount, boot: Boot, node:
     if wrong:
         return str(wrong[0]), _LATE
     return str(want) if processes else boot.value.text or UNSET, ""
+
+
+def _pending(limit: Limit, want: Amount, boots: Sequence[Boot], node: _Node) -> list[str]:
+    """Daemons whose own limits are no job's, and that run with others than they will."""
+    return [
+        limits_pending.words(service.process, service.unit, str(now), str(want))
+        for service, boot in zip(node.services, boots)
+        if _is_for_logins(service, node) and boot.value.text == str(want)
+        for now, raising in limits_units.of_processes(node.host, limit, service, node.seen)
+        if not limits_units.alike(now, want, raising)
+    ]
 
 
 def _is_for_logins(service: Service, node: _Node) -> bool:

@@ -7,8 +7,12 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.checks.fabric_tree import (
     DROP_IN,
     bad,
@@ -275,3 +279,78 @@ def test_no_systemd(fabric: Tree) -> None:
     (fabric.root / "run/systemd/system/.keep").unlink()
     os.rmdir(fabric.root / "run/systemd/system")
     assert default(fabric).verdict == "skip"
+
+
+# -- until a restart -------------------------------------------------------------------------
+
+UNITS = "/usr/lib/systemd/system"
+OWN = "/etc/systemd/system/{}.service.d/zz-mlnode-default.conf"
+LOGINS = "/etc/security/limits.d/zz-mlnode-default.conf"
+
+
+def given(tree: Tree, unit: str, process: str, pid: int) -> None:
+    """A drop-in that was written after the daemon was started."""
+    tree.put(f"{UNITS}/{unit}.service", "[Service]\nExecStart=/x")
+    tree.put(OWN.format(unit), "[Service]\nLimitMEMLOCK=infinity")
+    daemon(tree, pid, process, LOW)
+
+
+def test_who_starts_jobs_fails_until_it_is_restarted(fabric: Tree) -> None:
+    given(fabric, "slurmd", "slurmd", 900)
+    check = named(run(fabric.host), "memlock")["slurmd"]
+    where = f"{OWN.format('slurmd')}:2"
+    assert (check.verdict, check.advice) == ("fail", "systemctl restart slurmd.service")
+    assert check.found == (
+        f"pending: slurmd runs with {LOW} bytes, and gets unlimited ({where}) from `systemctl restart "
+        "slurmd.service`"
+    )
+
+
+def test_what_every_service_gets_counts_where_a_unit_says_nothing(fabric: Tree) -> None:
+    fabric.put(f"{UNITS}/slurmd.service", "[Service]\nExecStart=/x")
+    daemon(fabric, 900, "slurmd", LOW)
+    assert f"unlimited ({DROP_IN}:2)" in named(run(fabric.host), "memlock")["slurmd"].found
+
+
+def test_sshd_that_waits_for_a_restart_is_pending_as_for_the_kind_limits(fabric: Tree) -> None:
+    """What its sessions have is PAM's, and is enough."""
+    given(fabric, "ssh", "sshd", 901)
+    fabric.put("/etc/pam.d/sshd", "session required pam_limits.so")
+    fabric.put(LOGINS, "* - memlock unlimited")
+    check = named(run(fabric.host), "memlock")["sshd"]
+    where = f"{OWN.format('ssh')}:2"
+    words = f"pending: sshd runs with {LOW} bytes, and gets unlimited ({where}) from `systemctl restart ssh"
+    assert (check.verdict, check.advice) == ("skip", "systemctl restart ssh.service")
+    assert check.found.startswith(words)
+    assert check.found.endswith(f"logins get unlimited from {LOGINS}:1 all the same")
+
+    spec = {"memlock": "unlimited", "services": ["ssh"]}
+    plan = engine.evaluate(fabric.host, Request("default", limits, spec, (Layer.RUNTIME,)))
+    (row,) = [row for row in plan.rows if row.setting.key == "limits.services.memlock"]
+    assert str(row.status) == "ok", row.reason
+    assert row.reason.startswith(f"pending: sshd runs with {LOW}, and gets unlimited from `systemctl restart")
+
+
+@pytest.mark.parametrize(
+    ("lines", "pam", "verdict"),
+    [
+        ("* - memlock unlimited", "pam_limits.so", "skip"),
+        ("* soft memlock unlimited", "pam_limits.so", "warn"),  # nobody knows the hard limit
+        ("* - memlock 8192", "pam_limits.so", "warn"),
+        ("* - memlock unlimited", "pam_unix.so", "warn"),
+        ("# nothing", "pam_limits.so", "warn"),
+    ],
+)
+def test_what_sshd_runs_with_counts_where_pam_gives_less(
+    fabric: Tree, lines: str, pam: str, verdict: str
+) -> None:
+    daemon(fabric, 901, "sshd", LOW)
+    fabric.put("/etc/pam.d/sshd", f"session required {pam}")
+    fabric.put(LOGINS, lines)
+    assert named(run(fabric.host), "memlock")["sshd"].verdict == verdict
+
+
+def test_a_unit_that_cannot_be_read_is_told(fabric: Tree) -> None:
+    given(fabric, "slurmd", "slurmd", 900)
+    check = named(run(fabric.refusing({OWN.format("slurmd"): errno.EACCES})), "memlock")["slurmd"]
+    assert (check.verdict, "its next start cannot be told" in check.found) == ("fail", True)

@@ -120,18 +120,28 @@ class Book:
             return
         if self.problem and not self.reset:
             return
-        devices = {**self._known, **self._now}
-        document = {
-            "format": FORMAT,
-            "boot": self._boot,
-            "devices": {name: _document(device) for name, device in sorted(devices.items())},
-        }
-        # Readable for everybody, as the counters are.
-        self._host.write_file(PATH, (json.dumps(document, indent=1) + "\n").encode("ascii"), mode=0o644)
+        _write(self._host, self._boot, {**self._known, **self._now})
 
     def _before(self, device: str, identity: str) -> Device:
         found = self._known.get(device)
         return found if found is not None and found.identity == identity else Device(identity)
+
+
+def excuse(host: Host, rises: Mapping[str, int]) -> None:
+    """Counters that have risen by a change that was asked for, such as a reset of a link: what they are
+    compared with rises along. rises: path → by how much. What is not kept, or of another boot, needs none.
+    Raises HostError, StoreError."""
+    risen = [path for path, rise in rises.items() if rise > 0]
+    if not risen:
+        return
+    boot, _at = _time(host)
+    known = _load(host, boot)
+    kept = [looks for device in known.values() for looks in (device.base, device.last)]
+    mine = [(looks, path) for looks in kept for path in risen if path in looks]
+    for looks, path in mine:
+        looks[path] = Look(looks[path].at, looks[path].value + rises[path])
+    if mine:
+        _write(host, boot, known)
 
 
 def forget(host: Host) -> None:
@@ -166,6 +176,16 @@ def _load(host: Host, boot: str) -> dict[str, Device]:
         raise StoreError(
             f"{PATH} is damaged ({type(error).__name__}: {error}): baseline: reset takes a new one"
         ) from error
+
+
+def _write(host: Host, boot: str, devices: Mapping[str, Device]) -> None:
+    document = {
+        "format": FORMAT,
+        "boot": boot,
+        "devices": {name: _document(device) for name, device in sorted(devices.items())},
+    }
+    # Readable for everybody, as the counters are.
+    host.write_file(PATH, (json.dumps(document, indent=1) + "\n").encode("ascii"), mode=0o644)
 
 
 def _device(raw: Any) -> Device:

@@ -8,10 +8,12 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Mapping
 
-from ..errors import HostError
+from ..checks import counters
+from ..errors import HostError, MlnodeError
 from ..host import Host
 from ..setting import Unit
 from ..topology import read as topology
+from ..topology.reader import integer
 from . import irq_vectors
 from .nic_targets import Target
 
@@ -39,22 +41,54 @@ class State:
 
 def unit(target: Target, resets: bool) -> Unit:
     def look(host: Host) -> Callable[[], None]:
-        before = state(host, target)
-        return lambda: wait(host, target, before, RESET_SECONDS if resets and before.carrier else 0.0)
+        before, downs = state(host, target), _downs(host, target)
+
+        def is_well() -> None:
+            try:
+                wait(host, target, before, RESET_SECONDS if resets and before.carrier else 0.0)
+            finally:
+                _excuse(host, downs, _downs(host, target))
+
+        return is_well
 
     return Unit(target.name, look, resets, target.depth)
 
 
+def _excuse(host: Host, before: Mapping[str, int], now: Mapping[str, int]) -> None:
+    """A link that a change has reset has not failed: checks of its counters must not say so. The change does
+    not fail with what they keep."""
+    try:
+        counters.excuse(host, {path: now[path] - before[path] for path in now if path in before})
+    except MlnodeError:
+        pass
+
+
+def _downs(host: Host, target: Target) -> dict[str, int]:
+    """Path → how often a link went down."""
+    ports = [port.partition("/")[::2] for port in _ports(host, target)]
+    paths = [
+        f"/sys/class/net/{target.name}/carrier_down_count",
+        *(f"/sys/class/infiniband/{name}/ports/{port}/counters/link_downed" for name, port in ports),
+    ]
+    found = {path: integer(host.value(path).text or "") for path in paths}
+    return {path: number for path, number in found.items() if number is not None}
+
+
+def _ports(host: Host, target: Target) -> list[str]:
+    return [
+        f"{device.name}/{port.number}"
+        for device in topology.of(host).rdma
+        for port in device.ports
+        if target.name in port.netdevs
+    ]
+
+
 def state(host: Host, target: Target) -> State:
     """As it is now. What cannot be read was not there before either, and is not missed."""
+    folder = "/sys/class/infiniband"
     ports = {
-        f"{device.name}/{port.number}": host.value(
-            f"/sys/class/infiniband/{device.name}/ports/{port.number}/state"
-        ).text
-        or ""
-        for device in topology.of(host).rdma
-        if target.name in device.netdevs
-        for port in device.ports
+        port: host.value(f"{folder}/{port.replace('/', '/ports/')}/state").text or ""
+        for port in _ports(host, target)
     }
     return State(
         # EINVAL while the interface is down

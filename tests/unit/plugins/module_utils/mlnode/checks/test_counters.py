@@ -210,3 +210,30 @@ def test_no_file_makes_it_fail(machine: Machine, devices: Any) -> None:
     take(machine, 5, writable=False)
     machine.put(PATH, json.dumps({"format": 1, "boot": "first", "devices": devices}))
     take(machine, 5, writable=False)
+
+
+def test_a_rise_that_was_asked_for_is_none(machine: Machine) -> None:
+    take(machine, 5)
+    at(machine, 160)
+    take(machine, 6)
+    counters.excuse(machine, {ONE: 3, OTHER: 7})
+    at(machine, 220)
+    assert take(machine, 10)[0] == (Rise(2, 120), Rise(1, 60))
+
+
+@pytest.mark.parametrize("rises", [{OTHER: 3}, {ONE: 0}, {ONE: -2}, {}], ids=str)
+def test_what_is_not_kept_or_has_not_risen_needs_no_excuse(machine: Machine, rises: dict[str, int]) -> None:
+    counters.excuse(machine, rises)
+    assert not machine.exists(PATH)
+    take(machine, 5)
+    before = machine.text(PATH)
+    counters.excuse(machine, rises)
+    assert machine.text(PATH) == before
+
+
+def test_what_is_of_another_boot_is_not_excused(machine: Machine) -> None:
+    take(machine, 5)
+    boot(machine, "second")
+    before = machine.text(PATH)
+    counters.excuse(machine, {ONE: 3})
+    assert machine.text(PATH) == before

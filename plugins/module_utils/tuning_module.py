@@ -15,6 +15,7 @@ from .mlnode.engine import Plan, Request
 from .mlnode.errors import MlnodeError
 from .mlnode.host import Host
 from .mlnode.kind import Kind, Row
+from .mlnode.printable import paragraphs, printable
 from .mlnode.render import document
 from .mlnode.revert import Change
 from .mlnode.setting import Layer
@@ -105,12 +106,12 @@ def tell_undone(module: AnsibleModule, host: Host) -> None:
     words = confirm.report(host)
     if not words:
         return
-    module.warn(words)
+    warn(module, words)
     try:
         if not module.check_mode and host.is_superuser():
             confirm.acknowledge(host)
     except MlnodeError as error:
-        module.warn(str(error))
+        warn(module, str(error))
 
 
 def waits_for_boot(rows: Sequence[Row]) -> bool:
@@ -125,9 +126,14 @@ def _waits_for_boot(row: Row) -> bool:
     return row.status is Status.DRIFTED and row.reading.at_boot and judge.differs(row.reading)
 
 
-def fail(module: AnsibleModule, message: str) -> NoReturn:
-    """fail_json() as a type checker understands it."""
-    module.fail_json(msg=message)
+def warn(module: AnsibleModule, words: str) -> None:
+    """Ansible prints warnings as they are, on the terminal of the controller."""
+    module.warn(printable(words))
+
+
+def fail(module: AnsibleModule, message: str, **result: Any) -> NoReturn:
+    """fail_json() as a type checker understands it. The message is printed as it is, as warnings are."""
+    module.fail_json(msg=paragraphs(message), **result)
     raise SystemExit(1)  # fail_json() has left already
 
 
@@ -237,7 +243,7 @@ def _warn(module: AnsibleModule, rows: Sequence[Row]) -> None:
         if row.status in loud or row.reading.missing:
             told.setdefault((row.status, row.reason), []).append(row.setting.key)
     for (status, reason), keys in told.items():
-        module.warn(f"{', '.join(keys)} {'is' if len(keys) == 1 else 'are'} {status}: {reason}")
+        warn(module, f"{', '.join(keys)} {'is' if len(keys) == 1 else 'are'} {status}: {reason}")
 
 
 def _words(rows: Sequence[Row]) -> str:
@@ -249,4 +255,6 @@ def _text(lines: Sequence[str]) -> str:
 
 
 def _pair(name: str, before: str, after: str) -> dict[str, str]:
-    return {"before_header": name, "after_header": name, "before": before, "after": after}
+    """The contents are printed as they are, too."""
+    texts = {"before": paragraphs(before), "after": paragraphs(after)}
+    return {"before_header": name, "after_header": name, **texts}

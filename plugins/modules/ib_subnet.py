@@ -178,10 +178,10 @@ def main() -> None:
     more = [f"and {len(loud) - NAMED} more"] if len(loud) > NAMED else []
     if loud:
         title = "ib_subnet: the subnet is not as it should be:"
-        module.fail_json(msg="\n".join([title, *map(str, loud[:NAMED]), *more]), **result)
+        tuning_module.fail(module, "\n".join([title, *map(str, loud[:NAMED]), *more]), **result)
     if given["fail_on"] == "fail":
         for check in bad[:NAMED]:
-            module.warn(str(check))
+            tuning_module.warn(module, str(check))
     tuning_module.leave(module, **result)
 
 

@@ -165,7 +165,7 @@ def main() -> None:
     if loud:
         more = [f"and {len(loud) - NAMED} more"] if len(loud) > NAMED else []
         title = f"node_audit: {len(loud)} of {len(found)} findings are at least {given['fail_on']}:"
-        module.fail_json(msg="\n".join([title, *loud[:NAMED], *more]), **result)
+        tuning_module.fail(module, "\n".join([title, *loud[:NAMED], *more]), **result)
     tuning_module.leave(module, **result)
 
 

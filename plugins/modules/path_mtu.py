@@ -188,11 +188,11 @@ def main() -> None:
     loud = FAIL_ON[given["fail_on"]]
     failing = [check for check in checks if check.verdict in loud]
     if failing:
-        module.fail_json(msg=words(failing, len(checks)), **result)
+        tuning_module.fail(module, words(failing, len(checks)), **result)
     if given["fail_on"] == "fail":
         for check in checks:
             if check.verdict is Verdict.UNREACHABLE:
-                module.warn(f"{check}: {check.advice}")
+                tuning_module.warn(module, f"{check}: {check.advice}")
     tuning_module.leave(module, **result)
 
 

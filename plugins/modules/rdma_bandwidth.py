@@ -218,10 +218,10 @@ def main() -> None:
         "summary": summary([check]),
     }
     if check.verdict in FAIL_ON[given["fail_on"]]:
-        module.fail_json(msg=f"rdma_bandwidth: {check}", **result)
+        tuning_module.fail(module, f"rdma_bandwidth: {check}", **result)
     if given["fail_on"] == "fail":
         for line in bad:
-            module.warn(line)
+            tuning_module.warn(module, line)
     tuning_module.leave(module, **result)
 
 

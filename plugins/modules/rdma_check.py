@@ -212,10 +212,10 @@ def main() -> None:
     loud = [check for check in bad if check.verdict in FAIL_ON[given["fail_on"]]]
     if loud:
         title = f"rdma_check: {len(loud)} of {len(checks)} checks are not as they should be:"
-        module.fail_json(msg="\n".join([title, *lines(loud)]), **result)
+        tuning_module.fail(module, "\n".join([title, *lines(loud)]), **result)
     if given["fail_on"] == "fail":
         for line in lines(bad):
-            module.warn(line)
+            tuning_module.warn(module, line)
     tuning_module.leave(module, **result)
 
 

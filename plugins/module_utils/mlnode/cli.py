@@ -17,6 +17,7 @@ from .errors import MlnodeError
 from .explain import explain
 from .host import Host
 from .node import Survey, apply_all, survey
+from .printable import paragraphs, printable
 from .registry import ON_ARRIVAL
 from .render import document, node, table, topology_table
 from .render.topology import document as topology_document
@@ -136,7 +137,7 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
         _print_json({"format": node.FORMAT, "mlnode": VERSION, "reverted": done, "reboot_required": waits})
         return OK
     for line in document.counted(f"{item['key']}: {document.shown(item['value'])}" for item in done):
-        _say(line)
+        _say(printable(line))
     _say(f"{len(done)} put back" if done else "nothing to put back")
     if waits:
         _say("the running kernel keeps its command line: reboot to have the old one again")
@@ -150,7 +151,7 @@ def _explain(host: Host, options: argparse.Namespace) -> int:
     else:
         for name, value in facts.items():
             for number, line in enumerate(_lines(value)):
-                _say(f"{name.replace('_', ' ') if number == 0 else '':<12} {line}")
+                _say(f"{name.replace('_', ' ') if number == 0 else '':<12} {printable(line)}")
     return DRIFT if facts["drift"] == "yes" else OK
 
 
@@ -172,8 +173,9 @@ def _drift(host: Host, options: argparse.Namespace) -> int:
     # Only here: nobody else needs it.
     from . import drift
 
-    question = sys.stdin.read() if options.question is None else options.question
-    _say(drift.MARK + json.dumps(drift.asked(host, question)))
+    # Bytes, as what is no text of this locale is refused in words.
+    question = sys.stdin.buffer.read() if options.question is None else options.question
+    _say(drift.MARK + _json(drift.asked(host, question)))
     return OK
 
 
@@ -250,11 +252,20 @@ def _width() -> int | None:
 
 
 def _print_json(value: Any) -> None:
-    _say(json.dumps(value, indent=2, ensure_ascii=True))
+    _say(_json(value, indent=2))
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    """ASCII without control characters: json.dumps() leaves one of them as it is."""
+    return json.dumps(value, indent=indent, ensure_ascii=True).replace("\x7f", "\\u007f")
 
 
 def _say(text: str) -> None:
-    """Write and flush. A reader that went away (`mlnode check | head`) changes no exit status."""
+    """Write and flush. A reader that went away (`mlnode check | head`) changes no exit status.
+
+    All that is printed goes through here or _fail(), where nothing gets past that a terminal would obey.
+    """
+    text = paragraphs(text)
     # A kernel value may hold any byte, and a terminal may know few characters: neither ends in a traceback.
     encoding = sys.stdout.encoding or "utf-8"
     try:
@@ -266,5 +277,5 @@ def _say(text: str) -> None:
 
 
 def _fail(message: str, status: int) -> int:
-    sys.stderr.write(f"mlnode: {message}\n")
+    sys.stderr.write(f"mlnode: {printable(message)}\n")
     return status

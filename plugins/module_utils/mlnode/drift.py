@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any, Mapping
 
-from . import declared, digests, reading, waivers
-from .errors import MlnodeError
+from . import declared, digests, reading, strict_json, waivers
+from .errors import MlnodeError, StoreError
 from .host import Host
 from .node import survey
+from .printable import paragraphs
 from .render import node
 from .status import Severity
 
@@ -28,7 +28,7 @@ MARK = "mlnode drift: "
 _FIRST_LINE = 256
 
 
-def asked(host: Host, question: str) -> dict[str, Any]:
+def asked(host: Host, question: bytes | str) -> dict[str, Any]:
     """The answer of `mlnode drift` to a controller.
 
     question: JSON, `options` for answer(), and the `size` and `sha256` of the sources that the agent should
@@ -36,13 +36,36 @@ def asked(host: Host, question: str) -> dict[str, Any]:
     MlnodeError for what is no question.
     """
     try:
-        told = json.loads(question)
-        size, sha256, options = int(told["size"]), told["sha256"], told["options"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise MlnodeError(f"no question of a controller on the standard input: {error!r}") from error
-    if _digest(size) != sha256:
-        return {"other": True}
+        told = strict_json.loads(question, "the text")
+        size, sha256, options = _typed(told, {"size": int, "sha256": str, "options": dict})
+        if size < 0:
+            raise ValueError(f"size is {size}")
+        if _digest(size) != sha256:  # a controller of another version may ask for more, in another form
+            return {"other": True}
+        _check_options(options)
+    except (StoreError, ValueError) as error:
+        raise MlnodeError(f"not a question of a controller: {error}") from error
     return {"answer": answer(host, options)}
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raises ValueError for what the module node_drift would not have accepted."""
+    kinds = {"fail_at": str, "ignore": list, "expected": dict, "errors": list}
+    _fail_at, ignored, _expected, errors = _typed(options, kinds)
+    for item in ignored:
+        _typed(item, {"key": str, "reason": str, "until": str})
+    if not all(isinstance(words, str) for words in errors):
+        raise ValueError("errors holds what is not a text")
+
+
+def _typed(found: Any, kinds: Mapping[str, type]) -> list[Any]:
+    """The values of these names. Raises ValueError where one is missing or of another type."""
+    if not isinstance(found, dict):
+        raise ValueError(f"{strict_json.shown(found)} is not a dictionary of {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        if type(found.get(name)) is not kind:
+            raise ValueError(f"{name} is {strict_json.shown(found.get(name))}, which is not {kind.__name__}")
+    return [found[name] for name in kinds]
 
 
 def _digest(size: int) -> str:
@@ -67,7 +90,7 @@ def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     failures = result["failures"]
     if failures:
         more = [f"and {len(failures) - NAMED} more"] if len(failures) > NAMED else []
-        result.update(failed=True, msg="\n".join([result["verdict"], *failures[:NAMED], *more]))
+        result.update(failed=True, msg=paragraphs("\n".join([result["verdict"], *failures[:NAMED], *more])))
     return result
 
 

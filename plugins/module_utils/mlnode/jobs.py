@@ -14,6 +14,7 @@ from typing import Sequence
 
 from .errors import HostError
 from .host import Host
+from .printable import printable
 
 #: As many as fit into a message that people still read
 _MOST = 8
@@ -77,7 +78,7 @@ def running(host: Host) -> list[str]:
 
 def _process(host: Host, pid: int, slurm: set[int]) -> str:
     """What a process has to do with it; a step of a job goes to slurm. "" for nothing."""
-    name = _printable(host.read(f"/proc/{pid}/comm").rstrip("\n"))
+    name = printable(host.read(f"/proc/{pid}/comm").rstrip("\n"))
     if name == "slurmstepd":
         return _step(host, pid, slurm)
     if name in _SERVICES:
@@ -140,8 +141,3 @@ def _natural(path: str) -> tuple[str, int]:
     """nvidia2 before nvidia10."""
     stem = path.rstrip("0123456789")
     return stem, int(path[len(stem) :] or 0)
-
-
-def _printable(name: str) -> str:
-    """Anybody can call a process what they like."""
-    return "".join(sign if sign.isprintable() else "?" for sign in name)

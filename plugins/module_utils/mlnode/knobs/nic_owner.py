@@ -13,6 +13,7 @@ from typing import Iterator, Mapping
 
 from ..errors import HostError
 from ..host import Host
+from ..printable import printable
 
 _NETS = "/sys/class/net"
 _BLANK = " \t\r\n"
@@ -225,11 +226,6 @@ def _lines(text: str, comments: str, continued: bool) -> Iterator[tuple[int, str
 
 def source(path: str, line: int) -> str:
     return f"{printable(path)}:{line}"
-
-
-def printable(text: str) -> str:
-    """Of names that anybody may have given: nothing that a terminal or an encoding would stumble over."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def mac(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Sequence
 
 from ..checks.audit_model import Finding
 from ..checks.model import Verdict, summary
-from .grid import grid, printable, wrapped
+from .grid import grid, wrapped
 
 #: Below a finding
 _INDENT = " " * 10
@@ -23,7 +23,7 @@ def report(findings: Sequence[Finding], width: int | None) -> str:
             parts.append("\n".join(grid((title, rest[0]), [("", line) for line in rest[1:]], width)))
     counts = ", ".join(f"{number} {verdict}" for verdict, number in summary(findings).items())
     parts.append(f"{len(findings)} checks: {counts}")
-    return "\n".join(printable(line) for line in "\n\n".join(parts).split("\n"))
+    return "\n\n".join(parts)
 
 
 def _is_bad(finding: Finding) -> bool:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
+from ..printable import printable
+
 _GAP = "  "
 #: With fewer columns than this left, wrapping the last cell reads worse than what a terminal does itself
 _LEAST = 20
@@ -14,6 +16,7 @@ _LEAST = 20
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """Lines of a table. width None: no terminal, so nothing is wrapped and grep finds whole rows."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     columns = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head) - 1)]
     used = sum(columns) + len(_GAP) * len(columns)
     lines = []
@@ -26,6 +29,7 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) 
 
 def wrapped(text: str, width: int | None) -> list[str]:
     """At blanks, and at commas, so that a list of CPUs can be wrapped; at least one line."""
+    text = printable(text)
     if width is None or len(text) <= width:
         return [text]
     lines = [""]
@@ -34,8 +38,3 @@ def wrapped(text: str, width: int | None) -> list[str]:
             lines.append("")
         lines[-1] += piece
     return [line.rstrip() for line in lines]
-
-
-def printable(text: str) -> str:
-    """What a file of the machine says, without what would move a terminal's cursor."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)

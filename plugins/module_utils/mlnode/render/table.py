@@ -7,6 +7,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any, Sequence
 
+from ..printable import printable
 from .document import shown
 
 _HEAD = ("PARAMETER", "DECLARED", "RUNTIME", "BOOT", "STATUS", "WHY")
@@ -35,7 +36,7 @@ def render(settings: Sequence[dict[str, Any]], width: int | None) -> str:
 
 
 def _cells(item: dict[str, Any]) -> Sequence[str]:
-    return (
+    cells = (
         item["key"],
         shown(item["declared"]),
         shown(item["runtime"]),
@@ -43,6 +44,7 @@ def _cells(item: dict[str, Any]) -> Sequence[str]:
         item["status"],
         item["reason"],
     )
+    return [printable(cell) for cell in cells]
 
 
 def _fitted(body: list[Sequence[str]], width: int) -> list[Sequence[str]]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from .. import cpulist
+from ..printable import printable
 from ..topology import pci
 from ..topology.model import Cpus, Link, Machine, Nic, PciDevice, RdmaDevice, Topology, giga_transfers
 from ..topology.nics import HARDWARE
-from .grid import grid, printable, wrapped
+from .grid import grid, wrapped
 
 _NONE = "-"
 _LEGEND = (
@@ -39,8 +40,7 @@ def table(topology: Topology, width: int | None) -> str:
         _notes("WARNING", topology.warnings, width),
         _notes("NOT KNOWN", [problem.what for problem in topology.problems], width),
     ]
-    text = "\n\n".join("\n".join(lines) for lines in parts if lines)
-    return "\n".join(printable(line) for line in text.split("\n"))
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
 def _head(machine: Machine, cpus: Cpus, width: int | None) -> list[str]:
@@ -264,7 +264,7 @@ def _tree(topology: Topology, labels: Mapping[str, str]) -> list[str]:
     lines = ["PCI"]
     devices = pci.by_address(topology.pci)
     for root in dict.fromkeys(devices[address].root for address in names):
-        lines.append(root)
+        lines.append(printable(root))
         paths = [devices[address].path for address in names if devices[address].root == root]
         paths.sort(key=lambda path: [pci.order(address) for address in path])
         lines += _branch(paths, 0, "  ", names, devices)
@@ -304,7 +304,7 @@ def _branch(
         words = [" > ".join(chain)]
         if last in names:
             words += [names[last], _link(on.link if on else None)]
-        lines.append(indent + "  ".join(words))
+        lines.append(printable(indent + "  ".join(words)))
         deeper = [path for path in here if len(path) > end]
         lines += _branch(deeper, end, indent + "  ", names, devices) if deeper else []
     return lines

@@ -412,7 +412,7 @@ def test_apply_makes_the_node_what_is_declared_and_revert_undoes_it(live: Machin
     status, out, err = run("revert")
 
     assert (status, err) == (cli.OK, "")
-    undone = ["vm.swappiness: 60", "thp.enabled: always", "4 put back"]
+    undone = ["vm.swappiness: 60", "thp.enabled: always", "3 put back"]
     assert [line for line in out.splitlines() if not line.startswith("/")] == undone
     assert live.tree() == before
     assert run("revert") == (cli.OK, "nothing to put back\n", "")

@@ -82,12 +82,60 @@ def test_it_notices_that_its_own_have_been_changed(installed: pathlib.Path) -> N
     assert said(ask(installed, question())) == {"other": True}
 
 
-@pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}", '{"size": "x", "sha256": "", "options": {}}'])
-def test_what_is_no_question_is_an_error(installed: pathlib.Path, text: str) -> None:
-    done = ask(installed, text)
+ILL_FORMED = {
+    "nothing": "",
+    "no JSON": "no JSON",
+    "no UTF-8": b'{"size": "\xff"}',
+    "a list": "[]",
+    "an empty one": "{}",
+    "null": "null",
+    "half of a character": '{"size": 1, "sha256": "\\ud800", "options": {}}',
+    "deep": "[" * 100_000,
+    "a size that is a text": '{"size": "x", "sha256": "", "options": {}}',
+    "a size below 0": '{"size": -1, "sha256": "", "options": {}}',
+    "an endless size": f'{{"size": {"9" * 5000}, "sha256": "", "options": {{}}}}',
+    "a size that is a switch": '{"size": true, "sha256": "", "options": {}}',
+    "options that are a list": '{"size": 1, "sha256": "", "options": []}',
+}
 
+
+@pytest.mark.parametrize("text", ILL_FORMED.values(), ids=ILL_FORMED)
+def test_what_is_no_question_is_an_error(text: str | bytes, machine: Machine) -> None:
+    with pytest.raises(MlnodeError, match="not a question of a controller: "):
+        drift.asked(machine, text)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"fail_at": None},
+        {"fail_at": ["low"]},
+        {"ignore": None},
+        {"ignore": {}},
+        {"ignore": ["vm.*"]},
+        {"ignore": [{}]},
+        {"ignore": [{"key": "vm.*", "reason": 1, "until": "2026-01-01"}]},
+        {"expected": []},
+        {"errors": None},
+        {"errors": [1]},
+    ],
+)
+def test_options_that_the_module_would_not_take_are_an_error(
+    options: dict[str, Any], machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {**OPTIONS, **options} if options else {}
+    assert drift.asked(machine, question(options=given)) == {"other": True}, "of another version, in any form"
+    monkeypatch.setattr(drift, "_digest", lambda size: agent_zip.sources(agent._files()).sha256)
+    with pytest.raises(MlnodeError, match="not a question of a controller: "):
+        drift.asked(machine, question(options=given))
+
+
+def test_the_agent_says_so_in_one_line(installed: pathlib.Path) -> None:
+    done = ask(installed, "no JSON")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("mlnode: no question of a controller on the standard input: ")
+    assert done.stderr.startswith("mlnode: not a question of a controller: ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_wrong_option_is_an_answer(machine: Machine) -> None:
@@ -124,5 +172,5 @@ def test_a_machine_is_looked_at_and_no_captured_tree(
 
 
 def test_a_lost_agent_file_is_an_error(machine: Machine) -> None:
-    with pytest.raises(MlnodeError, match="no question of a controller"):
+    with pytest.raises(MlnodeError, match="not a question of a controller"):
         drift.asked(machine, "null")

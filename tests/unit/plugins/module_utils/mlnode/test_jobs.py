@@ -220,7 +220,7 @@ def test_no_processes_to_be_read_is_an_error(node: Busy) -> None:
 
 def test_a_name_cannot_forge_the_message(node: Busy) -> None:
     run(node, 812, "a\nb\x1b[31m\u202e", "/dev/nvidia0")
-    assert jobs.running(node) == ["pid 812 (a?b?[31m?) holds /dev/nvidia0"]
+    assert jobs.running(node) == ["pid 812 (a\\nb\\x1b[31m\\u202e) holds /dev/nvidia0"]
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=50)

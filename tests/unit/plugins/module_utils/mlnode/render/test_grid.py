@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render.grid import grid, printable, wrapped
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.printable import printable
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render.grid import grid, wrapped
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,10 +66,12 @@ def test_wrapping_loses_nothing_but_blanks(text: str, width: int) -> None:
     [
         ("eth0", "eth0"),
         ("x\x1b[31m", "x\\x1b[31m"),
-        ("a\nb", "a\\x0ab"),
-        ("\udcff", "\\xdcff"),
+        ("a\nb\r\t\x7f\x9b31m", "a\\nb\\r\\t\\x7f\\x9b31m"),
+        ("\udcff", "\\udcff"),
+        ("\u202ecba\u2069\U000e0001", "\\u202ecba\\u2069\\U000e0001"),
         ("Größe", "Größe"),
     ],
 )
 def test_nothing_moves_the_cursor(text: str, shown: str) -> None:
     assert printable(text) == shown
+    assert grid(("A", "B"), [(text, text)], None)[1] == f"{shown}  {shown}"

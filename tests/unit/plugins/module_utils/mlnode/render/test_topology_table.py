@@ -306,4 +306,4 @@ def test_a_hostile_name_moves_no_cursor() -> None:
 
     assert "\x1b" not in text
     assert "\\x1b[2J" in text
-    assert "e\\x07\\xdcff" in text
+    assert "e\\x07\\udcff" in text

@@ -16,6 +16,9 @@ description:
   - The service is enabled, not started. A running systemd is made to read the unit; without one, as in a chroot or
     an image build, it is found at the next boot.
   - Equal sources give an equal file, so that a second run changes nothing.
+  - A unit that is masked or was edited is installed again. What others have put beside the units, such as a drop-in
+    with a condition or another command, or a default target that does not start them, is left alone and reported as
+    a warning with its file and line, as the node is not as declared after its next boot.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
@@ -54,7 +57,7 @@ path:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, boot_service
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 
@@ -70,9 +73,12 @@ def main() -> None:
     host, interpreter = Host(), module.params["interpreter"]
     try:
         if module.check_mode:
-            steps = agent.plan(host, interpreter)
+            steps = agent.plan(host, interpreter, module.params["reload"])
         else:
             steps = agent.install(host, interpreter, tell=module.params["reload"])
+        # What others have put beside our units was put there on purpose: it is reported, and left to them.
+        for words in boot_service.left(host):
+            module.warn(words)
     except MlnodeError as error:
         tuning_module.fail(module, f"agent: {error}")
     tuning_module.leave(

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -132,12 +133,12 @@ class Machine(Host):
         os.symlink(target, real)
 
     def enable_agent(self) -> None:
-        self.put("/usr/local/bin/mlnode", "", 0o755)
-        self.put("/etc/systemd/system/mlnode-apply.service", "")
-        self.link(
-            "/etc/systemd/system/multi-user.target.wants/mlnode-apply.service",
-            "/etc/systemd/system/mlnode-apply.service",
-        )
+        """As installed, but for what is in the zip."""
+        self.put("/usr/local/bin/mlnode", b"#!/usr/bin/env python3\nPK\x03\x04 mlnode/cli.py", 0o755)
+        for path, text in agent_files.TEXTS.items():
+            self.put(path, text)
+        for link, target in agent_files.LINKS.items():
+            self.link(link, target)
 
     def tree(self) -> dict[str, tuple[str, int]]:
         """Every file, link and folder with its content and mode: what `the same` means in a test."""

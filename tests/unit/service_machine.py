@@ -94,6 +94,8 @@ class ServiceMachine(SystemdMachine):
                 self._begin(name)
 
     def _begin(self, unit: str) -> None:
+        if not unit.endswith(".service"):  # a path unit has no processes
+            return
         folder = f"/etc/systemd/system/{unit}.d"
         texts = [self.read(f"{folder}/{name}") for name in self.names(folder)]
         conditions = [line.partition("=!")[2] for text in texts for line in text.splitlines() if "=!" in line]

@@ -8,8 +8,8 @@ import shlex
 import sys
 from typing import Any
 
-from . import agent_zip, cli, drift, registry, shown, transaction, trust
-from .agent_files import LINKS, TEXTS, UNIT
+from . import agent_zip, boot_service, cli, drift, registry, shown, transaction, trust
+from .agent_files import LINKS, NIC_PATH_UNIT, TEXTS, UNIT
 from .agent_zip import INTERPRETER
 from .checks import audit
 from .dcb import tools
@@ -19,7 +19,7 @@ from .kind import AGENT_COMMAND, AGENT_FILE
 from .lock import WAIT_SECONDS, locked
 from .origin import Origin
 from .render import audit as audit_report
-from .transaction import FileWrite, LinkWrite, Step
+from .transaction import FileWrite, LinkWrite, Refresh, Step
 
 __all__ = ["COMMAND", "INTERPRETER", "UNIT", "UNIT_FILE", "build", "install", "plan"]
 
@@ -42,8 +42,9 @@ def build(interpreter: str = INTERPRETER) -> bytes:
     return agent_zip.build(_files(), interpreter)
 
 
-def plan(host: Host, interpreter: str = INTERPRETER) -> list[Step]:
-    """The steps that install or renew command, units, rule and links; empty where all is as it should be."""
+def plan(host: Host, interpreter: str = INTERPRETER, tell: bool = True) -> list[Step]:
+    """The steps that install or renew command, units, rule and links; empty where all is as it should be.
+    tell: as in install()."""
     steps: list[Step] = []
     command, files, compiled = host.content(COMMAND), _files(), _compiles(host, interpreter)
     right = command is not None and agent_zip.is_right(command, files, interpreter, compiled)
@@ -58,6 +59,8 @@ def plan(host: Host, interpreter: str = INTERPRETER) -> list[Step]:
         before = host.link_target(link) if host.is_link(link) else ""
         if before != target:
             steps.append(LinkWrite(link, link, target, before, "units"))
+    if not steps and tell and boot_service.is_idle(host):
+        steps.append(Refresh(NIC_PATH_UNIT, "units"))
     return steps
 
 
@@ -69,7 +72,7 @@ def install(
     tell: have a running systemd read the units now, and wait for NICs; False in an image build.
     """
     with locked(host, wait_seconds):
-        steps = plan(host, interpreter)
+        steps = plan(host, interpreter, tell)
         if steps and not host.is_superuser():
             raise HostError("install", COMMAND, None, "root is needed")
         transaction.run(host, Origin.load(host), steps, tell=tell)

@@ -16,7 +16,7 @@ PRESET_FILE = "/etc/systemd/system-preset/50-mlnode.preset"
 UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 
 #: There while a NIC has changed and nobody has looked at it yet
-_FLAG = "/run/mlnode-nics"
+NIC_FLAG = "/run/mlnode-nics"
 
 # CAP_SYS_PTRACE shows which process has a GPU open, for the guard of busy NICs (proc(5), /proc/PID/fd).
 # CAP_MKNOD is for nvidia-smi, which may be the first to need the devices of the GPUs.
@@ -89,7 +89,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=oneshot
 ExecStartPre=/bin/sleep 1
-ExecStartPre=/bin/rm -f {_FLAG}
+ExecStartPre=/bin/rm -f {NIC_FLAG}
 ExecStart={AGENT_COMMAND} apply --nics
 ExecStart=/bin/sleep 10
 ExecStart={AGENT_COMMAND} apply --nics
@@ -106,7 +106,7 @@ NIC_PATH = f"""\
 Description=Wait for NICs that arrive or change their queues (mlnode.tuning)
 
 [Path]
-PathExists={_FLAG}
+PathExists={NIC_FLAG}
 
 [Install]
 WantedBy=multi-user.target
@@ -115,9 +115,9 @@ WantedBy=multi-user.target
 # Interfaces without hardware come and go with every container. A flag that is up already needs no program.
 UDEV = f"""\
 # A NIC that arrives or changes its queues gets what is declared for it (mlnode.tuning).
-TEST=="{_FLAG}", GOTO="mlnode_end"
-ACTION=="add", SUBSYSTEM=="net", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {_FLAG}"
-ACTION=="add|remove", SUBSYSTEM=="queues", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {_FLAG}"
+TEST=="{NIC_FLAG}", GOTO="mlnode_end"
+ACTION=="add", SUBSYSTEM=="net", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
+ACTION=="add|remove", SUBSYSTEM=="queues", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
 LABEL="mlnode_end"
 """
 

@@ -8,14 +8,14 @@ import time
 from dataclasses import dataclass, replace
 from typing import Callable, Mapping, Sequence
 
-from . import confirm, declared, held, partial, transaction, trust
+from . import boot_service, confirm, declared, held, partial, transaction, trust
 from .confirm import Pending
 from .declared import Declaration
 from .errors import DeclarationError, HostError, MlnodeError, RefusedError
 from .facts import Facts
 from .host import Host
 from .judge import differs, judge, with_bar
-from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, Context, Kind, Row, Spec
+from .kind import Context, Kind, Row, Spec
 from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin
 from .setting import BOTH_LAYERS, BootFile, Layer, Part, Reading, Setting
@@ -33,8 +33,9 @@ _LOOK_SECONDS = 1.0
 class Request:
     """One kind of one declaration, and what may be done about it.
 
-    alone: the agent's, which applies what it understands of a file. What is wrong with the files of other
-    declarations is reported by their own requests, and stops nothing here.
+    alone: the agent's, one of all requests of a node, which applies what it understands of a file. What is
+    wrong with the files of other declarations is reported by their own requests, and stops nothing here; and
+    what is wrong with the agent has a row of its own.
     """
 
     name: str
@@ -291,13 +292,22 @@ def _origin(host: Host) -> Origin:
 
 
 def _context(host: Host, request: Request, on_disk: Sequence[Declaration], origin: Origin) -> Context:
+    stopped, unread, row = "", "", False
+    try:
+        row = request.alone and boot_service.installed(host)
+        stopped = boot_service.stopped(host)
+    except HostError as error:
+        unread = str(error)
     return Context(
         host=host,
         facts=Facts(host),
         name=request.name,
         layers=request.layers,
         allow=_allowed(request.spec),
-        agent=all(host.exists(path) for path in (AGENT_COMMAND, AGENT_FILE)) and host.is_link(AGENT_LINK),
+        agent=not stopped and not unread,
+        agent_fault=stopped,
+        agent_unread=unread,
+        agent_row=row,
         on_disk=_claims(request, on_disk),
         origins=origin.values(),
         spec=request.spec,

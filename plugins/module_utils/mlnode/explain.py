@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from . import declared
+from . import agent_rows, declared
 from .errors import DeclarationError, MlnodeError
 from .host import Host
 from .knobs import sysctl_parse
@@ -82,5 +82,9 @@ def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
         "severity": data["severity"],
         "purpose": row.info.reason,
         "source": row.info.source,
-        "boot_lines": KINDS[data["kind"]].mentions(data["key"], host),
+        "boot_lines": _mentions(host, data["kind"], data["key"]),
     }
+
+
+def _mentions(host: Host, kind: str, key: str) -> list[str]:
+    return agent_rows.mentions(host) if kind == agent_rows.KIND else KINDS[kind].mentions(key, host)

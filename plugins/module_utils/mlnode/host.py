@@ -161,6 +161,11 @@ class Host:
         found = self._stat(path, follow=False)
         return found is not None and stat.S_ISLNK(found.st_mode)
 
+    def is_executable(self, path: str) -> bool:
+        """True if root may run it: a regular file with any of the three bits (execve(2), capabilities(7))."""
+        found = self._stat(path, follow=True)
+        return found is not None and stat.S_ISREG(found.st_mode) and bool(found.st_mode & 0o111)
+
     def link_target(self, path: str) -> str:
         try:
             return os.readlink(self.real(path, follow=False))
@@ -291,11 +296,13 @@ class Host:
         shown.make_folder(self, path)
 
     def remove_folder_if_empty(self, path: str) -> None:
-        """Remove a folder we made, unless somebody put something into it."""
+        """Remove a folder we made, unless somebody put something into it. One that stays is no failure: in
+        the sandbox of the agent's services it is a mount on what is read-only (systemd.exec(5))."""
+        stays = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EROFS)
         try:
             os.rmdir(self.real(path, follow=False))
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
+            if error.errno not in stays:
                 raise HostError("remove", path, error.errno) from error
 
     def missing_folders(self, path: str) -> tuple[str, ...]:

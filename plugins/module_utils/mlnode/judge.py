@@ -32,7 +32,7 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
             if reading.refusal:
                 return Status.REFUSED, reading.refusal
             if reading.at_boot:
-                return _waiting(setting, reading)
+                return _waiting(setting, reading, context)
             return Status.DRIFTED, _drift_words(setting, reading, context)
     elif reading.refusal:
         return Status.REFUSED, reading.refusal
@@ -41,23 +41,34 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
         if fault:
             return fault
     if reading.clamped and context.runtime:
-        return Status.CLAMPED, "; ".join(text for text in (reading.clamped, reading.note) if text)
-    return Status.OK, reading.note
+        return Status.CLAMPED, _joined(reading.clamped, reading.note, _elsewhere(reading, context))
+    return Status.OK, _joined(reading.note, _elsewhere(reading, context))
 
 
-def _waiting(setting: Setting, reading: Reading) -> tuple[Status, str]:
+def _joined(*words: str) -> str:
+    return "; ".join(text for text in words if text)
+
+
+def _elsewhere(reading: Reading, context: Context) -> str:
+    """Where the boot layer is judged, if another row does that."""
+    return f"boot: see {reading.boot.row}" if context.boot and reading.boot.row else ""
+
+
+def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
     """A value that only a boot can bring: the boot layer carries it, or is what has to be mended."""
     words = f"runtime is {reading.runtime.text or EMPTY}"
     fault = _boot_fault(setting, reading)
     if fault:
         return fault[0], f"{words}; {fault[1]}"
+    if reading.boot.row:
+        return Status.DRIFTED, _joined(words, _elsewhere(reading, context))
     return Status.PENDING_REBOOT, f"{words}; the next boot brings {reading.target or EMPTY}"
 
 
 def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
     words = f"runtime is {reading.runtime.text or EMPTY}"
     fault = _boot_fault(setting, reading) if context.boot else None
-    return "; ".join(text for text in (words, reading.barred, fault[1] if fault else "") if text)
+    return _joined(words, reading.barred, fault[1] if fault else _elsewhere(reading, context))
 
 
 def with_bar(reading: Reading, context: Context) -> Reading:
@@ -84,6 +95,8 @@ def differs(reading: Reading) -> bool:
 def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:
     """What is wrong with the boot layer, or None."""
     boot = reading.boot
+    if boot.row:
+        return None
     if boot.value.unreadable is not None:
         return Status.UNKNOWN, boot.value.unreadable
     if boot.value.text is not None and _suffices(setting, reading, boot.value.text):

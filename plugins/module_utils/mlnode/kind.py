@@ -18,6 +18,9 @@ AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_FILE = f"/etc/systemd/system/{AGENT_UNIT}"
 AGENT_LINK = f"/etc/systemd/system/multi-user.target.wants/{AGENT_UNIT}"
 
+#: The row of a node that says whether the next boot runs the agent
+AGENT_ROW = "agent.boot"
+
 Spec = Mapping[str, Any]
 
 
@@ -47,7 +50,9 @@ class Context:
     """What a kind may know besides its own settings.
 
     name: the declaration that is looked at. allow: guards the operator has switched off by name.
-    agent: whether the boot service is enabled. on_disk: keys (and claims) the agent would apply.
+    agent: whether the next boot runs the agent. agent_fault: why it does not. agent_unread: why that cannot
+    be read. agent_row: the report has a row of its own for that. on_disk: keys (and claims) the agent would
+    apply.
     origins: kernel file → its value before mlnode dealt with it, as far as that is known. spec: what is
     declared of this kind, as it stands there.
     """
@@ -58,6 +63,9 @@ class Context:
     layers: tuple[Layer, ...] = BOTH_LAYERS
     allow: tuple[str, ...] = ()
     agent: bool = False
+    agent_fault: str = f"{AGENT_UNIT} is not enabled (install the agent)"
+    agent_unread: str = ""
+    agent_row: bool = False
     on_disk: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     spec: Spec = field(default_factory=dict)
@@ -74,14 +82,17 @@ class Context:
         """True if the boot service will bring exactly this setting."""
         return self.agent and self.on_disk.get(setting.key) == setting.claim
 
-    def boot_by_agent(self, setting: Setting, target: str | None) -> Boot:
-        """The boot layer of a setting that no drop-in carries."""
+    def boot_by_agent(self, setting: Setting, target: str | None, instead_of: str = "") -> Boot:
+        """The boot layer of a setting that no drop-in carries. instead_of: why a drop-in that would is not
+        read."""
         if self.agent_applies(setting):
             return Boot(Value(text=target or setting.claim), AGENT_UNIT)
+        row = AGENT_ROW if self.agent_row else ""
+        if self.agent_unread:
+            return Boot(Value(unreadable=self.agent_unread), row=row)
         if not self.agent:
-            return Boot(
-                Value(absent=f"nothing brings it back, as {AGENT_UNIT} is not enabled (install the agent)")
-            )
+            why = f"{instead_of}, and {self.agent_fault}" if instead_of else self.agent_fault
+            return Boot(Value(absent=f"nothing brings it back, as {why}"), row=row)
         return Boot(Value(absent="not yet declared on the node"))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Callable, Sequence
 
-from . import confirm, declared, engine, leftovers, management, trust
+from . import agent_rows, confirm, declared, engine, leftovers, management, trust
 from .declared import Declaration
 from .engine import Request
 from .errors import MlnodeError, UntrustedError
@@ -129,7 +129,15 @@ def _each(
         changed = changed or moved
         for row in rows:
             _merge(found, request.name, row)
-    return Survey(tuple(found.values()), tuple(errors), changed)
+    mine = [] if only else _agent_rows(host, declarations)
+    return Survey((*mine, *found.values()), tuple(errors), changed)
+
+
+def _agent_rows(host: Host, declarations: Sequence[Declaration]) -> list[NodeRow]:
+    """Once for the node, as all declarations rely on the agent; without any there is nothing for it to do."""
+    names = tuple(declaration.name for declaration in declarations)
+    kinds = {kind for declaration in declarations for kind in declaration.kinds}
+    return [NodeRow(row, names) for row in agent_rows.rows(host, kinds)] if kinds else []
 
 
 def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Request]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping
 
 from . import grub
-from .agent_files import NIC_PATH_FILE, NIC_PATH_UNIT
+from .agent_files import NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE
 from .host import Host
+from .kind import AGENT_UNIT
 
 IRQBALANCE_UNIT = "irqbalance.service"
 #: What `systemctl enable` makes of its unit
@@ -27,7 +28,27 @@ def _units(host: Host) -> None:
     if host.exists(NIC_PATH_FILE):
         host.must_run(["systemctl", "start", NIC_PATH_UNIT], "start waiting for NICs:")
     elif host.run(["systemctl", "is-active", "--quiet", NIC_PATH_UNIT]).rc == 0:
-        host.must_run(["systemctl", "stop", NIC_PATH_UNIT], "stop waiting for NICs:")
+        stop_waiting(host)
+        forget_units(host)
+
+
+def stop_waiting(host: Host) -> None:
+    """No NIC starts the agent any more. For a caller that holds the node's lock: what has been started waits
+    for it, and has not begun. Raises HostError."""
+    if host.systemd_runs():
+        if host.run(["systemctl", "is-active", "--quiet", NIC_PATH_UNIT]).rc == 0:
+            host.must_run(["systemctl", "stop", NIC_PATH_UNIT], "stop waiting for NICs:")
+        # A oneshot service that is stopped before its end has failed for systemd: forget_units().
+        host.run(["systemctl", "stop", NIC_SERVICE])
+
+
+def forget_units(host: Host) -> None:
+    """Nothing of the units stays once their files are gone: no flag, and no failure in `systemctl --failed`.
+    A unit that systemd does not know any more is no error."""
+    host.remove_file(NIC_FLAG)
+    if host.systemd_runs():
+        for unit in (AGENT_UNIT, NIC_PATH_UNIT, NIC_SERVICE):
+            host.run(["systemctl", "reset-failed", unit])
 
 
 def _irqbalance(host: Host) -> None:

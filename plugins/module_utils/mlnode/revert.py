@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping
 
 from . import confirm, refresh
+from .agent_files import NIC_PATH_FILE
 from .errors import HostError, TransactionError
 from .host import Host
 from .lock import WAIT_SECONDS, locked
@@ -90,6 +91,9 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
                     changes.append(_change(host, entry))
             except HostError:
                 pass  # restore() meets it again, and names it
+        removed = any(entry["id"] == f"file:{NIC_PATH_FILE}" for entry in origin.entries())
+        if removed:  # a NIC whose queues go back raises the flag, and would start what is being removed
+            refresh.stop_waiting(host)
         for entry in reversed(origin.entries()):
             try:
                 if not _stays(entry) and restore(host, entry):
@@ -101,6 +105,8 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         stuck += untold.values()
         origin.forget([entry for entry in done if entry.get("refresh", "") not in untold])
         host.forget()
+        if removed and not host.exists(NIC_PATH_FILE):
+            refresh.forget_units(host)
         if not stuck:
             for path in (path for pattern in BASELINES for path in host.matching(pattern)):
                 host.remove_file(path)

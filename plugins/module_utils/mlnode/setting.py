@@ -44,12 +44,14 @@ class Boot:
     """What the next boot brings, and who says so.
 
     source: `path:line`, `kernel command line` or the agent's unit. foreign: not ours, so that a
-    value which differs from the declared one is an override and no mere omission.
+    value which differs from the declared one is an override and no mere omission. row: another row of the
+    report that says why nothing brings the value, so that this one is not at fault.
     """
 
     value: Value
     source: str = ""
     foreign: bool = False
+    row: str = ""
 
 
 @dataclass(frozen=True)

@@ -88,14 +88,20 @@ def _drop_ins(host: Host, folders: Sequence[str]) -> list[str]:
 def _assigned(host: Host, paths: Sequence[str], section: str, key: str) -> list[Assignment]:
     found: list[Assignment] = []
     for path in filter(None, paths):
-        here = ""
-        for number, line in _lines("" if _is_masked(host, path) else host.text(path)):
-            if line.startswith("[") and line.endswith("]"):
-                here = line
-            name, equals, value = line.partition("=")
-            if here == section and equals and name.rstrip() == key:
-                found.append(Assignment(value.strip(), path, number))
+        found += [one for here, name, one in assignments(host, path) if (here, name) == (section, key)]
     return found
+
+
+def assignments(host: Host, path: str) -> Iterator[tuple[str, str, Assignment]]:
+    """Section such as [Unit], key and value of every line of a file; none of one that is masked. Raises
+    HostError."""
+    here = ""
+    for number, line in _lines("" if _is_masked(host, path) else host.text(path)):
+        if line.startswith("[") and line.endswith("]"):
+            here = line
+        name, equals, value = line.partition("=")
+        if here and equals:
+            yield here, name.rstrip(), Assignment(value.strip(), path, number)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Sequence
 
-from .. import modules_load, options
+from .. import boot_service, modules_load, options
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
@@ -91,7 +91,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
 def _read_one(setting: Setting, node: _Node) -> Reading:
     name = name_of(setting.key)
     if not node.context.runtime:
-        boot = _boot(name, False, node.config.barred(name), node)
+        boot = _boot(setting, False, node.config.barred(name), node)
         return Reading(setting.path, Value(), boot, LOADED, native=True)
     try:
         runtime, built_in = _runtime(name, node)
@@ -105,7 +105,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
     return Reading(
         path=setting.path,
         runtime=runtime,
-        boot=_host_boot(runtime) if node.container else _boot(name, built_in, barred, node, listed),
+        boot=_host_boot(runtime) if node.container else _boot(setting, built_in, barred, node, listed),
         target=LOADED,
         blocked=_CONTAINER if node.container else "",
         native=not node.container,
@@ -143,14 +143,18 @@ def _host_boot(runtime: Value) -> Boot:
     return Boot(Value(absent=_CONTAINER))
 
 
-def _boot(name: str, built_in: bool, barred: Bar | None, node: _Node, listed: bool = False) -> Boot:
+def _boot(setting: Setting, built_in: bool, barred: Bar | None, node: _Node, listed: bool = False) -> Boot:
     """What systemd-modules-load will do."""
+    name = name_of(setting.key)
     if built_in:
         return Boot(Value(text=LOADED), _BUILT_IN)
     if node.config.unreadable:
         return Boot(Value(unreadable="; ".join(node.config.unreadable)))
     if barred is not None:
         return Boot(Value(absent=barred.words), barred.where, foreign=True)
+    off = boot_service.loader_off(node.host, boot_service.MODULES_UNIT)
+    if off:  # no list is read, and modprobe is the agent's
+        return node.context.boot_by_agent(setting, LOADED, instead_of=off)
     line = node.config.listing(name)
     if line is not None:
         return Boot(Value(text=LOADED), line.where)

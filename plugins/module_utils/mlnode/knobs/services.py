@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Sequence
 
-from .. import declared, options, service_files, systemd_conf
+from .. import declared, options, service_files, systemd_conf, systemd_unit
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
@@ -116,10 +116,27 @@ def _boot(unit: str, fragment: str, context: Context) -> Boot:
     if is_masked(host, fragment):
         return Boot(Value(text=STOPPED), fragment)
     if host.content(path) == _content(context.name):
+        lifted = _lifted_by(host, unit, path)
+        if lifted:
+            words = f"{lifted} takes the condition of {path} back: take that line out"
+            return Boot(Value(absent=words), lifted, foreign=True)
         return Boot(Value(text=STOPPED), path)
     starter = next(starters(host, unit), "")
     words = f"{starter} starts it" if starter else "nothing keeps others from starting it, as by D-Bus"
     return Boot(Value(absent=words), starter)
+
+
+def _lifted_by(host: Host, unit: str, path: str) -> str:
+    """The line for which a drop-in of mlnode does not count, as an empty condition of any name takes back all
+    before it (systemd.unit(5)); empty if it counts. Raises HostError."""
+    found = systemd_unit.load(host, unit)
+    if any(line.file == path for line in found.conditions("Condition")):
+        return ""
+    empty = [
+        line.where for line in found.lines
+        if line.section == "[Unit]" and line.key.startswith("Condition") and not line.value
+    ]  # fmt: skip
+    return empty[-1] if empty else f"{unit}.d"
 
 
 def is_masked(host: Host, fragment: str) -> bool:
@@ -164,7 +181,8 @@ def stopped_by(host: Host, unit: str) -> str:
     """A drop-in of any declaration that keeps it stopped; empty if there is none. Raises HostError."""
     for path in host.matching(drop_in(unit, "*")):
         name = path.rpartition(f"/{_BEGIN}")[2][: -len(".conf")]
-        if host.content(path) == _content(name) and host.exists(declared.path_of(name)):
+        right = host.content(path) == _content(name) and host.exists(declared.path_of(name))
+        if right and not _lifted_by(host, unit, path):
             return path
     return ""
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
-from .. import declared, sysctl_d, values
+from .. import declared, service_files, sysctl_d, values
 from ..errors import HostError, MlnodeError
 from ..host import Host
 from . import services_tuned, sysctl_parse
@@ -86,13 +86,32 @@ def _tuned(host: Host, wanted: Mapping[str, tuple[str, Any]]) -> Rivalry:
     if profile.problem:
         return Rivalry(problem=profile.problem)
     if not profile.name:
-        return Rivalry(note="no profile is active")
+        if not profile.recommended or not wanted:
+            return Rivalry(note="no profile is active")
+        words = "no profile is active, so that tuned starts with the one that it recommends for this machine"
+        return Rivalry(f"{words}: choose one with tuned-adm profile, or tuned-adm off, or declare stop")
     found = [line for line in profile.lines if _beats(host, line, wanted)]
     if not found:
         script = ", beside a script that nobody can read" if profile.script else ""
-        return Rivalry(note=f"its profile {profile.name} sets nothing to other values than declared{script}")
+        words = f"its profile {profile.name} sets nothing to other values than declared{script}"
+        return Rivalry(note="; ".join([words, *_later(host, profile, wanted)]))
     words = _listed([f"{line.key} to {line.value} ({line.where})" for line in found])
     return Rivalry(f"the profile {profile.name} sets {words}: declare stop, or take that out", found[0].where)
+
+
+def _later(host: Host, profile: services_tuned.Profile, wanted: Mapping[str, tuple[str, Any]]) -> list[str]:
+    """What tuned does against the declaration once its profile is another one. Raises HostError."""
+    found = []
+    mine = dict.fromkeys(line.key for line in profile.lines if line.key in wanted)
+    if mine and service_files.is_running(host, SERVICES[TUNED].unit):
+        # _instance_unapply_static(): each option gets what it had when its profile was applied.
+        words = (
+            f"another profile, or a stop of tuned, puts {_listed([*mine])} back to what it found at its start"
+        )
+        found.append(f"{words}: run mlnode apply after that")
+    if profile.recommended:
+        found.append("at its next start tuned takes the profile that it recommends then")
+    return found
 
 
 def _beats(host: Host, line: Line, wanted: Mapping[str, tuple[str, Any]]) -> bool:

@@ -19,6 +19,8 @@ from ..facts import Facts
 from ..host import Host
 
 _ACTIVE = "/etc/tuned/active_profile"
+#: `manual` where somebody has chosen, also to have none; `auto` where tuned does at each of its starts
+_MODE = "/etc/tuned/profile_mode"
 _MAIN = "/etc/tuned/tuned-main.conf"
 #: Newer versions have the profiles one folder deeper
 _FOLDERS = ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned")
@@ -71,12 +73,14 @@ class Line:
 @dataclass(frozen=True)
 class Profile:
     """name: of the active profiles, empty where none is. problem: why nobody can tell all of it.
-    script: whether it runs one."""
+    script: whether it runs one. recommended: at its next start tuned takes the profile that it recommends for
+    this machine, whatever is active now."""
 
     name: str = ""
     lines: tuple[Line, ...] = ()
     problem: str = ""
     script: bool = False
+    recommended: bool = False
 
 
 @dataclass
@@ -92,12 +96,16 @@ def read(host: Host) -> Profile:
     name = ""
     try:
         name = " ".join(host.text(_ACTIVE).split())
+        # daemon.py: _get_startup_profile(); without a mode it is manual where a profile is active.
+        mode = host.text(_MODE).strip()
+        recommended = mode != "manual" if mode or not name else False
         if not name:
-            return Profile()
+            return Profile(recommended=recommended)
         sections: dict[str, _Section] = {}
         _load(host, name.split(), sections, set())
         lines = tuple(_lines(host, sections))
-        return Profile(name, lines, script=any(one.plugin == "script" for one in sections.values()))
+        script = any(one.plugin == "script" for one in sections.values())
+        return Profile(name, lines, script=script, recommended=recommended)
     except HostError as error:
         return Profile(name, problem=str(error))
 

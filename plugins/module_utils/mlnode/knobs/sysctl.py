@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Sequence
 
-from .. import modules_load, sysctl_d, sysctl_values, values
+from .. import boot_service, modules_load, sysctl_d, sysctl_values, values
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
@@ -238,6 +238,10 @@ def _boot(
     context: Context,
 ) -> Boot:
     """born: the value without us, as far as it is known."""
+    off = boot_service.loader_off(context.host, boot_service.SYSCTL_UNIT)
+    if off and not (setting.raise_only and values.reaches(setting.want or "", born or "")):
+        # No file counts, and only the agent could set it.
+        return context.boot_by_agent(setting, target, instead_of=off)
     if config.unreadable:
         return Boot(Value(unreadable="; ".join(config.unreadable)))
     ruling = _ruling(setting.key, target, config)

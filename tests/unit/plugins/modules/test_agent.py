@@ -104,3 +104,22 @@ def test_without_root_nothing_is_installed(machine: Machine, agent: Runner) -> N
 
     assert agent.msg() == f"agent: cannot install {COMMAND}: root is needed"
     assert machine.tree() == before
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_what_others_put_beside_its_units_is_a_warning_and_stays(
+    machine: Machine, agent: Runner, check: bool
+) -> None:
+    agent.ok()
+    path = f"{UNIT_FILE}.d/theirs.conf"
+    machine.put(path, "[Unit]\nConditionHost=other\n")
+    machine.remove(UNIT_FILE)
+    machine.link(UNIT_FILE, "/dev/null")
+
+    done = agent.ok(check)
+
+    assert machine.content(path) is not None
+    assert list(done.diff) == [UNIT_FILE], "a mask of its own unit is mended"
+    if not check:
+        [words] = done.warnings
+        assert words.startswith(f"{path}:2 sets ConditionHost=other: take that line out")

@@ -32,8 +32,8 @@ def test_a_node_as_declared_is_compliant(machine: Machine, drift: Runner, check:
     assert not done.changed
     assert done.result["compliant"] is True
     assert (done.result["drift"], done.result["errors"]) == ([], [])
-    assert done.result["summary"] == {"ok": 2, "unsupported": 1}
-    assert [*done.settings] == ["thp.enabled", "vm.swappiness", "kernel.no_such_knob"]
+    assert done.result["summary"] == {"ok": 3, "unsupported": 1}
+    assert [*done.settings] == ["agent.boot", "thp.enabled", "vm.swappiness", "kernel.no_such_knob"]
     assert machine.tree() == before
 
 
@@ -73,7 +73,7 @@ def test_a_damaged_declaration_is_an_error_beside_what_the_others_say(
     assert done.result["compliant"] is False
     [error] = done.result["errors"]
     assert error.startswith("/etc/mlnode/declared.d/broken.json is damaged")
-    assert done.result["summary"] == {"ok": 2, "unsupported": 1}
+    assert done.result["summary"] == {"ok": 3, "unsupported": 1}
 
 
 # -- severity, exceptions and what the inventory says ---------------------------------------------------
@@ -96,7 +96,7 @@ def test_drift_fails_from_its_severity_on(machine: Machine, drift: Runner, fail_
     assert len(done.result["failures"]) == int(fails)
     if fails:
         assert "vm.swappiness: drifted, want 1, runtime 60" in done.result["msg"]
-        assert [*done.settings] == ["thp.enabled", "vm.swappiness", "kernel.no_such_knob"]
+        assert [*done.settings] == ["agent.boot", "thp.enabled", "vm.swappiness", "kernel.no_such_knob"]
 
 
 def test_drift_that_is_not_severe_enough_is_told_and_does_not_fail(machine: Machine, drift: Runner) -> None:
@@ -116,7 +116,7 @@ def test_known_drift_does_not_count_until_its_day(machine: Machine, drift: Runne
     done = drift.ok(fail_at="low", ignore=[known("vm.*"), known("net.*")])
 
     assert done.result["compliant"] is True
-    assert done.result["verdict"] == "as declared: 1 drifted, 1 ok, 1 unsupported (1 ignored)"
+    assert done.result["verdict"] == "as declared: 1 drifted, 2 ok, 1 unsupported (1 ignored)"
     assert (done.result["drift"], done.result["failures"]) == ([], [])
     [line] = done.result["ignored"]
     assert line.endswith("runtime is 60; ignored until 2999-12-31: OPS-1234")

@@ -118,7 +118,7 @@ def test_a_node_as_declared_ends_with_0(tuned: Machine, run: Run, command: str) 
     status, out, err = run(command, "--root", tuned.root)
 
     assert (status, err) == (cli.OK, "")
-    assert out.endswith("7 settings: 6 ok, 1 unsupported\n")
+    assert out.endswith("8 settings: 7 ok, 1 unsupported\n")
 
 
 @pytest.mark.parametrize("command", ["status", "check"])
@@ -139,8 +139,8 @@ def test_status_lists_everything_and_check_only_what_is_not_as_declared(tuned: M
 
     # vm.dirty_ratio is left untouched, so it is no setting of this node.
     declared = ["thp.enabled", *(key for key, value in SETTINGS.items() if value is not None)]
-    assert listed == ["PARAMETER", *declared, "7"]
-    assert checked == ["PARAMETER", "vm.swappiness", "kernel.no_such_knob", "7"]
+    assert listed == ["PARAMETER", "agent.boot", *declared, "8"]
+    assert checked == ["PARAMETER", "vm.swappiness", "kernel.no_such_knob", "8"]
 
 
 def test_check_of_a_node_without_any_deviation_prints_no_table(machine: Machine, run: Run) -> None:
@@ -172,7 +172,7 @@ def test_a_damaged_declaration_is_named_and_the_others_are_still_shown(
     assert status == cli.ERROR
     assert err.startswith(f"mlnode: {path}")
     assert len(err.splitlines()) == 1
-    assert "7 settings: 6 ok, 1 unsupported" in out
+    assert "8 settings: 7 ok, 1 unsupported" in out
     assert run("explain", "vm.swappiness", "--root", tuned.root)[0] == cli.OK
 
 
@@ -193,7 +193,7 @@ def test_an_unknown_kind_is_an_error_beside_the_known_ones(tuned: Machine, run: 
 
     assert status == cli.ERROR
     assert err == f"mlnode: {DECLARED}/future.json: kind 'teleport' is unknown to this version of mlnode\n"
-    assert "7 settings" in out
+    assert "8 settings" in out
 
 
 @pytest.mark.parametrize(
@@ -405,9 +405,9 @@ def test_apply_makes_the_node_what_is_declared_and_revert_undoes_it(live: Machin
         r"^thp\.enabled +madvise +madvise +madvise +changed +runtime is always$", out, re.MULTILINE
     )
     assert re.search(r"^vm\.swappiness +1 +1 +1 +changed +runtime is 60; boot: no file", out, re.MULTILINE)
-    assert out.endswith("2 settings: 2 changed\n")
+    assert out.endswith("3 settings: 2 changed, 1 ok\n")
     assert live.now(SWAPPINESS) == "1"
-    assert run("apply") == (cli.OK, "2 settings: 2 ok\n", "")
+    assert run("apply") == (cli.OK, "3 settings: 3 ok\n", "")
 
     status, out, err = run("revert")
 
@@ -802,7 +802,7 @@ def test_the_agent_runs_on_the_oldest_python_of_a_node(tuned: Machine, tmp_path:
 
     status, out, err = call("status")
     assert (status, err) == (cli.DRIFT, "")
-    assert "7 settings: 1 drifted, 5 ok, 1 unsupported" in out
+    assert "8 settings: 1 drifted, 6 ok, 1 unsupported" in out
 
     status, out, err = call("check", "--json")
     assert (status, err) == (cli.DRIFT, "")

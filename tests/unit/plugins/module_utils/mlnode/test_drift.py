@@ -155,7 +155,7 @@ def test_the_answer_is_that_of_the_module(machine: Machine, monkeypatch: pytest.
     answer = drift.asked(machine, question())["answer"]
 
     assert answer == drift.answer(machine, OPTIONS)
-    assert answer["verdict"] == "as declared: 1 ok"
+    assert answer["verdict"] == "as declared: 2 ok"
 
 
 def test_no_other_process_takes_itself_for_an_agent(machine: Machine) -> None:

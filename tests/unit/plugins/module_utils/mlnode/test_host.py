@@ -326,6 +326,21 @@ def test_only_an_empty_folder_is_removed(host: Host, root: pathlib.Path) -> None
         host.remove_folder_if_empty("/etc/file")
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EBUSY])
+def test_an_empty_folder_that_has_to_stay_is_no_failure(
+    host: Host, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """As that of StateDirectory= below ProtectSystem=strict, in the sandbox of the boot service."""
+    (root / "empty").mkdir()
+
+    def refused(_path: str) -> None:
+        raise OSError(number, "as in a sandbox")
+
+    monkeypatch.setattr(os, "rmdir", refused)
+    host.remove_folder_if_empty("/empty")
+    assert (root / "empty").is_dir()
+
+
 @pytest.mark.parametrize("before", ["nothing", "file", "link", "leftover"])
 def test_a_link_replaces_what_is_there(host: Host, root: pathlib.Path, before: str) -> None:
     if before == "file":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pathlib
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
@@ -16,6 +17,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     origin,
     revert,
 )
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
     LockTimeoutError,
@@ -195,3 +197,83 @@ def test_what_moved_along_is_put_back_even_where_the_value_already_is(machine: M
         engine.apply(machine, engine.Request("default", thp, {"enabled": word}))
     revert.revert(machine)
     assert machine.tree() == before
+
+
+# -- what a revert makes NICs do -----------------------------------------------------------
+
+
+class Noticing(Machine):
+    """A machine whose udev raises the flag at each change of a value, as of a NIC's queues, and whose systemd
+    then starts the service. failed: the units that `systemctl --failed` lists."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.failed: set[str] = set()
+
+    def write_kernel(self, path: str, value: str) -> None:
+        super().write_kernel(path, value)
+        if self.exists(agent_files.UDEV_FILE):
+            self.put(agent_files.NIC_FLAG, "")
+        self._look()
+
+    def _look(self) -> None:
+        if agent_files.NIC_PATH_UNIT in self.active and self.exists(agent_files.NIC_FLAG):
+            self.active.add(agent_files.NIC_SERVICE)
+            if not self.exists(kind.AGENT_COMMAND):
+                self.failed.add(agent_files.NIC_SERVICE)
+
+    def remove_file(self, path: str) -> None:
+        super().remove_file(path)
+        self._look()
+
+    def _systemctl(self, verb: str, unit: str) -> Finished:
+        if verb == "reset-failed":
+            self.failed.discard(unit)
+            return Finished(0, "", "")
+        if verb == "stop" and unit == agent_files.NIC_SERVICE and unit in self.active:
+            self.failed.add(unit)  # a oneshot service that is killed before its end
+        return super()._systemctl(verb, unit)
+
+
+@pytest.mark.parametrize("began", [False, True])
+@pytest.mark.parametrize("agent_first", [False, True])
+def test_no_revert_leaves_a_failed_unit_or_a_flag(
+    tmp_path: pathlib.Path, began: bool, agent_first: bool
+) -> None:
+    node = Noticing.debian(str(tmp_path / "node"))
+    node.put("/run/systemd/system/.keep", "")
+    before = node.tree()
+    for step in (agent.install, tune) if agent_first else (tune, agent.install):
+        step(node)
+    assert agent_files.NIC_PATH_UNIT in node.active
+    node.active.discard(agent_files.NIC_SERVICE)
+    if began:
+        node.put(agent_files.NIC_FLAG, "")
+        node._look()
+    revert.revert(node)
+    assert node.failed == set()
+    assert node.active == set()
+    assert node.tree() == before
+
+
+def test_a_revert_of_a_node_without_an_agent_asks_nothing_about_its_units(machine: Machine) -> None:
+    machine.put("/run/systemd/system/.keep", "")
+    machine.active.add(agent_files.NIC_PATH_UNIT)
+    tune(machine)
+    revert.revert(machine)
+    assert agent_files.NIC_PATH_UNIT in machine.active
+
+
+def test_a_boot_that_undoes_a_change_ends_well_in_the_sandbox(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder is a mount below a file system that is read-only, so that nothing can remove it."""
+    tune(machine)
+
+    def refused(path: str) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    monkeypatch.setattr(os, "rmdir", refused)
+    store = origin.Origin.load(machine)
+    store.forget(store.entries())
+    assert machine.names("/var/lib/mlnode") == []

@@ -347,7 +347,10 @@ def test_a_profile_that_sets_the_same_is_no_rival(node: ServiceMachine) -> None:
     declare(node, thp={"enabled": "never"})
     found = row(node, tuned="leave")
     assert found.status is Status.OK
-    assert found.reason == "its profile network-latency sets nothing to other values than declared"
+    assert found.reason == (
+        "its profile network-latency sets nothing to other values than declared; another profile, or a stop "
+        "of tuned, puts thp.enabled back to what it found at its start: run mlnode apply after that"
+    )
 
 
 def test_what_sysctl_d_says_beats_the_profile(node: ServiceMachine) -> None:
@@ -402,7 +405,68 @@ def test_a_script_of_a_profile_is_said(node: ServiceMachine) -> None:
 
 def test_no_profile(node: ServiceMachine) -> None:
     node.tuned("")
-    assert row(node, tuned="leave").reason == "no profile is active"
+    assert row(node, tuned="leave").reason == "no profile is active", (
+        "and nothing is declared that it could set"
+    )
+    declare(node, thp={"enabled": "madvise"})
+    node.put("/etc/tuned/profile_mode", "manual\n")  # as tuned-adm off leaves it
+    assert row(node, tuned="leave").status is Status.OK
+
+
+@pytest.mark.parametrize("mode", ["", "auto\n"])
+def test_without_a_profile_tuned_starts_with_the_one_that_it_recommends(
+    node: ServiceMachine, mode: str
+) -> None:
+    node.tuned("")
+    declare(node, thp={"enabled": "madvise"})
+    node.put("/etc/tuned/profile_mode", mode)
+    found = row(node, tuned="leave")
+    assert found.status is Status.OVERRIDDEN
+    assert "tuned starts with the one that it recommends for this machine" in found.reason
+    assert "tuned-adm off, or declare stop" in found.reason
+
+
+def test_a_profile_that_tuned_chooses_itself_is_said(node: ServiceMachine) -> None:
+    node.tuned("network-latency")
+    node.put("/etc/tuned/profile_mode", "auto\n")
+    assert row(node, tuned="leave").reason.endswith("tuned takes the profile that it recommends then")
+
+
+def test_what_another_profile_puts_back_is_said_though_sysctl_d_wins_at_boot(node: ServiceMachine) -> None:
+    node.tuned()
+    declare(node, sysctl={"settings": {"vm.swappiness": 1}})
+    found = row(node, tuned="leave")
+    assert found.status is Status.OK
+    assert "puts vm.swappiness back to what it found at its start: run mlnode apply" in found.reason
+
+
+# -- a condition that others take back -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/etc/systemd/system/tuned.service.d/zzz.conf", "[Unit]\nConditionPathExists=\n"),
+        ("/run/systemd/system/tuned.service.d/zzz.conf", "[Unit]\nConditionHost=\n"),
+        ("/etc/systemd/system/service.d/zzz.conf", "[Unit]\nConditionPathExists=\n"),
+    ],
+)
+def test_a_later_drop_in_that_lifts_the_stop_is_seen(node: ServiceMachine, path: str, text: str) -> None:
+    node.tuned()
+    apply(node, tuned="stop")
+    node.put(path, text)
+    found = row(node, tuned="stop")
+    assert found.status is Status.OVERRIDDEN
+    assert found.reason == f"boot: {path}:2 takes the condition of {DROP_IN} back: take that line out"
+    assert services.acts(node, TUNED) == f"{WANTS}/{TUNED}", "so that other kinds know of it, too"
+
+
+def test_an_earlier_or_another_drop_in_lifts_nothing(node: ServiceMachine) -> None:
+    node.tuned()
+    apply(node, tuned="stop")
+    node.put("/etc/systemd/system/tuned.service.d/a.conf", "[Unit]\nConditionPathExists=\n")
+    node.put("/etc/systemd/system/tuned.service.d/zzz.conf", "[Unit]\nAssertPathExists=\n[Service]\nNice=5\n")
+    assert row(node, tuned="stop").status is Status.OK
 
 
 def test_one_that_does_nothing_is_left_in_peace(node: ServiceMachine) -> None:

@@ -6,7 +6,7 @@ import json
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_rows, engine
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.node import apply_all, survey
@@ -79,5 +79,5 @@ def test_the_schema_names_the_same_fields_and_words_as_the_code(tuned: Machine) 
     assert list(setting) == list(state["settings"][0])
     assert schema["$defs"]["status"]["enum"] == [str(status) for status in Status]
     assert setting["severity"]["enum"] == [str(severity) for severity in Severity]
-    assert sorted(setting["kind"]["enum"]) == sorted(KINDS)
+    assert sorted(setting["kind"]["enum"]) == sorted([agent_rows.KIND, *KINDS])
     assert schema["properties"]["format"]["const"] == node.FORMAT

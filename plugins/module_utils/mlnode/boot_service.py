@@ -1,0 +1,301 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the units of the agent, and those of systemd that read our drop-ins, run at the next boot.
+
+The next boot reads files, so that they are what is judged: they name the line at fault, and answer for an
+image and a captured tree as well. Where systemd runs it is asked once per run for what files cannot say:
+drop-ins from places that are not known here, and a unit that it could not load or sees another command of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from . import systemd_unit
+from .agent_files import (
+    LINKS,
+    NIC_PATH_FILE,
+    NIC_PATH_LINK,
+    NIC_PATH_UNIT,
+    NIC_SERVICE,
+    NIC_SERVICE_FILE,
+    NIC_SERVICE_LINK,
+    PRESET_FILE,
+    TEXTS,
+    UDEV_FILE,
+)
+from .errors import HostError
+from .host import Host
+from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, AGENT_UNIT
+from .systemd_unit import Line, Unit
+
+SYSCTL_UNIT = "systemd-sysctl.service"
+MODULES_UNIT = "systemd-modules-load.service"
+
+#: What makes all right that is the agent's own
+MEND = "run site.yml, or install the agent"
+_TAKE_OUT = "take that line out and run systemctl daemon-reload"
+
+#: What decides whether a service runs, and what; a drop-in may set all else, such as Nice= or a timeout
+_COMMANDS = ("ExecCondition", "ExecStartPre", "ExecStart")
+_DECIDING = (
+    ("[Unit]", ("Requires", "Requisite", "BindsTo", "Conflicts")),
+    ("[Service]", (*_COMMANDS, "User", "RootDirectory", "RootImage")),
+    ("[Path]", ("PathExists", "Unit")),
+)
+#: Options of [Service] with which it could not set the kernel's values (systemd.exec(5)), and what is no
+#: (src/basic/parse-util.c: parse_boolean)
+_MUST_BE_OFF = (
+    *("DynamicUser", "PrivateNetwork", "PrivateUsers", "ProtectKernelModules", "ProtectKernelTunables"),
+)
+_NO = ("", "0", "no", "n", "false", "f", "off")
+
+_ASKED = (AGENT_UNIT, NIC_SERVICE, NIC_PATH_UNIT, SYSCTL_UNIT, MODULES_UNIT)
+_PROPERTIES = ("Id", "LoadState", "ActiveState", "NeedDaemonReload", "DropInPaths", "ExecStart")
+
+#: Distributions have these in /usr/lib; the order of systemd_unit.PLACES
+_VENDOR = ("/usr/lib/", "/lib/")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """remedy: what to do. theirs: it lies in a file of others, which an installation leaves alone. stops: the
+    unit does not do its work; else it is only not as it was installed."""
+
+    words: str
+    remedy: str
+    theirs: bool = False
+    stops: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.words}: {self.remedy}"
+
+
+def installed(host: Host) -> bool:
+    """Whether anything of the agent is there. Raises HostError."""
+    return any(host.is_link(path) or host.exists(path) for path in (AGENT_COMMAND, *TEXTS, *LINKS))
+
+
+def stopped(host: Host) -> str:
+    """Why the next boot does not run our command; empty if it does. Raises HostError."""
+    if not installed(host):
+        return f"{AGENT_UNIT} is not enabled (install the agent)"
+    return next((str(fault) for fault in boot_faults(host) if fault.stops), "")
+
+
+def boot_faults(host: Host) -> Sequence[Fault]:
+    """What keeps the boot service from its work, and what of it is not as it was installed. Raises
+    HostError."""
+    return host.once("faults of the boot service", lambda: _boot_faults(host))
+
+
+def nic_faults(host: Host) -> Sequence[Fault]:
+    """The same for what applies settings when a NIC arrives or changes its queues. Raises HostError."""
+    return host.once("faults of the NIC units", lambda: _nic_faults(host))
+
+
+def left(host: Host) -> list[str]:
+    """What an installation does not mend. Raises HostError."""
+    return [str(fault) for fault in (*boot_faults(host), *nic_faults(host)) if fault.theirs]
+
+
+def loader_off(host: Host, unit: str) -> str:
+    """Why a service of systemd does not read the files that it is there for; empty if it does, or if that
+    cannot be seen here, as in a tree without /usr. Raises HostError."""
+    return host.once(f"loader {unit}", lambda: _loader_off(host, unit))
+
+
+def is_idle(host: Host) -> bool:
+    """True where systemd runs and does not wait for NICs now."""
+    return _said(host).get(NIC_PATH_UNIT, {}).get("ActiveState", ("active",)) in (("inactive",), ("failed",))
+
+
+# -- the units of the agent ----------------------------------------------------------------
+
+
+def _boot_faults(host: Host) -> tuple[Fault, ...]:
+    found = [*_command(host), *_unit(host, AGENT_UNIT, AGENT_FILE, AGENT_LINK)]
+    return (*found, *_file(host, PRESET_FILE, stops=False))
+
+
+def _nic_faults(host: Host) -> tuple[Fault, ...]:
+    found = [
+        *_file(host, UDEV_FILE),
+        *_unit(host, NIC_PATH_UNIT, NIC_PATH_FILE, NIC_PATH_LINK),
+        *_unit(host, NIC_SERVICE, NIC_SERVICE_FILE, NIC_SERVICE_LINK),
+    ]
+    if not found and is_idle(host):
+        return (Fault(f"{NIC_PATH_UNIT} does not run", f"{MEND}, which starts it"),)
+    # What keeps both from working is told once.
+    return tuple(fault for fault in found if fault not in boot_faults(host))
+
+
+def _command(host: Host) -> list[Fault]:
+    content = host.content(AGENT_COMMAND)
+    if content is None:
+        return [Fault(f"{AGENT_COMMAND} does not exist", "install the agent")]
+    # The first line names the interpreter, and what follows is a zip.
+    first, _end, rest = content.partition(b"\n")
+    if not (first.startswith(b"#!") and rest.startswith(b"PK\x03\x04") and b"mlnode/cli.py" in rest):
+        return [Fault(f"{AGENT_COMMAND} is not the agent", MEND)]
+    if not host.is_executable(AGENT_COMMAND):
+        return [Fault(f"{AGENT_COMMAND} is not executable", MEND)]
+    return []
+
+
+def _unit(host: Host, name: str, path: str, link: str) -> list[Fault]:
+    said = _said(host).get(name, {})
+    unit = systemd_unit.load(host, name, said.get("DropInPaths", ()))
+    if not unit.fragment or (not host.exists(path) and not host.is_link(path)):
+        return [Fault(f"{name} is not enabled, as {path} does not exist", "install the agent")]
+    if unit.masked:
+        return [Fault(f"{unit.fragment} masks {name}", *_unmasking(unit.fragment, name, path))]
+    if unit.fragment != path:
+        return [Fault(f"{unit.fragment} takes the place of {path}", f"remove {unit.fragment}", True)]
+    ours = systemd_unit.of_text(name, TEXTS[path])
+    found = [_fault(line, path) for line in _changed(unit, ours)]
+    if not any(fault for fault in found if not fault.theirs):
+        found += _file(host, path, stops=False)
+    found += _start(host, name, link)
+    return found or _as_loaded(name, said, ours)
+
+
+def _unmasking(masked_by: str, name: str, path: str) -> tuple[str, bool]:
+    """What to do, and whether an installation leaves that to others."""
+    if masked_by == path:
+        return f"systemctl unmask {name}, then {MEND}", False
+    return f"remove {masked_by}", True
+
+
+def _fault(line: Line, own: str) -> Fault:
+    if line.file in ("", own):
+        words = f"{own}:{line.number} has {line.text}" if line.number else f"{own} lacks {line.text}"
+        return Fault(words, MEND)
+    return Fault(f"{line.where} sets {line.text}", _TAKE_OUT, theirs=True)
+
+
+def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
+    """Whether a file is as it was installed."""
+    if not host.is_link(path) and not host.exists(path):
+        return [Fault(f"{path} does not exist", MEND, stops=stops)]
+    if host.is_link(path):
+        return [Fault(f"{path} is a link to {host.link_target(path)}", MEND, stops=stops)]
+    if host.content(path) != TEXTS[path].encode("utf-8"):
+        return [Fault(f"{path} is not what this version of mlnode installs", MEND, stops=stops)]
+    return []
+
+
+def _start(host: Host, name: str, link: str) -> list[Fault]:
+    """What of a boot starts the unit."""
+    start = systemd_unit.start(host, name)
+    if start.by:
+        return []
+    right = systemd_unit.leads_to(host, link, name)
+    if start.broken == link or (start.broken and right):
+        leads = f"leads to {host.link_target(start.broken)}" if host.is_link(start.broken) else "is no link"
+        theirs = start.broken != link
+        remedy = f"remove {start.broken}" if theirs else MEND
+        return [Fault(f"{start.broken} {leads} and not to {name}", remedy, theirs)]
+    if not right:
+        return [Fault(f"{name} is not enabled, as {link} does not lead to it", "install the agent")]
+    words = f"the next boot ends in {start.target} ({start.where}), which does not start multi-user.target"
+    remedy = "systemctl set-default multi-user.target"
+    if start.where.startswith("the kernel"):
+        remedy = "take that out of the boot loader's entry"
+    return [Fault(words, remedy, theirs=True)]
+
+
+def _changed(unit: Unit, ours: Unit) -> list[Line]:
+    """The lines for which a unit does not do what ours does; one that is lacking has no file."""
+    found: list[Line] = []
+    for section, keys in _DECIDING:
+        for key in keys:
+            now, wanted = unit.counting(section, key), ours.counting(section, key)
+            if [line.value for line in now] != [line.value for line in wanted]:
+                found += [line for line in [unit.last(section, [key])] if line] or wanted[:1]
+    found += _forbidden(unit)
+    for begin in ("Condition", "Assert"):
+        known = [line.text for line in ours.conditions(begin)]
+        found += [line for line in unit.conditions(begin) if line.text not in known]
+    return found
+
+
+def _forbidden(unit: Unit) -> list[Line]:
+    last = [unit.last("[Service]", [key]) for key in _MUST_BE_OFF]
+    return [line for line in last if line is not None and line.value.lower() not in _NO]
+
+
+# -- the services of systemd ---------------------------------------------------------------
+
+
+def _loader_off(host: Host, name: str) -> str:
+    said = _said(host).get(name, {})
+    unit = systemd_unit.load(host, name, said.get("DropInPaths", ()))
+    if not unit.fragment:
+        return f"{name} does not exist" if said.get("LoadState") == ("not-found",) else ""
+    if unit.masked:
+        return f"{unit.fragment} masks {name}"
+    program = name[: -len(".service")]
+    commands = unit.counting("[Service]", "ExecStart")
+    if not any(line.value.split(" ")[0].rpartition("/")[2] == program for line in commands):
+        line = unit.last("[Service]", ["ExecStart"])
+        return f"{line.where} sets {line.text}" if line else f"{unit.fragment} has no ExecStart="
+    theirs = [
+        line
+        for line in (*unit.conditions("Condition"), *unit.conditions("Assert"), *_forbidden(unit))
+        if not line.file.startswith(_VENDOR)
+    ]
+    if theirs:
+        return f"{theirs[0].where} sets {theirs[0].text}"
+    # Every boot starts it, but for that of emergency.target: services require it by themselves (bootup(7)).
+    start = systemd_unit.start(host, name, "sysinit.target")
+    if start.by:
+        return ""
+    return f"{start.broken} keeps {name} from being started" if start.broken else f"nothing starts {name}"
+
+
+# -- what systemd says ---------------------------------------------------------------------
+
+#: Property → its values, of which ExecStart= may have several
+_Said = Mapping[str, tuple[str, ...]]
+
+
+def _said(host: Host) -> Mapping[str, _Said]:
+    """Unit → what systemd has loaded; nothing where it does not run or does not answer."""
+    return host.once("what systemd says of units", lambda: _ask(host))
+
+
+def _ask(host: Host) -> Mapping[str, _Said]:
+    try:
+        if not host.systemd_runs():
+            return {}
+        done = host.run(["systemctl", "show", *(f"--property={name}" for name in _PROPERTIES), *_ASKED])
+    except HostError:  # as in a captured tree
+        return {}
+    found: dict[str, _Said] = {}
+    for block in done.out.split("\n\n") if done.rc == 0 else []:
+        fields: dict[str, tuple[str, ...]] = {}
+        for line in block.splitlines():
+            name, _equals, value = line.partition("=")
+            values = value.split() if name == "DropInPaths" else [value]
+            fields[name] = (*fields.get(name, ()), *values)
+        found[next(iter(fields.get("Id", ())), "")] = fields
+    return found
+
+
+def _as_loaded(name: str, said: _Said, ours: Unit) -> list[Fault]:
+    """What is wrong with a unit though its files are right. What was loaded before they changed says nothing
+    about the next boot."""
+    if not said or said.get("NeedDaemonReload") != ("no",):
+        return []
+    state = " ".join(said.get("LoadState", ()))
+    if state != "loaded":
+        return [Fault(f"systemd cannot load {name} ({state})", f"see systemctl status {name}", theirs=True)]
+    commands = said.get("ExecStart", ())
+    wanted = [line.value for line in ours.counting("[Service]", "ExecStart")]
+    if commands and not all(any(f"argv[]={one} ;" in text for text in commands) for one in wanted):
+        return [
+            Fault(f"systemd would run {commands[0]} for {name}", f"see systemctl cat {name}", theirs=True)
+        ]
+    return []

@@ -221,7 +221,9 @@ def default_target(host: Host) -> tuple[str, str]:
     The kernel command line is that of the running system, so that it counts only where systemd runs. Where no
     file chooses one, as in a tree without /usr, it is what distributions have.
     """
-    for word in reversed(host.text("/proc/cmdline").split() if host.systemd_runs() else []):
+    # A container shows that of its host, which its systemd does not go by (src/basic/proc-cmdline.c).
+    own = host.systemd_runs() and not host.exists("/run/systemd/container")
+    for word in reversed(host.text("/proc/cmdline").split() if own else []):
         chosen = word[len(_PARAMETER) :] if word.startswith(_PARAMETER) else _WORDS.get(word, "")
         if chosen:
             return chosen, f"the kernel command line has {word}"

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Iterable, Sequence
 
-from .. import declared, places
+from .. import declared, places, systemd_unit
 from ..errors import HostError
 from ..host import Host
 from ..kind import Context, Row
@@ -262,8 +262,11 @@ def _left(setting: Setting, context: Context) -> Reading:
 
 def _enabled(host: Host, may_look: bool) -> str:
     """Why irqbalance is not off; empty if it is."""
-    if host.is_link(IRQBALANCE_LINK):
-        return f"{IRQBALANCE_LINK} starts it"
+    starter = IRQBALANCE_LINK
+    if not host.is_link(starter):  # the one that `systemctl enable` makes; others may want it, too
+        starter = systemd_unit.start(host, IRQBALANCE_UNIT).by
+    if starter:
+        return f"{starter} starts it"
     return "it runs, though nothing starts it at boot" if may_look and running(host) else ""
 
 

@@ -234,6 +234,8 @@ def test_the_kernel_command_line_of_a_running_system_chooses_the_target(tuned: B
     tuned.put("/proc/cmdline", f"ro {word}\n")
     reason = survey(tuned)["agent.boot"].reason
     assert f"(the kernel command line has {word}), which does not start multi-user.target" in reason
+    tuned.put("/run/systemd/container", "lxc\n")
+    assert survey(tuned)["agent.boot"].status is Status.OK, "as that is the host's"
 
 
 def test_an_edited_unit_that_still_runs_is_drift_of_its_own_row_alone(tuned: Booted) -> None:

@@ -465,6 +465,15 @@ def test_one_that_was_started_by_hand_is_stopped(node: IrqNode) -> None:
     assert node.told == [("stop", "irqbalance.service")]
 
 
+def test_another_link_that_starts_it_is_named(node: IrqNode) -> None:
+    apply(node, SPREAD, irqbalance="disable")
+    other = "/etc/systemd/system/graphical.target.wants/irqbalance.service"
+    node.link(other, UNIT)
+    row = balance(node, "disable")
+    assert row.status is Status.DRIFTED
+    assert row.reason.endswith(f"{other} starts it")
+
+
 def test_a_revert_of_disable_starts_it_again(node: IrqNode) -> None:
     apply(node, SPREAD, irqbalance="disable")
     node.told.clear()

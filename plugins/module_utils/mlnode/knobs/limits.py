@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Sequence
 
 from .. import daemons, sysctl_d, systemd_conf
@@ -20,7 +21,7 @@ from ..host import Host
 from ..kind import Context, Info, Row, Spec, no_rivals
 from ..setting import Boot, BootFile, Reading, Setting, Value
 from ..status import Severity
-from . import limits_guards, limits_pam, limits_parse, limits_pending, limits_units
+from . import limits_guards, limits_login, limits_pam, limits_parse, limits_pending, limits_units
 from .limits_pam import Limits, Line
 from .limits_parse import KIND, LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, taken_apart
 from .limits_units import Assigned, Service
@@ -61,6 +62,11 @@ class _Node:
     @property
     def host(self) -> Host:
         return self.context.host
+
+    @cached_property
+    def logins(self) -> limits_login.Logins:
+        """Raises HostError."""
+        return limits_login.load(self.host)
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
@@ -145,14 +151,21 @@ def _login(domain: str, limit: Limit, want: Amount, node: _Node) -> _Found:
     pam = node.pam
     if pam.unreadable:
         raise HostError("read", limits_pam.FOLDER, None, pam.unreadable)
+    logins = node.logins
     found = pam.of(domain, limit.name)
     boot = _login_boot(domain, want, found, f"{_PAM}/{_FILE}{node.context.name}.conf")
-    if pam.unused:
+    if pam.unused and logins.sshd is None:
         return _Found(Value(absent=pam.unused), boot)
     now = str(found) if found.lines else UNSET
     if found.exempt is not None:
         now = "none at all"
-    return _Found(Value(text=now), boot, _login_note(domain, limit, want, pam))
+    beaten = limits_login.beaten(pam, logins, domain, limit, want)
+    if beaten is None or now != str(want):
+        return _Found(Value(text=now), boot, _login_note(domain, limit, want, pam))
+    if beaten.unknown:
+        return _Found(Value(unreadable=beaten.words), Boot(Value(unreadable=beaten.words), beaten.where))
+    runtime = Value(text=f"less for {beaten.whom}, else {now}")
+    return _Found(runtime, Boot(Value(absent=beaten.words), beaten.where, foreign=True))
 
 
 def _login_boot(domain: str, want: Amount, found: limits_pam.Found, own: str) -> Boot:

@@ -7,8 +7,8 @@ counts; a user's beats a group's, and a group's that of everybody, wherever they
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Iterator
+from dataclasses import dataclass, field
+from typing import Iterator, Mapping
 
 from ..errors import HostError
 from ..host import Host
@@ -18,7 +18,7 @@ FOLDER = "/etc/security/limits.d"
 _MAIN = "/etc/security/limits.conf"
 
 #: Which services use it (pam.d(5))
-_SERVICES = ("/etc/pam.d", "/usr/lib/pam.d", "/usr/etc/pam.d")
+SERVICES = ("/etc/pam.d", "/usr/lib/pam.d", "/usr/etc/pam.d")
 _USES = re.compile(r"^[^#\n]*\bpam_limits\.so\b", re.MULTILINE)
 _OTHER_FILE = re.compile(r"^[^#\n]*\bpam_limits\.so\b[^#\n]*\bconf=", re.MULTILINE)
 
@@ -28,6 +28,9 @@ _INFINITY = (1 << 64) - 1
 _DIGITS = re.compile(r"\+?([0-9]{1,40})", re.ASCII)
 #: FIRST:LAST of user ids, FIRST: without end, and :ID of one alone
 _RANGE = re.compile(r"([0-9]{0,10}):([0-9]{0,10})\Z", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
+#: Those of root alone, whom the lines of * are not for
+_ROOT = ("root", ":0", "0:0")
 
 #: Where a line sets only one of the two limits
 INHERITED = "inherited"
@@ -81,19 +84,20 @@ class Found:
 @dataclass(frozen=True)
 class Limits:
     """All lines in the order in which they count. unused: why no login asks for them. other: services that
-    read another file instead."""
+    read another file instead. users: name → number."""
 
     lines: tuple[Line, ...]
     unreadable: str = ""
     unused: str = ""
     other: tuple[str, ...] = ()
+    users: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, domain: str, item: str) -> Found:
         """What a login of the domain finds that no other line is closer to."""
         soft: Line | None = None
         hard: Line | None = None
         for line in self.lines:
-            if not _covers(line.domain, domain):
+            if not _covers(line.domain, domain, self.users):
                 continue
             if not line.item:
                 if domain != "*":
@@ -111,25 +115,42 @@ class Limits:
         )
 
     def closer(self, domain: str, item: str) -> list[Line]:
-        """Lines for some of those whom the domain stands for, which beat it: of users and groups."""
-        if domain != "*" and not domain.startswith("@"):
-            return []
-        return [
+        """Lines for some of those whom the domain stands for, which beat it: of users, ranges of user ids and
+        groups. Of a user whose number is not known here, ranges, as it may be in one."""
+        others = [
             line
             for line in self.lines
             if line.item in ("", item)
-            and line.domain not in ("*", domain, "root")
+            and line.domain not in ("*", domain, *_ROOT)
             and not line.domain.startswith("%")
-            and (domain == "*" or not line.domain.startswith("@"))
         ]
+        if domain == "*":
+            return others
+        ranges = [line for line in others if ":" in line.domain]
+        if domain.startswith("@"):
+            return [line for line in others if line in ranges or not line.domain.startswith("@")]
+        unknown = domain != "root" and domain not in self.users
+        return [line for line in ranges if unknown and not line.domain.startswith("@")]
 
 
-def _covers(name: str, domain: str) -> bool:
-    """True if a line's domain is this one; root is the user 0 also where its number is written."""
+def _covers(name: str, domain: str, users: Mapping[str, int]) -> bool:
+    """True if a line's domain is this one, or a range of user ids that its user is in."""
     if name == domain:
         return True
-    match = _RANGE.match(name) if domain == "root" else None
-    return match is not None and (match.group(1) or match.group(2)).strip("0") == "" and name != ":"
+    number = users.get(domain)
+    match = _RANGE.match(name)
+    if match is None or number is None or name == ":":
+        return False
+    first, last = match.groups()
+    if not first:
+        return number == int(last)
+    return int(first) <= number and (not last or number <= int(last))
+
+
+def _users(host: Host) -> dict[str, int]:
+    """Name → number, of those that are kept on this node."""
+    rows = (row.split(":") for row in host.text("/etc/passwd").split("\n"))
+    return {"root": 0, **{row[0]: int(row[2]) for row in rows if len(row) > 2 and _NUMBER.match(row[2])}}
 
 
 def load(host: Host) -> Limits:
@@ -138,13 +159,12 @@ def load(host: Host) -> Limits:
         names = [name for name in host.names(FOLDER) if name.endswith(".conf") and not name.startswith(".")]
         paths = [_MAIN, *(f"{FOLDER}/{name}" for name in sorted(names))]
         lines = tuple(line for path in paths for line in _lines(_text(host, path), path))
-        used, other = _users(host)
+        used, other = _services(host)
+        users = _users(host)
     except HostError as error:
         return Limits((), unreadable=str(error))
-    unused = (
-        "" if used else f"no file in {_SERVICES[0]} uses pam_limits.so: logins get their limits elsewhere"
-    )
-    return Limits(lines, unused=unused, other=tuple(other))
+    unused = "" if used else f"no file in {SERVICES[0]} uses pam_limits.so: logins get their limits elsewhere"
+    return Limits(lines, unused=unused, other=tuple(other), users=users)
 
 
 def _text(host: Host, path: str) -> str:
@@ -164,11 +184,11 @@ def _lines(text: str, path: str) -> Iterator[Line]:
             yield Line(words[0], "-", "", "", path, number)
 
 
-def _users(host: Host) -> tuple[bool, list[str]]:
+def _services(host: Host) -> tuple[bool, list[str]]:
     """Whether any service uses pam_limits, and those that give it a file of their own. Raises HostError."""
     used = False
     other: list[str] = []
-    for folder in _SERVICES:
+    for folder in SERVICES:
         for name in host.names(folder):
             text = host.text(f"{folder}/{name}")
             used = used or bool(_USES.search(text))

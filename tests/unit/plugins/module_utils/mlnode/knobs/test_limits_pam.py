@@ -107,6 +107,23 @@ def test_what_is_closer(machine: LimitsMachine) -> None:
     assert limits.closer("b", "nofile") == []
 
 
+def test_ranges_of_numbers(machine: LimitsMachine) -> None:
+    machine.put("/etc/passwd", "root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\nbad\n")
+    machine.put(
+        MAIN, "* - nofile 9\n1000: - nofile 1\n@100: - nofile 2\n:0 - nofile 3\n0: - core 4\n: - nofile 5\n"
+    )
+    limits = limits_pam.load(machine)
+    texts = ["1000: - nofile 1", "@100: - nofile 2", ": - nofile 5"]
+    assert [line.text for line in limits.closer("*", "nofile")] == texts
+    assert [line.text for line in limits.closer("@staff", "nofile")] == texts
+    # A user that is known here is in a range or is not; one of a directory service may be.
+    assert found(machine, "alice") == ("1", [f"{MAIN}:2"])
+    assert limits.closer("alice", "nofile") == []
+    assert [line.text for line in limits.closer("bob", "nofile")] == ["1000: - nofile 1", ": - nofile 5"]
+    # All users, and not root alone
+    assert [line.text for line in limits.closer("*", "core")] == ["0: - core 4"]
+
+
 # -- who uses it ---------------------------------------------------------------------------
 
 

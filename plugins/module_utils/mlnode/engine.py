@@ -266,7 +266,9 @@ def _writes(row: Row, parts: Sequence[Part]) -> list[KernelWrite]:
 
 
 def _file_steps(host: Host, file: BootFile, old: bytes | None, context: Context) -> list[Step]:
-    if file.content != old or not trust.is_right(host, file.path):
+    other_mode = file.mode is not None and host.mode(file.path) != file.mode
+    wrong = (other_mode and file.content is not None) or not trust.is_right(host, file.path)
+    if file.content != old or wrong:
         return [FileWrite(file.path, file.path, file.content, old, file.mode, file.refresh)]
     return [Refresh(file.path, file.refresh)] if file.stale and context.runtime else []
 

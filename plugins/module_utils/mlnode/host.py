@@ -172,6 +172,11 @@ class Host:
         except OSError as error:
             raise HostError("read link", path, error.errno) from error
 
+    def mode(self, path: str) -> int | None:
+        """The permission bits of what a path leads to; None where there is nothing. Raises HostError."""
+        found = self._stat(path, follow=True)
+        return None if found is None else stat.S_IMODE(found.st_mode)
+
     def blocked(self, path: str) -> str:
         """Why this kernel file is not this node's to set, as in a container; empty if it is. See mounts."""
         if files := shown.at(path):

@@ -30,8 +30,9 @@ __all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
 UNSET = "not set"
 
 _ONLY_BOOT = f"{PATH} is of the layer boot: declare that, too"
-#: Every user's jobs read it: read permission of others
-_FOR_ALL = 0o004
+#: Every user's jobs read it: others may read the file, and pass through its folder
+_READ_BY_ALL, _PASSED_BY_ALL = 0o004, 0o001
+_MODE = 0o644
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -42,13 +43,14 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 @dataclass(frozen=True)
 class _Node:
-    """What all settings of one run share. linked: where the file points, if it is a link."""
+    """What all settings of one run share. linked: where the file points, if it is a link. closed: why jobs of
+    users do not read the file, and what to do; empty if they do."""
 
     context: Context
     conf: Conf
     places: Places
     linked: str
-    closed: bool
+    closed: str
 
     @property
     def host(self) -> Host:
@@ -69,9 +71,19 @@ def _node(context: Context) -> _Node:
     host = context.host
     conf = nccl_file.parse(host.text(PATH))
     linked = host.link_target(PATH) if host.is_link(PATH) else ""
-    saved = None if linked else host.snapshot(PATH)
-    closed = saved is not None and not int(saved["mode"]) & _FOR_ALL
-    return _Node(context, conf, nccl_places.read(host), linked, closed)
+    return _Node(context, conf, nccl_places.read(host), linked, _closed(host))
+
+
+def _closed(host: Host) -> str:
+    folder = PATH.rpartition("/")[0]
+    for path, bit, sign in ((folder, _PASSED_BY_ALL, "x"), (PATH, _READ_BY_ALL, "r")):
+        mode = host.mode(path)
+        if mode is not None and not mode & bit:
+            return (
+                f"{path} has mode {mode:04o}, and NCCL passes over a file that a job's user cannot read: "
+                f"chmod o+{sign} {path}"
+            )
+    return ""
 
 
 def _read_one(setting: Setting, node: _Node) -> Reading:
@@ -94,10 +106,11 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
 def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
     line = node.conf.effective(name)
     conflict = _conflict(name, want, node.host)
-    said = [*notes, _shadowed(name, want, node), _elsewhere(name, want, node), _unread(node)]
+    said = [*notes, _shadowed(name, want, node), _elsewhere(name, want, node), *node.places.problems]
+    now = UNSET if line is None else _shown(line.value, want)
     return Reading(
         path=PATH,
-        runtime=Value(text=UNSET if line is None else _shown(line.value, want)),
+        runtime=Value(text=f"{now}, for the file's owner only" if line is not None and node.closed else now),
         boot=Boot(Value(absent=conflict), nccl_auto.QOS, foreign=True)
         if conflict
         else _boot(name, want, node),
@@ -144,6 +157,8 @@ def _boot(name: str, target: str, node: _Node) -> Boot:
     if beaten is not None and beaten.value is not None and beaten.value != target:
         return Boot(Value(text=_shown(beaten.value, target)), beaten.where, foreign=True)
     line = node.conf.effective(name)
+    if line is not None and node.closed and target != UNSET:
+        return Boot(Value(absent=node.closed), line.where)
     if line is not None:
         return Boot(Value(text=_shown(line.value, target)), line.where)
     return Boot(Value(text=UNSET) if target == UNSET else Value(absent=f"{PATH} does not set it"), PATH)
@@ -165,13 +180,6 @@ def _elsewhere(name: str, want: str, node: _Node) -> str:
         if item.value is None and not re.sub(r"[\s\"';]", "", item.text).endswith(f"{name}={want}")
     ]
     return f"jobs that start with {', '.join(others)} may have another value" if others else ""
-
-
-def _unread(node: _Node) -> str:
-    found = [*node.places.problems]
-    if node.closed:
-        found.append(f"only the owner of {PATH} can read it, and NCCL passes over what it cannot read")
-    return "; ".join(found)
 
 
 def _linked(node: _Node) -> str:
@@ -218,7 +226,15 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         elif _is_kept(row, context) and kept is not None:
             variables[variable] = kept.value
     new = conf.having(name, variables, gone)
-    return [BootFile(PATH, new.encode("utf-8", "surrogateescape") if new else None)]
+    content = new.encode("utf-8", "surrogateescape") if new else None
+    # What others have written may be closed on purpose: then the row says what to do.
+    mine = not conf.others.strip()
+    return [BootFile(PATH, content, mode=_MODE if mine and _is_closed(context.host) else None)]
+
+
+def _is_closed(host: Host) -> bool:
+    mode = host.mode(PATH)
+    return mode is not None and not mode & _READ_BY_ALL
 
 
 def _is_carried(row: Row) -> bool:

@@ -239,13 +239,53 @@ def test_what_may_set_it_is_told_and_no_more(machine: Machine) -> None:
     assert done.reason == "jobs that start with /etc/profile.d/b.sh:1 may have another value"
 
 
-def test_a_file_that_users_cannot_read_is_told(machine: Machine) -> None:
-    put_theirs(machine, "")
-    os.chmod(machine.root + PATH, 0o600)
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o750])
+def test_a_file_of_ours_that_users_cannot_read_is_drift_and_mended(machine: Machine, mode: int) -> None:
     apply(machine, NCCL_DEBUG="WARN")
-    assert row(plan(machine, NCCL_DEBUG="WARN")).reason == (
-        "only the owner of /etc/nccl.conf can read it, and NCCL passes over what it cannot read"
+    before = machine.tree()
+    os.chmod(machine.root + PATH, mode)
+    found = row(plan(machine, NCCL_DEBUG="WARN"))
+    assert (str(found.status), found.reason) == (
+        "drifted",
+        (
+            f"runtime is WARN, for the file's owner only; boot: /etc/nccl.conf has mode {mode:04o}, and NCCL "
+            "passes over a file that a job's user cannot read: chmod o+r /etc/nccl.conf"
+        ),
     )
+    assert str(row(apply(machine, NCCL_DEBUG="WARN")).status) == "changed"
+    assert machine.tree() == before
+    assert not apply(machine, NCCL_DEBUG="WARN").changed
+
+
+def test_a_file_of_ours_is_opened_at_boot_and_in_an_image(machine: Machine) -> None:
+    apply(machine, NCCL_DEBUG="WARN")
+    before = machine.tree()
+    os.chmod(machine.root + PATH, 0o600)
+    work = request("jobs", BOTH_LAYERS, (), {"NCCL_DEBUG": "WARN"})
+    engine.apply_each(machine, work)
+    assert machine.tree() == before
+    os.chmod(machine.root + PATH, 0o600)
+    work = replace(work, layers=BOOT)
+    assert str(row(engine.evaluate(machine, work)).status) == "drifted"
+    engine.apply(machine, work)
+    assert machine.tree() == before
+
+
+def test_a_file_with_lines_of_others_stays_closed_and_is_drift(machine: Machine) -> None:
+    put_theirs(machine)
+    os.chmod(machine.root + PATH, 0o600)
+    found = row(apply(machine, NCCL_DEBUG="WARN"))
+    assert (str(found.status), "chmod o+r /etc/nccl.conf" in found.reason) == ("drifted", True)
+    assert machine.mode(PATH) == 0o600
+    os.chmod(machine.root + PATH, 0o604)
+    assert str(row(plan(machine, NCCL_DEBUG="WARN")).status) == "ok"
+
+
+def test_a_folder_that_users_cannot_pass_is_drift(machine: Machine) -> None:
+    apply(machine, NCCL_DEBUG="WARN")
+    os.chmod(machine.root + "/etc", 0o750)
+    found = row(apply(machine, NCCL_DEBUG="WARN"))
+    assert (str(found.status), found.reason.rpartition(": ")[2]) == ("drifted", "chmod o+x /etc")
 
 
 def test_a_name_that_is_not_on_the_machine_is_told(machine: Machine) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import places
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BootFile
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, settings
@@ -27,6 +30,21 @@ def _umask() -> Iterator[None]:
     before = os.umask(0o022)
     yield
     os.umask(before)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _known_files() -> Iterator[None]:
+    """No kind may ask for a file that a revert would refuse to put back: every file that any test makes one
+    ask for is held against the table."""
+    init = BootFile.__init__
+
+    def checked(self: BootFile, path: str, *rest: Any, **named: Any) -> None:
+        assert places.may_write(path), f"{path} is missing in places.py"
+        init(self, path, *rest, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BootFile, "__init__", checked)
+        yield
 
 
 @pytest.fixture

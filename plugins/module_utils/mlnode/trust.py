@@ -8,6 +8,7 @@ can change, a run takes away the right to change what is root's already, and a l
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import Iterator
@@ -86,32 +87,33 @@ def repair(host: Host) -> list[str]:
 def _check(host: Host, path: str) -> None:
     """Raises UntrustedError for the first on the way to a path that others than root can change; HostError
     where that cannot be seen."""
-    own = path.startswith(tuple(f"{folder}/" for folder in places.FOLDERS))
-    for here, found, is_last in _way(host, path):
-        is_link = stat.S_ISLNK(found.st_mode)
+    link, is_folder = "", False
+    for here, found, is_path in _way(host, path):
         if found.st_uid not in _roots(host):
             raise UntrustedError(
                 f"{here} belongs to the user with the number {found.st_uid} and not to root, so that nothing "
                 f"is done with what it holds: look at it, then `chown -h root:root {here}` or remove it"
             )
-        if is_link and is_last and own:
-            raise UntrustedError(
-                f"{here} is a link to {host.link_target(here)} and no file of its own, so that nothing is "
-                "done with what it holds: look at it, then put a file in its place or remove it"
-            )
-        others = 0 if is_link else found.st_mode & _OTHERS
-        if others == stat.S_IWGRP and found.st_gid < _FIRST_FREE_GID and not _is_ours(here):
-            continue
-        if others:
+        is_folder = stat.S_ISDIR(found.st_mode)
+        if stat.S_ISLNK(found.st_mode):  # whose own mode means nothing
+            link = here if is_path else link
+        elif _is_open(here, found):
             raise UntrustedError(
                 f"{here} can be changed by others than root (mode {stat.S_IMODE(found.st_mode):04o}, group "
                 f"{found.st_gid}), so that nothing is done with what it holds: look at what is there, then "
                 f"`chmod go-w {here}`"
             )
+    if link and not is_folder and path.startswith(tuple(f"{folder}/" for folder in places.FOLDERS)):
+        raise UntrustedError(
+            f"{link} is a link to {host.link_target(link)} and no file of its own, so that nothing is done "
+            "with what it holds: look at it, then put a file in its place or remove it"
+        )
 
 
-def _is_ours(path: str) -> bool:
-    return path in places.FOLDERS or places.is_own(path)
+def _is_open(path: str, found: os.stat_result) -> bool:
+    others = found.st_mode & _OTHERS
+    is_ours = path in places.FOLDERS or places.is_own(path)
+    return bool(others) and (is_ours or others != stat.S_IWGRP or found.st_gid >= _FIRST_FREE_GID)
 
 
 def _way(host: Host, path: str) -> Iterator[tuple[str, os.stat_result, bool]]:
@@ -134,7 +136,7 @@ def _way(host: Host, path: str) -> Iterator[tuple[str, os.stat_result, bool]]:
         if stat.S_ISLNK(found.st_mode):
             links += 1
             if links > _MAX_LINKS:
-                raise HostError("resolve", path, None, "too many links")
+                raise HostError("resolve", path, errno.ELOOP)
             target = host.link_target(here)
             is_path = is_path and bool(todo)  # what a link at the end leads to is not the path itself
             todo = [*_parts(target), *todo]
@@ -178,7 +180,8 @@ def _own(host: Host, found: dict[str, None]) -> Iterator[str]:
         try:
             _check(host, path)
             seen = _look(host, path)
-            if seen is not None and stat.S_ISDIR(seen.st_mode):
+            # A link below could lead back to where it is.
+            if seen is not None and (stat.S_ISDIR(seen.st_mode) or path in places.FOLDERS):
                 todo += [f"{path}/{name}" for name in host.names(path)]
         except HostError as error:
             _report(host, error, found)

@@ -25,6 +25,7 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 MTU = "/sys/class/net/eth0/mtu"
+RULES = "/etc/udev/rules.d/90-mlnode.rules"
 DECLARED = "/etc/mlnode/declared.d/default.json"
 AGENT = "/usr/local/bin/mlnode"
 
@@ -67,7 +68,12 @@ def change(node: Machine) -> None:
     steps = [
         KernelWrite("nic.mtu", MTU, "9000", "1500", (Write(MTU, "1500"),), device="/sys/class/net/eth0"),
         FileWrite(DECLARED, DECLARED, b"new\n"),
-        FileWrite("/etc/udev/rules.d/nic.rules", "/etc/udev/rules.d/nic.rules", b"rule\n", refresh="units"),
+        FileWrite(
+            RULES,
+            RULES,
+            b"rule\n",
+            refresh="units",
+        ),
     ]
 
     def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:

@@ -286,6 +286,13 @@ def test_a_linked_folder_is_as_good_as_what_it_leads_to(tuned: Machine, owned: O
     )
 
 
+def test_a_link_to_nothing_is_no_missing_origin(tuned: Machine) -> None:
+    tuned.remove(origin.PATH)
+    tuned.link(origin.PATH, "/nowhere")
+    with pytest.raises(UntrustedError, match=f"{origin.PATH} is a link to /nowhere"):
+        engine.apply(tuned, request(20))
+
+
 def test_links_without_an_end_are_an_error_and_no_hang(machine: Machine) -> None:
     machine.link("/etc/mlnode", "/etc/mlnode")
     assert node.survey(machine).errors

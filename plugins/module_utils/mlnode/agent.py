@@ -75,6 +75,9 @@ def install(
         steps = plan(host, interpreter, tell)
         if steps and not host.is_superuser():
             raise HostError("install", COMMAND, None, "root is needed")
+        # Who can write there could put another command in the place of this one.
+        for folder in dict.fromkeys(path.rpartition("/")[0] for path in (COMMAND, *TEXTS, *LINKS)):
+            trust.require(host, folder)
         transaction.run(host, Origin.load(host), steps, tell=tell)
     if steps and host.live:
         _try(host)

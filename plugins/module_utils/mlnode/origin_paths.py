@@ -23,7 +23,7 @@ _LAST_ID = 0xFFFFFFFE
 _ALL_BITS = 0o7777
 
 #: As the kernel and modprobe spell them (MODULE_NAME_LEN: 56 bytes with a 64-bit kernel)
-_MODULE = re.compile(r"[A-Za-z0-9_-]{1,55}\Z", re.ASCII)
+_MODULE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,54}\Z", re.ASCII)
 _DEVICE = re.compile(r"/sys(?:/(?!\.\.?(?:/|\Z))[^/]+)+\Z")
 
 

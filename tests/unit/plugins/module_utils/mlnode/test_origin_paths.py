@@ -177,6 +177,7 @@ WRONG: dict[str, Any] = {
     "a value as a module": {**KERNEL, "id": f"module:{SWAPPINESS}"},
     "a module of another name": {**MODULE, "module": "loop"},
     "a module that is an option": {**MODULE, "id": "module:-rf x", "module": "-rf x"},
+    "a module that is a switch": {**MODULE, "id": "module:-a", "module": "-a"},
     "a module that is a path": {**MODULE, "id": "module:/tmp/x.ko", "module": "/tmp/x.ko"},
     "a module without a name": {**MODULE, "id": "module:", "module": ""},
     "a folder elsewhere": {**FILE, "folders": ["/home"]},

@@ -373,6 +373,18 @@ def test_what_we_write_ourselves_becomes_roots_again(tuned: Machine, owned: Owne
     assert mode(tuned, path) == (0o755 if path == agent.COMMAND else 0o644)
 
 
+@pytest.mark.parametrize("path", ["/usr/local/bin", "/usr", "/etc/systemd/system", "/etc/udev/rules.d"])
+def test_no_agent_is_installed_where_others_could_replace_it(
+    machine: Machine, owned: Owned, path: str
+) -> None:
+    os.makedirs(machine.root + path, exist_ok=True)
+    owned(path, SOMEBODY)
+    before = machine.tree()
+    with pytest.raises(UntrustedError, match=f"{path} belongs to the user"):
+        agent.install(machine)
+    assert machine.tree() == before
+
+
 def test_a_declaration_that_is_replaced_keeps_nothing_of_the_old_one(machine: Machine, owned: Owned) -> None:
     machine.put(DECLARED, "", 0o666)
     owned(DECLARED, SOMEBODY)

@@ -13,6 +13,9 @@ version_added: 0.1.0
 description:
   - Puts every kernel value, file and module back to what it was before this collection first changed it, newest
     change first, and removes what the collection installed, the agent included.
+  - A file that was edited by others since, or replaced by a package, keeps what they wrote. Only what this
+    collection wrote into it is taken out, and RV(reverted) says so. A file that is the collection's own as a whole
+    is removed; where it was edited, a copy with the suffix C(.mlnode-saved) stays beside it.
   - What cannot be put back fails the module, is named, and is kept for the next try.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -40,7 +43,9 @@ reverted:
       type: str
       sample: vm.swappiness
     value:
-      description: The value it has again; V(removed) or V(restored) for a file.
+      description:
+        - The value it has again; V(removed) or V(restored) for a file.
+        - Of a file that was edited since, what became of the edits.
       type: str
       sample: "60"
 reboot_required:
@@ -67,7 +72,7 @@ def main() -> None:
         tuning_module.fail(module, f"revert: {error}")
     tuning_module.leave(
         module,
-        changed=bool(changes),
+        changed=any(change.changes for change in changes),
         reverted=[{"key": change.key, "value": change.result} for change in changes],
         reboot_required=any(change.at_boot for change in changes),
         diff=tuning_module.revert_diff(changes),

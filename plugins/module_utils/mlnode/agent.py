@@ -17,7 +17,7 @@ from .errors import HostError, MlnodeError
 from .host import Host
 from .kind import AGENT_COMMAND, AGENT_FILE
 from .lock import WAIT_SECONDS, locked
-from .origin import Origin
+from .origin import Origin, complete
 from .render import audit as audit_report
 from .transaction import FileWrite, LinkWrite, Refresh, Step
 
@@ -72,26 +72,27 @@ def install(
     tell: have a running systemd read the units now, and wait for NICs; False in an image build.
     """
     with locked(host, wait_seconds):
+        complete(host)
         steps = plan(host, interpreter, tell)
         if steps and not host.is_superuser():
             raise HostError("install", COMMAND, None, "root is needed")
         # Who can write there could put another command in the place of this one.
         for folder in dict.fromkeys(path.rpartition("/")[0] for path in (COMMAND, *TEXTS, *LINKS)):
             trust.require(host, folder)
-        transaction.run(host, Origin.load(host), steps, tell=tell)
-    if steps and host.live:
-        _try(host)
+        transaction.run(host, Origin.load(host), steps, tell=tell, check=lambda: _try(host, bool(steps)))
     return steps
 
 
-def _try(host: Host) -> None:
+def _try(host: Host, is_new: bool) -> None:
     """Raises MlnodeError where the command does not start, as it would not at boot either."""
+    if not is_new or not host.live:
+        return
     done = host.run([COMMAND, "--version"])
     if done.rc != 0:
         words = done.err.strip().splitlines() or [f"exit status {done.rc}"]
         raise MlnodeError(
-            f"{COMMAND} is installed but does not start: {words[-1]}. It needs Python 3.8 or newer: name one "
-            "with the option interpreter"
+            f"{COMMAND} does not start: {words[-1]}. It needs Python 3.8 or newer, and with env in the "
+            "option interpreter also env -S (coreutils 8.30): name the path of a Python there"
         )
 
 

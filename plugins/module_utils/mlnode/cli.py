@@ -138,7 +138,8 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
         return OK
     for line in document.counted(f"{item['key']}: {document.shown(item['value'])}" for item in done):
         _say(printable(line))
-    _say(f"{len(done)} put back" if done else "nothing to put back")
+    number = sum(change.changes for change in changes)
+    _say(f"{number} put back" if number else "nothing to put back")
     if waits:
         _say("the running kernel keeps its command line: reboot to have the old one again")
     return OK

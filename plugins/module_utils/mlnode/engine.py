@@ -17,7 +17,7 @@ from .host import Host
 from .judge import differs, judge, with_bar
 from .kind import Context, Kind, Row, Spec
 from .lock import WAIT_SECONDS, locked
-from .origin import Entry, Origin
+from .origin import Entry, Origin, complete
 from .setting import BOTH_LAYERS, BootFile, Layer, Part, Reading, Setting
 from .status import Status
 from .transaction import FileWrite, KernelWrite, LinkWrite, LoadModule, Refresh, Step
@@ -117,6 +117,7 @@ def apply(
     """
     with locked(host, wait_seconds) as mended:
         confirm.refuse_while_pending(host)
+        complete(host)
         live = Layer.RUNTIME in request.layers
         if live:
             held.release(host)
@@ -143,7 +144,18 @@ def apply(
             changed = outcome.changed or bool(mended)
             return replace(outcome, changed=changed, waits=next(iter(waits), None))
         except MlnodeError as error:
-            raise MlnodeError("; ".join([str(error), *(pending.text for pending in waits)])) from error
+            words = [_afterwards(error, plan), *(pending.text for pending in waits)]
+            raise MlnodeError("; ".join(words)) from error
+
+
+def _afterwards(error: MlnodeError, plan: Plan) -> str:
+    """An error of the look at what has become of it: by then nothing is rolled back any more."""
+    keys = ", ".join(dict.fromkeys(step.key for step in plan.steps))
+    return (
+        f"{error}. This was met after all changes had been made, and they stay: {keys}"
+        if keys
+        else str(error)
+    )
 
 
 def _disarm(host: Host) -> None:
@@ -171,7 +183,11 @@ def apply_each(host: Host, request: Request, unrisked: str = "") -> tuple[Outcom
         first = replace(first, steps=(*first.steps, *plan.steps))
         more, gone = _run_each(host, plan, unrisked)
         errors += [words for words in more if words not in errors]
-    return _outcome(first, evaluate(host, request)), [*plan.errors, *errors, *gone]
+    try:
+        return _outcome(first, evaluate(host, request)), [*plan.errors, *errors, *gone]
+    except MlnodeError as error:
+        words = [*plan.errors, *errors, *gone, _afterwards(error, first)]
+        raise MlnodeError("; ".join(words)) from error
 
 
 def _run_each(host: Host, plan: Plan, unrisked: str) -> tuple[list[str], list[str]]:

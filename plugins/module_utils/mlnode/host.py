@@ -286,15 +286,16 @@ class Host:
             raise HostError("remove", path, error.errno) from error
 
     def complete(self, path: str) -> None:
-        """Finish the writing of a file that a killed run has begun, and remove what it left beside it. Raises
-        HostError."""
-        real = self.real(path, follow=False)
-        folder, name = os.path.split(real)
-        _unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+        """Finish the writing of a file that a killed run has begun. Raises HostError."""
         try:
-            file_swap.complete(real)
+            file_swap.complete(self.real(path, follow=False))
         except OSError as error:
             raise HostError("finish writing", path, error.errno) from error
+
+    def tidy(self, path: str) -> None:
+        """Remove what a killed run has left beside a file that is as it should be."""
+        folder, name = os.path.split(self.real(path, follow=False))
+        _unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
 
     def make_folder(self, path: str) -> None:
         """One folder in configfs, where that makes the kernel's files in it, too. Raises HostError."""

@@ -100,17 +100,30 @@ def _is_open(line: str) -> bool:
 
 
 def _edits(base: Sequence[_Token], other: Sequence[_Token]) -> list[_Edit]:
-    """Line by line first, so that words are compared only within lines that differ: it is faster, and like
-    words of unlike lines are not taken for each other."""
+    """Lines that are alike first, then lines that begin alike, and only then words: like words of unlike
+    lines are not taken for each other."""
     found: list[_Edit] = []
     ours, theirs = _lines(base), _lines(other)
-    matcher = SequenceMatcher(
-        None, [_text(base, line) for line in ours], [_text(other, line) for line in theirs]
-    )
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag != "equal":
-            found += _word_edits(base, other, _span(ours, i1, i2, base), _span(theirs, j1, j2, other))
+    whole = [_text(base, line) for line in ours], [_text(other, line) for line in theirs]
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, *whole).get_opcodes():
+        if tag == "equal":
+            continue
+        names = [_name(base, line) for line in ours[i1:i2]], [_name(other, line) for line in theirs[j1:j2]]
+        for alike, a1, a2, b1, b2 in SequenceMatcher(None, *names).get_opcodes():
+            spans = [(i1 + a1, i1 + a2, j1 + b1, j1 + b2)]
+            if alike == "equal":
+                pairs = zip(range(i1 + a1, i1 + a2), range(j1 + b1, j1 + b2))
+                spans = [(mine, mine + 1, line, line + 1) for mine, line in pairs]
+            for mine, end, line, last in spans:
+                found += _word_edits(
+                    base, other, _span(ours, mine, end, base), _span(theirs, line, last, other)
+                )
     return found
+
+
+def _name(tokens: Sequence[_Token], line: tuple[int, int]) -> str:
+    """What a line begins with: most often the name of what it sets."""
+    return tokens[line[0]].text
 
 
 def _lines(tokens: Sequence[_Token]) -> list[tuple[int, int]]:
@@ -279,6 +292,8 @@ class _Merge:
             return first
         if _is_word(before.text) and _is_word(token.text):
             return next(filter(None, own.values()), " ")
+        if 0 <= before.now < len(self._now) - 1:  # what stood between has taken its own blanks along
+            own["between"] = self._now[before.now + 1].blanks
         return min(own.values(), key=len)
 
 

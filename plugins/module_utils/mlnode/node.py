@@ -14,6 +14,7 @@ from .errors import MlnodeError, UntrustedError
 from .host import Host
 from .kind import Row
 from .lock import WAIT_SECONDS, locked
+from .origin import complete
 from .registry import KINDS
 from .status import Status
 
@@ -78,6 +79,7 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
     with locked(host, wait_seconds) as mended:
         try:
             confirm.resume(host)  # before anything else, as it brings old declarations back
+            complete(host)
             unrisked = _unrisked(host, bool(only))
         except MlnodeError as error:
             errors.append(str(error))

@@ -13,8 +13,8 @@ import base64
 import json
 from typing import Any, Mapping, Sequence
 
-from . import origin_paths, trust
-from .errors import HostError, StoreError
+from . import edited_file, origin_paths, trust
+from .errors import HostError, MlnodeError, StoreError
 from .host import Host
 from .setting import Write
 from .values import fits
@@ -72,6 +72,7 @@ class Origin:
     def __init__(self, host: Host, entries: list[Entry]) -> None:
         self._host = host
         self._entries = {str(entry["id"]): entry for entry in entries}
+        self._followed: dict[str, Entry] = {}
 
     @classmethod
     def load(cls, host: Host) -> Origin:
@@ -110,24 +111,47 @@ class Origin:
         entry = self._entries.get(f"kernel:{path}")
         return None if entry is None else str(entry["value"])
 
-    def remember(self, entries: list[Entry]) -> list[Entry]:
-        """Add what is not known yet, put it on disk before returning, and return what was new."""
+    def remember(self, entries: list[Entry], writes: Mapping[str, bytes | None] | None = None) -> list[Entry]:
+        """Add what is not known yet, put it on disk before returning, and return what was new.
+
+        writes: path → content of the files that are about to be written.
+        """
         # Checked now, as it could not be put back later if this could not read it again.
         fresh = [origin_paths.fit(checked, entry) for entry in entries if not self._knows(entry)]
+        before = dict(self._entries)
+        self._followed = {}
         if fresh:
             for old in [entry for entry in self.entries() if is_obsolete(self._host, entry)]:
                 del self._entries[str(old["id"])]
             self._entries.update({str(entry["id"]): entry for entry in fresh})
+        self._follow(writes or {})
+        if self._entries != before:
             try:
                 self._save()
             except BaseException:
                 # Nothing will be changed now, so a later first change must find a later origin.
                 try:
-                    self.forget(fresh)
+                    self.take_back(fresh)
                 except HostError:
                     pass
                 raise
         return fresh
+
+    def take_back(self, fresh: list[Entry]) -> None:
+        """Nothing of what was remembered has been done, or all of it is undone."""
+        followed, self._followed = self._followed, {}
+        self._entries.update(followed)
+        for entry in fresh:
+            self._entries.pop(str(entry["id"]), None)
+        if fresh or followed or not self._entries:
+            self._save()
+
+    def _follow(self, writes: Mapping[str, bytes | None]) -> None:
+        """What will be written is recorded with the file's origin."""
+        for path, content in writes.items():
+            entry = self._entries[f"file:{path}"]
+            self._followed.setdefault(f"file:{path}", entry)
+            self._entries[f"file:{path}"] = edited_file.followed(self._host, entry, content)
 
     def _knows(self, entry: Entry) -> bool:
         known = self._entries.get(str(entry["id"]))
@@ -164,6 +188,7 @@ def checked(entry: Entry) -> Entry:
             texts += [entry["device"], entry["boot"]]
     elif "file" in entry:
         texts += [entry["file"], *_list(entry["folders"]), entry.get("refresh", "")]
+        _list(entry.get("wrote", [])), edited_file.check(entry)
         saved = entry["saved"]
         if saved is not None and "link" in saved:
             texts.append(saved["link"])
@@ -197,23 +222,43 @@ def is_back(host: Host, entry: Entry) -> bool:
 
 
 def restore(host: Host, entry: Entry) -> bool:
-    """Put one thing back; the same code for a rollback and for `mlnode revert`.
+    """Put one thing back whole, as a rollback does; for files, `mlnode revert` asks edited_file.way_back().
 
     Returns False where it was already as the entry says. Raises HostError.
     """
-    if "file" not in entry and is_back(host, entry):
+    if is_back(host, entry):
+        if "file" in entry:
+            host.tidy(entry["file"])
+            remove_folders(host, entry)
         return False
     if "writes" in entry:
         return _restore_kernel(host, entry)
     if "file" in entry:
-        changed = not is_back(host, entry)
         host.put_back(entry["file"], entry["saved"])
-        for folder in reversed(entry["folders"]):
-            host.remove_folder_if_empty(folder)
-        return changed
+        remove_folders(host, entry)
+        return True
     # A module in use stays: it is harmless, and gone with the next boot.
     host.run(["modprobe", "-r", entry["module"]])
     return not host.exists(f"/sys/module/{entry['module']}")
+
+
+def remove_folders(host: Host, entry: Entry) -> None:
+    """Those that were made for a file, if nothing else is in them. Raises HostError."""
+    for folder in reversed(entry["folders"]):
+        # A look first: on a read-only file system rmdir(2) fails for what is not there, too.
+        if host.exists(folder):
+            host.remove_folder_if_empty(folder)
+
+
+def complete(host: Host) -> None:
+    """Finish the files that a killed run was writing, before anything reads them. Raises HostError."""
+    try:
+        entries = Origin.load(host).entries()
+    except MlnodeError:  # reported by whoever needs it
+        return
+    for entry in entries:
+        if "file" in entry:
+            host.complete(entry["file"])
 
 
 def _restore_kernel(host: Host, entry: Entry) -> bool:

@@ -8,12 +8,13 @@ import base64
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from . import confirm, refresh
+from . import confirm, edited_file, refresh
 from .agent_files import NIC_PATH_FILE
+from .edited_file import WayBack
 from .errors import HostError, TransactionError
 from .host import Host
 from .lock import WAIT_SECONDS, locked
-from .origin import Entry, Origin, is_back, restore
+from .origin import Entry, Origin, complete, is_back, remove_folders, restore
 
 #: What checks keep of counters and of a subnet beside the origin (checks/counters.py, subnet_book.py): nobody
 #: asks for it any more
@@ -24,26 +25,33 @@ BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.json")
 @dataclass(frozen=True)
 class Change:
     """One thing that a revert changes. For a file the texts are its contents; None: not there. at_boot: the
-    running system keeps what the file said until it is booted again."""
+    running system keeps what the file said until it is booted again. note: what became of edits that others
+    have made in a file since; it may be all there is to say."""
 
     key: str
     before: str | None
     after: str | None
     is_file: bool = False
     at_boot: bool = False
+    note: str = ""
 
     @property
     def result(self) -> str:
         """The value it has again; of a file, what became of it."""
         if self.is_file:
-            return "removed" if self.after is None else "restored"
+            return self.note or ("removed" if self.after is None else "restored")
         return self.after or ""
+
+    @property
+    def changes(self) -> bool:
+        """False for a file that stays as others have made it."""
+        return self.before != self.after
 
 
 def pending(host: Host) -> list[Change]:
     """What a revert would change, in the order in which it would. Raises MlnodeError."""
-    entries = reversed(Origin.load(host).entries())
-    return [_change(host, entry) for entry in entries if not _stays(entry) and not is_back(host, entry)]
+    found = (_change(host, entry) for entry in reversed(Origin.load(host).entries()) if not _stays(entry))
+    return [change for change in found if change is not None]
 
 
 def _stays(entry: Entry) -> bool:
@@ -51,14 +59,35 @@ def _stays(entry: Entry) -> bool:
     return bool(entry.get("stays"))
 
 
-def _change(host: Host, entry: Entry) -> Change:
+def _change(host: Host, entry: Entry) -> Change | None:
+    """None where it is as it was. Raises HostError."""
     if "file" in entry:
-        path, saved = entry["file"], entry["saved"]
-        waits = entry.get("refresh", "") in refresh.AT_BOOT
-        return Change(path, _described(host.snapshot(path)), _described(saved), is_file=True, at_boot=waits)
+        return _file_change(entry, edited_file.way_back(host, entry))
+    if is_back(host, entry):
+        return None
     if "module" in entry:
         return Change(entry["key"], "loaded", entry["value"])
     return Change(entry["key"], host.value(entry["id"].partition(":")[2]).text, entry["value"])
+
+
+def _file_change(entry: Entry, way: WayBack) -> Change | None:
+    if not way.changes and not way.note:
+        return None
+    waits = way.changes and entry.get("refresh", "") in refresh.AT_BOOT
+    before, after = _described(way.before), _described(way.after)
+    return Change(entry["file"], before, after, is_file=True, at_boot=waits, note=way.note)
+
+
+def _put_back(host: Host, entry: Entry) -> bool:
+    """False where it was already as it was. Raises HostError."""
+    if "file" not in entry:
+        return restore(host, entry)
+    way = edited_file.way_back(host, entry)
+    way.go(host, entry["file"])
+    if not way.changes:
+        host.tidy(entry["file"])
+    remove_folders(host, entry)
+    return way.changes
 
 
 def _described(saved: Mapping[str, Any] | None) -> str | None:
@@ -81,22 +110,24 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         origin = Origin.load(host)
         if origin.entries() and not host.is_superuser():
             raise HostError("revert", "this node", None, "root is needed")
+        complete(host)
         changes: list[Change] = []
         undone: list[str] = []
         done: list[Entry] = []
         stuck: list[str] = []
         for entry in reversed(origin.entries()):
             try:
-                if not _stays(entry) and not is_back(host, entry):
-                    changes.append(_change(host, entry))
+                change = None if _stays(entry) else _change(host, entry)
             except HostError:
-                pass  # restore() meets it again, and names it
+                continue  # _put_back() meets it again, and names it
+            if change is not None:
+                changes.append(change)
         removed = any(entry["id"] == f"file:{NIC_PATH_FILE}" for entry in origin.entries())
         if removed:  # a NIC whose queues go back raises the flag, and would start what is being removed
             refresh.stop_waiting(host)
         for entry in reversed(origin.entries()):
             try:
-                if not _stays(entry) and restore(host, entry):
+                if not _stays(entry) and _put_back(host, entry):
                     undone.append(f"{entry['key']} = {entry['value']}")
                 done.append(entry)
             except HostError as error:

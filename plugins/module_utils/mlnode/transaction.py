@@ -273,6 +273,10 @@ def _unarmed(_entries: Sequence[Entry], _fresh: Sequence[Entry]) -> None:
     """Nothing has to be prepared."""
 
 
+def _unchecked() -> None:
+    """Each step has read back what it wrote."""
+
+
 def run(
     host: Host,
     origin: Origin,
@@ -280,17 +284,20 @@ def run(
     known: Sequence[Entry] = (),
     arm: Callable[[Sequence[Entry], Sequence[Entry]], None] = _unarmed,
     tell: bool = True,
+    check: Callable[[], None] = _unchecked,
 ) -> None:
     """Perform all steps in order. Raises TransactionError with what was rolled back.
 
     known: things that are right already and whose origin is to be kept all the same. arm: called once, before
     the first step with a risk, else the first, with how all of it is put back, and what of it is new in the
-    origin. tell: False in an image build, as those who run there are the build host's.
+    origin. tell: False in an image build, as those who run there are the build host's. check: called once all
+    steps are done, before anything else learns of them; what it raises undoes them.
     """
     entries = [step.entries(host) for step in steps]
     wanted = [*known, *(entry for mine in entries for entry in mine)]
     # Modules first, so that going backwards a value is back before its module is unloaded.
-    fresh = origin.remember(sorted(wanted, key=lambda entry: "module" not in entry))
+    writes = {step.path: step.content for step in steps if isinstance(step, FileWrite)}
+    fresh = origin.remember(sorted(wanted, key=lambda entry: "module" not in entry), writes)
     begun = 0
     risks = (at for at, step in enumerate(steps, 1) if isinstance(step, UnitWrite) and step.risky)
     risk = next(risks, 1)
@@ -301,6 +308,7 @@ def run(
                 arm([entry for mine in entries for entry in mine], fresh)
             begun = number
             step.perform(host)
+        check()
         for name in refresh.of(steps) if tell else []:
             told.append(name)
             refresh.run(host, name)
@@ -354,7 +362,7 @@ def tell_again(host: Host, names: Sequence[str]) -> list[str]:
 
 def _forget(origin: Origin, entries: list[Entry]) -> list[str]:
     try:
-        origin.forget(entries)
+        origin.take_back(entries)
     except HostError as error:
         return [f"the record of what was before ({error})"]
     return []

@@ -143,9 +143,9 @@ def test_an_edit_that_the_next_write_keeps_is_kept() -> None:
 
 
 def test_a_quote_that_would_stay_open_is_refused() -> None:
-    saved, wrote = 'A= "one"\nB\n', "A= one\nB\n"
+    saved, wrote = 'A= "one two" x\n', "A= one two x\n"
     with pytest.raises(merge.BrokenError, match="quote"):
-        merge.undone(saved, wrote, "A= two B\n")
+        merge.undone(saved, wrote, "A= one y\n")
 
 
 # -- for any text --------------------------------------------------------------------------

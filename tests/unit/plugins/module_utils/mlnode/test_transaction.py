@@ -245,7 +245,7 @@ def test_a_record_that_cannot_be_cleared_does_not_hide_the_error(
     def full(self: Origin, entries: list[Entry]) -> None:
         raise HostError("write", origin.PATH, errno.ENOSPC)
 
-    monkeypatch.setattr(Origin, "forget", full)
+    monkeypatch.setattr(Origin, "take_back", full)
     with pytest.raises(TransactionError) as caught:
         run(machine, [FIRST, kernel(RATIO, "5", "20")])
     text = str(caught.value)

@@ -21,7 +21,7 @@ class StoreError(MlnodeError):
 
 
 class UntrustedError(StoreError):
-    """Somebody else than root owns or can change a file that root would act on. Says it all by itself."""
+    """A user other than root owns or can change a file that root would act on. The message is complete."""
 
 
 class LockTimeoutError(MlnodeError):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-#: Everybody may look, and nobody but root may change anything
+#: All users may read, only root may write
 MODE = 0o755
 
 

@@ -13,7 +13,7 @@ from .errors import StoreError
 
 Entry = TypeVar("Entry", bound=Mapping[str, Any])
 
-#: What json, origin.checked() and what takes their values raise for a file that somebody else has written
+#: What json, origin.checked() and what takes their values raise for a damaged file
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 #: As the kernel's own limit without the byte at the end (limits.h: PATH_MAX)

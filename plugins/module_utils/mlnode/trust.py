@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which files root may act on: root's own, in folders in which nobody else can put another in their place.
+"""Which files root may act on: files of root, in folders in which no other user can replace them.
 
-What is read of them decides what root writes and runs. So a reader refuses a file that somebody else owns or
+What is read of them decides what root writes and runs. So a reader refuses a file that another user owns or
 can change, a run takes away the right to change what is root's already, and a look at the node reports both.
 """
 
@@ -158,7 +158,7 @@ def _look(host: Host, path: str) -> os.stat_result | None:
 
 
 def _roots(host: Host) -> tuple[int, ...]:
-    """Who counts as root. A tree that somebody has unpacked may be theirs as a whole."""
+    """Who counts as root. A tree that a user has unpacked may be theirs as a whole."""
     return (0,) if host.root == "/" else (0, os.stat(host.root).st_uid)
 
 
@@ -166,8 +166,8 @@ def _roots(host: Host) -> tuple[int, ...]:
 
 
 def _own(host: Host, found: dict[str, None]) -> Iterator[str]:
-    """Every path of ours that is there. Folders that are not to be trusted are not entered: their first line
-    says it all. found: takes the words about a folder that cannot be listed."""
+    """Every path of the product that exists. A folder that is not trusted is not entered, as its own line is
+    enough. found: takes the words about a folder that cannot be listed."""
     for pattern in places.OWN:
         try:
             yield from host.matching(pattern)

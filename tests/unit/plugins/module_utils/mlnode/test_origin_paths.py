@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A store names what a run can have written and nothing else, whoever has written the store."""
+"""A store names what a run can have written and nothing else, whatever the store holds."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ KINDS: dict[str, Any] = {
     "boot": {"parameters": {"iommu": "pt", "nohz_full": "6-7"}},
 }
 
-#: What a node has beside: each is read by somebody
+#: What a node has beside: each is read by a command
 FILES = {
     "/etc/modules-load.d/site.conf": "loop\n",
     "/etc/modprobe.d/site.conf": "options loop max_loop=8\n",
@@ -136,7 +136,7 @@ _DOORS = tuple(str(module.__file__) for module in (host, reading, trust, reader,
 
 
 class Node(GrubMachine):
-    """One on which nothing is made anew of a file, as a shell that reads a FIFO would wait itself."""
+    """One that generates no boot menu, as the shell which does that would block on a FIFO itself."""
 
     mute = False
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What root acts on is root's, whatever the umask of a run and whoever else has an account."""
+"""What root acts on is root's, whatever the umask of a run and whatever other users try."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 DECLARED = f"{declared.FOLDER}/training.json"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-training.conf"
 SWAPPINESS = "/proc/sys/vm/swappiness"
-SOMEBODY = 1234
+STRANGER = 1234
 
 #: Umasks that a shell, a cron job or a broken profile may have
 UMASKS = (0o000, 0o002, 0o022, 0o077, 0o777)
@@ -147,7 +147,7 @@ def test_no_umask_gives_others_a_folder_or_a_file(machine: Machine) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-def test_the_folder_of_the_lock_is_no_bodys_but_roots(tmp_path: pathlib.Path) -> None:
+def test_the_folder_of_the_lock_is_writable_for_root_only(tmp_path: pathlib.Path) -> None:
     host = Host(str(tmp_path))
     with lock.locked(host):
         assert os.stat(tmp_path / "run").st_mode & 0o7777 == 0o755
@@ -156,7 +156,7 @@ def test_the_folder_of_the_lock_is_no_bodys_but_roots(tmp_path: pathlib.Path) ->
 def test_at_no_time_may_others_write_into_a_new_folder(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is quick enough between the making and a later change of the mode."""
+    """Or another user could use the moment before a later chmod."""
     seen = []
     true = os.mkdir
 
@@ -182,8 +182,8 @@ def test_a_file_in_place_of_a_folder_is_an_error_of_the_write(tmp_path: pathlib.
 # -- what a run refuses --------------------------------------------------------------------
 
 
-def test_a_declaration_of_somebody_else_is_not_obeyed(tuned: Machine, owned: Owned) -> None:
-    owned(DECLARED, SOMEBODY)
+def test_a_declaration_of_another_user_is_not_obeyed(tuned: Machine, owned: Owned) -> None:
+    owned(DECLARED, STRANGER)
     held.release(tuned)
     before = tuned.tree()
     words = f"{DECLARED} belongs to the user with the number 1234 .* `chown -h root:root {DECLARED}`"
@@ -207,7 +207,7 @@ def test_a_run_takes_the_right_to_write_a_declaration_away(tuned: Machine, bits:
 
 def test_one_declaration_that_is_not_trusted_costs_only_itself(tuned: Machine, owned: Owned) -> None:
     engine.apply(tuned, Request("storage", sysctl, {"settings": {"vm.max_map_count": 262144}}))
-    owned(DECLARED, SOMEBODY)
+    owned(DECLARED, STRANGER)
     tuned.put("/proc/sys/vm/max_map_count", "65530\n")
     tuned.put(SWAPPINESS, "60\n")
     found = node.apply_all(tuned)
@@ -217,8 +217,8 @@ def test_one_declaration_that_is_not_trusted_costs_only_itself(tuned: Machine, o
     assert DECLARED in found.errors[0]
 
 
-def test_an_origin_of_somebody_else_is_not_put_back(tuned: Machine, owned: Owned) -> None:
-    owned(origin.PATH, SOMEBODY)
+def test_an_origin_of_another_user_is_not_put_back(tuned: Machine, owned: Owned) -> None:
+    owned(origin.PATH, STRANGER)
     held.release(tuned)
     before = tuned.tree()
     for ask in (
@@ -231,9 +231,9 @@ def test_an_origin_of_somebody_else_is_not_put_back(tuned: Machine, owned: Owned
     assert tuned.tree() == before
 
 
-def test_what_waits_to_be_confirmed_is_not_undone_for_somebody_else(tuned: Machine, owned: Owned) -> None:
+def test_what_waits_to_be_confirmed_is_not_undone_for_another_user(tuned: Machine, owned: Owned) -> None:
     tuned.put(confirm_store.PENDING, "{}")
-    owned(confirm_store.PENDING, SOMEBODY)
+    owned(confirm_store.PENDING, STRANGER)
     with pytest.raises(UntrustedError, match=confirm_store.PENDING):
         confirm.undo(tuned)
     with pytest.raises(UntrustedError, match=confirm_store.PENDING):
@@ -241,9 +241,9 @@ def test_what_waits_to_be_confirmed_is_not_undone_for_somebody_else(tuned: Machi
 
 
 @pytest.mark.parametrize("path", [confirm_store.UNDONE, confirm_store.CONFIRMED, management.RECORD])
-def test_a_record_of_somebody_else_is_not_read(tuned: Machine, owned: Owned, path: str) -> None:
+def test_a_record_of_another_user_is_not_read(tuned: Machine, owned: Owned, path: str) -> None:
     tuned.put(path, "{}")
-    owned(path, SOMEBODY)
+    owned(path, STRANGER)
     read = {
         confirm_store.UNDONE: confirm_store.load_undone,
         confirm_store.CONFIRMED: confirm_store.confirmed,
@@ -255,11 +255,11 @@ def test_a_record_of_somebody_else_is_not_read(tuned: Machine, owned: Owned, pat
         assert path in management.unknown(tuned)
 
 
-def test_a_note_of_somebody_else_holds_nothing_back(machine: Machine, owned: Owned) -> None:
+def test_a_note_of_another_user_holds_nothing_back(machine: Machine, owned: Owned) -> None:
     part = Part(0, "/ethtool/eth0/ring/rx", "1", "2", (), device="/sys/class/net/eth0")
     machine.put(f"{held.FOLDER}/eth0", json.dumps({part.path: ["2", "it failed"]}))
     assert "it failed" in held.held_back(machine, part)
-    owned(f"{held.FOLDER}/eth0", SOMEBODY)
+    owned(f"{held.FOLDER}/eth0", STRANGER)
     assert held.held_back(machine, part) == ""
 
 
@@ -278,7 +278,7 @@ def test_a_linked_folder_is_as_good_as_what_it_leads_to(tuned: Machine, owned: O
     os.rename(f"{tuned.root}/etc/mlnode", f"{tuned.root}/srv-mlnode")
     tuned.link("/etc/mlnode", "../srv-mlnode")
     assert node.survey(tuned).compliant
-    owned("/srv-mlnode", SOMEBODY)
+    owned("/srv-mlnode", STRANGER)
     (words,) = node.survey(tuned).errors
     assert words == (
         "/srv-mlnode belongs to the user with the number 1234 and not to root, so that nothing is done with "
@@ -357,14 +357,14 @@ def test_a_link_is_not_followed_by_what_mends(tuned: Machine) -> None:
     assert (mode(tuned, "/srv/shared"), mode(tuned, "/srv/shared/x")) == (0o777, 0o666)
 
 
-#: What is made from our own sources has nothing in it that could have been somebody's
+#: What is made from our own sources has nothing in it that could come from another user
 MADE = [DROP_IN, agent.COMMAND, agent.UNIT_FILE, agent_files.UDEV_FILE]
 
 
 @pytest.mark.parametrize("path", MADE)
 def test_what_we_write_ourselves_becomes_roots_again(tuned: Machine, owned: Owned, path: str) -> None:
     opened(tuned, path, 0o777)
-    owned(path, SOMEBODY)
+    owned(path, STRANGER)
     assert len([words for words in node.survey(tuned).errors if path in words]) == 1
     engine.apply(tuned, request())
     agent.install(tuned)
@@ -378,7 +378,7 @@ def test_no_agent_is_installed_where_others_could_replace_it(
     machine: Machine, owned: Owned, path: str
 ) -> None:
     os.makedirs(machine.root + path, exist_ok=True)
-    owned(path, SOMEBODY)
+    owned(path, STRANGER)
     before = machine.tree()
     with pytest.raises(UntrustedError, match=f"{path} belongs to the user"):
         agent.install(machine)
@@ -387,7 +387,7 @@ def test_no_agent_is_installed_where_others_could_replace_it(
 
 def test_a_declaration_that_is_replaced_keeps_nothing_of_the_old_one(machine: Machine, owned: Owned) -> None:
     machine.put(DECLARED, "", 0o666)
-    owned(DECLARED, SOMEBODY)
+    owned(DECLARED, STRANGER)
     machine.write_file(DECLARED, b"new")
     assert mode(machine, DECLARED) == 0o644
     assert uid(machine, DECLARED) == os.geteuid()
@@ -396,10 +396,10 @@ def test_a_declaration_that_is_replaced_keeps_nothing_of_the_old_one(machine: Ma
 def test_a_file_of_others_keeps_its_owner_and_mode(machine: Machine) -> None:
     machine.put("/etc/default/grub", "", 0o640)
     if os.geteuid() == 0:
-        os.chown(f"{machine.root}/etc/default/grub", SOMEBODY, SOMEBODY)
+        os.chown(f"{machine.root}/etc/default/grub", STRANGER, STRANGER)
     machine.write_file("/etc/default/grub", b"new")
     assert mode(machine, "/etc/default/grub") == 0o640
-    assert uid(machine, "/etc/default/grub") == (SOMEBODY if os.geteuid() == 0 else os.geteuid())
+    assert uid(machine, "/etc/default/grub") == (STRANGER if os.geteuid() == 0 else os.geteuid())
 
 
 # -- what a look reports -------------------------------------------------------------------
@@ -426,7 +426,7 @@ def test_everything_that_root_acts_on_is_looked_at(tuned: Machine, owned: Owned)
         assert answer["errors"].count(found[0]) == 1
         assert answer["failed"] is True
         opened(tuned, path, before)
-        owned(path, SOMEBODY)
+        owned(path, STRANGER)
         found = [words for words in node.survey(tuned).errors if words.startswith(f"{path} belongs to")]
         assert len(found) == 1, path
         owned(path, os.geteuid())
@@ -483,15 +483,15 @@ def test_a_user_who_may_look_sees_what_there_is_to_see(
     assert any("EACCES" in words for words in node.survey(tuned).errors), "which root is told"
 
 
-def test_a_tree_that_somebody_has_unpacked_is_theirs(tuned: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_that_a_user_has_unpacked_is_theirs(tuned: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def given(found: os.stat_result) -> os.stat_result:
         fields = list(found)
-        fields[4] = SOMEBODY
+        fields[4] = STRANGER
         return os.stat_result(fields)
 
     lstat, stat = os.lstat, os.stat
     monkeypatch.setattr(trust.os, "lstat", lambda real: given(lstat(real)))
-    assert trust.problems(tuned), "a tree of root with files of somebody"
+    assert trust.problems(tuned), "a tree of root with files of another user"
     monkeypatch.setattr(trust.os, "stat", lambda real: given(stat(real)))
     assert trust.problems(tuned) == []
 

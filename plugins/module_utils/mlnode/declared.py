@@ -82,12 +82,8 @@ def check_spec(kind: str, spec: Spec) -> None:
 
 def parse(content: bytes, path: str) -> Declaration:
     """Raises StoreError, naming the file, for anything render() would not have written."""
-    try:
-        document = strict_json.document(content, path, FORMAT)
-    except strict_json.NewerError:
-        raise
-    except StoreError as error:
-        raise StoreError(f"{error}: restore it, or remove it and run the playbook again") from error
+    advice = "restore it, or remove it and run the playbook again"
+    document = strict_json.document(content, path, FORMAT, advice=advice)
     name, kinds = document.get("name"), document.get("kinds")
     if (
         not isinstance(name, str)

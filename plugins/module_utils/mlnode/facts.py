@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 
+from . import digits
 from .errors import HostError
 from .host import Host
 
@@ -23,7 +24,7 @@ class Facts:
         """A row of /proc/meminfo in KiB. Raises HostError where it is not there."""
         if self._memory is None:
             text = self._host.read("/proc/meminfo")
-            rows = re.findall(r"^(\w+):\s+([0-9]+) kB$", text, re.MULTILINE | re.ASCII)
+            rows = re.findall(r"^(\w+):\s+([0-9]{1,20}) kB$", text, re.MULTILINE | re.ASCII)
             self._memory = {key: int(number) for key, number in rows}
         if name not in self._memory:
             raise HostError("find", f"{name} in /proc/meminfo", None, "no such row")
@@ -55,8 +56,7 @@ class Facts:
         if self._host.value(f"{base}/operstate").text != "up":
             return 0
         # Unreadable (EINVAL) and -1 both mean that the driver knows no speed: sysfs-class-net.
-        speed = self._host.value(f"{base}/speed").text or ""
-        return int(speed) * 1_000_000 if re.match(r"[0-9]+\Z", speed, re.ASCII) else 0
+        return (digits.number(self._host.value(f"{base}/speed").text) or 0) * 1_000_000
 
     def kernel_release(self) -> str:
         """As `uname -r`; empty where it cannot be read."""

@@ -13,7 +13,7 @@ import stat
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
 
 from . import command as command_line
-from . import file_swap, folders, mounts, places, reading, shown
+from . import file_swap, folders, mounts, paths, places, reading, shown
 from .command import USUAL_SECONDS, Finished
 from .errors import HostError
 from .setting import Value
@@ -62,9 +62,9 @@ class Host:
     def real(self, path: str, follow: bool = True) -> str:
         """The path to open for a path of the machine; links of a captured tree stay inside it."""
         if self.live:
-            return path
+            return paths.checked(path)
         done: list[str] = []
-        todo = [part for part in path.split("/") if part]
+        todo = [part for part in paths.checked(path).split("/") if part]
         links = 0
         while todo:
             part = todo.pop(0)

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from . import routes as tables
-from . import trust
+from . import strict_json, trust
 from .errors import HostError, MlnodeError, StoreError
 from .host import Host
 from .routes import Address, Route
@@ -333,16 +333,13 @@ def _recorded(host: Host) -> dict[str, _Carrier]:
     content = host.content(RECORD)
     if content is None:
         return {}
+    advice = "remove it, and run the playbook again to have it written anew"
+    document = strict_json.document(content, RECORD, FORMAT, advice=advice)
     try:
-        document: Any = json.loads(content.decode("ascii"))
-        if document["format"] != FORMAT:
-            raise ValueError(f"its format is {document['format']!r} and not {FORMAT}")
         return {entry["name"]: _entry(entry) for entry in document["interfaces"]}
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreError(
-            f"{RECORD} is damaged ({type(error).__name__}: {str(error)[:100]}): remove it, and run the "
-            "playbook again to have it written anew"
-        ) from error
+    except (KeyError, TypeError) as error:
+        words = f"{RECORD} is damaged ({type(error).__name__}: {str(error)[:100]})"
+        raise StoreError(f"{words}: {advice}") from error
 
 
 def _entry(entry: Any) -> _Carrier:

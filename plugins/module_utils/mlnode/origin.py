@@ -13,7 +13,7 @@ import base64
 import json
 from typing import Any, Mapping, Sequence
 
-from . import edited_file, origin_paths, trust
+from . import edited_file, entry_forms, origin_paths, trust
 from .errors import HostError, MlnodeError, StoreError
 from .host import Host
 from .setting import Write
@@ -181,6 +181,7 @@ def checked(entry: Entry) -> Entry:
     """The entry. Raises ValueError, KeyError or TypeError where restore() would: an entry is whole or the
     store is damaged."""
     texts = [entry["id"], entry["key"], entry["value"]]
+    entry_forms.refuse_unknown(entry)
     if "writes" in entry:
         for path, value in map(_list, _list(entry["writes"])):
             texts += [path, value]
@@ -188,7 +189,8 @@ def checked(entry: Entry) -> Entry:
             texts += [entry["device"], entry["boot"]]
     elif "file" in entry:
         texts += [entry["file"], *_list(entry["folders"]), entry.get("refresh", "")]
-        _list(entry.get("wrote", [])), edited_file.check(entry)
+        _list(entry.get("wrote", []))
+        edited_file.check(entry)
         saved = entry["saved"]
         if saved is not None and "link" in saved:
             texts.append(saved["link"])

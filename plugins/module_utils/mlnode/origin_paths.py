@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Iterable, Mapping, TypeVar
 
-from . import places, refresh
+from . import places
 from .errors import StoreError
 
 Entry = TypeVar("Entry", bound=Mapping[str, Any])
@@ -50,9 +50,6 @@ def _check_file(entry: Mapping[str, Any]) -> None:
     _refuse_unless(places.may_write(path) and len(path) <= _LONGEST_PATH, entry, path)
     for folder in entry["folders"]:
         _refuse_unless(len(folder) > 1 and path.startswith(f"{folder}/"), entry, folder)
-    told = entry.get("refresh", "")
-    if told and told not in refresh.REFRESHES:
-        raise ValueError(f"entry {entry['id']!r}: refresh {told!r} is unknown to this version of mlnode")
     if saved is not None and "link" in saved:  # which led anywhere before the first run
         _refuse_unless(0 < len(saved["link"]) <= _LONGEST_PATH, entry, saved["link"])
 

@@ -67,9 +67,8 @@ SHAPES: Mapping[str, _Shape] = {
 
 
 def understood(kind: Kind, spec: Spec) -> tuple[Spec, list[str]]:
-    """The specification without the parts that the kind refuses, and why it refuses them.
-
-    Raises DeclarationError where the parts are sound and contradict each other.
+    """The specification without the parts that the kind refuses, and why it refuses them. Of parts that
+    contradict each other none is left. Raises DeclarationError where what is left is refused all the same.
     """
 
     def test(part: Any) -> str | None:
@@ -109,13 +108,20 @@ def _kept(given: Mapping[str, Any], shape: _Shape, test: _Test, errors: list[str
         def deeper(entries: Any, first: str = first) -> str | None:
             return test({**shared, first: entries})
 
-        left = _kept(value, inner, deeper, errors) if isinstance(value, dict) else None
-        left = _items(value, inner, deeper, errors) if isinstance(value, list) else left
+        said: list[str] = []
+        left = _inner(value, inner, deeper, said)
+        if not said:  # its parts are sound and contradict each other
+            said, left = [problem], None
+        errors += said
         if left:
             sound[first] = left
     if not sound:
         return {}
     return {name: sound.get(name, given[name]) for name in given if name in sound or name in shared}
+
+
+def _inner(value: Any, shape: _Shape, test: _Test, errors: list[str]) -> Any:
+    return (_items if isinstance(value, list) else _kept)(value, shape, test, errors)
 
 
 def _items(given: list[Any], shape: _Shape, test: _Test, errors: list[str]) -> list[Any]:
@@ -126,11 +132,12 @@ def _items(given: list[Any], shape: _Shape, test: _Test, errors: list[str]) -> l
         if problem is None:
             found.append(item)
             continue
-        said: list[str] = [problem]
+        said: list[str] = []
         left: dict[str, Any] = {}
         if isinstance(item, dict) and shape.shared:
-            said = []
             left = _kept(item, shape, lambda part: test([part]), said)
+        if not said:
+            said, left = [problem], {}
         # A rule without a name is told by its place, and each was looked at by itself.
         errors += [words.replace("[0]", f"[{at}]", 1) for words in said]
         if left:

@@ -40,14 +40,13 @@ _SHOWN = 40
 _Part = Tuple[str, Any, int]
 
 
-class NewerError(StoreError):
-    """A newer version wrote it: it is sound, and nothing in it may be guessed."""
-
-
-def loads(data: bytes | str, where: str, *, most: int = MOST, kernel_bytes: bool = False) -> Any:
+def loads(
+    data: bytes | str, where: str, *, advice: str = "", most: int = MOST, kernel_bytes: bool = False
+) -> Any:
     """The value. Raises StoreError that names `where` (a path, or what else is read) and the place in it.
 
-    kernel_bytes: texts may hold bytes that are not UTF-8, as Host.read() returns them.
+    advice: what to do about a damaged file. most: characters. kernel_bytes: texts may hold bytes that are
+    not UTF-8, as Host.read() returns them.
     """
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
@@ -63,22 +62,26 @@ def loads(data: bytes | str, where: str, *, most: int = MOST, kernel_bytes: bool
         check(value, kernel_bytes)
     except (ValueError, RecursionError) as error:
         words = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise StoreError(f"{where} is damaged ({words})") from error
+        raise _damaged(where, words, advice) from error
     return value
 
 
+def _damaged(where: str, words: str, advice: str) -> StoreError:
+    return StoreError(f"{where} is damaged ({words})" + (f": {advice}" if advice else ""))
+
+
 def document(
-    data: bytes | str, path: str, form: int, *, most: int = MOST, kernel_bytes: bool = False
+    data: bytes | str, path: str, form: int, *, advice: str = "", most: int = MOST, kernel_bytes: bool = False
 ) -> dict[str, Any]:
     """A document of ours with the format number `form`. Raises StoreError, as loads() does."""
-    found = loads(data, path, most=most, kernel_bytes=kernel_bytes)
+    found = loads(data, path, advice=advice, most=most, kernel_bytes=kernel_bytes)
     if not isinstance(found, dict):
-        raise StoreError(f"{path} is damaged (it holds {shown(found)}, not a document of mlnode)")
+        raise _damaged(path, f"it holds {shown(found)}, not a document of mlnode", advice)
     number = found.get("format")
     if type(number) is not int:  # True == 1, 1.0 == 1
-        raise StoreError(f"{path} is damaged (format {shown(number)} is not a number)")
+        raise _damaged(path, f"format {shown(number)} is not a number", advice)
     if number > form:
-        raise NewerError(
+        raise StoreError(
             f"{path}: format {number} is newer than {form}, the newest that this version of mlnode reads: "
             "install the agent of the version that wrote it"
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Callable, Mapping, Sequence
 
-from .. import cpulist, declared
+from .. import cpulist, declared, digits
 from ..facts import Facts
 from ..host import Host
 from ..kind import Context, Info, Row, Spec, no_rivals
@@ -214,7 +214,8 @@ def _flow_conflict(entries: int, context: Context) -> str:
     for declaration in declared.load_all(context.host, []):
         section = declaration.kinds.get("sysctl", {}).get("settings")
         raw = section.get(_FLOW_KEY) if isinstance(section, Mapping) else None
-        if isinstance(raw, (int, str)) and str(raw).isdigit() and int(raw) < entries:
+        number = digits.number(str(raw)) if isinstance(raw, (int, str)) else None
+        if number is not None and number < entries:
             return (
                 f"{_FLOW_KEY} is declared as {raw} by {declaration.name} ({declaration.path}), and "
                 f"rfs_entries {entries} needs at least as many: declare that there, or leave it out"

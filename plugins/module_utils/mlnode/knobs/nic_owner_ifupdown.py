@@ -11,6 +11,7 @@ from typing import Iterable, Iterator, Sequence
 
 from ..errors import HostError
 from ..host import Host
+from ..printable import printable
 from . import nic_owner, nic_owner_commands
 from .nic_owner import Device, Found, Word, fits, source
 
@@ -192,9 +193,7 @@ def _lines(host: Host, found: Found, path: str, seen: set[str]) -> Iterator[_Lin
     if path in seen:
         return
     if len(seen) == _FILES:
-        found.doubt(
-            f"{nic_owner.printable(path)} is not read: it is one of more than {_FILES} that are sourced"
-        )
+        found.doubt(f"{printable(path)} is not read: it is one of more than {_FILES} that are sourced")
         return
     seen.add(path)
     for number, text in _joined(found.text(host, path)):
@@ -237,5 +236,5 @@ def _sourced(host: Host, found: Found, path: str, word: str, pattern: str) -> li
     # Python 3.8 has no [z-a], and no path has a byte of 0.
     except (re.error, ValueError, HostError) as error:
         words = f"{path} sources {pattern}, which cannot be looked for: {error}"
-        found.doubt(nic_owner.printable(words))
+        found.doubt(printable(words))
         return []

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Callable, Iterable, Mapping, Sequence
 
 from ..host import Host
+from ..printable import printable
 from . import nic_owner, nic_owner_netplan
 from .nic_owner import Device, Entry, Found, Word, fits
 
@@ -198,7 +199,7 @@ def _read(host: Host, devices: Iterable[Device], found: Found, sort: _Sort) -> N
             if matching is None and words:
                 found.doubt(
                     f"{words[0].source} sets {words[0].file} to {words[0].value}; whether the [Match] of "
-                    f"{nic_owner.printable(path)} means {device.name} is not known"
+                    f"{printable(path)} means {device.name} is not known"
                 )
             if matching:
                 for word in words:

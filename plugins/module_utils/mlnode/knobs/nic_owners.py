@@ -10,6 +10,7 @@ from typing import Callable, Mapping, Sequence
 from ..errors import HostError
 from ..ethtool import words as ethtool_words
 from ..host import Host
+from ..printable import printable
 from . import nic_owner, nic_owner_ifupdown, nic_owner_netplan, nic_owner_networkmanager, nic_owner_systemd
 from .nic_owner import Device, Found, Target, Word
 
@@ -53,11 +54,11 @@ def _read(host: Host, targets: Sequence[Target]) -> Found:
         devices = [nic_owner.device(host, target) for target in targets]
         nic_owner_netplan.read(host, found)
     except HostError as error:
-        found.doubt(nic_owner.printable(str(error)))
+        found.doubt(printable(str(error)))
         return found
     for read in _READERS:
         try:
             read(host, devices, found)
         except HostError as error:
-            found.doubt(nic_owner.printable(str(error)))
+            found.doubt(printable(str(error)))
     return found

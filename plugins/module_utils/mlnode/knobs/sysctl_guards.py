@@ -94,5 +94,5 @@ def _free_kbytes(path: str, context: Context) -> int:
     if not node:
         return context.facts.memory_kbytes("MemAvailable")
     text = context.host.read(f"{node.group(1)}/meminfo")
-    rows = re.findall(r"(MemFree|Active\(file\)|Inactive\(file\)|SReclaimable):\s+([0-9]+) kB", text)
+    rows = re.findall(r"(MemFree|Active\(file\)|Inactive\(file\)|SReclaimable):\s+([0-9]{1,20}) kB", text)
     return sum(int(number) for _name, number in rows)

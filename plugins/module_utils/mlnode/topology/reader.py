@@ -92,8 +92,8 @@ class Reader:
 
 
 def integer(text: str) -> int | None:
-    """A number as the kernel prints it, or None."""
-    return int(text) if _INT.match(text.strip()) else None
+    """A number as the kernel prints it, or None. Not text.strip(), as int() knows fewer blanks."""
+    return int(text) if _INT.match(text.strip(" \t\n")) else None
 
 
 def natural(name: str) -> list[tuple[int, str]]:

@@ -18,7 +18,7 @@ _ALL = frozenset({"id", "key", "value"})
 #: What makes an entry of a sort → what else it may have
 _SORTS = {
     "writes": frozenset({"boot", "device"}),
-    "file": frozenset({"saved", "folders", "refresh", "wrote"}),
+    "file": frozenset({"saved", "edited", "folders", "refresh", "wrote"}),
     "module": frozenset({"stays"}),
 }
 

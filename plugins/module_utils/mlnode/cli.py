@@ -244,6 +244,8 @@ def _print_text(found: Survey, settings: list[dict[str, Any]], counts: dict[str,
     if found.rows:
         words = ", ".join(f"{number} {status}" for status, number in counts.items())
         _say(f"{len(found.rows)} {'setting' if len(found.rows) == 1 else 'settings'}: {words}")
+    elif not found.errors:
+        _say("0 settings: all that is declared here is left alone (null)")
     for error in found.errors:
         _fail(error, ERROR)
 

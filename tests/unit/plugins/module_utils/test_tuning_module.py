@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 import pytest
@@ -108,3 +109,23 @@ def test_a_module_ends_with_one_document(
 
     assert ended.value.code == status
     assert len(capsys.readouterr().out.strip().splitlines()) == 1
+
+
+HOSTILE = "\x1b[2J\x9b\u202ea\tb"
+
+
+def test_the_terminal_of_a_controller_obeys_no_node(capsys: pytest.CaptureFixture[str]) -> None:
+    with patch_module_args({}):
+        module = AnsibleModule(argument_spec={})
+        tuning_module.warn(module, HOSTILE)
+        with pytest.raises(SystemExit):
+            tuning_module.fail(module, f"{HOSTILE}\nand more", checks=[])
+    result = json.loads(capsys.readouterr().out)
+    assert result["msg"] == "\\x1b[2J\\x9b\\u202ea\tb\nand more"
+    assert result["checks"] == []
+    assert "\\x1b[2J\\x9b\\u202ea\\tb" in json.dumps(result["warnings"]).replace("\\\\", "\\")
+
+
+def test_nor_do_the_contents_of_a_diff() -> None:
+    [found] = tuning_module.revert_diff([Change("/etc/a", f"{HOSTILE}\nx\n", None, is_file=True)])
+    assert found["before"] == "\\x1b[2J\\x9b\\u202ea\tb\nx\n"

@@ -189,9 +189,11 @@ def test_an_emptied_declaration_is_no_success_of_any_command(
     assert "a.json declares nothing" in answer["msg"]
 
 
-def test_what_is_left_alone_by_null_is_declared(machine: Machine) -> None:
+def test_what_is_left_alone_by_null_is_declared(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     declare(machine, "a", {"sysctl": {"settings": {"vm.swappiness": None}}})
     assert node.survey(machine).errors == ()
+    assert cli.main(["check", "--root", machine.root]) == cli.OK
+    assert capsys.readouterr().out == "0 settings: all that is declared here is left alone (null)\n"
 
 
 def test_a_file_that_its_declaration_needs_no_longer_is_told(machine: Machine) -> None:

@@ -35,7 +35,8 @@ options:
         adds what is missing."
       - "V({for_bytes: N}) computes the number of huge pages that hold N bytes and 5 % over."
       - V(null) leaves a setting untouched.
-      - A YAML boolean is refused, as the kernel wants a number.
+      - A YAML boolean is refused, as the kernel wants a number. So are V(y), V(off) and the like, and numbers that
+        are not plain decimal ones, as V(010) is octal to the kernel.
       - C(vm.dirty_bytes) and C(vm.dirty_ratio), and the like, cannot be declared together, because writing one
         sets the other to 0.
     type: dict

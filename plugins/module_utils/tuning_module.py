@@ -228,7 +228,8 @@ def _content(content: bytes | None) -> str:
 def _stop_if_unsupported(module: AnsibleModule, plan: Plan) -> None:
     found = [row for row in plan.rows if row.status is Status.UNSUPPORTED or row.reading.missing]
     if found and module.params["on_unsupported"] == "fail":
-        fail(module, f"unsupported, and nothing was changed: {_words(found)}")
+        causes = [row for row in found if not row.reading.refers]
+        fail(module, f"unsupported, and nothing was changed: {_words(causes)}")
 
 
 def _warn(module: AnsibleModule, rows: Sequence[Row]) -> None:
@@ -240,7 +241,7 @@ def _warn(module: AnsibleModule, rows: Sequence[Row]) -> None:
     # What is true of many settings, such as that a rule's NICs are not there, is said once.
     told: dict[tuple[Status, str], list[str]] = {}
     for row in rows:
-        if row.status in loud or row.reading.missing:
+        if (row.status in loud or row.reading.missing) and not row.reading.refers:
             told.setdefault((row.status, row.reason), []).append(row.setting.key)
     for (status, reason), keys in told.items():
         warn(module, f"{', '.join(keys)} {'is' if len(keys) == 1 else 'are'} {status}: {reason}")

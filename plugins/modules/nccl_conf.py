@@ -34,7 +34,8 @@ options:
         and all have it at the same index. Else the variable is left out, and the row says why. NCCL finds out the
         index by itself since 2.21.
       - C(NCCL_IB_TC) as V(auto) is the traffic class that a declaration of kind C(qos) on this node gives to RoCE. Where
-        there is none, where there are several, or where the rails are InfiniBand, it is left out, and the row says why.
+        there is none, where there are several, where the rails are InfiniBand, or where no rail has the priorities that
+        are declared beside it, it is left out, and the row says why.
       - Variables that do not belong into a file of the node are refused, each with its reason, such as C(NCCL_COMM_ID),
         C(NCCL_CONF_FILE) and C(NCCL_PSK), and so are those that NCCL no longer reads.
     type: dict

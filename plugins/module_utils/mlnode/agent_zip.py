@@ -34,9 +34,10 @@ ELSEWHERE = (
     *("agent", "agent_zip", "checks", "icmp", "path_mtu", "path_search", "pci_config", "perftest"),
     *("fleet", "subnet", "subnet_book", "subnet_check", "subnet_moves", "subnet_rises"),
 )
-#: What `mlnode audit` needs of the former all the same
+#: What `mlnode audit` needs of the former all the same, and changes of NICs, which keep the counters of links
 AUDIT = (
     "checks",
+    "checks.counters",
     *(f"checks.audit{part}" for part in ("", "_cpu", "_devices", "_kernel", "_model", "_services")),
     *(f"checks.{name}" for name in ("expect", "model", "rdma_limits", "rdma_values")),
     *(f"checks.pcie_{part}" for part in ("link", "subjects", "values")),

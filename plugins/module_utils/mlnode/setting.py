@@ -162,8 +162,8 @@ class Reading:
     managed: why the kernel keeps all of it to itself; empty if it does not.
     at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
     clamped: more was asked for than the device has: both numbers. The target is what it has.
-    nowhere: the rule of the setting, where that means no device of this node. missing: and it asks for some
-    that have to be here, so that the node is not as declared.
+    missing: its rule asks for devices that have to be here and are not, so that the node is not as declared.
+    refers: the setting that says why there is nothing to read, where another one of the rule does.
     """
 
     path: str
@@ -186,8 +186,8 @@ class Reading:
     managed: str = ""
     at_boot: bool = False
     clamped: str = ""
-    nowhere: str = ""
     missing: bool = False
+    refers: str = ""
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
     selected = ports.find(context.host, setting.rule.nics)
     if not selected.ports:
-        return rules.unread(setting, setting.rule.name, selected, context)
+        return rules.unread(setting, selected, context)
     machine = topology.of(context.host)
     # What is on no PCI bus has no vectors of its own to move, but queues to steer.
     mine = [port for port in selected.ports if port.address or setting.topic != "irq"]

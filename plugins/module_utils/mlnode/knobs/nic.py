@@ -62,7 +62,7 @@ def _read(setting: NicSetting, context: Context) -> Reading:
     host = context.host
     targets = nic_targets.find(host, setting.rule.nics, setting.group)
     if not targets.targets:
-        return rules.unread(setting, setting.rule.name, targets, context)
+        return rules.unread(setting, targets, context)
     guards = Guards(host, context.allow, nic_parse.limit(context.spec))
     found = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
     together = Together(found)

@@ -71,7 +71,7 @@ def _read(setting: QosSetting, context: Context, pausing: Mapping[str, str]) -> 
     host = context.host
     targets = nic_targets.find(host, setting.rule.nics, "pause")
     if not targets.targets:
-        return rules.unread(setting, setting.rule.name, targets, context)
+        return rules.unread(setting, targets, context)
     guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
     found = [_guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets]
     together = Together(found, _text)

@@ -79,7 +79,7 @@ def _look(name: str, setting: RailSetting, context: Context) -> _Look:
 def _reading(look: _Look) -> Reading:
     setting, context, found = look.setting, look.context, look.found
     if not found:
-        return rules.unread(setting, setting.rule.name, look.places, context)
+        return rules.unread(setting, look.places, context)
     together = Together(found, _text)
     boot, hints = _boot(setting, context, found, together.target)
     return together.reading(

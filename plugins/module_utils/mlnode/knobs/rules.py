@@ -75,11 +75,11 @@ class Nothing(Protocol):
     def missing(self) -> bool: ...
 
 
-def unread(setting: Setting, rule: str, found: Nothing, context: Context) -> Reading:
-    """That of a setting whose rule brings no NIC."""
+def unread(setting: Setting, found: Nothing, context: Context) -> Reading:
+    """That of a setting whose rule brings no NIC. For said_once(), it refers to itself where none is here."""
     boot = context.boot_by_agent(setting, None)
-    nowhere = rule if found.nowhere else ""
-    return Reading(setting.path, found.problem, boot, nowhere=nowhere, missing=found.missing)
+    refers = setting.key if found.nowhere else ""
+    return Reading(setting.path, found.problem, boot, refers=refers, missing=found.missing)
 
 
 def said_once(
@@ -90,18 +90,24 @@ def said_once(
     order = [*Severity]
     bearers: dict[str, tuple[int, str]] = {}
     for setting, reading in zip(settings, readings):
-        if reading.nowhere:
+        if reading.refers:
             mine = (order.index(info(setting.key, reading.runtime).severity), setting.key)
-            first = bearers.setdefault(reading.nowhere, mine)
-            bearers[reading.nowhere] = first if first[0] <= mine[0] else mine
+            first = bearers.setdefault(_rule_of(setting), mine)
+            bearers[_rule_of(setting)] = first if first[0] <= mine[0] else mine
     found = []
     for setting, reading in zip(settings, readings):
-        key = bearers[reading.nowhere][1] if reading.nowhere else setting.key
-        if key != setting.key:
-            words = f"the rule {reading.nowhere} means no NIC here: see {key}"
-            reading = replace(reading, runtime=Value(absent=words), missing=False)
-        found.append(reading)
+        key = bearers[_rule_of(setting)][1] if reading.refers else ""
+        if key and key != setting.key:
+            words = f"the rule {_rule_of(setting)} means no NIC here: see {key}"
+            found.append(replace(reading, runtime=Value(absent=words), refers=key, missing=False))
+        else:
+            found.append(replace(reading, refers=""))
     return found
+
+
+def _rule_of(setting: Setting) -> str:
+    """Keys are KIND.RULE, or KIND.RULE and what of it."""
+    return setting.key.split(".")[1]
 
 
 def of_others(

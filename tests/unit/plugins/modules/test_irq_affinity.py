@@ -144,6 +144,24 @@ def test_bad_input_is_named_before_anything_is_written(
     assert machine.writes == []
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_nic_that_has_to_be_there_is_missed_whatever_is_said_of_what_is_unsupported(
+    machine: IrqNode, irq: Runner, check: bool
+) -> None:
+    rules = [{"name": "a", "nics": {"rdma": ["mlx5_9"]}, "strategy": "spread", "rps": "off"}]
+    words = "no NIC here matches rdma mlx5_9; here are: eth4 (virtio_net"
+    refused = irq(rules=rules, on_unsupported="fail", check=check)
+    assert refused.rc == 1
+    assert words in refused.result["msg"]
+    assert machine.writes == []
+    done = irq.ok(rules=rules, on_unsupported="ignore", check=check)
+    assert {key: one["status"] for key, one in done.settings.items()} == {
+        "irq.a": "drifted",
+        "irq.a.rps": "unsupported",
+    }
+    assert [words in warning for warning in done.warnings] == [True]
+
+
 @pytest.mark.parametrize("on_unsupported", ["fail", "warn", "ignore"])
 def test_a_nic_that_is_not_there(machine: IrqNode, irq: Runner, on_unsupported: str) -> None:
     rules = [{"name": "a", "nics": {"drivers": ["bnxt_en"]}, "strategy": "spread"}]

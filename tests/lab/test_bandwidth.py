@@ -166,6 +166,7 @@ def test_a_gid_that_is_not_there(pair: Pair, collection: Collection) -> None:
     pair.assert_nothing_runs()
 
 
+@pytest.mark.long
 def test_a_server_ends_although_nobody_comes_and_its_module_was_killed(
     pair: Pair, collection: Collection
 ) -> None:

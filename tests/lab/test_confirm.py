@@ -260,6 +260,8 @@ def test_the_power_fails_before_it_is_confirmed(network: Network, collection: Co
     network.hang_up()
     network.assert_unchanged(kept)
     assert facts.wrong(network.node) == {}
+    network.node.assert_no_unit_failed()
+    assert network.node.out("systemctl is-system-running") == "running"
     assert "as the node was booted before anybody confirmed it" in network.node.run("mlnode status").stderr
 
 

@@ -28,6 +28,9 @@ Address=10.8.0.1/24
 LinkLocalAddressing=no
 """
 
+#: Between the usual 1500 and 9000, and enough for RDMA's 4096
+MTU = 4200
+
 PORT = "/sys/class/infiniband/rxe0/ports/1"
 TOS = "/sys/kernel/config/rdma_cm/rxe0"
 DECLARED = "/etc/mlnode/declared.d/fabric.json"
@@ -45,6 +48,7 @@ DRIFT = {
     "limits.systemd.nofile": "rm /etc/systemd/system.conf.d/zz-mlnode-training_node.conf",
     "cpu.governor": "echo powersave >/sys/devices/system/cpu/cpufreq/policy3/scaling_governor",
     "nic.fabric.ring.rx": "ethtool -G {igb} rx 256",
+    "nic.rails.mtu": "ip link set {rail} mtu 1500",
     "rail.rails.arp_ignore": "sysctl -w net.ipv4.conf.{rail}.arp_ignore=0",
     "qos.rails.pfc": "dcb pfc set dev {simulated} prio-pfc all:on",
     "irq.nics": "echo 0 >/proc/irq/{irq}/smp_affinity_list",
@@ -72,18 +76,24 @@ class Fabric:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """The rails by name, as software devices are none, and what they can do."""
-        both = {"names": [self.rail, self.simulated], "rails": None, "link_layer": None}
+        """Soft-RoCE makes e1000e the rail that the role's own rules are for, as its interface is on the port;
+        what has priorities is no rail, and named."""
+        simulated = {"names": [self.simulated], "rails": None, "link_layer": None}
         lacking = dict.fromkeys(("ecn", "cnp", "rdma_cm_tos", "traffic_class"))
-        priorities = {"nics": {**both, "names": [self.simulated]}, **lacking}
         # e1000e takes `pause off` and ignores it as long as it negotiates, which would be an error.
-        connections = {"name": "connections", "nics": {"names": [self.rail]}, "rdma_cm_tos": 106}
+        connections = {"name": "connections", "nics": {"rdma": ["rxe0"]}, "rdma_cm_tos": 106}
         return {
-            "fabric_nic": {"rules": {"rails": {"nics": both, "mtu": 4200}}},
-            "fabric_rail": {"rules": {"rails": {"nics": {**both, "names": [self.rail]}}}},
-            "fabric_qos": {"rules": {"rails": priorities, "connections": connections}},
+            "fabric_nic": {
+                "rules": {
+                    "rails": {"mtu": MTU},
+                    "simulated": {"name": "simulated", "nics": {"names": [self.simulated]}, "mtu": MTU},
+                }
+            },
+            "fabric_qos": {
+                "rules": {"rails": {"nics": simulated, **lacking}, "connections": connections},
+            },
             # QEMU's e1000e tells an interface of 1000 Mb/s, and Soft-RoCE a rate of its own.
-            "fabric_expect": {"devices": {"rxe0": {"netdev": self.rail, "netdev_mtu": 4200, "mtu": 4096}}},
+            "fabric_expect": {"devices": {"rxe0": {"netdev": self.rail, "netdev_mtu": MTU, "mtu": 4096}}},
         }
 
     def play(self, name: str, **variables: Any) -> Played:
@@ -115,11 +125,13 @@ class Fabric:
             machine.read(f"/proc/sys/{conf}/{name}") for name in ("arp_ignore", "arp_announce", "rp_filter")
         ]
         assert found == ["1", "2", "2"]
-        assert [machine.read(f"/sys/class/net/{nic}/mtu") for nic in (self.rail, self.simulated)] == [
-            "4200"
-        ] * 2
+        mtus = [machine.read(f"/sys/class/net/{nic}/mtu") for nic in (self.rail, self.simulated)]
+        assert mtus == [str(MTU)] * 2
         assert facts.sysctl(machine, "net.ipv4.neigh.default.gc_thresh3") == "32768"
-        assert "NCCL_IB_TIMEOUT=20" in machine.read("/etc/nccl.conf").splitlines()
+        variables = machine.read("/etc/nccl.conf").splitlines()
+        assert {"NCCL_IB_TIMEOUT=20", "NCCL_IB_HCA==rxe0:1"} <= {*variables}
+        # The class of RoCE means nothing where the only rail has no priorities.
+        assert "NCCL_IB_TC" not in machine.read("/etc/nccl.conf")
         machine.run(f"mkdir {TOS}")
         assert machine.read(f"{TOS}/ports/1/default_roce_tos") == "106"
         machine.run(f"rmdir {TOS}")

@@ -74,6 +74,7 @@ def test_the_claim_holds(
     claim(collection, machine)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_fault_is_caught(name: str, machine: Machine, tmp_path: pathlib.Path) -> None:
     fault = FAULTS[name]

@@ -57,7 +57,9 @@ def assert_whole_and_mendable(machine: Machine, collection: Collection, born: Bo
     assert born.left(machine, apart_from=OFFERED) == []
 
 
-@pytest.mark.parametrize(("point", "number"), [("kernel", 3), ("fsync", 3)])
+@pytest.mark.parametrize(
+    ("point", "number"), [("kernel", 3), pytest.param("fsync", 3, marks=pytest.mark.long)]
+)
 def test_power_fails_in_mlnode_apply(
     point: str, number: int, cloud: Machine, born: Born, collection: Collection
 ) -> None:

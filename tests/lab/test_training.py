@@ -112,7 +112,7 @@ class Story:
         assert machine.read("/proc/sys/net/core/rps_sock_flow_entries") == str(STEERED["rfs_entries"])
 
 
-@pytest.fixture(scope="module", params=["cloud", "baremetal"])
+@pytest.fixture(scope="module", params=["baremetal", pytest.param("cloud", marks=pytest.mark.long)])
 def story(request: pytest.FixtureRequest, collection: Collection) -> Story:
     return Story(request.getfixturevalue(request.param), collection)
 

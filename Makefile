@@ -85,6 +85,14 @@ unit: env-test ## the unit tests alone (ARGS="-k NAME")
 	$(call step,unit tests)
 	$(in_test) pytest tests/unit $(ARGS)
 
+# How much more is tried than in `make test`
+EFFORT ?= 20
+.PHONY: robustness
+robustness: env-test ## the kill, fault, fuzz and concurrency tests at length (EFFORT=20)
+	$(call step,robustness with $(EFFORT) times the effort)
+	$(in_test) MLNODE_ROBUSTNESS=$(EFFORT) pytest tests/unit/plugins tests/robustness -m "robustness or hypothesis" \
+	    --quiet --numprocesses auto --dist worksteal $(ARGS)
+
 .PHONY: sanity
 sanity: env-test ## ansible-test sanity
 	$(call step,ansible-test sanity)

@@ -30,12 +30,17 @@ class Lab:
         for other in self.running.values():
             other.pause()
         if name in self.running:
-            self.running[name].load(BORN)
+            self.running[name].set_back(BORN)
             return self.running[name]
         self._say(f"booting {name}")
         self.running[name] = machine = Machine(profiles.named(name))
-        machine.start()
-        machine.save(BORN)
+        try:
+            machine.start()
+            machine.save(BORN)
+        except BaseException:
+            # Or every later test would try to pause it.
+            self.running.pop(name).close()
+            raise
         return machine
 
     def close(self) -> None:
@@ -65,12 +70,14 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     found.close()
 
 
-def _fixture(profile: str) -> Callable[[Lab], Machine]:
+def _fixture(profile: str) -> Callable[[Lab], Iterator[Machine]]:
     @pytest.fixture(scope="module", name=profile)
-    def machine(lab: Lab) -> Machine:
+    def machine(lab: Lab) -> Iterator[Machine]:
         if reason := why_not(profile):
             pytest.skip(reason)
-        return lab.machine(profile)
+        found = lab.machine(profile)
+        yield found
+        found.assert_no_unit_failed()
 
     return machine
 

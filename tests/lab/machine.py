@@ -31,6 +31,17 @@ _PR_SET_PDEATHSIG = 1
 _PREFIX = "mlnode-lab-"
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
+#: What an event has started may be at work still, and fail at its end: the service of NICs takes 12 seconds.
+_FAILED_UNITS = """
+for second in $(seq 60); do
+    systemctl list-units --state=activating,deactivating --plain --no-legend 'mlnode*' | grep -q . || break
+    sleep 1
+done
+failed=$(systemctl list-units --state=failed --plain --no-legend | cut -d' ' -f1)
+[ -z "$failed" ] || systemctl --no-pager --full status $failed
+true
+"""
+
 #: What a machine that will never answer says on its console
 _DEAD = re.compile(r"Kernel panic|emergency mode|ALERT!.*does not exist|No bootable device|error: no such")
 
@@ -117,10 +128,20 @@ class Machine:
 
     def reboot(self) -> None:
         """Ask the machine itself to reboot, and wait until it is up again."""
+        self.assert_no_unit_failed()
         before = self.boot_id()
         self.run("systemctl reboot", check=False)
         self.hang_up()
         self.wait(before)
+
+    def assert_no_unit_failed(self) -> None:
+        """Asked where the list of failed units is about to be lost, before a reboot or a reset, and after the
+        last test of a file. A test that breaks a unit on purpose says `systemctl reset-failed` itself."""
+        if self._process is None:
+            return
+        failed = self.run(_FAILED_UNITS, check=False, seconds=BOOT_SECONDS)
+        # 255 is that of ssh: a machine that cannot be reached is for the test that made it so.
+        assert failed.returncode == 255 or not failed.stdout, f"{self.profile.name}: {failed.stdout}"
 
     def boot_id(self) -> str:
         return self.out("cat /proc/sys/kernel/random/boot_id")
@@ -131,7 +152,8 @@ class Machine:
         seen = len(self.console()) if old_boot_id else 0
         while True:
             if self._process is None or self._process.poll() is not None:
-                raise self._failed("QEMU has ended")
+                words = (self.folder / "qemu.log").read_text(errors="replace").strip()
+                raise self._failed(f"QEMU has ended ({self._process and self._process.returncode}): {words}")
             if time.monotonic() > deadline:
                 raise self._failed(f"no SSH within {BOOT_SECONDS} s")
             dead = _DEAD.search(self.console(), seen)
@@ -213,6 +235,11 @@ class Machine:
 
     def load(self, name: str) -> None:
         """Make the machine what it was when that name was saved; seconds instead of a boot."""
+        self.assert_no_unit_failed()
+        self.set_back(name)
+
+    def set_back(self, name: str) -> None:
+        """The same, whatever has failed on it."""
         self.hang_up()
         if self._process is None:
             self.snapshot = name

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from hypothesis import settings, strategies
 
 #: For all properties of the library
-quick = settings(max_examples=150)
+quick = settings(max_examples=150 * EFFORT)
 
 #: Texts as a kernel or a person might write them, and some that neither would
 words = strategies.one_of(

@@ -24,6 +24,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction i
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
+pytestmark = pytest.mark.robustness
+
 MTU = "/sys/class/net/eth0/mtu"
 RULES = "/etc/udev/rules.d/90-mlnode.rules"
 DECLARED = "/etc/mlnode/declared.d/default.json"

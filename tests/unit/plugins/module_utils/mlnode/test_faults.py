@@ -32,6 +32,8 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import (
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP
 
+pytestmark = pytest.mark.robustness
+
 SETTINGS = {
     "vm.swappiness": 10,
     "vm.dirty_bytes": 268435456,

@@ -30,6 +30,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.values import
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk, start
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
+pytestmark = pytest.mark.robustness
+
 Tree = dict  # of path → (content, mode), as Machine.tree() gives it
 
 DECLARATION = declared.path_of("default")  # written once for each kind

@@ -19,6 +19,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os, failing, start
 
+pytestmark = pytest.mark.robustness
+
 
 @pytest.fixture
 def host(tmp_path: pathlib.Path) -> Host:

@@ -14,13 +14,14 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 quickly = settings(
-    max_examples=25,
+    max_examples=25 * EFFORT,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -1,0 +1,24 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nic_settle
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Links of these NICs are up again at once, and nothing here survives a power cut anyway."""
+    monkeypatch.setattr(nic_settle, "RESET_SECONDS", 0.0)
+    monkeypatch.setattr(engine, "_LOOK_SECONDS", 0.0)
+    yield from no_disk()
+
+
+@pytest.fixture
+def folder() -> Iterator[pathlib.Path]:
+    yield from in_memory()

@@ -1,0 +1,245 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node for every kind of knob, with a declaration that changes values and files on it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_LINK
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import LOCK_PATH
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.tests.unit import service_machine
+from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CpuMachine
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gated
+from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
+from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs import nccl_node
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.irq_node import IrqNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.nic_node import NicNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.qos_node import (
+    ROCE,
+    QosNode,
+)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.rail_node import (
+    RAILS,
+    RailNode,
+)
+from ansible_collections.mlnode.tuning.tests.unit.service_machine import ServiceMachine
+
+#: Words of commands that only ask
+_QUESTIONS = ("show", "is-active", "is-enabled", "list-units", "--version", "-L", "dmesg")
+
+MODULES = ("ib_uverbs", "rdma_ucm")
+
+SYSCTL = {
+    "vm.swappiness": 10,
+    "vm.dirty_bytes": 268435456,
+    "net.core.default_qdisc": "fq",
+    "net.ipv4.tcp_congestion_control": "bbr",
+}
+
+
+class Node(Gated):
+    """Beside another class of machine: what it keeps in memory, and only what changes something passes."""
+
+    def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
+        asks = any(word in _QUESTIONS or word.startswith("--query") for word in command)
+        return super(Gated if asks else Node, self).run(command, seconds)
+
+    def memory(self) -> dict[str, str]:
+        """What no file below root shows: the kernels and daemons of some machines are objects."""
+        found = {
+            name: repr(vars(self)[name])
+            for name in ("rules", "routes", "modes", "active", "cm")
+            if name in vars(self)
+        }
+        for name, nic in getattr(self, "nics", {}).items():
+            groups = [
+                {k: v for k, v in (group or {}).items() if v}
+                for group in (nic.ring, nic.channels, nic.coalesce)
+            ]
+            pause = nic.pause and (nic.pause["rx"], nic.pause["tx"])
+            found[name] = repr((*groups, pause, nic.features, nic.flags, nic.fec))
+        for name, bridge in getattr(self, "bridges", {}).items():
+            found[f"{name} dcb"] = repr((bridge.pfc, bridge.ets, bridge.apps, bridge.buffer, bridge.order))
+        return found
+
+    def state(self) -> dict[str, object]:
+        """All that a revert has to bring back. A lock that no process holds is for the next run."""
+        found = {**self.tree(), **self.memory()}
+        found.pop(LOCK_PATH, None)
+        return found
+
+    def tuned(self) -> dict[str, object]:
+        """The state without what runs keep for themselves, such as the order of what was remembered, or leave
+        to the next one."""
+        own = ("/var/lib/mlnode/", "/run/mlnode")
+        return {
+            path: what
+            for path, what in self.state().items()
+            if not path.startswith(own) and not path.endswith(".mlnode-tmp")
+        }
+
+    def unload(self) -> None:
+        """As a boot does: a revert leaves modules that were declared for themselves."""
+        for name in MODULES:
+            if self.exists(f"/sys/module/{name}"):
+                os.rmdir(f"{self.root}/sys/module/{name}")
+        self.forget()
+
+
+def _as(kind: type[Machine]) -> Any:
+    """That class of machine, as a Node."""
+    return type(f"Gated{kind.__name__}", (Node, kind), {})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A node in a folder, and what is declared on it. other: another declaration of the same name."""
+
+    kind: str
+    make: Callable[[pathlib.Path], Node]
+    spec: dict[str, Any]
+    other: dict[str, Any]
+
+    @property
+    def request(self) -> Request:
+        return Request("default", KINDS[self.kind], self.spec)
+
+    @property
+    def other_request(self) -> Request:
+        return Request("default", KINDS[self.kind], self.other)
+
+
+def _debian(folder: pathlib.Path) -> Node:
+    node = Node.debian(str(folder))
+    assert isinstance(node, Node)
+    return node
+
+
+def _modules(folder: pathlib.Path) -> Node:
+    node = _debian(folder)
+    node.put(f"/lib/modules/{RELEASE}/modules.dep", "".join(f"kernel/{name}.ko.xz:\n" for name in MODULES))
+    return node
+
+
+def _limits(folder: pathlib.Path) -> Node:
+    Machine.debian(str(folder))
+    LimitsMachine.node(str(folder))
+    node = _as(LimitsMachine)(str(folder))
+    for name in ("slurmd", "containerd", "ssh"):
+        node.unit(name)
+    return node  # type: ignore[no-any-return]
+
+
+def _cpu(folder: pathlib.Path) -> Node:
+    return _as(CpuMachine).acpi(str(folder))  # type: ignore[no-any-return]
+
+
+def _gpu(folder: pathlib.Path) -> Node:
+    return _as(GpuMachine).of(str(folder), 2)  # type: ignore[no-any-return]
+
+
+def _services(folder: pathlib.Path) -> Node:
+    service_machine.made(str(folder)).tuned()
+    node = _as(ServiceMachine)(str(folder))
+    node.run(["systemctl", "start", "tuned.service"])  # as it is again once it was started again
+    return node  # type: ignore[no-any-return]
+
+
+def _nic(folder: pathlib.Path) -> Node:
+    return _as(NicNode).made(folder)  # type: ignore[no-any-return]
+
+
+def _rail(folder: pathlib.Path) -> Node:
+    return _as(RailNode).made(folder)  # type: ignore[no-any-return]
+
+
+def _qos(folder: pathlib.Path) -> Node:
+    return _as(QosNode).made(folder)  # type: ignore[no-any-return]
+
+
+def _irq(folder: pathlib.Path) -> Node:
+    return _as(IrqNode).made(str(folder))  # type: ignore[no-any-return]
+
+
+def _nccl(folder: pathlib.Path) -> Node:
+    nccl_node.roce(str(folder))
+    node = Node(str(folder))
+    node.put("/etc/nccl.conf", "# the administrator's\nNCCL_DEBUG=VERSION\n")
+    return node
+
+
+def _boot(folder: pathlib.Path) -> Node:
+    return _as(GrubMachine).debian_with_grub(str(folder))  # type: ignore[no-any-return]
+
+
+_ETH2: dict[str, Any] = {"name": "two", "nics": {"names": ["eth2"]}}
+
+CASES = {
+    case.kind: case
+    for case in (
+        Case("services", _services, {"services": {"tuned": "stop"}}, {"services": {"tuned": "leave"}}),
+        Case("modules", _modules, {"modules": [*MODULES]}, {"modules": [MODULES[0]]}),
+        Case("thp", _debian, {"enabled": "madvise", "defrag": "never"}, {"enabled": "never"}),
+        Case("sysctl", _debian, {"settings": SYSCTL}, {"settings": {"vm.swappiness": 1}}),
+        Case("limits", _limits, {"nofile": "65536:1048576", "memlock": "unlimited"}, {"nofile": 1048576}),
+        Case("cpu", _cpu, {"governor": "performance", "boost": False}, {"governor": "powersave"}),
+        Case("gpu", _gpu, {"persistence": True}, {"persistence": False}),
+        Case(
+            "nic",
+            _nic,
+            {
+                "rules": [
+                    {
+                        **_ETH2,
+                        "rings": 4096,
+                        "channels": 2,
+                        "coalesce": {"rx-usecs": 50},
+                        "pause": {"rx": False},
+                    }
+                ]
+            },
+            {"rules": [{**_ETH2, "rings": 2048}]},
+        ),
+        Case("rail", _rail, {"rules": [RAILS]}, {"rules": [{**RAILS, "arp_announce": 1}]}),
+        Case("qos", _qos, {"rules": [ROCE]}, {"rules": [{**ROCE, "pfc": [4]}]}),
+        Case(
+            "irq",
+            _irq,
+            {"rules": [{**_ETH2, "strategy": "spread"}]},
+            {"rules": [{**_ETH2, "strategy": "list", "cpus": "1"}]},
+        ),
+        Case(
+            "nccl",
+            _nccl,
+            {"variables": {"NCCL_IB_HCA": "auto", "NCCL_DEBUG": "WARN"}},
+            {"variables": {"NCCL_NET": "IB"}},
+        ),
+        Case(
+            "boot",
+            _boot,
+            {"parameters": {"iommu": "pt"}, "isolate": {"cpus": "6-7"}},
+            {"parameters": {"iommu": None, "audit": "0"}},
+        ),
+    )
+}
+
+
+def made(case: Case, folder: pathlib.Path) -> Node:
+    """The node with the agent, and the folders that every node has."""
+    node = case.make(folder)
+    for path in ("/run", "/var/lib", "/etc/systemd/system"):
+        os.makedirs(node.root + path, exist_ok=True)
+    if not node.exists(AGENT_LINK):
+        node.enable_agent()
+    return node

@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs of every sort at the same time, in processes of their own: what comes out could have come out of the
+same runs one after the other, and a look meanwhile reads no half-written file."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pathlib
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    agent,
+    declared,
+    engine,
+    lock,
+    node,
+    revert,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nccl, sysctl, thp
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, some
+from ansible_collections.mlnode.tuning.tests.unit.faults import start
+
+from .nodes import Node
+from .processes import Atomic, copied, plain
+
+pytestmark = pytest.mark.robustness
+
+#: Two and three runs at the same time, of those that there are
+PAIRS, TRIPLES = 40, 30
+
+
+def _declare(name: str, kind: object, spec: dict[str, object], *layers: Layer) -> Callable[[Node], object]:
+    def declare(machine: Node) -> None:
+        engine.apply(machine, engine.Request(name, kind, spec, layers or tuple(Layer)))  # type: ignore[arg-type]
+
+    return declare
+
+
+def _install(machine: Node) -> None:
+    agent.install(machine)
+
+
+def _boot(machine: Node) -> None:
+    node.apply_all(machine)
+
+
+WORKS: dict[str, Callable[[Node], object]] = {
+    "two values": _declare("default", sysctl, {"settings": {"vm.swappiness": 10, "vm.max_map_count": 9}}),
+    "one value": _declare("default", sysctl, {"settings": {"vm.swappiness": 1}}),
+    "conflict": _declare("other", sysctl, {"settings": {"vm.swappiness": 30}}),
+    "thp": _declare("default", thp, {"defrag": "never"}),
+    "nccl": _declare("jobs", nccl, {"variables": {"NCCL_DEBUG": "WARN"}}),
+    "image": _declare("default", sysctl, {"settings": {"vm.swappiness": 5}}, Layer.BOOT),
+    "install": _install,
+    "boot": _boot,
+    "revert": revert.revert,
+}
+
+
+def tuned(machine: Node) -> dict[str, object]:
+    """What counts, and what is remembered; the order in which it was is that of the runs."""
+    remembered = sorted(str(entry["id"]) for entry in Origin.load(machine).entries())
+    return {**machine.tuned(), "remembered": remembered}
+
+
+def attempt(name: str, machine: Node) -> None:
+    """A run that is refused, as another one declares something else, changes nothing."""
+    refused = ""
+    try:
+        WORKS[name](machine)
+    except MlnodeError as error:
+        refused = str(error)
+    assert not refused or "must agree" in refused, f"{name}: {refused}"
+
+
+def look(machine: Node) -> None:
+    """Until it is killed; every file that it reads is a whole one."""
+    while True:
+        machine.forget()
+        found = node.survey(machine)
+        damaged = [words for words in found.errors if "nothing is declared" not in words]
+        assert not damaged, damaged
+        Origin.load(machine)
+        declared.load_all(machine)
+
+
+def at_once(machine: Node, names: Sequence[str]) -> None:
+    """All of them, each in a process that waits for the same moment."""
+    reader, writer = os.pipe()
+
+    def work(name: str) -> None:
+        os.close(writer)
+        os.read(reader, 1)  # ends when nobody can write any more
+        attempt(name, machine)
+
+    children = [start(partial(work, name)) for name in names]
+    os.close(writer)
+    os.close(reader)
+    watcher = start(partial(look, machine))
+    statuses = [os.waitpid(child, 0)[1] for child in children]
+    os.kill(watcher, signal.SIGKILL)
+    _pid, seen = os.waitpid(watcher, 0)
+    assert statuses == [0] * len(names), names
+    assert seen == signal.SIGKILL, "what looked meanwhile has failed"
+
+
+def one_after_the_other(template: Node, names: Sequence[str]) -> list[dict[str, object]]:
+    found = []
+    for order in sorted({*itertools.permutations(names)}):
+        machine = copied(template, "serial")
+        for name in order:
+            attempt(name, machine)
+        found.append(tuned(machine))
+        shutil.rmtree(machine.root)
+    return found
+
+
+_PAIRS = list(itertools.combinations_with_replacement(WORKS, 2))
+_TRIPLES = list(itertools.combinations(WORKS, 3))
+
+
+@pytest.mark.parametrize(
+    "names", [*some(_PAIRS, PAIRS), *some(_TRIPLES, TRIPLES)], ids=lambda names: ", ".join(names)
+)
+def test_runs_at_the_same_time(
+    names: tuple[str, ...], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "_POLL_SECONDS", 0.001)
+    template = plain(folder / "template")
+    before = template.tree()
+    possible = one_after_the_other(template, names)
+    for turn in range(EFFORT):
+        machine = copied(template, f"turn-{turn}")
+        at_once(machine, names)
+        assert tuned(machine) in possible, names
+        assert not os.path.exists(machine.root + lock.LOCK_PATH)
+        revert.revert(machine)
+        assert machine.tree() == before
+        shutil.rmtree(machine.root)
+
+
+def test_many_runs_of_all_sorts(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than can be tried one after the other in every order: none fails, and a revert brings all back."""
+    monkeypatch.setattr(lock, "_POLL_SECONDS", 0.001)
+    machine = plain(folder / "node")
+    assert isinstance(machine, Atomic)
+    before = machine.tree()
+    for _turn in range(EFFORT):
+        at_once(machine, [*WORKS, *WORKS])
+    revert.revert(machine)
+    assert machine.tree() == before

@@ -1,0 +1,202 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every change of every kind fails, for want of room, rights or a working disk: nothing is half done.
+
+The same for sysctl and THP with the words of every message is in test_faults.py of the library.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import resource
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import node as whole
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, some
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, failing
+
+from .gates import changes, guarded, hit
+from .nodes import CASES, Case, Node, made
+
+pytestmark = pytest.mark.robustness
+
+ERRNOS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)
+
+#: Positions that each kind tries by itself in `make test`, and how full the disk is there
+POSITIONS, LEVELS = 12, 6
+
+#: Where files of ours are that the agent writes again
+DROP_INS = (
+    "/etc/sysctl.d/",
+    "/etc/modules-load.d/",
+    "/etc/security/",
+    "/etc/systemd/",
+    "/etc/default/grub.d/",
+)
+
+#: Whose devices the agent leaves alone after a change that it had to put back, until a playbook comes
+HELD = ("nic", "qos")
+
+
+def positions(case: Case, probe: Node, work: Callable[[Node], object]) -> Iterator[tuple[int, int]]:
+    """Number of a change, and how it fails; each errno in turn, or all with more effort."""
+    found = changes(probe, work)
+    assert len(found) > 5, "nothing would be tried"
+    for place, position in enumerate(some(range(1, len(found) + 1), POSITIONS)):
+        for number in ERRNOS if EFFORT > 1 else [ERRNOS[place % len(ERRNOS)]]:
+            yield position, number
+
+
+def fails(machine: Node, position: int, number: int, work: Callable[[Node], object]) -> tuple[str, str]:
+    """Where the work failed, and what it said; empty where it said nothing."""
+    with guarded(machine, Gate(position, failing(number))) as gate:
+        try:
+            work(machine)
+        except MlnodeError as error:
+            said = str(error)
+        else:
+            said = ""
+    where = hit(gate, machine)
+    # To clear away a file that is not there is all that may fail unseen.
+    assert said or not where or where.startswith("unlink "), f"{where}: {errno.errorcode[number]}"
+    return f"{position}: {where}: {errno.errorcode[number]}: {said}", said
+
+
+def undo(machine: Node) -> None:
+    revert.revert(machine)
+    machine.unload()
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_an_apply_that_fails_anywhere_leaves_all_as_it_was(kind: str, folder: pathlib.Path) -> None:
+    case = CASES[kind]
+    machine, probe = made(case, folder / "node"), made(case, folder / "probe")
+    before = machine.state()
+
+    def tune(node: Node) -> None:
+        engine.apply(node, case.request)
+
+    for position, number in positions(case, probe, tune):
+        where, said = fails(machine, position, number, tune)
+        if said:
+            assert machine.state() == before, where
+        tune(machine)
+        assert not engine.evaluate(machine, case.request).steps, where
+        undo(machine)
+        assert machine.state() == before, f"{where}: after a revert"
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_revert_that_fails_anywhere_can_be_repeated(kind: str, folder: pathlib.Path) -> None:
+    case = CASES[kind]
+    machine, probe = made(case, folder / "node"), made(case, folder / "probe")
+    before = machine.state()
+    engine.apply(probe, case.request)
+    for position, number in positions(case, probe, revert.revert):
+        engine.apply(machine, case.request)
+        where, _said = fails(machine, position, number, revert.revert)
+        undo(machine)
+        if "run modprobe -r" in where:
+            # A module that is in use stays, and is not tried again.
+            machine.run(["modprobe", "-r", where.split(":")[1].split()[-1]])
+        machine.forget()
+        assert machine.state() == before, where
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_what_fails_at_boot_is_named_and_mended_by_the_next_run(kind: str, folder: pathlib.Path) -> None:
+    """The agent goes on with the rest instead of undoing all of it; it never ends without a word."""
+    case = CASES[kind]
+    machine, probe = made(case, folder / "node"), made(case, folder / "probe")
+
+    def boot(node: Node) -> None:
+        survey = whole.apply_all(node)
+        wrong = [item.row for item in survey.rows if item.row.status.is_drift]
+        wrong = [row for row in wrong if row.status is not Status.PENDING_REBOOT]
+        if survey.errors or wrong:
+            raise MlnodeError("; ".join([*survey.errors, *(row.setting.key for row in wrong)]))
+
+    declare(probe, case)
+    for position, number in positions(case, probe, boot):
+        declare(machine, case)
+        where, said = fails(machine, position, number, boot)
+        if said and kind in HELD:
+            engine.apply(machine, case.request)
+        else:
+            boot(machine)
+            assert machine.tuned() == probe.tuned(), where
+        assert not engine.evaluate(machine, case.request).steps, where
+        undo(machine)
+
+
+def declare(machine: Node, case: Case) -> None:
+    """As an image build does, and then its drop-ins are lost: what is left to the agent is all the rest."""
+    engine.apply(machine, replace(case.request, layers=(Layer.BOOT,)))
+    for path in sorted(machine.tree()):
+        if path.startswith(DROP_INS) and "mlnode" in path and path.endswith((".conf", ".cfg")):
+            os.unlink(machine.root + path)
+    machine.forget()
+
+
+# -- a disk that is really full ------------------------------------------------------------
+
+
+class Filling(Node):
+    """The fake kernel and its daemons have room, whatever the disk has."""
+
+    def write_kernel(self, path: str, value: str) -> None:
+        with room(resource.RLIM_INFINITY):
+            super().write_kernel(path, value)
+
+    def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
+        with room(resource.RLIM_INFINITY):
+            return super().run(command, seconds)
+
+
+@contextmanager
+def room(size: int) -> Iterator[None]:
+    """Files of this process end at that size: what is beyond it is cut off in the middle of a write(2), as on
+    a full disk, and the next byte fails (EFBIG, as Python ignores SIGXFSZ)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_full_disk_leaves_all_as_it_was(kind: str, folder: pathlib.Path) -> None:
+    case = CASES[kind]
+    machine, probe = made(case, folder / "node"), made(case, folder / "probe")
+    machine.__class__ = type("Full", (Filling, type(machine)), {})
+    before = machine.state()
+    engine.apply(probe, case.request)
+    written = [content for path, (content, _mode) in probe.tree().items() if "mlnode" in path]
+    refused = 0
+    for size in some(range(max(map(len, written))), LEVELS):
+        said = ""
+        try:
+            with room(size):
+                engine.apply(machine, case.request)
+        except MlnodeError as error:
+            said = str(error)
+            refused += 1
+        if said:
+            assert machine.state() == before, f"files end at {size} bytes: {said}"
+        machine.forget()
+        engine.apply(machine, case.request)
+        assert not engine.evaluate(machine, case.request).steps
+        undo(machine)
+        assert machine.state() == before
+    assert refused

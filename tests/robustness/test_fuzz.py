@@ -1,0 +1,377 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declarations and files of every kind, ill-formed at one place: taken with its meaning, or refused in words.
+
+The values that each kind takes are tried in the tests of its own parser; here it is all kinds alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    cli,
+    confirm,
+    declared,
+    drift,
+    engine,
+    node,
+    origin,
+    revert,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.tests.unit.effort import examples
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from .nodes import CASES, Node, made
+
+pytestmark = pytest.mark.robustness
+
+#: No line of any file, no word of any command and no name of any device holds one of these.
+OUTSIDE = ("\n", "\r", "\0", "\x1b", "\x1c", "\x85", "\u2028", "\ud800", "\x7f")
+
+Edits = list[tuple[int, int, bytes]]  # at which byte, how many are cut out, and what is put there
+Path = tuple  # of keys and indexes into a declaration
+
+
+def places(value: Any, at: Path = ()) -> Iterator[Path]:
+    """Every place in a declaration, the whole of it first."""
+    yield at
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in items:
+        yield from places(inner, (*at, name))
+
+
+def replaced(value: Any, at: Path, new: Any) -> Any:
+    if not at:
+        return new
+    changed = copy.copy(value)
+    changed[at[0]] = replaced(value[at[0]], at[1:], new)
+    return changed
+
+
+def found_at(value: Any, at: Path) -> Any:
+    for name in at:
+        value = value[name]
+    return value
+
+
+SPECS = [(case.kind, spec) for case in CASES.values() for spec in (case.spec, case.other)]
+
+junk = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(20, 4000).map(lambda digits: 10**digits),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["", "-1", "0x10", "010", "1e3", "auto", "*", "..", "/", "-", "@", "null", "1 2", "a=b"]),
+    st.lists(st.integers() | st.text(max_size=3), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=3),
+)
+
+
+@st.composite
+def ill_formed(draw: st.DrawFn, new: st.SearchStrategy[Any]) -> tuple[str, dict[str, Any]]:
+    """A kind, and a declaration of it in which one place is something else."""
+    kind, spec = draw(st.sampled_from(SPECS))
+    at = draw(st.sampled_from([*places(spec)][1:]))
+    how = draw(st.sampled_from(["value", "key", "more"]))
+    inside = found_at(spec, at[:-1])
+    if how == "value" or not isinstance(inside, dict):
+        return kind, replaced(spec, at, draw(new))
+    name = draw(st.text(max_size=8))
+    if how == "key":
+        inside = {name if key == at[-1] else key: value for key, value in inside.items()}
+    else:
+        inside = {**inside, name: draw(new)}
+    return kind, replaced(spec, at[:-1], inside)
+
+
+@examples(400)
+@given(ill_formed(junk))
+def test_a_declaration_is_taken_as_it_will_be_read_again_or_refused(
+    found: tuple[str, dict[str, Any]],
+) -> None:
+    kind, spec = found
+    try:
+        settings = KINDS[kind].parse(spec, None)
+    except DeclarationError:
+        event(f"{kind}: refused")
+        return
+    event(f"{kind}: taken")
+    kept = declared.Declaration("default", {kind: spec})
+    again = declared.parse(declared.render(kept).decode("utf-8"), declared.path_of("default"))
+    assert KINDS[kind].parse(again.kinds[kind], None) == settings
+    assert len({setting.key for setting in settings}) == len(settings)
+
+
+@st.composite
+def with_a_stranger(draw: st.DrawFn) -> tuple[str, dict[str, Any], str]:
+    """A kind, and a declaration of which one text or name holds what no grammar has."""
+    kind, spec = draw(st.sampled_from(SPECS))
+    at = draw(st.sampled_from([*places(spec)][1:]))
+    value = found_at(spec, at)
+    stranger = draw(st.sampled_from(OUTSIDE))
+
+    def strange(text: str) -> str:
+        cut = draw(st.integers(0, len(text)))
+        return text[:cut] + stranger + text[cut:]
+
+    inside = found_at(spec, at[:-1])
+    if isinstance(inside, dict) and (draw(st.booleans()) or isinstance(value, (dict, list))):
+        inside = {strange(str(key)) if key == at[-1] else key: kept for key, kept in inside.items()}
+        return kind, replaced(spec, at[:-1], inside), stranger
+    if isinstance(value, (dict, list)):
+        value = ""
+    return kind, replaced(spec, at, strange(str(value))), stranger
+
+
+@examples(400)
+@given(with_a_stranger())
+def test_what_no_grammar_has_is_never_accepted(found: tuple[str, dict[str, Any], str]) -> None:
+    """Refused, or not taken over: a name without a value is not declared, and a number has no line end."""
+    kind, spec, stranger = found
+    try:
+        settings = KINDS[kind].parse(spec, None)
+    except DeclarationError:
+        return
+    for setting in settings:
+        assert stranger not in f"{setting.key} {setting.path} {setting.want} {setting.claim}"
+
+
+@examples(60)
+@given(ill_formed(junk))
+def test_a_run_with_an_ill_formed_declaration_ends_in_words(found: tuple[str, dict[str, Any]]) -> None:
+    """As a play has it, and as the agent finds it on the node; and then it is undone."""
+    kind, spec = found
+    for folder in in_memory():
+        machine = made(CASES[kind], folder / "node")
+        before = machine.state()
+        refused = ""
+        try:
+            engine.apply(machine, engine.Request("default", KINDS[kind], spec))
+        except MlnodeError as error:
+            refused = str(error)
+        assert not refused or machine.state() == before, refused
+        with contextlib.suppress(MlnodeError):
+            document = {"format": declared.FORMAT, "name": "other", "kinds": {kind: spec}}
+            machine.put("/etc/mlnode/declared.d/other.json", json.dumps(document))
+            node.survey(machine)
+        machine.remove("/etc/mlnode/declared.d/other.json")
+        revert.revert(machine)
+        machine.unload()
+        now = {path: what for path, what in machine.state().items() if not path.startswith("/etc/mlnode")}
+        assert now == {path: what for path, what in before.items() if not path.startswith("/etc/mlnode")}
+
+
+# -- files ---------------------------------------------------------------------------------
+
+#: Kind → files that it reads, with what may be in them
+FILES = {
+    "sysctl": {
+        "/etc/sysctl.d/zzz.conf": "-net.ipv4.conf.*.rp_filter = 1\nvm/swappiness=7\n# x\nvm.dirty_ratio =\n",
+        "/usr/lib/sysctl.d/50-default.conf": "kernel.core_pattern = |/x %e\n-vm.swappiness\n",
+    },
+    "modules": {
+        "/etc/modules-load.d/x.conf": "tcp_bbr\n# y\nloop\n",
+        "/etc/modprobe.d/x.conf": "install tcp_bbr /bin/false\nblacklist loop\noptions x a=1\n",
+    },
+    "limits": {
+        "/etc/security/limits.conf": "* soft nofile 10\n@users hard memlock unlimited\n1000: - nproc 5\n",
+        "/etc/security/limits.d/x.conf": "root - nofile 99\n%x - maxlogins 1\n",
+        "/etc/pam.d/login": "@include common-session\nsession [default=ignore] pam_limits.so conf=/x\n",
+        "/etc/systemd/system.conf": "[Manager]\nDefaultLimitNOFILE=1024:2048\n",
+        "/etc/systemd/system/slurmd.service.d/x.conf": "[Service]\nLimitNOFILE=10\\\n  20\n",
+    },
+    "boot": {
+        "/etc/default/grub": "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX quiet\"\n. /x\nGRUB_DEFAULT='a>b'\n",
+        "/boot/grub/grub.cfg": "menuentry 'x' {\n\tlinux /boot/vmlinuz root=/dev/x ro\n}\nsubmenu 'y' {\n}\n",
+        "/proc/cmdline": "BOOT_IMAGE=/boot/vmlinuz-6.12.0 root=/dev/x iommu=pt \"a b\" -- x\n",
+    },
+    "nccl": {
+        "/etc/nccl.conf": "NCCL_DEBUG=INFO\n# BEGIN mlnode.tuning x\nNCCL_NET=IB\n# END mlnode.tuning x\n",
+        "/etc/environment": "NCCL_DEBUG=\"WARN\"\nexport NCCL_NET=IB\n",
+    },
+    "services": {
+        "/usr/lib/tuned/throughput-performance/tuned.conf": "[main]\ninclude=x\n[sysctl]\nvm.swappiness=>1\n",
+        "/etc/tuned/active_profile": "throughput-performance network-latency\n",
+    },
+    "nic": {
+        "/etc/systemd/network/10-x.link": "[Match]\nDriver=mlx5_core\n[Link]\nRxBufferSize=max\n",
+        "/etc/netplan/x.yaml": "network:\n  ethernets:\n    eth2:\n      mtu: 9000\n",
+        "/etc/network/interfaces": "auto eth2\niface eth2 inet static\n  mtu 1500\n  up ethtool -G eth2 rx 9",
+        "/etc/sysconfig/network-scripts/ifcfg-eth2": "DEVICE=eth2\nMTU='9'\nETHTOOL_OPTS=\"-G eth2 rx 9\"\n",
+        "/etc/NetworkManager/system-connections/x.nmconnection": "[connection]\nid=x\n[ethernet]\nmtu=9000\n",
+        "/proc/net/route": "Iface\tDestination\tGateway\neth4\t00000000\t0102A8C0\t0003\t0\t0\t1\t0\n",
+    },
+    "gpu": {"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15\n"},
+}  # fmt: skip
+
+#: Without them the files of NICs are not read
+RUNNING = ("NetworkManager.service", "networking.service", "systemd-networkd.service", "network.service")
+
+#: Of every kind: what runs keep, and what systemd and the kernel say of any node
+COMMON = (declared.path_of("default"), origin.PATH, confirm.PENDING, confirm.UNDONE, "/proc/meminfo")
+
+TARGETS = [(kind, path) for kind, files in FILES.items() for path in (*files, *COMMON)]
+
+edits = st.lists(
+    st.tuples(
+        st.integers(0, 200),
+        st.integers(0, 12),
+        st.one_of(
+            st.binary(max_size=6),
+            st.sampled_from(
+                [b"\n", b"\0", b"\xff", b"=", b"[", b"]", b"{", b"}", b'"', b"'", b"\\", b"\\\n", b"NaN",
+                 b"9" * 5000, b"[" * 3000, b"Infinity", b"-1", b"1e999", b"null", b"\x1b[2J", b"\xed\xa0\x80"]
+            ),
+        ),
+    ),
+    min_size=1,
+    max_size=3,
+)  # fmt: skip
+
+
+def edited(content: bytes, changes: Edits) -> bytes:
+    for at, cut, new in changes:
+        place = at % (len(content) + 1)
+        content = content[:place] + new + content[place + cut :]
+    return content
+
+
+@pytest.fixture(scope="module")
+def tuned() -> Iterator[dict[str, Node]]:
+    """A node of each kind as it is after a play; its files are put back after each example."""
+    for folder in in_memory():
+        found = {}
+        for kind, files in FILES.items():
+            found[kind] = machine = made(CASES[kind], folder / kind)
+            # tuned that is stopped has no profile that matters
+            case = CASES[kind]
+            engine.apply(machine, case.other_request if kind == "services" else case.request)
+            for unit in RUNNING:
+                machine.put(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", "1\n")
+            # Not before: an update-grub has a real shell read them.
+            for path, text in files.items():
+                if not machine.exists(path):
+                    machine.put(path, text)
+            machine.forget()
+        yield found
+
+
+@contextlib.contextmanager
+def ill_written(machine: Node, path: str, changes: Edits, usual: str) -> Iterator[None]:
+    """The file is another one in here."""
+    before = machine.content(path)
+    machine.put(path, edited(usual.encode() if before is None else before, changes), 0o600)
+    machine.forget()
+    try:
+        yield
+    finally:
+        machine.remove(path)
+        if before is not None:
+            machine.put(path, before)
+        machine.forget()
+
+
+@examples(300)
+@given(st.sampled_from(TARGETS), edits)
+def test_an_ill_formed_file_ends_no_look(
+    tuned: dict[str, Node], target: tuple[str, str], changes: Edits
+) -> None:
+    """Whatever is in it, the rest is still looked at, with words about it, and nothing is written."""
+    kind, path = target
+    machine = tuned[kind]
+    with ill_written(machine, path, changes, FILES[kind].get(path, "{}")):
+        before = machine.state()
+        with contextlib.suppress(MlnodeError):
+            node.survey(machine)
+        with contextlib.suppress(MlnodeError):
+            revert.pending(machine)
+        assert machine.state() == before
+
+
+@examples(60)
+@given(st.sampled_from(TARGETS), edits, st.sampled_from(["status", "check", "audit", "topology"]))
+def test_the_command_prints_lines_and_no_traceback(
+    tuned: dict[str, Node], target: tuple[str, str], changes: Edits, command: str
+) -> None:
+    kind, path = target
+    machine = tuned[kind]
+    said = io.StringIO()
+    with ill_written(machine, path, changes, FILES[kind].get(path, "{}")), contextlib.redirect_stdout(
+        said
+    ), contextlib.redirect_stderr(said):
+        assert cli.main([command, "--root", machine.root]) in (cli.OK, cli.ERROR, cli.DRIFT)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", said.getvalue()), "a terminal would obey it"
+
+
+@examples(60)
+@given(st.sampled_from(sorted({*FILES} - {"boot"})), edits)
+def test_a_damaged_store_makes_a_revert_write_nowhere_else(kind: str, changes: Edits) -> None:
+    # Not of a boot loader, whose files a real shell would read.
+    for folder in in_memory():
+        machine = made(CASES[kind], folder / "node")
+        engine.apply(machine, CASES[kind].request)
+        before = {*machine.tree()}
+        content = machine.read_bytes(origin.PATH)
+        machine.put(origin.PATH, edited(content, changes), 0o600)
+        machine.forget()
+        with contextlib.suppress(MlnodeError):
+            revert.revert(machine)
+        assert {*machine.tree()} - before == set(), "a revert has made something"
+
+
+OPTIONS = st.dictionaries(
+    st.sampled_from(["ignore", "expected", "errors", "fail_at", "size", "sha256", "options"])
+    | st.text(max_size=4),
+    st.recursive(
+        junk, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner)
+    ),
+)
+
+
+@examples(150)
+@given(st.text(max_size=40) | OPTIONS.map(json.dumps), OPTIONS)
+def test_an_ill_formed_question_of_a_controller_is_answered(
+    tuned: dict[str, Node], question: str, options: dict[str, Any]
+) -> None:
+    right = {
+        "size": 0,
+        "sha256": "",
+        "options": {"ignore": [], "expected": {}, "errors": [], "fail_at": "low"},
+    }
+    for asked in (question, json.dumps({**right, "options": {**right["options"], **options}})):
+        with contextlib.suppress(MlnodeError):
+            assert json.dumps(drift.asked(tuned["sysctl"], asked))
+
+
+def test_every_file_that_is_ill_formed_here_is_read(tuned: dict[str, Node]) -> None:
+    """Else nothing would be tried: a look at each node opens them."""
+    unread = set()
+    for kind, machine in tuned.items():
+        opened: set[str] = set()
+        real = type(machine).read_bytes
+
+        def noting(self: Node, path: str, opened: set[str] = opened, real: Any = real) -> bytes:
+            opened.add(os.path.normpath(path))
+            return real(self, path)  # type: ignore[no-any-return]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(machine), "read_bytes", noting)
+            machine.forget()
+            node.survey(machine)
+        unread |= {*FILES[kind]} - opened
+    assert sorted(unread) == []

@@ -13,7 +13,7 @@ from typing import Iterator, Mapping, Sequence
 
 from . import declared
 from .declared import Declaration
-from .errors import HostError
+from .errors import HostError, MlnodeError
 from .host import Host
 from .transaction import FileWrite, Step
 
@@ -58,6 +58,15 @@ class _Found:
     what: str
     kinds: Sequence[str]
     name: str = ""
+
+
+def report(host: Host) -> list[str]:
+    """All of both, in words. A declaration that cannot be used is reported elsewhere."""
+    try:
+        declarations = declared.load_all(host, [])
+    except MlnodeError:
+        return []
+    return [*emptied(declarations), *orphans(host, declarations)]
 
 
 def emptied(declarations: Sequence[Declaration]) -> list[str]:

@@ -50,6 +50,21 @@ def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]
             os.close(handle)
 
 
+def is_held(host: Host) -> bool:
+    """True while another run changes this node, as far as this user may know."""
+    try:
+        handle = os.open(host.real(LOCK_PATH, follow=False), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # the holder removes it
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+
+
 def _take(real: str, deadline: float, wait_seconds: float) -> int:
     while True:
         handle = _open(real)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Callable, Sequence
 
-from . import agent_rows, confirm, declared, engine, leftovers, management, trust
+from . import agent_rows, confirm, declared, engine, leftovers, lock, management, trust
 from .declared import Declaration
 from .engine import Request
 from .errors import MlnodeError, UntrustedError
@@ -47,19 +47,31 @@ class Survey:
 
 def survey(host: Host) -> Survey:
     """Look at everything declared; writes nothing."""
+    found, left = _look(host)
+    if left and lock.is_held(host):
+        # A run writes the declaration before its files, so that they do not belong together for a moment.
+        left = []
+    elif left:
+        host.forget()
+        found, left = _look(host)
+    return replace(found, errors=tuple(dict.fromkeys([*found.errors, *left, *trust.problems(host)])))
 
+
+def _look(host: Host) -> tuple[Survey, list[str]]:
+    """All rows, and what is left over from what was declared before."""
     errors: list[str] = []
+    left: list[str] = []
 
     def look(request: Request) -> tuple[Sequence[Row], bool]:
         plan = engine.evaluate(host, request)
-        words = [*plan.errors]
+        about = f"{request.name}, {request.kind.KIND}"
+        errors.extend(f"{about}: {word}" for word in plan.errors)
         if host.is_superuser():  # who can read all that a file is made of
-            words += leftovers.outlived(plan.steps, request.name)
-        errors.extend(f"{request.name}, {request.kind.KIND}: {word}" for word in words)
+            left.extend(f"{about}: {word}" for word in leftovers.outlived(plan.steps, request.name))
         return plan.rows, False
 
     found = _each(host, look, errors)
-    return replace(found, errors=tuple(dict.fromkeys([*found.errors, *trust.problems(host)])))
+    return found, [*left, *leftovers.report(host)]
 
 
 def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_SECONDS) -> Survey:
@@ -85,7 +97,8 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
             errors.append(str(error))
             unrisked = "nobody can tell whether it is safe"
         found = _each(host, work, errors, only)
-        return replace(found, changed=found.changed or bool(mended))
+        left = [] if only else leftovers.report(host)
+        return replace(found, errors=(*found.errors, *left), changed=found.changed or bool(mended))
 
 
 def _unrisked(host: Host, arrival: bool) -> str:
@@ -112,9 +125,6 @@ def _each(
         return Survey((), (str(error),))
     if not declarations and not errors and not only:  # a NIC may arrive where nothing is declared for it
         errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
-    if not only:
-        errors += leftovers.emptied(declarations)
-        errors += leftovers.orphans(host, declarations)
     found: dict[str, NodeRow] = {}
     changed = False
     for request in _requests(declarations, errors):

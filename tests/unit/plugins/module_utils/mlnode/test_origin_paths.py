@@ -183,7 +183,6 @@ WRONG: dict[str, Any] = {
     "a folder elsewhere": {**FILE, "folders": ["/home"]},
     "a folder that is the file": {**FILE, "folders": ["/etc/nccl.conf"]},
     "the topmost folder": {**FILE, "folders": [""]},
-    "an unknown refresh": {**FILE, "refresh": "a shell"},
     "a NUL in a value": {**KERNEL, "writes": [[SWAPPINESS, "6\0"]]},
     "a NUL in a path": {**KERNEL, "writes": [["/proc/sys/x\0", "6"]]},
     "a NUL in an id": {**KERNEL, "id": "kernel:/proc/sys/\0"},

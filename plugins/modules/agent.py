@@ -77,7 +77,7 @@ def main() -> None:
         else:
             steps = agent.install(host, interpreter, tell=module.params["reload"])
         # What others have put beside our units was put there on purpose: it is reported, and left to them.
-        for words in boot_service.left(host):
+        for words in boot_service.left(host, module.params["reload"]):
             module.warn(words)
     except MlnodeError as error:
         tuning_module.fail(module, f"agent: {error}")

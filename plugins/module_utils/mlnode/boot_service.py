@@ -10,7 +10,7 @@ drop-ins from places that are not known here, and a unit that it could not load 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Mapping, Sequence, Tuple
 
 from . import systemd_unit
 from .agent_files import (
@@ -77,58 +77,64 @@ def installed(host: Host) -> bool:
     return any(host.is_link(path) or host.exists(path) for path in (AGENT_COMMAND, *TEXTS, *LINKS))
 
 
-def stopped(host: Host) -> str:
+# running: whether the system that runs is the one that is meant, and may be asked; False in an image build,
+# whose files are for other machines.
+
+
+def stopped(host: Host, running: bool = True) -> str:
     """Why the next boot does not run our command; empty if it does. Raises HostError."""
     if not installed(host):
         return f"{AGENT_UNIT} is not enabled (install the agent)"
-    return next((str(fault) for fault in boot_faults(host) if fault.stops), "")
+    return next((str(fault) for fault in boot_faults(host, running) if fault.stops), "")
 
 
-def boot_faults(host: Host) -> Sequence[Fault]:
+def boot_faults(host: Host, running: bool = True) -> Sequence[Fault]:
     """What keeps the boot service from its work, and what of it is not as it was installed. Raises
     HostError."""
-    return host.once("faults of the boot service", lambda: _boot_faults(host))
+    return host.once(f"faults of the boot service {running}", lambda: _boot_faults(host, running))
 
 
-def nic_faults(host: Host) -> Sequence[Fault]:
+def nic_faults(host: Host, running: bool = True) -> Sequence[Fault]:
     """The same for what applies settings when a NIC arrives or changes its queues. Raises HostError."""
-    return host.once("faults of the NIC units", lambda: _nic_faults(host))
+    return host.once(f"faults of the NIC units {running}", lambda: _nic_faults(host, running))
 
 
-def left(host: Host) -> list[str]:
+def left(host: Host, running: bool = True) -> list[str]:
     """What an installation does not mend. Raises HostError."""
-    return [str(fault) for fault in (*boot_faults(host), *nic_faults(host)) if fault.theirs]
+    found = (*boot_faults(host, running), *nic_faults(host, running))
+    return [str(fault) for fault in found if fault.theirs]
 
 
-def loader_off(host: Host, unit: str) -> str:
+def loader_off(host: Host, unit: str, running: bool = True) -> str:
     """Why a service of systemd does not read the files that it is there for; empty if it does, or if that
     cannot be seen here, as in a tree without /usr. Raises HostError."""
-    return host.once(f"loader {unit}", lambda: _loader_off(host, unit))
+    return host.once(f"loader {unit} {running}", lambda: _loader_off(host, unit, running))
 
 
 def is_idle(host: Host) -> bool:
     """True where systemd runs and does not wait for NICs now."""
-    return _said(host).get(NIC_PATH_UNIT, {}).get("ActiveState", ("active",)) in (("inactive",), ("failed",))
+    state = _said(host, True).get(NIC_PATH_UNIT, {}).get("ActiveState", ("active",))
+    return state in (("inactive",), ("failed",))
 
 
 # -- the units of the agent ----------------------------------------------------------------
 
 
-def _boot_faults(host: Host) -> tuple[Fault, ...]:
-    found = [*_command(host), *_unit(host, AGENT_UNIT, AGENT_FILE, AGENT_LINK)]
+def _boot_faults(host: Host, running: bool) -> tuple[Fault, ...]:
+    found = [*_command(host), *_unit(host, AGENT_UNIT, AGENT_FILE, AGENT_LINK, running)]
     return (*found, *_file(host, PRESET_FILE, stops=False))
 
 
-def _nic_faults(host: Host) -> tuple[Fault, ...]:
+def _nic_faults(host: Host, running: bool) -> tuple[Fault, ...]:
     found = [
         *_file(host, UDEV_FILE),
-        *_unit(host, NIC_PATH_UNIT, NIC_PATH_FILE, NIC_PATH_LINK),
-        *_unit(host, NIC_SERVICE, NIC_SERVICE_FILE, NIC_SERVICE_LINK),
+        *_unit(host, NIC_PATH_UNIT, NIC_PATH_FILE, NIC_PATH_LINK, running),
+        *_unit(host, NIC_SERVICE, NIC_SERVICE_FILE, NIC_SERVICE_LINK, running),
     ]
-    if not found and is_idle(host):
+    if not found and running and is_idle(host):
         return (Fault(f"{NIC_PATH_UNIT} does not run", f"{MEND}, which starts it"),)
     # What keeps both from working is told once.
-    return tuple(fault for fault in found if fault not in boot_faults(host))
+    return tuple(fault for fault in found if fault not in boot_faults(host, running))
 
 
 def _command(host: Host) -> list[Fault]:
@@ -144,8 +150,8 @@ def _command(host: Host) -> list[Fault]:
     return []
 
 
-def _unit(host: Host, name: str, path: str, link: str) -> list[Fault]:
-    said = _said(host).get(name, {})
+def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fault]:
+    said = _said(host, running).get(name, {})
     unit = systemd_unit.load(host, name, said.get("DropInPaths", ()))
     if not unit.fragment or (not host.exists(path) and not host.is_link(path)):
         return [Fault(f"{name} is not enabled, as {path} does not exist", "install the agent")]
@@ -157,7 +163,7 @@ def _unit(host: Host, name: str, path: str, link: str) -> list[Fault]:
     found = [_fault(line, path) for line in _changed(unit, ours)]
     if not any(fault for fault in found if not fault.theirs):
         found += _file(host, path, stops=False)
-    found += _start(host, name, link)
+    found += _start(host, name, link, running)
     return found or _as_loaded(name, said, ours)
 
 
@@ -186,9 +192,9 @@ def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
     return []
 
 
-def _start(host: Host, name: str, link: str) -> list[Fault]:
+def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
     """What of a boot starts the unit."""
-    start = systemd_unit.start(host, name)
+    start = systemd_unit.start(host, name, running=running)
     if start.by:
         return []
     right = systemd_unit.leads_to(host, link, name)
@@ -229,8 +235,8 @@ def _forbidden(unit: Unit) -> list[Line]:
 # -- the services of systemd ---------------------------------------------------------------
 
 
-def _loader_off(host: Host, name: str) -> str:
-    said = _said(host).get(name, {})
+def _loader_off(host: Host, name: str, running: bool) -> str:
+    said = _said(host, running).get(name, {})
     unit = systemd_unit.load(host, name, said.get("DropInPaths", ()))
     if not unit.fragment:
         return f"{name} does not exist" if said.get("LoadState") == ("not-found",) else ""
@@ -258,12 +264,12 @@ def _loader_off(host: Host, name: str) -> str:
 # -- what systemd says ---------------------------------------------------------------------
 
 #: Property → its values, of which ExecStart= may have several
-_Said = Mapping[str, tuple[str, ...]]
+_Said = Mapping[str, Tuple[str, ...]]
 
 
-def _said(host: Host) -> Mapping[str, _Said]:
+def _said(host: Host, running: bool) -> Mapping[str, _Said]:
     """Unit → what systemd has loaded; nothing where it does not run or does not answer."""
-    return host.once("what systemd says of units", lambda: _ask(host))
+    return host.once("what systemd says of units", lambda: _ask(host)) if running else {}
 
 
 def _ask(host: Host) -> Mapping[str, _Said]:

@@ -152,7 +152,7 @@ def save(host: Host, record: Pending | Undone) -> None:
 def remove(host: Host, path: str) -> None:
     """Also the folder, if it is the last file in it. Absent is fine. Raises HostError."""
     host.remove_file(path)
-    host.remove_folder_if_empty(path.rpartition("/")[0])
+    host.remove_folder_if_empty(path.rpartition("/")[0], may_stay=True)
 
 
 def confirmed(host: Host) -> str:

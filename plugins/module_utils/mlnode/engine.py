@@ -313,7 +313,7 @@ def _context(host: Host, request: Request, on_disk: Sequence[Declaration], origi
     stopped, unread, row = "", "", False
     try:
         row = request.alone and boot_service.installed(host)
-        stopped = boot_service.stopped(host)
+        stopped = boot_service.stopped(host, Layer.RUNTIME in request.layers)
     except HostError as error:
         unread = str(error)
     return Context(

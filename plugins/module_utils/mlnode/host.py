@@ -301,14 +301,14 @@ class Host:
         """One folder in configfs, where that makes the kernel's files in it, too. Raises HostError."""
         shown.make_folder(self, path)
 
-    def remove_folder_if_empty(self, path: str) -> None:
-        """Remove a folder we made, unless somebody put something into it. One that stays is no failure: in
-        the sandbox of the agent's services it is a mount on what is read-only (systemd.exec(5))."""
-        stays = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EROFS)
+    def remove_folder_if_empty(self, path: str, may_stay: bool = False) -> None:
+        """Remove a folder we made, unless somebody put something into it. may_stay: no failure where it is on
+        what is read-only, as StateDirectory= is in the sandbox of its service (systemd.exec(5))."""
+        stays = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
         try:
             os.rmdir(self.real(path, follow=False))
         except OSError as error:
-            if error.errno not in stays:
+            if error.errno not in stays and not (may_stay and error.errno == errno.EROFS):
                 raise HostError("remove", path, error.errno) from error
 
     def missing_folders(self, path: str) -> tuple[str, ...]:

@@ -169,7 +169,7 @@ class Origin:
     def _save(self) -> None:
         if not self._entries:
             self._host.remove_file(PATH)
-            self._host.remove_folder_if_empty(PATH.rsplit("/", 1)[0])
+            self._host.remove_folder_if_empty(PATH.rsplit("/", 1)[0], may_stay=True)
             return
         document = {"format": FORMAT, "entries": self.entries()}
         content = (json.dumps(document, indent=1) + "\n").encode("ascii")

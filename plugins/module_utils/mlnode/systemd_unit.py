@@ -197,9 +197,9 @@ class Start:
     where: str
 
 
-def start(host: Host, name: str, first: str = "") -> Start:
+def start(host: Host, name: str, first: str = "", running: bool = True) -> Start:
     """Follows the targets that the default one starts, or those of another first one. Raises HostError."""
-    target, where = (first, "") if first else default_target(host)
+    target, where = (first, "") if first else default_target(host, running)
     todo, seen, broken = [target], {target}, ""
     while todo:
         here = todo.pop(0)
@@ -215,14 +215,14 @@ def start(host: Host, name: str, first: str = "") -> Start:
     return Start("", broken, target, where)
 
 
-def default_target(host: Host) -> tuple[str, str]:
+def default_target(host: Host, running: bool = True) -> tuple[str, str]:
     """Its name, and the file or parameter that chooses it. Raises HostError.
 
-    The kernel command line is that of the running system, so that it counts only where systemd runs. Where no
-    file chooses one, as in a tree without /usr, it is what distributions have.
+    The kernel command line is that of the running system, so that it counts only where that is meant. Where
+    no file chooses one, as in a tree without /usr, it is what distributions have.
     """
     # A container shows that of its host, which its systemd does not go by (src/basic/proc-cmdline.c).
-    own = host.systemd_runs() and not host.exists("/run/systemd/container")
+    own = running and host.systemd_runs() and not host.exists("/run/systemd/container")
     for word in reversed(host.text("/proc/cmdline").split() if own else []):
         chosen = word[len(_PARAMETER) :] if word.startswith(_PARAMETER) else _WORDS.get(word, "")
         if chosen:

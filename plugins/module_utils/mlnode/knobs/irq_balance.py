@@ -264,7 +264,7 @@ def _enabled(host: Host, may_look: bool) -> str:
     """Why irqbalance is not off; empty if it is."""
     starter = IRQBALANCE_LINK
     if not host.is_link(starter):  # the one that `systemctl enable` makes; others may want it, too
-        starter = systemd_unit.start(host, IRQBALANCE_UNIT).by
+        starter = systemd_unit.start(host, IRQBALANCE_UNIT, running=may_look).by
     if starter:
         return f"{starter} starts it"
     return "it runs, though nothing starts it at boot" if may_look and running(host) else ""

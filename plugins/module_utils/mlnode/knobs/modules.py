@@ -152,7 +152,7 @@ def _boot(setting: Setting, built_in: bool, barred: Bar | None, node: _Node, lis
         return Boot(Value(unreadable="; ".join(node.config.unreadable)))
     if barred is not None:
         return Boot(Value(absent=barred.words), barred.where, foreign=True)
-    off = boot_service.loader_off(node.host, boot_service.MODULES_UNIT)
+    off = boot_service.loader_off(node.host, boot_service.MODULES_UNIT, node.context.runtime)
     if off:  # no list is read, and modprobe is the agent's
         return node.context.boot_by_agent(setting, LOADED, instead_of=off)
     line = node.config.listing(name)

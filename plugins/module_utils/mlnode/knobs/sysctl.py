@@ -238,7 +238,7 @@ def _boot(
     context: Context,
 ) -> Boot:
     """born: the value without us, as far as it is known."""
-    off = boot_service.loader_off(context.host, boot_service.SYSCTL_UNIT)
+    off = boot_service.loader_off(context.host, boot_service.SYSCTL_UNIT, context.runtime)
     if off and not (setting.raise_only and values.reaches(setting.want or "", born or "")):
         # No file counts, and only the agent could set it.
         return context.boot_by_agent(setting, target, instead_of=off)

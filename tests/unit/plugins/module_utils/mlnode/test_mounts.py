@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+from collections.abc import Iterator
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, mounts, node
@@ -15,6 +16,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -41,6 +43,16 @@ HIDDEN = "40 22 0:40 / /proc/sys/vm rw,relatime - tmpfs tmpfs rw"
 READ_ONLY = "40 22 0:21 /sys /proc/sys ro,relatime - proc proc rw"
 #: the same for the one file
 ONE_READ_ONLY = "40 22 0:21 /sys/vm/swappiness /proc/sys/vm/swappiness ro,relatime - proc proc rw"
+
+
+@pytest.fixture(autouse=True)
+def no_waiting() -> Iterator[None]:
+    yield from no_disk()
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[pathlib.Path]:
+    yield from in_memory()
 
 
 @pytest.fixture

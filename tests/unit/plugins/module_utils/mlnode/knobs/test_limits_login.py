@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import pathlib
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits, limits_login
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -28,6 +30,16 @@ STACK = (
     "# PAM configuration for the Secure Shell service\n@include common-auth\n@include common-session\n"
     "session    required     pam_limits.so\n"
 )
+
+
+@pytest.fixture(autouse=True)
+def no_waiting() -> Iterator[None]:
+    yield from no_disk()
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[pathlib.Path]:
+    yield from in_memory()
 
 
 @pytest.fixture

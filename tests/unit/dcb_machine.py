@@ -354,11 +354,11 @@ class DcbMachine(NicMachine):
             raise HostError("make", path, errno.EEXIST)
         self._show_cm(device)
 
-    def remove_folder_if_empty(self, path: str) -> None:
+    def remove_folder_if_empty(self, path: str, may_stay: bool = False) -> None:
         if path.startswith(f"{CONFIG}/"):
             shutil.rmtree(self.root + path)
         else:
-            super().remove_folder_if_empty(path)
+            super().remove_folder_if_empty(path, may_stay)
 
     def _show_cm(self, device: str) -> None:
         for port, kept in self.cm[device].items():

@@ -11,12 +11,19 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, engine, grub, node
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    agent,
+    engine,
+    grub,
+    missed,
+    node,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_files import NIC_PATH_UNIT
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import document
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.revert import revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MENU, MKCONFIG, GrubMachine
@@ -106,6 +113,20 @@ def test_no_role_looks_at_the_build_host_or_tells_anybody_there(image: Image, ro
     assert f"/etc/mlnode/declared.d/{role}.json" in new
     assert not [path for path in new if path.startswith(("/run", "/proc", "/sys"))]
     assert not [path for path in before if path not in image.tree()], "what was tried there is still known"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_bake_reaches_its_goal_where_no_service_is_installed(image: Image, role: str) -> None:
+    """An image for containers, for one, has no sshd."""
+    bake(image, role)
+    settings = [
+        document.setting(row)
+        for kind, spec in declaration(role).items()
+        for row in engine.evaluate(image, Request(role, KINDS[kind], spec, (Layer.BOOT,))).rows
+    ]
+    limits = {item["key"]: item["status"] for item in settings if item["kind"] == "limits"}
+    assert limits["limits.services.memlock"] == "unsupported"
+    assert missed.judge(settings, [], "high").failures == []
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -67,7 +67,7 @@ def test_tags_reach_the_tasks_of_every_role(tags: list[str], declared: set[str])
 
 
 def test_every_role_has_a_play_for_the_group_of_its_name() -> None:
-    _preflight, *plays = load("playbooks/site.yml")
+    _preflight, *plays, _end = load("playbooks/site.yml")
 
     found = {role["role"]: play["hosts"] for play in plays for role in play["roles"]}
     assert found == {f"mlnode.tuning.{role}": group for role, group in GROUPS.items()}
@@ -77,6 +77,12 @@ def test_every_role_has_a_play_for_the_group_of_its_name() -> None:
         assert {key: play[key] for key in play if key not in own} == {
             key: first[key] for key in first if key not in own
         }
+
+
+def test_a_run_ends_with_a_look_at_hosts_of_all_groups() -> None:
+    *_plays, end = load("playbooks/site.yml")
+
+    assert {*end["hosts"].split(":")} == {*GROUPS.values()}
 
 
 @pytest.mark.parametrize("playbook", ["drift", "revert"])

@@ -7,16 +7,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Mapping
 
-from . import declared, digests, reading, strict_json, waivers
+from . import declared, digests, missed, reading, strict_json, waivers
 from .errors import MlnodeError, StoreError
 from .host import Host
 from .node import survey
 from .printable import paragraphs
 from .render import node
-from .status import Severity
-
-#: From the worst on
-SEVERITIES = tuple(str(severity) for severity in Severity)
 
 #: As many lines as fit on a screen; the result has all of them
 NAMED = 12
@@ -108,16 +104,9 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         declarations = []
     errors += digests.differences(expected, declarations)
 
-    drifted = [item.row.setting.key for item in found.rows if item.row.status.is_drift]
-    judged = waivers.judge(exceptions, drifted, waivers.today())
-    lines = dict(zip(drifted, node.drift_words(found)))
-    for key, waiver in judged.expired.items():
-        lines[key] += f" (the exception for it ended on {waiver.until}: {waiver.reason})"
-    ignored = {key: f"until {waiver.until}: {waiver.reason}" for key, waiver in judged.ignored.items()}
-    drift = {key: line for key, line in lines.items() if key not in ignored}
-    severe = {item.row.setting.key: str(item.row.info.severity) for item in found.rows}
-    fatal = SEVERITIES[: SEVERITIES.index(params["fail_at"]) + 1] if params["fail_at"] in SEVERITIES else ()
-    compliant = not errors and not drift
+    judged = missed.judge(state["settings"], exceptions, params["fail_at"])
+    ignored = judged.exceptions
+    compliant = not errors and not judged.drift
     counts = ", ".join(f"{number} {status}" for status, number in state["summary"].items())
     if ignored:
         counts += f" ({len(ignored)} ignored)"
@@ -126,12 +115,9 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         "changed": False,
         "compliant": compliant,
         "verdict": "; ".join(word for word in words if word),
-        "drift": [*drift.values()],
-        "failures": [
-            *(line for key, line in drift.items() if severe[key] in fatal),
-            *(errors if fatal else ()),
-        ],
-        "ignored": [f"{lines[key]}; ignored {words}" for key, words in ignored.items()],
+        "drift": [*judged.drift],
+        "failures": [*judged.failures, *(errors if missed.severe(params["fail_at"]) else ())],
+        "ignored": [f"{line}; ignored {ignored[key]}" for key, line in judged.ignored.items()],
         "exceptions": [
             {"key": waiver.key, "reason": waiver.reason, "until": str(waiver.until), "state": became}
             for waiver, became in zip(exceptions, judged.states)

@@ -36,6 +36,9 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
             return Status.DRIFTED, _drift_words(setting, reading, context)
     elif reading.refusal:
         return Status.REFUSED, reading.refusal
+    elif reading.boot.value.absent is not None and reading.boot.value == reading.runtime:
+        # One reason for both layers: nothing is here that could have it.
+        return Status.UNSUPPORTED, reading.boot.value.absent
     if context.boot:
         fault = _boot_fault(setting, reading)
         if fault:

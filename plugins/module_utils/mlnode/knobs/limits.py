@@ -113,7 +113,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         refusal = f"{refusal}; {found.runtime.unreadable}"
     return Reading(
         path=setting.path,
-        runtime=runtime if node.context.runtime else Value(),
+        runtime=runtime if node.context.runtime or found.nowhere else Value(),
         boot=found.boot,
         target=setting.want,
         blocked=ceiling or ("" if node.context.boot or refusal else _ONLY_BOOT),
@@ -135,12 +135,13 @@ def _not_given(now: Value, want: Amount) -> Value:
 
 @dataclass(frozen=True)
 class _Found:
-    """waits: a process has to be started anew."""
+    """waits: a process has to be started anew. nowhere: nothing is here that could have it."""
 
     runtime: Value
     boot: Boot
     note: str = ""
     waits: bool = False
+    nowhere: bool = False
 
 
 # -- logins --------------------------------------------------------------------------------
@@ -227,7 +228,7 @@ def _services(limit: Limit, want: Amount, node: _Node) -> _Found:
     missing = f"not installed: {', '.join(node.missing)}" if node.missing else ""
     if not node.services:
         absent = missing or f"none of {', '.join(SERVICE_NAMES)} is installed"
-        return _Found(Value(absent=absent), Boot(Value(absent=absent)))
+        return _Found(Value(absent=absent), Boot(Value(absent=absent)), nowhere=True)
     boots = [_service_boot(service, limit, want, node) for service in node.services]
     wrong = [boot for boot in boots if boot.value.text != str(want)]
     boot = next((one for one in wrong if one.foreign), (wrong or boots)[0])

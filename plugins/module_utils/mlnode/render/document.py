@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
-from ..kind import Row
+if TYPE_CHECKING:  # a controller judges what is rendered, and needs nothing else of the library for it
+    from ..kind import Row
 
 
 def setting(row: Row) -> dict[str, Any]:
@@ -26,6 +27,15 @@ def setting(row: Row) -> dict[str, Any]:
         "severity": str(row.info.severity),
         "reason": row.reason,
     }
+
+
+def drift_line(item: Mapping[str, Any]) -> str:
+    """A setting that differs, complete enough to act on without the table."""
+    want, runtime, boot = (shown(item[name]) for name in ("want", "runtime", "boot"))
+    return (
+        f"{item['key']}: {item['status']}, want {want}, runtime {runtime}, "
+        f"boot {boot} ({item['severity']}): {item['reason']}"
+    )
 
 
 def summary(rows: Iterable[Row]) -> dict[str, int]:

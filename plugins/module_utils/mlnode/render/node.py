@@ -8,7 +8,7 @@ from typing import Any
 
 from ..node import Survey
 from ..version import VERSION
-from .document import setting, shown, summary
+from .document import drift_line, setting, summary
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
 FORMAT = 1
@@ -34,9 +34,4 @@ def node(survey: Survey) -> dict[str, Any]:
 
 def drift_words(survey: Survey) -> list[str]:
     """One line per drifted setting, complete enough to act on without the table."""
-    drifted = [setting(item.row) for item in survey.rows if item.row.status.is_drift]
-    return [
-        f"{item['key']}: {item['status']}, want {shown(item['want'])}, runtime {shown(item['runtime'])}, "
-        f"boot {shown(item['boot'])} ({item['severity']}): {item['reason']}"
-        for item in drifted
-    ]
+    return [drift_line(setting(item.row)) for item in survey.rows if item.row.status.is_drift]

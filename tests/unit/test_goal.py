@@ -124,7 +124,9 @@ def test_it_ends_in_failure_after_all_nodes_and_groups(site: Site) -> None:
     known = {"key": "vm.swap*", "reason": "OPS-1", "until": "2099-12-31"}
     site.host("both", swappiness(), "training", "fabric")
     site.host("mild", swappiness(severity="medium"))
-    site.host("strict", swappiness(severity="low"), training_node_fail_at="low")
+    hostile = swappiness(severity="low")
+    hostile["sysctl_ml training_node"]["settings"][0]["reason"] = "{{ 6000 * 7 }}"
+    site.host("strict", hostile, training_node_fail_at="low")
     site.host("lenient", swappiness(), training_node_fail_at="never")
     site.host("known", swappiness(), drift_ignore=[known])
     site.host("waiting", swappiness("pending_reboot"), training_node_fail_at="low")
@@ -134,6 +136,7 @@ def test_it_ends_in_failure_after_all_nodes_and_groups(site: Site) -> None:
 
     assert (code, failed(output)) == (2, {"both", "strict"}), output
     assert f"vm.swappiness: overridden, want 1, runtime 1, boot 30 (high): boot: {FILE} sets 30" in output
+    assert "(low): {{ 6000 * 7 }}" in output, "what a node says is no template"
     training = {*AREAS} - {"multi_rail", "roce_qos", "nccl_conf", "kernel_modules"}
     for name in site.inventory["training"]["hosts"]:
         assert declares(site, name, "training_node") == training, name

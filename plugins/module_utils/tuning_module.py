@@ -9,7 +9,7 @@ from typing import Any, Callable, Collection, NoReturn, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .mlnode import confirm, cpulist, engine, judge, values
+from .mlnode import confirm, cpulist, engine, judge, origin, values
 from .mlnode.confirm import Pending
 from .mlnode.engine import Plan, Request
 from .mlnode.errors import MlnodeError
@@ -102,7 +102,10 @@ def declare(
 
 
 def tell_undone(module: AnsibleModule, host: Host) -> None:
-    """A change that has undone itself is told by the next run, once."""
+    """A change that has undone itself is told by the next run, once; a damaged store by each."""
+    damage = origin.note(host)
+    if damage:
+        module.warn(damage)
     words = confirm.report(host)
     if not words:
         return

@@ -19,7 +19,16 @@ description:
   - What cannot be put back fails the module, is named, and is kept for the next try.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options: {}
+options:
+  without_origin:
+    description:
+      - For a node whose record of what was before is lost, C(/var/lib/mlnode/origin.json) and its copy
+        C(/etc/mlnode/origin.json), without which the module fails.
+      - Removes what the collection owns by name, takes its marked lines out of files of others, and lists in
+        RV(stays) what nobody can put back.
+      - Refused where the record is there.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 seealso:
@@ -29,6 +38,10 @@ seealso:
 EXAMPLES = r"""
 - name: Make the node what it was
   mlnode.tuning.node_revert:
+
+- name: Remove what the collection has left on a node that has lost what it was before
+  mlnode.tuning.node_revert:
+    without_origin: true
 """
 
 RETURN = r"""
@@ -48,6 +61,12 @@ reverted:
         - Of a file that was edited since, what became of the edits.
       type: str
       sample: "60"
+stays:
+  description: What could not be put back, such as values of the running kernel until it is booted.
+  returned: if O(without_origin) is true
+  type: list
+  elements: str
+  sample: [vm.swappiness = 10 until the node is booted]
 reboot_required:
   description: Whether the running system keeps something of it until it is booted again (kernel command line).
   returned: success
@@ -57,17 +76,24 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import revert, without_origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"without_origin": {"type": "bool", "default": False}}, supports_check_mode=True
+    )
     host = Host()
     tuning_module.tell_undone(module, host)
     try:
-        changes = revert.pending(host) if module.check_mode else revert.revert(host)
+        if module.params["without_origin"]:
+            removal = without_origin.pending(host) if module.check_mode else without_origin.remove(host)
+            changes, stays = [*removal.changes], {"stays": [*removal.stays]}
+        else:
+            changes = revert.pending(host) if module.check_mode else revert.revert(host)
+            stays = {}
     except MlnodeError as error:
         tuning_module.fail(module, f"revert: {error}")
     tuning_module.leave(
@@ -76,6 +102,7 @@ def main() -> None:
         reverted=[{"key": change.key, "value": change.result} for change in changes],
         reboot_required=any(change.at_boot for change in changes),
         diff=tuning_module.revert_diff(changes),
+        **stays,
     )
 
 

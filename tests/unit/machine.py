@@ -6,11 +6,13 @@ as the real one does, and can be told to fail."""
 from __future__ import annotations
 
 import errno
+import fnmatch
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, origin, owned
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -123,6 +125,7 @@ class Machine(Host):
         with open(real, "wb") as stream:
             stream.write(text.encode("utf-8") if isinstance(text, str) else text)
         os.chmod(real, mode)
+        self._has_origin(path)
 
     def remove(self, path: str) -> None:
         os.unlink(self.root + path)
@@ -131,6 +134,17 @@ class Machine(Host):
         real = self.root + path
         os.makedirs(os.path.dirname(real), exist_ok=True)
         os.symlink(target, real)
+        self._has_origin(path)
+
+    def _has_origin(self, path: str) -> None:
+        """Who puts a file of ours into a tree means a node that was tuned, and whose origin is there: one
+        that knows the file as it is. A node that has lost it is made by removing the store."""
+        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in owned.PATTERNS):
+            return
+        if any(os.path.lexists(self.root + store) for store in (origin.PATH, origin.COPY)):
+            return
+        entry = origin.file_entry(Host(self.root), path)
+        self.put(origin.PATH, json.dumps({"format": origin.FORMAT, "entries": [entry]}), 0o600)
 
     def enable_agent(self) -> None:
         """As installed, but for what is in the zip."""

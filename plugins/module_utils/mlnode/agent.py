@@ -8,7 +8,7 @@ import shlex
 import sys
 from typing import Any
 
-from . import agent_zip, boot_service, cli, drift, registry, shown, transaction, trust
+from . import agent_zip, boot_service, cli, drift, registry, shown, transaction, trust, without_origin
 from .agent_files import LINKS, NIC_PATH_UNIT, TEXTS, UNIT
 from .agent_zip import INTERPRETER
 from .checks import audit
@@ -34,6 +34,7 @@ _SENT_ALONG = (
     *registry.imported(),
     *shown.imported(),
     tools.of,
+    without_origin.remove,
 )
 
 
@@ -102,7 +103,8 @@ def _compiles(host: Host, interpreter: str) -> bool:
     if not host.live:
         return True
     try:
-        return agent_zip.is_mine(host.run([*shlex.split(interpreter), "-c", agent_zip.WHICH]).out)
+        words = shlex.split(agent_zip.isolated(interpreter))
+        return agent_zip.is_mine(host.run([*words, "-c", agent_zip.WHICH]).out)
     except HostError:  # that it does not start is told by who tries it
         return False
 

@@ -15,6 +15,7 @@ import hashlib
 import importlib.util
 import io
 import marshal
+import re
 import struct
 import zipfile
 import zlib
@@ -25,6 +26,8 @@ from .kind import AGENT_COMMAND
 
 #: Any Python 3.8 or newer that the node has; env, as distributions keep it in different places.
 INTERPRETER = "/usr/bin/env python3"
+
+_ISOLATED = "-I"
 
 _MAIN = b"import sys\n\nfrom mlnode.cli import main\n\nsys.exit(main())\n"
 
@@ -68,6 +71,22 @@ class Sources:
     sha256: str
 
 
+def isolated(interpreter: str) -> str:
+    """The first line's program: Python in isolated mode (python -I), so that no PYTHON* variable of whoever
+    calls the command, no package in a home folder and no file in the present folder is run by root.
+
+    Linux hands over all behind the program as one argument (execve(2)), which env takes apart with -S, since
+    coreutils 8.30, and Python as a group of its one-letter options.
+    """
+    program, _blank, arguments = interpreter.partition(" ")
+    if program.rpartition("/")[2] == "env":
+        split = arguments if arguments.startswith("-S") else f"-S {arguments}"
+        return f"{program} {split}" if _ISOLATED in arguments.split() else f"{program} {split} {_ISOLATED}"
+    if re.match(r"-[a-zA-Z]+\Z", arguments):
+        return interpreter if "I" in arguments else f"{program} {arguments}I"
+    return interpreter if arguments else f"{program} {_ISOLATED}"
+
+
 def build(files: Files, interpreter: str = INTERPRETER, compiled: bool = True) -> bytes:
     """The executable zip."""
     return _packed(files, interpreter, compiled)[0]
@@ -107,7 +126,7 @@ def is_elsewhere(name: str) -> bool:
 def _packed(files: Files, interpreter: str, compiled: bool) -> tuple[bytes, int]:
     """The whole file, and where in it the sources end."""
     stream = io.BytesIO()
-    stream.write(f"#!{interpreter}\n".encode())
+    stream.write(f"#!{isolated(interpreter)}\n".encode())
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, content in sorted({**files, "__main__.py": _MAIN}.items()):
             archive.writestr(_entry(name), content)

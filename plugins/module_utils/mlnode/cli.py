@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any, NoReturn, Sequence
 
-from . import confirm, registry, revert, shown
+from . import confirm, origin, registry, revert, shown
 from .errors import MlnodeError
 from .explain import explain
 from .host import Host
@@ -85,6 +85,9 @@ def _parser() -> argparse.ArgumentParser:
         ("audit", "what of this machine costs speed or may be broken, whatever is declared"),
     ):
         one = commands.add_parser(name, help=text, description=text, parents=[common], epilog=_EXIT)
+        if name == "revert":
+            words = "where the origin is lost: remove what mlnode owns, and list what stays until a reboot"
+            one.add_argument("--without-origin", action="store_true", help=words)
         if name == "apply":
             words = "only what NICs are declared to be, as when one has arrived"
             one.add_argument("--nics", action="store_true", help=words)
@@ -127,19 +130,28 @@ def _apply(host: Host, options: argparse.Namespace) -> int:
 
 def _revert(host: Host, options: argparse.Namespace) -> int:
     undone = confirm.report(host)
-    changes = revert.revert(host)
+    removal = None
+    if options.without_origin:
+        # Only here: nobody else needs it.
+        from . import without_origin
+
+        removal = without_origin.remove(host)
+    changes = revert.revert(host) if removal is None else [*removal.changes]
     if undone:
         _fail(undone, OK)
         confirm.acknowledge(host)
     done = [{"key": change.key, "value": change.result} for change in changes]
     waits = any(change.at_boot for change in changes)
     if options.json:
-        _print_json({"format": node.FORMAT, "mlnode": VERSION, "reverted": done, "reboot_required": waits})
+        told = {"format": node.FORMAT, "mlnode": VERSION, "reverted": done, "reboot_required": waits}
+        _print_json(told if removal is None else {**told, "stays": [*removal.stays]})
         return OK
     for line in document.counted(f"{item['key']}: {document.shown(item['value'])}" for item in done):
         _say(printable(line))
     number = sum(change.changes for change in changes)
     _say(f"{number} put back" if number else "nothing to put back")
+    for words in removal.stays if removal else ():
+        _say(f"stays: {words}")
     if waits:
         _say("the running kernel keeps its command line: reboot to have the old one again")
     return OK
@@ -230,8 +242,9 @@ def _report(host: Host, found: Survey, options: argparse.Namespace, settings: li
         _print_json(node.node(found))
     else:
         _print_text(found, settings, counts)
-    for note in confirm.notes(host):
-        _fail(note, OK)
+    for note in (*confirm.notes(host), origin.note(host)):
+        if note:
+            _fail(note, OK)
     if found.errors:
         return ERROR
     return DRIFT if found.drifted else OK

@@ -72,7 +72,7 @@ def evaluate(host: Host, request: Request) -> Plan:
     spec, errors = partial.understood(request.kind, request.spec) if request.alone else (request.spec, [])
     request = replace(request, spec=spec)
     on_disk = declared.load_all(host, [] if request.alone else None)
-    origin = _origin(host)
+    origin = Origin.for_look(host, request.alone)
     context = _context(host, request, on_disk, origin)
     settings = request.kind.parse(request.spec, context.facts if context.runtime else None)
     _refuse_conflicts(request, settings, on_disk)
@@ -193,7 +193,7 @@ def apply_each(host: Host, request: Request, unrisked: str = "") -> tuple[Outcom
 def _run_each(host: Host, plan: Plan, unrisked: str) -> tuple[list[str], list[str]]:
     """What went wrong, and what did because something is no longer where it was seen."""
     _needs_root(host, plan)
-    origin = Origin.load(host)
+    origin = Origin.for_look(host, alone=True)
     groups: dict[str, list[Step]] = {}
     errors: list[str] = []
     gone: list[str] = []
@@ -297,16 +297,6 @@ def _present(host: Host, plan: Plan) -> list[Entry]:
     return [
         entry for row in rows for write in _writes(row, row.reading.parts) for entry in write.entries(host)
     ]
-
-
-def _origin(host: Host) -> Origin:
-    """The store, or an empty one for a user who may look at the node but not at its origin."""
-    try:
-        return Origin.load(host)
-    except HostError:
-        if host.is_superuser():
-            raise
-        return Origin(host, [])
 
 
 def _context(host: Host, request: Request, on_disk: Sequence[Declaration], origin: Origin) -> Context:

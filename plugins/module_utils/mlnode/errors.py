@@ -24,6 +24,10 @@ class UntrustedError(StoreError):
     """A user other than root owns or can change a file that root would act on. The message is complete."""
 
 
+class LostOriginError(StoreError):
+    """What was before the first run is not known any more, on a node that was tuned."""
+
+
 class LockTimeoutError(MlnodeError):
     """Another run holds the lock for longer than we were willing to wait."""
 

@@ -10,11 +10,11 @@ from typing import Callable, Sequence
 from . import agent_rows, confirm, declared, engine, leftovers, lock, management, trust
 from .declared import Declaration
 from .engine import Request
-from .errors import MlnodeError, UntrustedError
+from .errors import HostError, LostOriginError, MlnodeError, UntrustedError
 from .host import Host
 from .kind import Row
 from .lock import WAIT_SECONDS, locked
-from .origin import complete
+from .origin import Origin, complete
 from .registry import KINDS
 from .status import Status
 
@@ -125,6 +125,7 @@ def _each(
         return Survey((), (str(error),))
     if not declarations and not errors and not only:  # a NIC may arrive where nothing is declared for it
         errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
+    errors += _lost(host)
     found: dict[str, NodeRow] = {}
     changed = False
     for request in _requests(declarations, errors):
@@ -150,6 +151,17 @@ def _agent_rows(host: Host, declarations: Sequence[Declaration]) -> list[NodeRow
     names = tuple(declaration.name for declaration in declarations)
     kinds = {kind for declaration in declarations for kind in declaration.kinds}
     return [NodeRow(row, names) for row in agent_rows.rows(host, kinds)] if kinds else []
+
+
+def _lost(host: Host) -> list[str]:
+    """That nobody knows what was before; who may not read it cannot tell."""
+    try:
+        Origin.load(host)
+    except LostOriginError as error:
+        return [str(error)]
+    except HostError:
+        pass
+    return []
 
 
 def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Request]:

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from typing import Any, Mapping, Sequence
 
-from . import edited_file, entry_forms, origin_paths, trust
-from .errors import HostError, MlnodeError, StoreError
+from . import edited_file, entry_forms, origin_paths, owned, reading, strict_json, trust
+from .errors import HostError, LostOriginError, MlnodeError, StoreError
 from .host import Host
 from .setting import Write
 from .values import fits
 
 PATH = "/var/lib/mlnode/origin.json"
+#: In another folder, most often on another file system, and part of what backups of /etc hold
+COPY = "/etc/mlnode/origin.json"
 FORMAT = 1
 
 #: One entry: id, key, value (for people), and one of writes | file | module, which restore() puts back.
@@ -69,31 +72,52 @@ def module_entry(name: str, stays: bool = False) -> Entry:
 class Origin:
     """The store. Entries keep the order in which things were first changed; undo goes backwards."""
 
-    def __init__(self, host: Host, entries: list[Entry]) -> None:
+    def __init__(self, host: Host, entries: list[Entry], note: str = "", kept: bool = True) -> None:
+        """note: what was wrong with the store, though it could be read. kept: False for one that is never
+        written."""
         self._host = host
         self._entries = {str(entry["id"]): entry for entry in entries}
         self._followed: dict[str, Entry] = {}
+        self.note = note
+        self._kept = kept
 
     @classmethod
     def load(cls, host: Host) -> Origin:
-        """Raises StoreError on a damaged file: going on would make tuned values the new origin."""
+        """Raises LostOriginError where it is damaged, or missing on a node that was tuned: going on would
+        make tuned values the new origin."""
+        found, problem = _read(host, PATH)
+        if found is not None:
+            return cls(host, found)
+        found, copied = _read(host, COPY)
+        if found is not None:
+            return cls(host, found, f"{problem or f'{PATH} is missing'}: its copy {COPY} is used")
+        trace = next(iter(owned.present(host)), "")
+        if not problem and not copied and not trace:
+            return cls(host, [])
+        words = f"{problem or f'{PATH} is missing'}, {copied or f'and so is its copy {COPY}'}"
+        raise LostOriginError(
+            f"{words}{f', though {trace} is there' if trace else ''}: what was before the first run is not "
+            f"known. Restore {PATH} from a backup, or give up undoing with `mlnode revert --without-origin`, "
+            "which removes the files that mlnode owns"
+        )
+
+    @classmethod
+    def for_look(cls, host: Host, alone: bool) -> Origin:
+        """The store, or an empty one for a user who may look at the node but not at its origin.
+
+        alone: as in engine.Request. Where the store is lost, that is reported once for the node, and a boot
+        tunes it all the same: nothing is recorded then, as it would be no origin.
+        """
         try:
-            text = trust.read(host, PATH).decode("utf-8", "surrogateescape")
-        except HostError as error:
-            if error.absent:
-                return cls(host, [])
-            raise
-        try:
-            document: Any = json.loads(text)
-            if document["format"] != FORMAT:
-                raise StoreError(f"{PATH}: format {document['format']!r} is not {FORMAT}")
-            entries = [dict(entry) for entry in document["entries"]]
-            return cls(host, [checked(entry) for entry in entries])
-        except origin_paths.DAMAGE as error:
-            raise StoreError(
-                f"{PATH} is damaged ({type(error).__name__}: {error}): restore it from a backup, or move "
-                "it away to give up undoing what mlnode has changed so far"
-            ) from error
+            return cls.load(host)
+        except LostOriginError:
+            if not alone:
+                raise
+            return cls(host, [], kept=False)
+        except HostError:
+            if host.is_superuser():
+                raise
+            return cls(host, [])
 
     def entries(self) -> list[Entry]:
         return list(self._entries.values())
@@ -167,14 +191,60 @@ class Origin:
             self._save()
 
     def _save(self) -> None:
+        """The copy is there first and goes last, so that there is no moment with neither of the two."""
+        if not self._kept:
+            return
         if not self._entries:
-            self._host.remove_file(PATH)
-            self._host.remove_folder_if_empty(PATH.rsplit("/", 1)[0], may_stay=True)
+            for path in (PATH, COPY):
+                self._host.remove_file(path)
+                self._host.remove_folder_if_empty(path.rsplit("/", 1)[0], may_stay=True)
             return
         document = {"format": FORMAT, "entries": self.entries()}
         content = (json.dumps(document, indent=1) + "\n").encode("ascii")
         # 0600: it may hold the content of files that not everybody may read.
-        self._host.write_file(PATH, content, mode=0o600)
+        # A system whose /etc cannot be written has the one; nothing can be declared there either.
+        for path in (PATH,) if _is_read_only(self._host, COPY) else (COPY, PATH):
+            self._host.write_file(path, content, mode=0o600)
+
+
+def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
+    """The entries, or None with what is wrong; with nothing where there is no such file. Raises HostError,
+    and StoreError for what is sound and not to be used: another user's file, or that of a newer version."""
+    try:
+        content = trust.read(host, path)
+    except HostError as error:
+        if error.absent:
+            return None, ""
+        raise
+    try:
+        document = strict_json.document(content, path, FORMAT, most=reading.LIMIT, kernel_bytes=True)
+    except strict_json.NewerError:
+        raise
+    except StoreError as error:
+        return None, str(error)
+    try:
+        return [checked(dict(entry)) for entry in document["entries"]], ""
+    except origin_paths.DAMAGE as error:
+        return None, f"{path} is damaged ({type(error).__name__}: {error})"
+
+
+def _is_read_only(host: Host, path: str) -> bool:
+    """Whether the file system is that a path is on, or would be."""
+    folder = path
+    while not host.exists(folder):
+        folder = os.path.dirname(folder)
+    try:
+        return bool(os.statvfs(host.real(folder)).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def note(host: Host) -> str:
+    """What is wrong with the store, though it can be read; empty if nothing. Raises nothing."""
+    try:
+        return Origin.load(host).note
+    except MlnodeError:
+        return ""
 
 
 def checked(entry: Entry) -> Entry:

@@ -74,7 +74,7 @@ def _file_change(entry: Entry, way: WayBack) -> Change | None:
     if not way.changes and not way.note:
         return None
     waits = way.changes and entry.get("refresh", "") in refresh.AT_BOOT
-    before, after = _described(way.before), _described(way.after)
+    before, after = described(way.before), described(way.after)
     return Change(entry["file"], before, after, is_file=True, at_boot=waits, note=way.note)
 
 
@@ -90,7 +90,7 @@ def _put_back(host: Host, entry: Entry) -> bool:
     return way.changes
 
 
-def _described(saved: Mapping[str, Any] | None) -> str | None:
+def described(saved: Mapping[str, Any] | None) -> str | None:
     """A file's content as text, None if there is none; of an archive only its size."""
     if saved is None:
         return None

@@ -99,7 +99,7 @@ def _too_long(settings: Sequence[Setting], node: _Node) -> str:
         boot_parse.name_of(setting): boot_words.wanted(text) for setting, text in targets.items() if text
     }
     image = boot_words.of(node.line.text or "", "BOOT_IMAGE")
-    for entry in node.loader.entries:
+    for entry in (entry for entry in node.loader.entries if not entry.by_hand):
         (line,) = boot_words.merged([entry.line], changes, boot_words.LOADER_QUOTES)
         length = len(" ".join([*image, line, *(text for text, _where in entry.added)]))
         if length > boot_parse.LONGEST:
@@ -271,8 +271,20 @@ def _boot(setting: Setting, target: str, runtime: Value, node: _Node) -> Boot:
     for entry in loader.entries:
         words, where, foreign = entry.of(name)
         if not boot_isolation.alike(words, want):
+            if entry.by_hand:
+                return _by_hand(words, where)
             return _wrong(name, words, where, foreign, node)
     return Boot(Value(text=target), loader.entries[0].where)
+
+
+def _by_hand(words: Sequence[str], where: str) -> Boot:
+    hint = (
+        f"{where}, the entry that GRUB starts by default, is not made by grub-mkconfig: give it the "
+        "parameter there, or have GRUB_DEFAULT (grub-set-default) name a generated entry"
+    )
+    if not words:
+        return Boot(Value(absent=hint), where, foreign=True)
+    return Boot(Value(text=boot_words.shown(words)), hint, foreign=True)
 
 
 def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _Node) -> Boot:

@@ -34,12 +34,12 @@ def files(host: Host) -> list[str]:
 
 def entries(host: Host) -> list[Entry]:
     """What each kernel is started with. Raises HostError."""
-    variables = _variables(host)
+    known = variables(host)
     found = []
     for path in files(host):
         options = _options(host.read(path))
         where = f"{path}:{options[0][0] + 1}" if options else path
-        found.append(entry(where, " ".join(match.group(2) for _number, match in options), variables))
+        found.append(entry(where, " ".join(match.group(2) for _number, match in options), known))
     return found
 
 
@@ -48,7 +48,7 @@ def _options(text: str) -> list[tuple[int, re.Match[str]]]:
     return [(number, match) for number, match in matches if match]
 
 
-def _variables(host: Host) -> dict[str, tuple[str, str]]:
+def variables(host: Host) -> dict[str, tuple[str, str]]:
     """Name → value and place; the last name of a file that is there. Raises HostError."""
     found: dict[str, tuple[str, str]] = {}
     for path in ENVIRONMENT:

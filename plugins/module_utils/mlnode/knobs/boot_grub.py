@@ -39,11 +39,13 @@ _PLAIN = re.compile(
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel that the loader can start. added: words that variables bring, and where those are set."""
+    """A kernel that the loader can start. added: words that variables bring, and where those are set.
+    by_hand: nothing that we write reaches it."""
 
     where: str
     line: str
     added: tuple[tuple[str, str], ...] = ()
+    by_hand: bool = False
 
     def of(self, name: str) -> tuple[tuple[str, ...], str, bool]:
         """The words of a parameter, the place to look at, and whether somebody else brings them."""
@@ -52,7 +54,7 @@ class Entry:
             more = boot_words.of(text, name, boot_words.LOADER_QUOTES)
             if more:
                 return (*words, *more), where, True
-        return words, self.where, False
+        return words, self.where, self.by_hand
 
 
 def entries(text: str, path: str) -> list[Entry]:

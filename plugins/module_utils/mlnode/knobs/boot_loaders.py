@@ -12,7 +12,7 @@ from .. import grub
 from ..errors import HostError
 from ..host import Host
 from ..setting import BootFile
-from . import boot_bls, boot_grub
+from . import boot_bls, boot_default, boot_grub
 from .boot_grub import Entry
 
 #: Name in refresh.REFRESHES
@@ -54,15 +54,17 @@ def _find(host: Host, image: bool) -> Loader:
         return Loader(lacks=_without_grub(host))
     text = host.read(menu)
     if _reads_entries(host, text):
-        return _from_entries(host)
+        return _from_entries(host, text, menu)
     if grub.command(host, menu) is None:
         return Loader(lacks=f"{menu} is there, but no grub-mkconfig that could write it anew")
     found = boot_grub.entries(text, menu)
     if not found:
         return Loader(lacks=f"{menu} starts no kernel of this system; is /boot mounted?")
+    started = boot_default.beside(text, menu, found, boot_bls.variables(host), numbers=True)
+    kernels = (*found, started) if started else (*found,)
     if _sources_drop_ins(host):
-        return Loader(tuple(found), "drop-in")
-    return Loader(tuple(found), "defaults", lacks=_not_editable(host))
+        return Loader(kernels, "drop-in")
+    return Loader(kernels, "defaults", lacks=_not_editable(host))
 
 
 def _without_grub(host: Host) -> str:
@@ -83,7 +85,7 @@ def _reads_entries(host: Host, menu: str) -> bool:
     return bool(asked or said) and bool(boot_bls.files(host))
 
 
-def _from_entries(host: Host) -> Loader:
+def _from_entries(host: Host, text: str, menu: str) -> Loader:
     found = boot_bls.entries(host)
     for entry in found:
         if boot_bls.KERNEL_OPTS in entry.line or "${kernelopts}" in entry.line:
@@ -91,7 +93,10 @@ def _from_entries(host: Host) -> Loader:
                 lacks=f"{entry.where} takes its parameters from {boot_bls.KERNEL_OPTS}, which only grubby "
                 "edits: run grubby --update-kernel=ALL --args=... --remove-args=..."
             )
-    return Loader(tuple(found), "entries", lacks=_not_editable(host))
+    # Numbers count the files as well, in an order of GRUB's own.
+    started = boot_default.beside(text, menu, found, boot_bls.variables(host), numbers=False)
+    kernels = (*found, started) if started else (*found,)
+    return Loader(kernels, "entries", lacks=_not_editable(host))
 
 
 def _sources_drop_ins(host: Host) -> bool:

@@ -209,6 +209,13 @@ def _without_block(text: str) -> str:
     return _BLOCK.sub("", text)
 
 
+def without_block(host: Host) -> list[tuple[str, str]]:
+    """The file of arguments that a block of ours is in, and its text without it. Raises HostError."""
+    path = _service(host).file
+    text = host.text(path) if path else ""
+    return [(path, _without_block(text))] if _BEGIN in text else []
+
+
 def _with_block(text: str, arguments: str) -> str:
     own = _without_block(text)
     value = f"{arguments} {_OPTION}".strip()

@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
@@ -112,7 +112,7 @@ def test_nothing_in_it_imports_what_is_not_in_it(command: str) -> None:
 
 
 def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
-    assert built.startswith(b"#!/usr/bin/env python3\n")
+    assert built.startswith(b"#!/usr/bin/env -S python3 -I\n")
     # It is written to the disk of each node, and read at each start.
     assert len(built) < 3_500_000
 
@@ -175,6 +175,80 @@ def test_it_runs_by_its_interpreter_line(tmp_path: pathlib.Path) -> None:
     path.write_bytes(agent.build(sys.executable))
     path.chmod(0o755)
     assert run([str(path), "--version"]).stdout == f"mlnode {VERSION}\n"
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "line"),
+    [
+        ("/usr/bin/python3.11", "/usr/bin/python3.11 -I"),
+        ("/usr/bin/python3.11 -I", "/usr/bin/python3.11 -I"),
+        ("/usr/bin/python3.11 -O", "/usr/bin/python3.11 -OI"),
+        ("/usr/bin/python3.11 -X dev", "/usr/bin/python3.11 -X dev"),
+        ("/usr/bin/env python3", "/usr/bin/env -S python3 -I"),
+        ("/usr/bin/env -S python3 -O", "/usr/bin/env -S python3 -O -I"),
+        ("/usr/bin/env -S python3 -I", "/usr/bin/env -S python3 -I"),
+    ],
+)
+def test_each_interpreter_is_made_an_isolated_one(interpreter: str, line: str) -> None:
+    assert agent_zip.isolated(interpreter) == line
+
+
+@pytest.mark.parametrize("interpreter", [agent.INTERPRETER, sys.executable], ids=["env", "path"])
+def test_nothing_of_the_caller_is_run(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, interpreter: str
+) -> None:
+    """Root may call it from any folder, and sudo may keep any variable."""
+    path = tmp_path / "mlnode"
+    path.write_bytes(agent.build(interpreter))
+    path.chmod(0o755)
+    evil = tmp_path / "evil"
+    site = pathlib.Path(subprocess.run(
+        [sys.executable, "-c", "import site; print(site.getusersitepackages())"],
+        env={"PYTHONUSERBASE": str(evil)}, capture_output=True, text=True, check=True,
+    ).stdout.strip())  # fmt: skip
+    site.mkdir(parents=True)
+    for folder in (evil, site):
+        for name in ("json", "argparse", "mlnode", "sitecustomize", "usercustomize"):
+            (folder / f"{name}.py").write_text("print('evil')\n")
+    done = subprocess.run(
+        [str(path), "--version"],
+        cwd=evil,
+        env={
+            "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
+            "PYTHONPATH": str(evil),
+            "PYTHONSTARTUP": str(evil / "json.py"),
+            "PYTHONUSERBASE": str(evil),
+            "PYTHONINSPECT": "1",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"mlnode {VERSION}\n", "")
+
+
+def test_a_command_that_does_not_start_is_not_left_behind(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = []
+
+    def starts_not(words: Sequence[str], seconds: float = 60) -> Finished:
+        if list(words) == [agent.COMMAND, "--version"]:
+            held.append(machine.exists(lock.LOCK_PATH))
+            return Finished(127, "", "/usr/bin/env: 'python3': No such file or directory\n")
+        return Finished(0, "", "")
+
+    before = machine.tree()
+    monkeypatch.setattr(type(machine), "live", True)
+    monkeypatch.setattr(machine, "real", lambda path, follow=True: machine.root + path)
+    monkeypatch.setattr(machine, "run", starts_not)
+    with pytest.raises(TransactionError, match="does not start: /usr/bin/env: 'python3'") as caught:
+        agent.install(machine)
+    monkeypatch.undo()
+    assert held == [True], "tried under the lock"
+    assert f"{agent.COMMAND} = absent" in caught.value.rolled_back
+    assert machine.tree() == before
 
 
 def test_what_another_python_has_compiled_is_passed_over(tmp_path: pathlib.Path) -> None:
@@ -357,7 +431,7 @@ def test_for_another_python_nothing_is_compiled(
     monkeypatch.setattr(machine, "run", answered)
 
     assert agent._compiles(machine, "/usr/bin/env python3") is False
-    assert asked == [["/usr/bin/env", "python3", "-c", agent_zip.WHICH]]
+    assert asked == [["/usr/bin/env", "-S", "python3", "-I", "-c", agent_zip.WHICH]]
     files = agent._files()
     bare = agent_zip.build(files, compiled=False)
     assert agent_zip.is_right(bare, files, agent_zip.INTERPRETER, compiled=False)
@@ -383,7 +457,7 @@ def test_revert_brings_back_what_was_there(machine: Machine) -> None:
     agent.install(machine)
     agent.install(machine, "/opt/python")
     revert.revert(machine)
-    assert machine.tree() == before
+    assert machine.tree() == {path: before[path] for path in before if "/var/lib/mlnode" not in path}
 
 
 def test_only_root_installs(machine: Machine) -> None:

@@ -13,6 +13,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     DeclarationError,
     HostError,
     LockTimeoutError,
+    MlnodeError,
     RefusedError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
@@ -398,3 +399,26 @@ def test_what_declares_nothing_any_more_leaves_no_declaration(machine: Machine) 
     assert outcome.changed
     assert machine.names("/etc/mlnode/declared.d") == []
     assert machine.content(DROP_IN) is None
+
+
+@pytest.mark.parametrize("each", [False, True], ids=["play", "boot"])
+def test_an_error_after_the_changes_says_that_they_stay(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, each: bool
+) -> None:
+    """Of the look at what has become of it, when nothing is rolled back any more."""
+    looks = []
+    evaluate = engine.evaluate
+
+    def once(host: Machine, request: engine.Request) -> engine.Plan:
+        looks.append(request)
+        if len(looks) > 1:
+            raise HostError("read", "/proc/x", errno.EIO)
+        return evaluate(host, request)
+
+    request = engine.Request("default", sysctl, {"settings": {"vm.swappiness": 10}}, alone=each)
+    monkeypatch.setattr(engine, "evaluate", once)
+    with pytest.raises(MlnodeError) as caught:
+        (engine.apply_each if each else engine.apply)(machine, request)
+    assert str(caught.value).startswith("cannot read /proc/x: EIO")
+    assert "after all changes had been made, and they stay: vm.swappiness, /etc/mlnode" in str(caught.value)
+    assert machine.now("/proc/sys/vm/swappiness") == "10"

@@ -9,10 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, origin, transaction
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    engine,
+    origin,
+    refresh,
+    transaction,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
+    MlnodeError,
     TransactionError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -29,6 +35,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction i
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
+UNIT = "/etc/systemd/system/x.service"
 RATIO = "/proc/sys/vm/dirty_ratio"
 
 
@@ -416,3 +423,22 @@ def test_what_depends_on_another_one_is_put_back_after_it(ring: Ring) -> None:
         run(ring, [replace(vlan, value="1500"), parent, kernel("/proc/sys/vm/none", "1", "0")])
     assert caught.value.stuck == []
     assert (ring.now(RX), ring.now(TX)) == ("9000", "9000")
+
+
+def test_a_check_that_fails_undoes_all_before_anybody_is_told(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        assert machine.exists(UNIT)
+        raise MlnodeError("does not start")
+
+    told: list[str] = []
+    monkeypatch.setattr(refresh, "run", lambda host, name: told.append(name))
+    before = machine.tree()
+    with pytest.raises(TransactionError, match="does not start") as caught:
+        transaction.run(
+            machine, Origin.load(machine), [FileWrite(UNIT, UNIT, b"x", refresh="units")], check=fails
+        )
+    assert told == []
+    assert caught.value.rolled_back == [f"{UNIT} = absent"]
+    assert machine.tree() == before

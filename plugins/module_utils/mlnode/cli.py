@@ -130,13 +130,15 @@ def _apply(host: Host, options: argparse.Namespace) -> int:
 
 def _revert(host: Host, options: argparse.Namespace) -> int:
     undone = confirm.report(host)
-    removal = None
+    stays: Sequence[str] = ()
     if options.without_origin:
         # Only here: nobody else needs it.
         from . import without_origin
 
         removal = without_origin.remove(host)
-    changes = revert.revert(host) if removal is None else [*removal.changes]
+        changes, stays = [*removal.changes], removal.stays
+    else:
+        changes = revert.revert(host)
     if undone:
         _fail(undone, OK)
         confirm.acknowledge(host)
@@ -144,13 +146,13 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
     waits = any(change.at_boot for change in changes)
     if options.json:
         told = {"format": node.FORMAT, "mlnode": VERSION, "reverted": done, "reboot_required": waits}
-        _print_json(told if removal is None else {**told, "stays": [*removal.stays]})
+        _print_json({**told, "stays": [*stays]})
         return OK
     for line in document.counted(f"{item['key']}: {document.shown(item['value'])}" for item in done):
         _say(printable(line))
     number = sum(change.changes for change in changes)
     _say(f"{number} put back" if number else "nothing to put back")
-    for words in removal.stays if removal else ():
+    for words in stays:
         _say(f"stays: {words}")
     if waits:
         _say("the running kernel keeps its command line: reboot to have the old one again")

@@ -16,7 +16,7 @@ from .declared import FOLDER as DECLARED
 from .engine import Request
 from .errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError
 from .host import Host
-from .kind import Row
+from .kind import AGENT_COMMAND, Row
 from .knobs import irq_balance, nccl_file
 from .lock import WAIT_SECONDS, locked
 from .registry import KINDS
@@ -113,7 +113,7 @@ def _removed(host: Host, files: Sequence[_File]) -> list[str]:
     """What could not be, and why."""
     stuck: list[str] = []
     # The command goes last, once all who read the files have heard of it: till then it can be run again.
-    command = owned.AGENT_COMMAND
+    command = AGENT_COMMAND
     for file in sorted(files, key=lambda file: file.path == command):
         if file.path == command:
             stuck += _told(host, files)

@@ -76,7 +76,7 @@ def test_what_is_put_back_is_listed_newest_first_with_what_it_is_again(
 
 def test_a_file_that_was_there_before_is_restored(machine: Machine, revert: Runner, running: Make) -> None:
     machine.put(DROP_IN, "# mine\n", mode=0o640)
-    before = machine.tree()
+    before = {path: found for path, found in machine.tree().items() if "/var/lib/mlnode" not in path}
     running(sysctl_ml).ok(settings={"vm.swappiness": 1})
 
     done = revert.ok()
@@ -154,7 +154,42 @@ def test_a_damaged_record_of_the_origin_stops_the_revert(
 ) -> None:
     running(sysctl_ml).ok(settings={"vm.swappiness": 1})
     machine.put("/var/lib/mlnode/origin.json", "{")
+    machine.remove("/etc/mlnode/origin.json")
     before = machine.tree()
 
     assert revert.msg().startswith("revert: /var/lib/mlnode/origin.json is damaged")
     assert machine.tree() == before
+
+
+def test_a_lost_record_stops_the_revert_and_there_is_a_way_out(
+    machine: Machine, revert: Runner, running: Make
+) -> None:
+    before = machine.tree()
+    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
+    for path in ("/var/lib/mlnode/origin.json", "/etc/mlnode/origin.json"):
+        machine.remove(path)
+
+    assert "mlnode revert --without-origin" in revert.msg()
+    predicted = revert.ok(check=True, without_origin=True)
+    assert machine.exists(DROP_IN)
+    done = revert.ok(without_origin=True)
+
+    assert predicted.changed
+    assert done.result["reverted"] == predicted.result["reverted"]
+    assert done.result["stays"] == ["vm.swappiness = 1 until the node is booted"]
+    machine.put(SWAPPINESS, "60\n")
+    assert machine.tree().items() - before.items() <= {("/etc/sysctl.d", ("/", 0))}
+
+
+def test_it_is_refused_where_the_record_is_there(machine: Machine, revert: Runner, running: Make) -> None:
+    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
+    assert "`mlnode revert` puts all of it back" in revert.msg(without_origin=True)
+
+
+def test_that_the_copy_of_the_record_is_used_is_a_warning(
+    machine: Machine, revert: Runner, running: Make
+) -> None:
+    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
+    machine.remove("/var/lib/mlnode/origin.json")
+    done = revert.ok()
+    assert any("its copy /etc/mlnode/origin.json is used" in words for words in done.warnings)

@@ -205,7 +205,7 @@ def test_the_runtime_layer_alone_writes_no_file_of_ours(machine: Machine) -> Non
     assert statuses(outcome) == {"vm.swappiness": Status.CHANGED}
     now = machine.tree()
     different = {path for path in {*before, *now} if before.get(path) != now.get(path)}
-    assert different == {SWAPPINESS, "/var/lib/mlnode", origin.PATH}
+    assert different == {SWAPPINESS, "/var/lib/mlnode", origin.PATH, "/etc/mlnode", origin.COPY}
 
 
 class Sealed(Machine):

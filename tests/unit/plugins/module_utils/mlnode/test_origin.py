@@ -183,7 +183,7 @@ def test_a_store_that_cannot_be_written_stops_everything(
         machine = fresh(str(position))
         before = machine.tree()
         install(monkeypatch, machine, Gate(position, failing(errno.ENOSPC)))
-        with pytest.raises(HostError, match=f"write {origin.PATH}: ENOSPC"):
+        with pytest.raises(HostError, match=f"write ({origin.PATH}|{origin.COPY}): ENOSPC"):
             engine.apply(machine, work)
         monkeypatch.undo()
         assert machine.tree() == before, gate.seen[position - 1]

@@ -24,6 +24,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Info, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.owned import present as owned_files
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     Boot,
     BootFile,
@@ -239,6 +240,7 @@ def test_a_damaged_entry_of_a_device_is_a_damaged_store(many: Machine, name: str
         if "device" in entry:
             entry[name] = 7
     many.put(origin.PATH, json.dumps(document))
+    many.remove(origin.COPY)
     with pytest.raises(Exception, match="is damaged"):
         origin.Origin.load(many)
 
@@ -317,6 +319,8 @@ def test_a_revert_tells_them_too(many: Machine, told: list[str]) -> None:
     assert origin.Origin.load(many).entries() != []
     revert.revert(many)
     assert told == ["2-3", "5"]
+    for path in owned_files(many):  # what was put there for this test, and no run
+        many.remove(path)
     assert revert.revert(many) == []
     assert told == ["2-3", "5"], "nothing had changed, so nobody is told"
 
@@ -348,6 +352,7 @@ def test_a_revert_goes_on_where_they_cannot_be_told(many: Machine, told: list[st
 def test_a_damaged_name_of_who_is_told_is_a_damaged_store(many: Machine, told: list[str]) -> None:
     applied(many, Vectors(at_boot=True))
     many.put(origin.PATH, many.read(origin.PATH).replace('"thing"', "7"))
+    many.remove(origin.COPY)
     with pytest.raises(Exception, match="is damaged"):
         origin.Origin.load(many)
     assert told

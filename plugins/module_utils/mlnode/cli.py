@@ -188,7 +188,7 @@ def _drift(host: Host, options: argparse.Namespace) -> int:
     # Only here: nobody else needs it.
     from . import drift
 
-    # Bytes, as what is no text of this locale is refused in words.
+    # Bytes: a text that this locale cannot decode is refused in words, too.
     question = sys.stdin.buffer.read() if options.question is None else options.question
     _say(drift.MARK + _json(drift.asked(host, question)))
     return OK

@@ -30,8 +30,8 @@ def refuse_unknown(entry: Mapping[str, Any]) -> None:
     if unknown:
         raise _newer(entry, f"the field {unknown[0][:40]!r} is unknown")
     name = entry.get("refresh", "")
-    if name and name not in [*refresh.REFRESHES]:  # a list, as a damaged file may say anything
-        raise _newer(entry, f"the refresh {str(name)[:40]!r} is unknown")
+    if name and isinstance(name, str) and name not in refresh.REFRESHES:
+        raise _newer(entry, f"the refresh {name[:40]!r} is unknown")
 
 
 def _newer(entry: Mapping[str, Any], words: str) -> StoreError:

@@ -333,7 +333,7 @@ def _recorded(host: Host) -> dict[str, _Carrier]:
     content = host.content(RECORD)
     if content is None:
         return {}
-    advice = "remove it, and run the playbook again to have it written anew"
+    advice = "remove it, and run the playbook again to have it written again"
     document = strict_json.document(content, RECORD, FORMAT, advice=advice)
     try:
         return {entry["name"]: _entry(entry) for entry in document["interfaces"]}

@@ -3,7 +3,7 @@
 """What this version understands of a specification that another version wrote: a setting in a form that is
 unknown here costs that setting, and no other.
 
-For the agent only. A playbook run refuses the whole specification, as somebody is there to correct it.
+For the agent only. A playbook run refuses the whole specification, which its operator can correct.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _items(given: list[Any], shape: _Shape, test: _Test, errors: list[str]) -> l
             left = _kept(item, shape, lambda part: test([part]), said)
         if not said:
             said, left = [problem], {}
-        # A rule without a name is told by its place, and each was looked at by itself.
+        # A rule without a name is reported by its place, and each was tried by itself.
         errors += [words.replace("[0]", f"[{at}]", 1) for words in said]
         if left:
             found.append(left)

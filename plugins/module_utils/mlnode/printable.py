@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text for a terminal, of values, file lines and names that anybody on the machine may have chosen.
+"""Text for a terminal, of values, file lines and names that any user of the machine may have chosen.
 
 A terminal obeys control characters: they move its cursor, change its title and hide what was printed before.
 Bidirectional overrides (Unicode Standard Annex #9) show a text in another order than it has.

@@ -73,7 +73,7 @@ def _damaged(where: str, words: str, advice: str) -> StoreError:
 def document(
     data: bytes | str, path: str, form: int, *, advice: str = "", most: int = MOST, kernel_bytes: bool = False
 ) -> dict[str, Any]:
-    """A document of ours with the format number `form`. Raises StoreError, as loads() does."""
+    """A document with the format number `form`. Raises StoreError, as loads() does."""
     found = loads(data, path, advice=advice, most=most, kernel_bytes=kernel_bytes)
     if not isinstance(found, dict):
         raise _damaged(path, f"it holds {shown(found)}, not a document of mlnode", advice)

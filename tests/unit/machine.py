@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import fnmatch
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -143,8 +142,8 @@ class Machine(Host):
             return
         if any(os.path.lexists(self.root + store) for store in (origin.PATH, origin.COPY)):
             return
-        entry = origin.file_entry(Host(self.root), path)
-        self.put(origin.PATH, json.dumps({"format": origin.FORMAT, "entries": [entry]}), 0o600)
+        plain = Host(self.root)
+        origin.Origin(plain, []).remember([origin.file_entry(plain, path)])
 
     def enable_agent(self) -> None:
         """As installed, but for what is in the zip."""

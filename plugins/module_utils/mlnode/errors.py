@@ -20,6 +20,10 @@ class StoreError(MlnodeError):
     """A file in which mlnode keeps its own state is damaged or not ours."""
 
 
+class DamagedError(StoreError):
+    """A file in which mlnode keeps its own state cannot be read as what it should be."""
+
+
 class UntrustedError(StoreError):
     """A user other than root owns or can change a file that root would act on. The message is complete."""
 

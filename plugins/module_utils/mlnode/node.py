@@ -159,7 +159,7 @@ def _lost(host: Host) -> list[str]:
         Origin.load(host)
     except LostOriginError as error:
         return [str(error)]
-    except HostError:
+    except (HostError, UntrustedError):  # reported by whoever needs it, and by trust
         pass
     return []
 

@@ -15,7 +15,7 @@ import os
 from typing import Any, Mapping, Sequence
 
 from . import edited_file, entry_forms, origin_paths, owned, reading, strict_json, trust
-from .errors import HostError, LostOriginError, MlnodeError, StoreError
+from .errors import DamagedError, HostError, LostOriginError, MlnodeError
 from .host import Host
 from .setting import Write
 from .values import fits
@@ -218,9 +218,7 @@ def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
         raise
     try:
         document = strict_json.document(content, path, FORMAT, most=reading.LIMIT, kernel_bytes=True)
-    except strict_json.NewerError:
-        raise
-    except StoreError as error:
+    except DamagedError as error:
         return None, str(error)
     try:
         return [checked(dict(entry)) for entry in document["entries"]], ""

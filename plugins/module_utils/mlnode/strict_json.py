@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any, Mapping, NoReturn, Sequence, Tuple
 
-from .errors import StoreError
+from .errors import DamagedError, StoreError
 
 #: Characters. A declaration with a hundred rules for NICs has some 50,000; a store that keeps the content of
 #: other files needs a larger limit of its own.
@@ -66,14 +66,14 @@ def loads(
     return value
 
 
-def _damaged(where: str, words: str, advice: str) -> StoreError:
-    return StoreError(f"{where} is damaged ({words})" + (f": {advice}" if advice else ""))
+def _damaged(where: str, words: str, advice: str) -> DamagedError:
+    return DamagedError(f"{where} is damaged ({words})" + (f": {advice}" if advice else ""))
 
 
 def document(
     data: bytes | str, path: str, form: int, *, advice: str = "", most: int = MOST, kernel_bytes: bool = False
 ) -> dict[str, Any]:
-    """A document with the format number `form`. Raises StoreError, as loads() does."""
+    """A document with the format number `form`. Raises DamagedError, and StoreError for another version."""
     found = loads(data, path, advice=advice, most=most, kernel_bytes=kernel_bytes)
     if not isinstance(found, dict):
         raise _damaged(path, f"it holds {shown(found)}, not a document of mlnode", advice)

@@ -357,7 +357,7 @@ def test_what_notices_nics_has_a_row_where_nics_are_declared(
 ) -> None:
     damage(tuned)
     assert "agent.nics" not in survey(tuned)
-    declare(tuned, nccl={})
+    declare(tuned, nccl={"variables": {"NCCL_DEBUG": "WARN"}})
     rows = survey(tuned)
     assert (rows["agent.nics"].status, rows["agent.nics"].info.severity) == (Status.DRIFTED, Severity.MEDIUM)
     assert words in rows["agent.nics"].reason
@@ -367,7 +367,7 @@ def test_what_notices_nics_has_a_row_where_nics_are_declared(
 def test_a_path_unit_that_was_stopped_is_started_by_the_next_installation(tuned: Booted) -> None:
     agent.install(tuned)
     tuned.put(f"{RUN}/.keep", "")
-    declare(tuned, nccl={})
+    declare(tuned, nccl={"variables": {"NCCL_DEBUG": "WARN"}})
     tuned.said[agent_files.NIC_PATH_UNIT] = {"ActiveState": "inactive"}
     assert "mlnode-nic.path does not run" in survey(tuned)["agent.nics"].reason
     assert agent.plan(tuned, tell=False) == []
@@ -418,7 +418,7 @@ def test_a_drop_in_that_nothing_reads_is_brought_by_the_agent_or_not_at_all(
 
 
 def test_what_stops_the_agent_is_no_fault_of_what_notices_nics(tuned: Booted) -> None:
-    declare(tuned, nccl={})
+    declare(tuned, nccl={"variables": {"NCCL_DEBUG": "WARN"}})
     assert survey(tuned)["agent.nics"].reading.boot.value.text == "runs"
     link(f"{ETC}/default.target", f"{USR}/rescue.target")(tuned)
     rows = survey(tuned)

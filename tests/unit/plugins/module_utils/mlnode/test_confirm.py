@@ -30,8 +30,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     StoreError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import locked
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import COPY, Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Unit, Write
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite, KernelWrite
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -412,7 +412,7 @@ def test_what_was_known_before_the_change_stays_known(node: Node) -> None:
     confirm.undo(node)
 
     assert (node.now(MAPS), node.now(DECLARED)) == ("77777", "old")
-    assert [entry["key"] for entry in Origin.load(node).entries()] == ["vm.max_map_count"]
+    assert [entry["key"] for entry in Origin.load(node).entries()] == [AGENT, "vm.max_map_count"]
     assert Origin.load(node).value_of(MAPS) == "65530"
 
 
@@ -484,6 +484,7 @@ def test_a_file_that_cannot_be_put_back_is_tried_again_by_whoever_comes_next(
 def test_a_damaged_origin_is_told_and_everything_else_goes_back(node: Node) -> None:
     change(node)
     node.put(ORIGIN, "{")
+    node.put(COPY, "{")
 
     done = confirm.undo(node)
 
@@ -542,7 +543,7 @@ def test_after_a_power_cut_only_files_go_back(node: Node) -> None:
     assert "as the node was booted before anybody confirmed it" in words
     assert state(node) == ("4200", "70000", "old", False)
     assert confirm.report(node) == words
-    assert not node.exists(ORIGIN)
+    assert [entry["key"] for entry in Origin.load(node).entries()] == [AGENT]
 
 
 def test_after_a_boot_it_is_too_late_to_confirm(node: Node) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_files import NIC_PATH_UNIT
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_LINK
@@ -88,6 +89,12 @@ class Node(Gated):
             for path, what in self.state().items()
             if not path.startswith(own) and not path.endswith(".mlnode-tmp")
         }
+
+    def remove_empty(self, *folders: str) -> None:
+        """Those of the folders that are there and hold nothing."""
+        for path in folders:
+            if self.exists(path) and not self.names(path):
+                os.rmdir(self.root + path)
 
     def unload(self) -> None:
         """As a boot does: a revert leaves modules that were declared for themselves."""
@@ -242,4 +249,6 @@ def made(case: Case, folder: pathlib.Path) -> Node:
         os.makedirs(node.root + path, exist_ok=True)
     if not node.exists(AGENT_LINK):
         node.enable_agent()
+    # What is told of new units starts it where it was stopped, and so does a revert of them.
+    node.active.add(NIC_PATH_UNIT)
     return node

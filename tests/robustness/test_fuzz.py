@@ -106,6 +106,7 @@ def test_a_declaration_is_taken_as_it_will_be_read_again_or_refused(
 ) -> None:
     kind, spec = found
     try:
+        declared.check_spec(kind, spec)
         settings = KINDS[kind].parse(spec, None)
     except DeclarationError:
         event(f"{kind}: refused")
@@ -144,6 +145,7 @@ def test_what_no_grammar_has_is_never_accepted(found: tuple[str, dict[str, Any],
     """Refused, or not taken over: a name without a value is not declared, and a number has no line end."""
     kind, spec, stranger = found
     try:
+        declared.check_spec(kind, spec)
         settings = KINDS[kind].parse(spec, None)
     except DeclarationError:
         return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import fnmatch
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -86,6 +87,11 @@ _SIBLINGS = {
 }
 
 
+_STORES = (origin.PATH, origin.COPY)
+_STORE = os.path.basename(origin.PATH)
+_STORE_FOLDERS = tuple(map(os.path.dirname, _STORES))
+
+
 class Machine(Host):
     """A Host below a folder. Attributes steer the kernel's moods:
 
@@ -142,8 +148,8 @@ class Machine(Host):
             return
         if any(os.path.lexists(self.root + store) for store in (origin.PATH, origin.COPY)):
             return
-        plain = Host(self.root)
-        origin.Origin(plain, []).remember([origin.file_entry(plain, path)])
+        entry = origin.file_entry(Host(self.root), path)
+        self.put(origin.PATH, json.dumps({"format": origin.FORMAT, "entries": [entry]}), 0o600)
 
     def enable_agent(self) -> None:
         """As installed, but for what is in the zip."""
@@ -154,12 +160,15 @@ class Machine(Host):
             self.link(link, target)
 
     def tree(self) -> dict[str, tuple[str, int]]:
-        """Every file, link and folder with its content and mode: what `the same` means in a test."""
+        """Every file, link and folder with its content and mode: what `the same` means in a test. The store
+        of the origin is left out, with a folder that holds nothing else: put() may have made it."""
         found: dict[str, tuple[str, int]] = {}
         for folder, folders, files in os.walk(self.root):
             for name in [*folders, *files]:
                 real = os.path.join(folder, name)
                 path = real[len(self.root) :]
+                if path in _STORES or (path in _STORE_FOLDERS and {*os.listdir(real)} <= {_STORE}):
+                    continue
                 if os.path.islink(real):
                     found[path] = ("-> " + os.readlink(real), 0)
                 elif os.path.isdir(real):

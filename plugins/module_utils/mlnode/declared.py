@@ -121,6 +121,8 @@ def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
             try:
                 found.append(parse(trust.read(host, path), path))
             except MlnodeError as error:
+                if isinstance(error, HostError) and error.absent:  # a run has removed it since
+                    continue
                 if errors is None:
                     raise
                 # One folder may be the cause for all files in it.

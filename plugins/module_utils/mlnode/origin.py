@@ -85,6 +85,15 @@ class Origin:
     def load(cls, host: Host) -> Origin:
         """Raises LostOriginError where it is damaged, or missing on a node that was tuned: going on would
         make tuned values the new origin."""
+        try:
+            return cls._load(host)
+        except LostOriginError:
+            # The first run writes the store before all else: for a file that has come since the store was
+            # looked for, it is there by now.
+            return cls._load(host)
+
+    @classmethod
+    def _load(cls, host: Host) -> Origin:
         found, problem = _read(host, PATH)
         if found is not None:
             return cls(host, found)

@@ -30,7 +30,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     StoreError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import locked
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import COPY, Entry, Origin
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import (
+    COPY,
+    Entry,
+    Origin,
+    file_entry,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Unit, Write
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite, KernelWrite
@@ -74,6 +79,7 @@ def node(tmp_path: pathlib.Path) -> Node:
     assert isinstance(found, Node)
     found.put("/run/systemd/system/.keep", "")
     found.put(AGENT, "", 0o755)
+    Origin(found, []).remember([file_entry(found, AGENT)])
     found.put(DECLARED, "old\n", 0o640)
     found.put("/etc/udev/rules.d/.keep", "")
     return found

@@ -145,7 +145,7 @@ def test_what_is_mutated_is_sound(whole: Machine) -> None:
     whole.put(declared.path_of("all"), declared.render(Declaration("all", WHOLE)))
     found = node.survey(whole)
     assert found.errors == ()
-    assert {item.row.setting.kind for item in found.rows} == {*KINDS}
+    assert {item.row.setting.kind for item in found.rows} == {"agent", *KINDS}
     assert OTHER in {item.row.setting.key for item in found.rows}
 
 

@@ -377,7 +377,7 @@ def test_a_file_that_could_not_be_written_is_not_said_to_be_stuck(machine: Machi
                 raise HostError("write", path, errno.EROFS)
             super().write_file(path, content, mode)
 
-        def remove_folder_if_empty(self, path: str) -> None:
+        def remove_folder_if_empty(self, path: str, may_stay: bool = False) -> None:
             raise HostError("remove", path, errno.EROFS)
 
     read_only = ReadOnly(machine.root)

@@ -212,6 +212,7 @@ def test_a_boot_applies_the_rest_and_keeps_what_it_does_not_understand(machine: 
     found = node.apply_all(machine)
 
     assert {item.row.setting.key: item.row.status for item in found.rows} == {
+        "agent.boot": Status.OK,
         "vm.swappiness": Status.CHANGED,
         "vm.max_map_count": Status.OK,
         "thp.enabled": Status.CHANGED,
@@ -358,9 +359,10 @@ def test_an_older_agent_judges_what_it_understands(
     status, out, err = run(built(sources, tmp_path / "older", changes), "status", "--root", machine.root)
 
     assert status == cli.ERROR
-    assert [line.split()[0] for line in out.splitlines()[1:-2]] == sorted(
-        judged, key=lambda key: not key.startswith("thp")
-    )
+    assert [line.split()[0] for line in out.splitlines()[1:-2]] == [
+        "agent.boot",
+        *sorted(judged, key=lambda key: not key.startswith("thp")),
+    ]
     assert len(err.splitlines()) == 1
     assert words in err
     assert machine.tree() == before

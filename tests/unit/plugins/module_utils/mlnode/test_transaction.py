@@ -35,7 +35,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction i
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
-UNIT = "/etc/systemd/system/x.service"
+UNIT = "/etc/systemd/system/mlnode-apply.service"
 RATIO = "/proc/sys/vm/dirty_ratio"
 
 

@@ -12,6 +12,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin, file_entry
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.checks.fabric_tree import (
     DROP_IN,
@@ -325,6 +326,7 @@ def test_sshd_that_waits_for_a_restart_is_pending_as_for_the_kind_limits(fabric:
     assert check.found.endswith(f"logins get unlimited from {LOGINS}:1 all the same")
 
     spec = {"memlock": "unlimited", "services": ["ssh"]}
+    Origin(fabric.host, []).remember([file_entry(fabric.host, LOGINS)])  # as of a node that was tuned
     plan = engine.evaluate(fabric.host, Request("default", limits, spec, (Layer.RUNTIME,)))
     (row,) = [row for row in plan.rows if row.setting.key == "limits.services.memlock"]
     assert str(row.status) == "ok", row.reason

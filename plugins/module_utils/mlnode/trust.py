@@ -113,6 +113,9 @@ def _check(host: Host, path: str) -> None:
 def _is_open(path: str, found: os.stat_result) -> bool:
     others = found.st_mode & _OTHERS
     is_ours = path in places.FOLDERS or places.is_own(path)
+    if not is_ours and stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
+        # What is root's there can only be replaced by root (inode(7)), as in /run of a container of podman.
+        return False
     return bool(others) and (is_ours or others != stat.S_IWGRP or found.st_gid >= _FIRST_FREE_GID)
 
 

@@ -464,6 +464,14 @@ def test_a_group_of_the_distribution_may_write_into_a_folder_of_its_own(
     assert [words.startswith("/usr/local/bin can be") for words in trust.problems(tuned)] == [True]
 
 
+def test_a_sticky_folder_keeps_what_is_roots(tuned: Machine) -> None:
+    """/run is 1777 in a container of podman that runs systemd."""
+    os.chmod(f"{tuned.root}/run", 0o1777)
+    assert trust.problems(tuned) == []
+    os.chmod(f"{tuned.root}/run/mlnode", 0o1777)
+    assert [words.startswith("/run/mlnode can be changed") for words in trust.problems(tuned)] == [True]
+
+
 def test_a_user_who_may_look_sees_what_there_is_to_see(
     tuned: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

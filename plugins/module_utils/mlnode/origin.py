@@ -158,7 +158,7 @@ class Origin:
                 del self._entries[str(old["id"])]
             self._entries.update({str(entry["id"]): entry for entry in fresh})
         self._follow(writes or {})
-        if self._entries != before:
+        if self._entries != before or not self._is_whole():
             try:
                 self._save()
             except BaseException:
@@ -169,6 +169,12 @@ class Origin:
                     pass
                 raise
         return fresh
+
+    def _is_whole(self) -> bool:
+        """False where one of the two files was lost: a run that has nothing to add brings it back."""
+        if not self._entries or _is_read_only(self._host, COPY):
+            return True
+        return not self.note and self._host.exists(COPY)
 
     def take_back(self, fresh: list[Entry]) -> None:
         """Nothing of what was remembered has been done, or all of it is undone."""

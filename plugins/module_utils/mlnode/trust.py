@@ -24,6 +24,9 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 #: 2775 on Debian, and who is put into such a group is trusted with what root runs (9.1.2)
 _FIRST_FREE_GID = 100
 
+#: What a link of a masked unit leads to (systemctl(1), mask): anybody may write to it, and nothing is in it
+_NOTHING = "/dev/null"
+
 _MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -97,7 +100,7 @@ def _check(host: Host, path: str) -> None:
         is_folder = stat.S_ISDIR(found.st_mode)
         if stat.S_ISLNK(found.st_mode):  # whose own mode means nothing
             link = here if is_path else link
-        elif _is_open(here, found):
+        elif here != _NOTHING and _is_open(here, found):
             raise UntrustedError(
                 f"{here} can be changed by others than root (mode {stat.S_IMODE(found.st_mode):04o}, group "
                 f"{found.st_gid}), so that nothing is done with what it holds: look at what is there, then "

@@ -88,6 +88,36 @@ def test_there_are_two_alike_for_root_alone_and_both_go_with_a_revert(machine: M
     assert machine.tree() == before
 
 
+@pytest.mark.parametrize("lost", [PATH, COPY], ids=["store", "copy"])
+def test_a_run_that_has_nothing_to_do_brings_back_the_one_that_is_lost(machine: Machine, lost: str) -> None:
+    tune(machine)
+    before = machine.tree()
+    machine.remove(lost)
+    tune(machine)
+    assert machine.tree() == before
+
+
+class Begun(Machine):
+    """A first run begins just when somebody looks at the node, and has read that there is no origin."""
+
+    begun = False
+
+    def read_bytes(self, path: str) -> bytes:
+        try:
+            return super().read_bytes(path)
+        except HostError:
+            if path == COPY and not self.begun:
+                self.begun = True
+                tune(Machine(self.root))
+            raise
+
+
+def test_a_first_run_that_begins_meanwhile_is_no_lost_origin(machine: Machine) -> None:
+    looking = Begun(machine.root)
+    assert Origin.load(looking).value_of(SWAPPINESS) == "60"
+    assert looking.begun
+
+
 @pytest.mark.parametrize("damage", [None, "", '{"format": 1, "entr'], ids=["missing", "empty", "half"])
 @pytest.mark.parametrize("lost", [PATH, COPY], ids=["store", "copy"])
 def test_one_that_is_lost_costs_nothing(machine: Machine, lost: str, damage: str | None) -> None:

@@ -274,6 +274,14 @@ def test_a_link_is_no_file_of_ours(tuned: Machine, path: str) -> None:
     assert any(path in words for words in node.survey(tuned).errors)
 
 
+def test_a_masked_unit_is_no_file_that_others_can_change(tuned: Machine) -> None:
+    """Everybody may write to /dev/null, and nothing is in it. The mask itself is a matter of agent.boot."""
+    tuned.put("/dev/null", "", 0o666)
+    tuned.remove(agent_files.NIC_SERVICE_FILE)
+    tuned.link(agent_files.NIC_SERVICE_FILE, "/dev/null")
+    assert node.survey(tuned).errors == ()
+
+
 def test_a_linked_folder_is_as_good_as_what_it_leads_to(tuned: Machine, owned: Owned) -> None:
     """As /usr/local is on systems whose /usr cannot be written."""
     os.rename(f"{tuned.root}/etc/mlnode", f"{tuned.root}/srv-mlnode")

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_files import NIC_PATH_UNIT
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, agent_files, origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_LINK
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import LOCK_PATH
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
@@ -59,9 +58,7 @@ class Node(Gated):
     def memory(self) -> dict[str, str]:
         """What no file below root shows: the kernels and daemons of some machines are objects."""
         found = {
-            name: repr(vars(self)[name])
-            for name in ("rules", "routes", "modes", "active", "cm")
-            if name in vars(self)
+            name: repr(vars(self)[name]) for name in ("rules", "routes", "modes", "cm") if name in vars(self)
         }
         for name, nic in getattr(self, "nics", {}).items():
             groups = [
@@ -75,15 +72,16 @@ class Node(Gated):
         return found
 
     def state(self) -> dict[str, object]:
-        """All that a revert has to bring back. A lock that no process holds is for the next run."""
+        """All that a revert has to bring back. A lock that no process holds is for the next run; the kernel
+        chooses one of the CPUs that an interrupt may go to."""
         found = {**self.tree(), **self.memory()}
         found.pop(LOCK_PATH, None)
-        return found
+        return {path: what for path, what in found.items() if not path.endswith("/effective_affinity_list")}
 
     def tuned(self) -> dict[str, object]:
         """The state without what runs keep for themselves, such as the order of what was remembered, or leave
         to the next one."""
-        own = ("/var/lib/mlnode/", "/run/mlnode")
+        own = ("/var/lib/mlnode/", "/run/mlnode", origin.COPY)
         return {
             path: what
             for path, what in self.state().items()
@@ -243,12 +241,18 @@ CASES = {
 
 
 def made(case: Case, folder: pathlib.Path) -> Node:
-    """The node with the agent, and the folders that every node has."""
+    """The node before the first run, and the folders that every node has."""
     node = case.make(folder)
     for path in ("/run", "/var/lib", "/etc/systemd/system"):
         os.makedirs(node.root + path, exist_ok=True)
-    if not node.exists(AGENT_LINK):
-        node.enable_agent()
-    # What is told of new units starts it where it was stopped, and so does a revert of them.
-    node.active.add(NIC_PATH_UNIT)
+    for path in (*agent_files.TEXTS, *agent_files.LINKS, agent.COMMAND, origin.PATH, origin.COPY):
+        if os.path.lexists(node.root + path):
+            os.unlink(node.root + path)
+    node.remove_empty("/etc/mlnode", "/var/lib/mlnode")
     return node
+
+
+def install(node: Node) -> None:
+    """The agent, without which nothing lasts until the next boot."""
+    agent.install(node)
+    node.forget()

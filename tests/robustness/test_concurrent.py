@@ -16,7 +16,6 @@ from functools import partial
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
-    agent,
     declared,
     engine,
     lock,
@@ -30,13 +29,13 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting impor
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 
-from .nodes import Node
+from .nodes import Node, install
 from .processes import Atomic, copied, plain
 
 pytestmark = pytest.mark.robustness
 
 #: Two and three runs at the same time, of those that there are
-PAIRS, TRIPLES = 40, 30
+PAIRS, TRIPLES = 30, 15
 
 #: What a look may say while a run is at work
 MEANWHILE = re.compile("nothing is declared|which does not declare|no declaration here has")
@@ -47,10 +46,6 @@ def _declare(name: str, kind: object, spec: dict[str, object], *layers: Layer) -
         engine.apply(machine, engine.Request(name, kind, spec, layers or tuple(Layer)))  # type: ignore[arg-type]
 
     return declare
-
-
-def _install(machine: Node) -> None:
-    agent.install(machine)
 
 
 def _boot(machine: Node) -> None:
@@ -64,7 +59,7 @@ WORKS: dict[str, Callable[[Node], object]] = {
     "thp": _declare("default", thp, {"defrag": "never"}),
     "nccl": _declare("jobs", nccl, {"variables": {"NCCL_DEBUG": "WARN"}}),
     "image": _declare("default", sysctl, {"settings": {"vm.swappiness": 5}}, Layer.BOOT),
-    "install": _install,
+    "install": install,
     "boot": _boot,
     "revert": revert.revert,
 }
@@ -87,8 +82,8 @@ def attempt(name: str, machine: Node) -> None:
 
 
 def look(machine: Node) -> None:
-    """Until it is killed; every file that it reads is a whole one. It holds no lock: one file may be as it was
-    before a run, and another one as it is after it."""
+    """Until it is killed; every file that it reads is a whole one. Without the lock some may be as they were
+    before a run, and others as they are after it."""
     while True:
         machine.forget()
         found = node.survey(machine)

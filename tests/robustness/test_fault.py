@@ -26,14 +26,14 @@ from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, failing
 
 from .gates import changes, guarded, hit
-from .nodes import CASES, Case, Node, made
+from .nodes import CASES, Case, Node, install, made
 
 pytestmark = pytest.mark.robustness
 
 ERRNOS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)
 
 #: Positions that each kind tries by itself in `make test`, and how full the disk is there
-POSITIONS, LEVELS = 12, 6
+POSITIONS, LEVELS = 6, 4
 
 #: Where files of ours are that the agent writes again
 DROP_INS = (
@@ -81,19 +81,22 @@ def undo(machine: Node) -> None:
 def test_an_apply_that_fails_anywhere_leaves_all_as_it_was(kind: str, folder: pathlib.Path) -> None:
     case = CASES[kind]
     machine, probe = made(case, folder / "node"), made(case, folder / "probe")
-    before = machine.state()
+    bare = machine.state()
 
     def tune(node: Node) -> None:
         engine.apply(node, case.request)
 
+    install(probe)
     for position, number in positions(case, probe, tune):
+        install(machine)
+        before = machine.state()
         where, said = fails(machine, position, number, tune)
         if said:
             assert machine.state() == before, where
         tune(machine)
         assert not engine.evaluate(machine, case.request).steps, where
         undo(machine)
-        assert machine.state() == before, f"{where}: after a revert"
+        assert machine.state() == bare, f"{where}: after a revert"
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -101,8 +104,10 @@ def test_a_revert_that_fails_anywhere_can_be_repeated(kind: str, folder: pathlib
     case = CASES[kind]
     machine, probe = made(case, folder / "node"), made(case, folder / "probe")
     before = machine.state()
+    install(probe)
     engine.apply(probe, case.request)
     for position, number in positions(case, probe, revert.revert):
+        install(machine)
         engine.apply(machine, case.request)
         where, _said = fails(machine, position, number, revert.revert)
         undo(machine)
@@ -144,6 +149,7 @@ def test_what_fails_at_boot_is_named_and_mended_by_the_next_run(kind: str, folde
 
 def declare(machine: Node, case: Case) -> None:
     """As an image build does, and then its drop-ins are lost: what is left to the agent is all the rest."""
+    install(machine)
     engine.apply(machine, replace(case.request, layers=(Layer.BOOT,)))
     for path in sorted(machine.tree()):
         if path.startswith(DROP_INS) and "mlnode" in path and path.endswith((".conf", ".cfg")):
@@ -183,12 +189,14 @@ def test_a_full_disk_leaves_all_as_it_was(kind: str, folder: pathlib.Path) -> No
     case = CASES[kind]
     machine, probe = made(case, folder / "node"), made(case, folder / "probe")
     machine.__class__ = type("Full", (Filling, type(machine)), {})
-    before = machine.state()
+    bare = machine.state()
     engine.apply(probe, case.request)
     written = [content for path, (content, _mode) in probe.tree().items() if "mlnode" in path]
     refused = 0
     for size in some(range(max(map(len, written))), LEVELS):
         said = ""
+        install(machine)
+        before = machine.state()
         try:
             with room(size):
                 engine.apply(machine, case.request)
@@ -201,5 +209,5 @@ def test_a_full_disk_leaves_all_as_it_was(kind: str, folder: pathlib.Path) -> No
         engine.apply(machine, case.request)
         assert not engine.evaluate(machine, case.request).steps
         undo(machine)
-        assert machine.state() == before
+        assert machine.state() == bare
     assert refused

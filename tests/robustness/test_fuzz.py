@@ -34,7 +34,7 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from .nodes import CASES, Node, made
+from .nodes import CASES, Node, install, made
 
 pytestmark = pytest.mark.robustness
 
@@ -153,13 +153,15 @@ def test_what_no_grammar_has_is_never_accepted(found: tuple[str, dict[str, Any],
         assert stranger not in f"{setting.key} {setting.path} {setting.want} {setting.claim}"
 
 
-@examples(60)
+@examples(30)
 @given(ill_formed(junk))
 def test_a_run_with_an_ill_formed_declaration_ends_in_words(found: tuple[str, dict[str, Any]]) -> None:
     """As a play has it, and as the agent finds it on the node; and then it is undone."""
     kind, spec = found
     for folder in in_memory():
         machine = made(CASES[kind], folder / "node")
+        bare = machine.state()
+        install(machine)
         before = machine.state()
         refused = ""
         try:
@@ -172,10 +174,10 @@ def test_a_run_with_an_ill_formed_declaration_ends_in_words(found: tuple[str, di
             machine.put("/etc/mlnode/declared.d/other.json", json.dumps(document))
             node.survey(machine)
         machine.remove("/etc/mlnode/declared.d/other.json")
+        machine.remove_empty("/etc/mlnode/declared.d")
         revert.revert(machine)
         machine.unload()
-        now = {path: what for path, what in machine.state().items() if not path.startswith("/etc/mlnode")}
-        assert now == {path: what for path, what in before.items() if not path.startswith("/etc/mlnode")}
+        assert machine.state() == bare
 
 
 # -- files ---------------------------------------------------------------------------------
@@ -225,7 +227,14 @@ FILES = {
 RUNNING = ("NetworkManager.service", "networking.service", "systemd-networkd.service", "network.service")
 
 #: Of every kind: what runs keep, and what systemd and the kernel say of any node
-COMMON = (declared.path_of("default"), origin.PATH, confirm.PENDING, confirm.UNDONE, "/proc/meminfo")
+COMMON = (
+    declared.path_of("default"),
+    origin.PATH,
+    origin.COPY,
+    confirm.PENDING,
+    confirm.UNDONE,
+    "/proc/meminfo",
+)
 
 TARGETS = [(kind, path) for kind, files in FILES.items() for path in (*files, *COMMON)]
 
@@ -260,6 +269,7 @@ def tuned() -> Iterator[dict[str, Node]]:
         found = {}
         for kind, files in FILES.items():
             found[kind] = machine = made(CASES[kind], folder / kind)
+            install(machine)
             # tuned that is stopped has no profile that matters
             case = CASES[kind]
             engine.apply(machine, case.other_request if kind == "services" else case.request)
@@ -288,7 +298,7 @@ def ill_written(machine: Node, path: str, changes: Edits, usual: str) -> Iterato
         machine.forget()
 
 
-@examples(300)
+@examples(150)
 @given(st.sampled_from(TARGETS), edits)
 def test_an_ill_formed_file_ends_no_look(
     tuned: dict[str, Node], target: tuple[str, str], changes: Edits
@@ -320,16 +330,18 @@ def test_the_command_prints_lines_and_no_traceback(
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", said.getvalue()), "a terminal would obey it"
 
 
-@examples(60)
-@given(st.sampled_from(sorted({*FILES} - {"boot"})), edits)
-def test_a_damaged_store_makes_a_revert_write_nowhere_else(kind: str, changes: Edits) -> None:
+@examples(30)
+@given(st.sampled_from(sorted({*FILES} - {"boot"})), edits, st.booleans())
+def test_a_damaged_store_makes_a_revert_write_nowhere_else(kind: str, changes: Edits, alone: bool) -> None:
     # Not of a boot loader, whose files a real shell would read.
     for folder in in_memory():
         machine = made(CASES[kind], folder / "node")
+        install(machine)
         engine.apply(machine, CASES[kind].request)
         before = {*machine.tree()}
-        content = machine.read_bytes(origin.PATH)
-        machine.put(origin.PATH, edited(content, changes), 0o600)
+        machine.put(origin.PATH, edited(machine.read_bytes(origin.PATH), changes), 0o600)
+        if alone:
+            machine.remove(origin.COPY)
         machine.forget()
         with contextlib.suppress(MlnodeError):
             revert.revert(machine)

@@ -20,20 +20,20 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, engine, node, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, node, origin, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits, nccl, sysctl, thp
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 
 from .gates import End, EndError, changes, guarded, hit
-from .nodes import CASES, Case, Node, made
+from .nodes import CASES, Case, Node, install, made
 from .processes import copied, plain
 
 pytestmark = pytest.mark.robustness
 
 #: Changes of each kind before which the work ends, in `make test`; and processes that are killed at any time
-POSITIONS, KILLS = 14, 60
+POSITIONS, KILLS = 6, 40
 
 #: Longer than any of the works takes alone
 SECONDS = 0.08
@@ -54,7 +54,7 @@ def assert_whole(machine: Node, *known: Mapping[str, object], where: str) -> Non
     for path, found in machine.tree().items():
         if path.startswith(("/proc", "/sys")) or path.endswith(".mlnode-tmp") or "/run/" in path:
             continue
-        if path.startswith("/var/lib/mlnode/") and path.endswith(".json"):
+        if path in (origin.PATH, origin.COPY):
             json.loads(found[0])
         elif not path.startswith("/var/lib/mlnode/"):
             assert found in [state.get(path) for state in known], f"{where}: {path} is neither old nor new"
@@ -73,36 +73,43 @@ def tune(case: Case, machine: Node) -> None:
 def test_an_apply_that_ends_anywhere(kind: str, folder: pathlib.Path) -> None:
     case = CASES[kind]
     machine, probe = made(case, folder / "node"), made(case, folder / "probe")
-    before = machine.state()
+    bare = machine.state()
+    install(probe)
+    before = probe.tuned()
     found = changes(probe, partial(tune, case))
     after = probe.tuned()
     for turn, position in enumerate(some(range(1, len(found) + 1), POSITIONS)):
         for reverts_at_once in (False, True) if EFFORT > 1 else (turn % 2 == 1,):
+            install(machine)
             where = ends(machine, position, partial(tune, case))
             assert_whole(machine, before, after, where=where)
             if not reverts_at_once:
                 tune(case, machine)
                 assert machine.tuned() == after, where
             undo(machine)
-            assert machine.state() == before, where
+            assert machine.state() == bare, where
 
 
 @pytest.mark.parametrize("kind", CASES)
 def test_a_revert_that_ends_anywhere(kind: str, folder: pathlib.Path) -> None:
     case = CASES[kind]
     machine, probe = made(case, folder / "node"), made(case, folder / "probe")
-    before = machine.state()
-    tune(case, probe)
+    bare = machine.state()
+    for one in (machine, probe):
+        install(one)
+        tune(case, one)
     after = probe.tuned()
     for turn, position in enumerate(some(range(1, 1 + len(changes(probe, revert.revert))), POSITIONS)):
-        tune(case, machine)
         where = ends(machine, position, revert.revert)
-        assert_whole(machine, before, after, where=where)
+        assert_whole(machine, bare, after, where=where)
         if turn % 2:
+            install(machine)
             tune(case, machine)
             assert machine.tuned() == after, where
         undo(machine)
-        assert machine.state() == before, where
+        assert machine.state() == bare, where
+        install(machine)
+        tune(case, machine)
 
 
 # -- a real process, at any time -----------------------------------------------------------
@@ -120,10 +127,6 @@ REQUESTS = (
 def tune_all(machine: Node) -> None:
     for request in REQUESTS:
         engine.apply(machine, request)
-
-
-def install(machine: Node) -> None:
-    agent.install(machine)
 
 
 def nothing(_machine: Node) -> None:

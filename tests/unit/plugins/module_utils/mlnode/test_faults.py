@@ -151,7 +151,7 @@ def test_a_failure_anywhere_leaves_all_as_it_was(
                 assert path.rpartition(" ")[2] in text, where
                 assert "net." in text, where
             else:
-                assert any(file in text for file in (*FILES, origin.PATH)), where
+                assert any(file in text for file in (*FILES, origin.PATH, origin.COPY)), where
         else:
             # Clearing away a temporary file that is not there is all that may fail unseen.
             assert change.startswith("unlink "), change

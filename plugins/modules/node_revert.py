@@ -25,7 +25,7 @@ options:
       - For a node whose record of what was before is lost, C(/var/lib/mlnode/origin.json) and its copy
         C(/etc/mlnode/origin.json), without which the module fails.
       - Removes what the collection owns by name, takes its marked lines out of files of others, and lists in
-        RV(stays) what nobody can put back.
+        RV(stays) what cannot be put back.
       - Refused where the record is there.
     type: bool
     default: false

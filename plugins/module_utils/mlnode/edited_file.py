@@ -24,7 +24,7 @@ from .host import Host
 Entry = Mapping[str, Any]
 Saved = Mapping[str, Any]
 
-#: Behind the name of a file of ours that was edited and is removed, as rpm does with .rpmsave: nothing that
+#: Behind the name of an own file that was edited and is removed, as rpm does with .rpmsave: nothing that
 #: reads the folders we write to reads such a name.
 COPY_SUFFIX = ".mlnode-saved"
 
@@ -36,7 +36,7 @@ _LEFT_SINCE = "left as it is: replaced by others since"
 @dataclass(frozen=True)
 class WayBack:
     """What a revert makes of a file. after: what it will be, as snapshot() gives it; None: not there. note:
-    what became of edits, for people; empty if there were none. copy: where an edited file of ours is kept."""
+    what became of edits, for people; empty if there were none. copy: where an edited own file is kept."""
 
     before: Saved | None
     after: Saved | None
@@ -67,7 +67,7 @@ def followed(host: Host, entry: Entry, content: bytes | None) -> Entry:
     if _content(now) == _content(saved) and _is_plain(now) and _is_plain(saved):
         return {**entry, "wrote": [new]}
     known = entry.get("wrote", [])
-    # A link is replaced, and what was edited in a file of ours overwritten, as its first line says.
+    # A link is replaced, and an edit of an own file overwritten, as its first line says.
     if not _is_plain(now) or (known and is_named_ours(entry["file"]) and not _is_known(entry, now)):
         return {**entry, "wrote": _two(known[-1:], new)}
     current = _record(entry, _content(now))
@@ -104,7 +104,7 @@ def way_back(host: Host, entry: Entry) -> WayBack:
 
 def _without_ours(path: str, now: Saved | None, saved: Saved | None) -> WayBack:
     content = _content(now)
-    if content is None or b"\0" in content:  # a link, or an archive, in which nobody edits
+    if content is None or b"\0" in content:  # a link, or an archive, which is not edited
         return WayBack(now, saved)
     copy = path + COPY_SUFFIX
     words = "removed" if saved is None else "restored"

@@ -32,7 +32,7 @@ def copy_attributes(source: str, target: str) -> None:
         except OSError as error:
             if error.errno == errno.ENODATA:  # gone since it was listed
                 continue
-            # Other security modules label new files themselves, and some let nobody else do it.
+            # Other security modules label new files themselves, and some refuse that to all others.
             if error.errno in _REFUSED and name.startswith("security.") and name != _SELINUX:
                 continue
             raise

@@ -27,7 +27,7 @@ class BrokenError(ValueError):
 
 @dataclass(frozen=True)
 class Merged:
-    """text: without what was written. left: what of it is still there or did not come back, because somebody
+    """text: without what was written. left: what of it is still there or did not come back, because others
     edited just that; for people."""
 
     text: str
@@ -233,7 +233,7 @@ class _Merge:
         words = [
             text for at, text in own if _is_word(self._base[at].text) and (at not in gone or text in chunks)
         ]
-        # A name that was there before, and is to stay, is nothing of ours.
+        # A name that was there before, and is to stay, was not written by us.
         stays = Counter(back)
         words = [text for text in words if not stays[text]]
         lacking = [text for text in back if text not in chunks and text not in {text for _at, text in own}]

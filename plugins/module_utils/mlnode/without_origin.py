@@ -24,7 +24,7 @@ from .revert import BASELINES, FOLDER, Change, described
 from .setting import Layer
 from .values import same
 
-#: Made for files of ours; whoever else uses one keeps it
+#: Made for own files; one that others use stays
 _FOLDERS = (DECLARED, irq_balance.LISTS, origin.COPY.rpartition("/")[0], FOLDER)
 _UNITS = "/etc/systemd/system/"
 
@@ -39,7 +39,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class _File:
-    """A file of ours, or one of others that has marked lines of ours. content: what stays of it."""
+    """An own file, or one of others that has marked lines from here. content: what stays of it."""
 
     path: str
     content: bytes | None

@@ -177,7 +177,7 @@ def test_every_kind_of_change_was_among_them(tmp_path: pathlib.Path, monkeypatch
     ]
     renamed = [change.rpartition("/")[2] for change in changes if change.startswith("rename")]
     assert renamed == [
-        ".origin.json.mlnode-tmp",
+        *[".origin.json.mlnode-tmp"] * 2,
         ".default.json.mlnode-tmp",
         ".zz-mlnode-default.conf.mlnode-tmp",
         ".mlnode-default.conf.mlnode-tmp",

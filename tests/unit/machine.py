@@ -89,6 +89,8 @@ _SIBLINGS = {
 
 _STORES = (origin.PATH, origin.COPY)
 _STORE = os.path.basename(origin.PATH)
+#: With what a killed write of it leaves
+_OF_STORE = {_STORE, f".{_STORE}.mlnode-tmp"}
 _STORE_FOLDERS = tuple(map(os.path.dirname, _STORES))
 
 
@@ -167,7 +169,7 @@ class Machine(Host):
             for name in [*folders, *files]:
                 real = os.path.join(folder, name)
                 path = real[len(self.root) :]
-                if path in _STORES or (path in _STORE_FOLDERS and {*os.listdir(real)} <= {_STORE}):
+                if path in _STORES or (path in _STORE_FOLDERS and {*os.listdir(real)} <= _OF_STORE):
                     continue
                 if os.path.islink(real):
                     found[path] = ("-> " + os.readlink(real), 0)

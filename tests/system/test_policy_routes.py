@@ -6,7 +6,7 @@
           rail1 10.77.0.2/24 – far1
           mgmt  192.0.2.1/24 – far2      carries the default route
 
-What the library writes besides (its record, its lock) goes to a mount namespace, and never to this machine.
+What the library writes besides (its records, its lock) goes to a mount namespace, and never to this machine.
 """
 
 from __future__ import annotations
@@ -103,7 +103,10 @@ class Net:
 
     def apply(self, *steps: Any) -> list[Any]:
         """What the library answers to these specs, one after the other."""
-        private = 'mount -t tmpfs none /var/lib && mount -t tmpfs none /run && exec "$@"'
+        private = (
+            "mount -t tmpfs none /var/lib && mount -t tmpfs none /run && "
+            'cp -a /etc /run/etc && mount --bind /run/etc /etc && exec "$@"'
+        )
         command = ["ip", "netns", "exec", self.node, "unshare", "-m", "sh", "-c", private, "sh"]
         done = subprocess.run(
             [*command, sys.executable, "-c", SCRIPT, json.dumps(steps)],

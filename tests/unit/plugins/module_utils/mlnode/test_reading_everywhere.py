@@ -274,6 +274,7 @@ def test_every_reader_of_a_captured_tree_comes_to_an_end(
     real = root / declared.path_of("nics")[1:]
     real.parent.mkdir(parents=True)
     real.write_text(json.dumps(document))
+    (root / origin.COPY[1:]).write_text(json.dumps({"format": origin.FORMAT, "entries": []}))
     with monkeypatch.context() as patch:
         reads = Reads(str(root), patch)
         for name, command in LOOKS.items():

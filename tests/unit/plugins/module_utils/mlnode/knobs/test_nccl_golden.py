@@ -40,7 +40,11 @@ FILES: dict[str, dict[str, str]] = {
         "/etc/environment": "NCCL_IB_TIMEOUT=22\n",
         "/etc/profile.d/nccl.sh": "export NCCL_SOCKET_IFNAME=eno1\n",
     },
-    "roce8": {"/etc/mlnode/declared.d/fabric.json": _QOS},
+    # A node that was tuned has its origin.
+    "roce8": {
+        "/etc/mlnode/declared.d/fabric.json": _QOS,
+        "/etc/mlnode/origin.json": '{"format": 1, "entries": []}',
+    },
     "grace": {"/etc/nccl.conf": "NCCL_DEBUG=WARN\n"},
     "cloud-gpu": {},
     "small-vm": {},

@@ -57,7 +57,7 @@ def plan(host: Host, interpreter: str = INTERPRETER, tell: bool = True) -> list[
         if content != old or not _has_mode(host, path, 0o644):
             steps.append(FileWrite(path, path, content, old, 0o644, "units"))
     for link, target in LINKS.items():
-        before = host.link_target(link) if host.is_link(link) else ""
+        before = host.link_target(link)
         if before != target:
             steps.append(LinkWrite(link, link, target, before, "units"))
     if not steps and tell and boot_service.is_idle(host):

@@ -185,8 +185,8 @@ def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
     """Whether a file is as it was installed."""
     if not host.is_link(path) and not host.exists(path):
         return [Fault(f"{path} does not exist", MEND, stops=stops)]
-    if host.is_link(path):
-        return [Fault(f"{path} is a link to {host.link_target(path)}", MEND, stops=stops)]
+    if target := host.link_target(path):
+        return [Fault(f"{path} is a link to {target}", MEND, stops=stops)]
     if host.content(path) != TEXTS[path].encode("utf-8"):
         return [Fault(f"{path} is not what this version of mlnode installs", MEND, stops=stops)]
     return []
@@ -199,7 +199,7 @@ def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
         return []
     right = systemd_unit.leads_to(host, link, name)
     if start.broken == link or (start.broken and right):
-        leads = f"leads to {host.link_target(start.broken)}" if host.is_link(start.broken) else "is no link"
+        leads = f"leads to {target}" if (target := host.link_target(start.broken)) else "is no link"
         theirs = start.broken != link
         remedy = f"remove {start.broken}" if theirs else MEND
         return [Fault(f"{start.broken} {leads} and not to {name}", remedy, theirs)]

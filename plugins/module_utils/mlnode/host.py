@@ -167,10 +167,14 @@ class Host:
         return found is not None and stat.S_ISREG(found.st_mode) and bool(found.st_mode & 0o111)
 
     def link_target(self, path: str) -> str:
+        """Where a link leads, as it is written; empty for what is not one. Raises HostError."""
         try:
             return os.readlink(self.real(path, follow=False))
         except OSError as error:
-            raise HostError("read link", path, error.errno) from error
+            problem = HostError("read link", path, error.errno)
+            if problem.absent or error.errno == errno.EINVAL:
+                return ""
+            raise problem from error
 
     def mode(self, path: str) -> int | None:
         """The permission bits of what a path leads to; None where there is nothing. Raises HostError."""

@@ -158,7 +158,7 @@ def _files(
         path = found[name]
         try:
             # A link to /dev/null masks those in later folders, and one that leads nowhere says nothing.
-            if host.is_link(path) and host.link_target(path) == "/dev/null":
+            if host.link_target(path) == "/dev/null":
                 continue
             yield path, host.text(path)
         except HostError as error:

@@ -42,5 +42,5 @@ def present(host: Host) -> dict[str, str]:
 def _is_ours(host: Host, path: str) -> bool:
     """Not what an administrator has put there to keep us away: a unit linked to /dev/null, say."""
     if path in LINKS:
-        return host.is_link(path) and host.link_target(path) == LINKS[path]
+        return host.link_target(path) == LINKS[path]
     return not host.is_link(path) and host.exists(path)

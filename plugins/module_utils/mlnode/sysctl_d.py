@@ -168,7 +168,7 @@ def load(host: Host, without: str = "") -> BootConfig:
 
 def _content(host: Host, path: str) -> str:
     """A file's text; a link to /dev/null masks; a dangling link or a folder sets nothing."""
-    if host.is_link(path) and host.link_target(path) == "/dev/null":
+    if host.link_target(path) == "/dev/null":
         return ""
     try:
         return host.read(path)

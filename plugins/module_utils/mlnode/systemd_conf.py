@@ -53,13 +53,11 @@ def fragment(host: Host, unit: str) -> str:
 
 
 def _is_masked(host: Host, path: str) -> bool:
-    return host.is_link(path) and host.link_target(path) == _MASKED
+    return host.link_target(path) == _MASKED
 
 
 def alias_of(host: Host, path: str) -> str:
     """The unit that a unit's file is only another name of, being a link to it; empty where it is its own."""
-    if not host.is_link(path):
-        return ""
     target = host.link_target(path).rpartition("/")[2]
     return target if target != path.rpartition("/")[2] else ""
 

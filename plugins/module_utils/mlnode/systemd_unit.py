@@ -156,7 +156,7 @@ def _is_there(host: Host, path: str) -> bool:
 
 def _is_nothing(host: Host, path: str) -> bool:
     """An empty file or a link to /dev/null, which systemd takes for a mask."""
-    if host.is_link(path) and host.link_target(path) == "/dev/null":
+    if host.link_target(path) == "/dev/null":
         return True
     return host.exists(path) and host.content(path) == b""
 
@@ -261,7 +261,7 @@ def _links(host: Host, target: str) -> dict[str, list[str]]:
 def leads_to(host: Host, path: str, name: str) -> bool:
     """systemd takes the unit by the name of the link, unless it leads to a mask; one that leads to a file of
     another name was made by mistake, and it warns of it (load-dropin.c: process_deps)."""
-    return host.is_link(path) and host.link_target(path).rpartition("/")[2] == name
+    return host.link_target(path).rpartition("/")[2] == name
 
 
 def _started(host: Host, target: str) -> list[str]:

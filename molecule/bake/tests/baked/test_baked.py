@@ -54,11 +54,14 @@ def test_nothing_that_only_this_machine_is_was_written(host):
     assert host.file("/etc/nccl.conf").content_string.count("=") == 2, "no device, no interface"
     declared = json.loads(host.file("/etc/mlnode/declared.d/training_node.json").content_string)
     assert declared["kinds"]["sysctl"]["settings"]["vm.min_free_kbytes"] == "auto"
-    assert host.file("/etc/mlnode").listdir() == ["declared.d"], "no list of interfaces or of interrupts"
+    found = sorted(host.file("/etc/mlnode").listdir())
+    assert found == ["declared.d", "origin.json"], "no list of interfaces or of interrupts"
 
 
 def test_no_value_of_this_machine_is_kept_as_what_its_copies_were(host):
-    origin = json.loads(host.file("/var/lib/mlnode/origin.json").content_string)
+    words = host.file("/var/lib/mlnode/origin.json").content_string
+    assert host.file("/etc/mlnode/origin.json").content_string == words
+    origin = json.loads(words)
     assert origin["entries"]
     assert [entry["key"] for entry in origin["entries"] if "file" not in entry] == []
 

@@ -42,8 +42,8 @@ def _card(host: Host, subjects: Subjects, card: Card) -> Check:
     try:
         group = host.link_target(link).rpartition("/")[2]
     except HostError as error:
-        if not error.absent:
-            return Check(NAME, card.label, Verdict.UNKNOWN, "", str(error), link)
+        return Check(NAME, card.label, Verdict.UNKNOWN, "", str(error), link)
+    if not group:
         return _without_group(host, card, want, link)
     source = f"{GROUPS}/{group}/type"
     if not _GROUP.match(group):

@@ -85,7 +85,7 @@ class Service:
 def installed(host: Host) -> bool:
     """False too where the unit is masked, so that nothing starts it."""
     path = _unit(host)
-    return bool(path) and not (host.is_link(path) and host.link_target(path) == "/dev/null")
+    return bool(path) and host.link_target(path) != "/dev/null"
 
 
 def active(host: Host) -> bool:

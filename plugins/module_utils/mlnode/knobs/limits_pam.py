@@ -168,7 +168,7 @@ def load(host: Host) -> Limits:
 
 
 def _text(host: Host, path: str) -> str:
-    if host.is_link(path) and host.link_target(path) == "/dev/null":
+    if host.link_target(path) == "/dev/null":
         return ""
     return host.text(path)
 

@@ -70,7 +70,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
 def _node(context: Context) -> _Node:
     host = context.host
     conf = nccl_file.parse(host.text(PATH))
-    linked = host.link_target(PATH) if host.is_link(PATH) else ""
+    linked = host.link_target(PATH)
     return _Node(context, conf, nccl_places.read(host), linked, _closed(host))
 
 

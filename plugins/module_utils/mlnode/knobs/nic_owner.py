@@ -166,7 +166,7 @@ def starts(host: Host, unit: str) -> bool:
     """Whether something starts the unit at boot, or it runs. Raises HostError where nobody can tell."""
     for folder in ("/etc/systemd/system", "/run/systemd/system"):
         path = f"{folder}/{unit}"
-        if host.is_link(path) and host.link_target(path) == "/dev/null":
+        if host.link_target(path) == "/dev/null":
             return False
     for folder in _UNIT_FOLDERS:
         for name in host.names(folder):

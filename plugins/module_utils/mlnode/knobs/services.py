@@ -141,7 +141,7 @@ def _lifted_by(host: Host, unit: str, path: str) -> str:
 
 def is_masked(host: Host, fragment: str) -> bool:
     """Raises HostError."""
-    return host.is_link(fragment) and host.link_target(fragment) == _MASK
+    return host.link_target(fragment) == _MASK
 
 
 def starters(host: Host, unit: str) -> Iterator[str]:

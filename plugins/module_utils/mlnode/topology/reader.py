@@ -81,8 +81,9 @@ class Reader:
         try:
             target = self.host.link_target(path)
         except HostError as error:
-            if not error.absent:
-                self.note(path, str(error))
+            self.note(path, str(error))
+            return ""
+        if not target:
             return ""
         return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
 

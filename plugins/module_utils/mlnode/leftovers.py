@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 from . import declared
 from .declared import Declaration
@@ -106,10 +106,24 @@ def orphans(host: Host, declarations: Sequence[Declaration]) -> list[str]:
     return words
 
 
-def outlived(steps: Sequence[Step], name: str) -> list[str]:
-    """In words, each file in the name of a declaration that would be removed, as it declares less by now."""
+def outlived(steps: Sequence[Step], in_image: Callable[[], Sequence[Step]], name: str) -> list[str]:
+    """In words, each file in the name of a declaration that would be removed, as it declares less by now.
+
+    in_image: the steps for an image of the node, asked only where a file would be removed. What they keep is
+    declared, and of no use on this machine: it came with the image, and is not drift.
+    """
+    removed = _removed(steps, name)
+    if removed:
+        stale = _removed(in_image(), name)
+        removed = [path for path in removed if path in stale]
     return [
-        f"{step.path} is left over from what {name} declared before: `mlnode apply` removes it"
+        f"{path} is left over from what {name} declared before: `mlnode apply` removes it" for path in removed
+    ]
+
+
+def _removed(steps: Sequence[Step], name: str) -> list[str]:
+    return [
+        step.path
         for step in steps
         if isinstance(step, FileWrite) and step.content is None and _is_named(step.path, name)
     ]

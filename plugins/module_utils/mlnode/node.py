@@ -16,6 +16,7 @@ from .kind import Row
 from .lock import WAIT_SECONDS, locked
 from .origin import Origin, complete
 from .registry import KINDS
+from .setting import Layer
 from .status import Status
 
 
@@ -67,7 +68,9 @@ def _look(host: Host) -> tuple[Survey, list[str]]:
         about = f"{request.name}, {request.kind.KIND}"
         errors.extend(f"{about}: {word}" for word in plan.errors)
         if host.is_superuser():  # who can read all that a file is made of
-            left.extend(f"{about}: {word}" for word in leftovers.outlived(plan.steps, request.name))
+            image = replace(request, layers=(Layer.BOOT,))
+            stale = leftovers.outlived(plan.steps, lambda: engine.evaluate(host, image).steps, request.name)
+            left.extend(f"{about}: {word}" for word in stale)
         return plan.rows, False
 
     found = _each(host, look, errors)

@@ -183,6 +183,7 @@ def test_a_write_in_place_killed_anywhere_is_completed_or_was_never_begun(host: 
         position += 1
         killed = killed_at(position, host, write)
         host.complete(FILE)
+        host.tidy(FILE)
         content = host.read_bytes("/etc/other")
         assert content in (OLD, NEW), f"killed at change {position}"
         assert host.read_bytes(FILE) == content

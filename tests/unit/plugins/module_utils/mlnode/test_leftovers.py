@@ -22,6 +22,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import Declaration
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
@@ -205,6 +207,19 @@ def test_a_file_that_its_declaration_needs_no_longer_is_told(machine: Machine) -
     assert error.startswith("a, sysctl: /etc/modules-load.d/mlnode-a.conf is left over from what a declared")
     assert node.apply_all(machine).errors == ()
     assert node.survey(machine).errors == ()
+
+
+def test_a_file_of_the_image_that_is_of_no_use_here_is_not_left_over(tmp_path: pathlib.Path) -> None:
+    machine = LimitsMachine.node(str(tmp_path / "node"))
+    machine.unit("slurmd")
+    machine.enable_agent()
+    engine.apply(machine, Request("a", KINDS["limits"], {"nofile": 1048576}, (Layer.BOOT,)))
+    machine.process(1, "systemd", parent=0, caps="00000000a80425fb", nofile="20000")
+    machine.forget()
+    found = node.survey(machine)
+    limits = {item.row.status for item in found.rows if "nofile" in item.row.setting.key}
+    assert limits == {Status.UNSUPPORTED}
+    assert found.errors == ()
 
 
 def test_what_has_nearly_our_name_is_not_ours(machine: Machine) -> None:

@@ -128,9 +128,7 @@ _PAIRS = list(itertools.combinations_with_replacement(WORKS, 2))
 _TRIPLES = list(itertools.combinations(WORKS, 3))
 
 
-@pytest.mark.parametrize(
-    "names", [*some(_PAIRS, PAIRS), *some(_TRIPLES, TRIPLES)], ids=lambda names: ", ".join(names)
-)
+@pytest.mark.parametrize("names", [*some(_PAIRS, PAIRS), *some(_TRIPLES, TRIPLES)], ids=", ".join)
 def test_runs_at_the_same_time(
     names: tuple[str, ...], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -372,19 +372,23 @@ def test_an_ill_formed_question_of_a_controller_is_answered(
             assert json.dumps(drift.asked(tuned["sysctl"], asked))
 
 
+def note_reads(patch: pytest.MonkeyPatch, machine: Node, opened: set[str]) -> None:
+    real = type(machine).read_bytes
+
+    def noting(self: Node, path: str) -> bytes:
+        opened.add(os.path.normpath(path))
+        return real(self, path)
+
+    patch.setattr(type(machine), "read_bytes", noting)
+
+
 def test_every_file_that_is_ill_formed_here_is_read(tuned: dict[str, Node]) -> None:
     """Else nothing would be tried: a look at each node opens them."""
-    unread = set()
+    unread: set[str] = set()
     for kind, machine in tuned.items():
         opened: set[str] = set()
-        real = type(machine).read_bytes
-
-        def noting(self: Node, path: str, opened: set[str] = opened, real: Any = real) -> bytes:
-            opened.add(os.path.normpath(path))
-            return real(self, path)  # type: ignore[no-any-return]
-
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(machine), "read_bytes", noting)
+            note_reads(patch, machine, opened)
             machine.forget()
             node.survey(machine)
         unread |= {*FILES[kind]} - opened

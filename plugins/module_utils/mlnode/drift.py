@@ -59,7 +59,7 @@ def _typed(found: Any, kinds: Mapping[str, type]) -> list[Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{strict_json.shown(found)} is not a dictionary of {', '.join(kinds)}")
     for name, kind in kinds.items():
-        if type(found.get(name)) is not kind:
+        if not strict_json.is_of(found.get(name), kind):
             raise ValueError(f"{name} is {strict_json.shown(found.get(name))}, which is not {kind.__name__}")
     return [found[name] for name in kinds]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Iterable, Mapping, TypeVar
 
-from . import places
+from . import places, strict_json
 from .errors import StoreError
 
 Entry = TypeVar("Entry", bound=Mapping[str, Any])
@@ -58,7 +58,7 @@ def check_attributes(saved: Mapping[str, Any]) -> None:
     """Raises ValueError, KeyError or TypeError for a mode or an owner that no file has."""
     for name, most in (("mode", _ALL_BITS), ("uid", _LAST_ID), ("gid", _LAST_ID)):
         number = saved[name]
-        if type(number) is not int:  # True is one, too
+        if not strict_json.is_of(number, int):
             raise TypeError(f"{name} {str(number)[:40]} is not a whole number")
         if not 0 <= number <= most:
             raise ValueError(f"{name} is not a number from 0 to {most}")

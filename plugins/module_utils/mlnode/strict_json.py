@@ -77,8 +77,8 @@ def document(
     found = loads(data, path, advice=advice, most=most, kernel_bytes=kernel_bytes)
     if not isinstance(found, dict):
         raise _damaged(path, f"it holds {shown(found)}, not a document of mlnode", advice)
-    number = found.get("format")
-    if type(number) is not int:  # True == 1, 1.0 == 1
+    number: Any = found.get("format")
+    if not is_of(number, int):
         raise _damaged(path, f"format {shown(number)} is not a number", advice)
     if number > form:
         raise StoreError(
@@ -107,6 +107,11 @@ def check(value: Any, kernel_bytes: bool = False) -> None:
             todo += [(f"{place}[{at}]", item, depth + 1) for at, item in enumerate(part)]
         else:
             _check_scalar(place, part, unfit)
+
+
+def is_of(value: Any, kind: type) -> bool:
+    """Whether a value has this JSON type: true is not the number 1 there, as it is in Python."""
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def shown(value: Any) -> str:

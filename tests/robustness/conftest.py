@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pathlib
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_zip, engine
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nic_settle
+from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 
+_PREFIX = "tried "
 _build = agent_zip.build
 _packed: dict[tuple[str, bool], bytes] = {}
 
@@ -28,6 +32,28 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(engine, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(agent_zip, "build", _built)
     yield from no_disk()
+
+
+@pytest.fixture(autouse=True)
+def counted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sends what a test has tried to the process that reports it."""
+    TRIED.clear()
+    yield
+    request.node.user_properties += [(_PREFIX + what, count) for what, count in TRIED.items()]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    found: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", "") != "teardown":  # the last report of a test has them all
+                continue
+            for name, count in getattr(report, "user_properties", ()):
+                if name.startswith(_PREFIX):
+                    found[name[len(_PREFIX) :]] += count
+    if found:
+        words = ", ".join(f"{count:,} {what}" for what, count in sorted(found.items()))
+        terminalreporter.write_line(f"tried: {words}")
 
 
 @pytest.fixture

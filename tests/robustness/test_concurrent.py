@@ -26,7 +26,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nccl, sysctl, thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, some
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 
 from .nodes import Node, install
@@ -102,6 +102,7 @@ def at_once(machine: Node, names: Sequence[str]) -> None:
         os.read(reader, 1)  # ends when nobody can write any more
         attempt(name, machine)
 
+    TRIED["runs at the same time"] += 1
     children = [start(partial(work, name)) for name in names]
     os.close(writer)
     os.close(reader)

@@ -22,7 +22,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command impor
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
-from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, some
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, failing
 
 from .gates import changes, guarded, hit
@@ -59,6 +59,7 @@ def positions(case: Case, probe: Node, work: Callable[[Node], object]) -> Iterat
 
 def fails(machine: Node, position: int, number: int, work: Callable[[Node], object]) -> tuple[str, str]:
     """Where the work failed, and what it said; empty where it said nothing."""
+    TRIED["failed calls"] += 1
     with guarded(machine, Gate(position, failing(number))) as gate:
         try:
             work(machine)
@@ -198,6 +199,7 @@ def test_a_full_disk_leaves_all_as_it_was(kind: str, folder: pathlib.Path) -> No
         install(machine)
         before = machine.state()
         try:
+            TRIED["levels of a full disk"] += 1
             with room(size):
                 engine.apply(machine, case.request)
         except MlnodeError as error:

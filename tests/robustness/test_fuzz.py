@@ -29,7 +29,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.tests.unit.effort import examples
+from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED, examples
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -104,6 +104,7 @@ def ill_formed(draw: st.DrawFn, new: st.SearchStrategy[Any]) -> tuple[str, dict[
 def test_a_declaration_is_taken_as_it_will_be_read_again_or_refused(
     found: tuple[str, dict[str, Any]],
 ) -> None:
+    TRIED["ill-formed inputs"] += 1
     kind, spec = found
     try:
         declared.check_spec(kind, spec)
@@ -143,6 +144,7 @@ def with_a_stranger(draw: st.DrawFn) -> tuple[str, dict[str, Any], str]:
 @given(with_a_stranger())
 def test_what_no_grammar_has_is_never_accepted(found: tuple[str, dict[str, Any], str]) -> None:
     """Refused, or not taken over: a name without a value is not declared, and a number has no line end."""
+    TRIED["ill-formed inputs"] += 1
     kind, spec, stranger = found
     try:
         declared.check_spec(kind, spec)
@@ -157,6 +159,7 @@ def test_what_no_grammar_has_is_never_accepted(found: tuple[str, dict[str, Any],
 @given(ill_formed(junk))
 def test_a_run_with_an_ill_formed_declaration_ends_in_words(found: tuple[str, dict[str, Any]]) -> None:
     """As a play has it, and as the agent finds it on the node; and then it is undone."""
+    TRIED["ill-formed inputs"] += 1
     kind, spec = found
     for folder in in_memory():
         machine = made(CASES[kind], folder / "node")
@@ -304,6 +307,7 @@ def test_an_ill_formed_file_ends_no_look(
     tuned: dict[str, Node], target: tuple[str, str], changes: Edits
 ) -> None:
     """Whatever is in it, the rest is still looked at, with words about it, and nothing is written."""
+    TRIED["ill-formed inputs"] += 1
     kind, path = target
     machine = tuned[kind]
     with ill_written(machine, path, changes, FILES[kind].get(path, "{}")):
@@ -320,6 +324,7 @@ def test_an_ill_formed_file_ends_no_look(
 def test_the_command_prints_lines_and_no_traceback(
     tuned: dict[str, Node], target: tuple[str, str], changes: Edits, command: str
 ) -> None:
+    TRIED["ill-formed inputs"] += 1
     kind, path = target
     machine = tuned[kind]
     said = io.StringIO()
@@ -333,6 +338,7 @@ def test_the_command_prints_lines_and_no_traceback(
 @examples(30)
 @given(st.sampled_from(sorted({*FILES} - {"boot"})), edits, st.booleans())
 def test_a_damaged_store_makes_a_revert_write_nowhere_else(kind: str, changes: Edits, alone: bool) -> None:
+    TRIED["ill-formed inputs"] += 1
     # Not of a boot loader, whose files a real shell would read.
     for folder in in_memory():
         machine = made(CASES[kind], folder / "node")
@@ -362,6 +368,7 @@ OPTIONS = st.dictionaries(
 def test_an_ill_formed_question_of_a_controller_is_answered(
     tuned: dict[str, Node], question: str, options: dict[str, Any]
 ) -> None:
+    TRIED["ill-formed inputs"] += 1
     right = {
         "size": 0,
         "sha256": "",

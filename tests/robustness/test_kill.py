@@ -23,7 +23,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, node, origin, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits, nccl, sysctl, thp
-from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, some
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 
 from .gates import End, EndError, changes, guarded, hit
@@ -38,6 +38,7 @@ POSITIONS, KILLS = 6, 40
 
 def ends(machine: Node, position: int, work: Callable[[Node], object]) -> str:
     """Do the work until just before that change; which one that was."""
+    TRIED["ends at a change"] += 1
     with guarded(machine, End(position)) as gate:
         try:
             work(machine)
@@ -171,6 +172,7 @@ def test_a_process_that_is_killed_at_any_time(work: Callable[[Node], object], fo
         os.kill(child, signal.SIGKILL)
         _pid, status = os.waitpid(child, 0)
         killed += os.WIFSIGNALED(status)
+        TRIED["SIGKILL"] += 1
         where = f"turn {turn}"
         assert_whole(machine, *known, where=where)
         work(machine)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -14,6 +15,9 @@ from hypothesis import HealthCheck, settings
 T = TypeVar("T")
 
 EFFORT = int(os.environ.get("MLNODE_ROBUSTNESS", "1"))
+
+#: What a test has tried → how often; pytest reports it at its end
+TRIED: Counter[str] = Counter()
 
 
 def examples(count: int) -> settings:

@@ -134,17 +134,21 @@ def over(host: Host, path: str) -> str:
     decides what is shown (lxcfs, masked files). Raises HostError."""
     if not path.startswith(_TREES) or path in _OWN:
         return ""
-    known = _mounts(host)
-    if all(mount.is_kernels(mount.point) for mount in known if mount.point != "/") or _container(host):
+    if not host.once("mounted over", lambda: _is_mounted_over(host)) or _container(host):
         return ""
     real = _resolved(host, path)
-    mount = carrying(known, real) if real.startswith(_TREES) else None
+    mount = carrying(_mounts(host), real) if real.startswith(_TREES) else None
     if mount is None or mount.point == "/" or mount.is_kernels(real):
         return ""
     return (
         f"it is not the kernel's own file: {mount.source} ({mount.kind}, {mount.root}) is mounted over "
         f"{mount.point} ({mount.where}): umount {mount.point}"
     )
+
+
+def _is_mounted_over(host: Host) -> bool:
+    """Whether there is any such mount; asked for each file that is read, so its answer is kept."""
+    return any(mount.point != "/" and not mount.is_kernels(mount.point) for mount in _mounts(host))
 
 
 def blocked(host: Host, path: str) -> str:

@@ -28,6 +28,9 @@ DECLARED = f"/etc/mlnode/declared.d/{NAME}.json"
 #: Every coalescing parameter is absent somewhere; these are of three kinds
 COALESCE = {"rx-usecs": 50, "rx-frames-irq": 8, "stats-block-usecs": 1000, "adaptive-tx": "on"}
 
+#: For a new connection to a machine that a busy one emulates
+CONFIRM_SECONDS = 300
+
 LINK_FILE = "/etc/systemd/network/10-other.link"
 
 #: Before udev's own rules, which give names
@@ -56,7 +59,10 @@ class Story:
             nic = next((nic for nic in self.tried if nic == _nic(self.machine, driver)), None)
             if nic:
                 rules.append(_rule(driver, self.tried[nic]["asked"]))
-        return declare(self.collection, self.machine, *rules, allow=["management"])
+        # Emulated, and beside others: that there is an undo is shown in test_confirm.py.
+        return declare(
+            self.collection, self.machine, *rules, allow=["management"], confirm_seconds=CONFIRM_SECONDS
+        )
 
 
 def _nic(machine: Machine, driver: str) -> str:

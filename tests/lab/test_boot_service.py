@@ -79,7 +79,13 @@ def node(cloud: Machine, collection: Collection) -> Machine:
     return cloud
 
 
-@pytest.mark.parametrize("name", BREACHES)
+#: For the rest the machine in a folder does it, test_boot_service.py of the unit tests
+_SHORT = ("another command", "rescue", "nothing waits for NICs")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in _SHORT else pytest.mark.long) for name in BREACHES]
+)
 def test_what_keeps_the_agent_from_running_is_named_without_a_boot(name: str, node: Machine) -> None:
     breach = BREACHES[name]
     node.run(breach.do)

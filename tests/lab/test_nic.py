@@ -97,7 +97,7 @@ def reasons(played: Played) -> dict[str, str]:
 # -- every knob that ethtool can change ----------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["baremetal", pytest.param("cloud", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=[pytest.param("baremetal", marks=pytest.mark.long), "cloud"])
 def story(request: pytest.FixtureRequest, collection: Collection) -> Story:
     return Story(request.getfixturevalue(request.param), collection)
 

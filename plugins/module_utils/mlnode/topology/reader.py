@@ -84,6 +84,8 @@ class Reader:
             self.note(path, str(error))
             return ""
         if not target:
+            if self.host.exists(path):
+                self.note(path, f"{path} is not a link")
             return ""
         return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
 

@@ -24,6 +24,7 @@ DECLARED = "/etc/mlnode/declared.d"
 OWN = f"{DECLARED}/training_node.json"
 EVIL = f"{DECLARED}/evil.json"
 ORIGIN = "/var/lib/mlnode/origin.json"
+COPY = "/etc/mlnode/origin.json"
 SUDOERS = "/etc/sudoers.d/evil"
 ASLR = "kernel.randomize_va_space"
 
@@ -145,18 +146,21 @@ def test_a_declaration_that_others_can_write_to_is_mended_or_refused(node: Machi
 @pytest.mark.parametrize("owner", [USER, 0])
 def test_an_origin_that_names_another_file_puts_nothing_there(node: Machine, owner: int) -> None:
     """Whoever wrote it: no run can have remembered such a file."""
-    node.run(f"cp -p {ORIGIN} /root/origin.json")
     known = json.loads(node.read(ORIGIN))
     saved = {"content": "ZXZpbAo=", "mode": 0o440, "uid": 0, "gid": 0}
     entry = {"id": f"file:{SUDOERS}", "key": SUDOERS, "file": SUDOERS, "saved": saved, "value": "present"}
     known["entries"] = [{**entry, "folders": []}]
     node.write("/root/evil.json", json.dumps(known))
-    node.run(f"cp /root/evil.json {ORIGIN} && chown {owner} {ORIGIN} && chmod 600 {ORIGIN}")
+    # Of a user the first file is refused as it is; one of root's own is damaged, and the second then counts.
+    for store in (ORIGIN, COPY):
+        node.run(f"cp -p {store} /root/{store.replace('/', '_')}")
+        node.run(f"cp /root/evil.json {store} && chown {owner} {store} && chmod 600 {store}")
     reverted = node.run("mlnode revert", check=False)
     assert reverted.returncode != 0
     assert ORIGIN in reverted.stdout + reverted.stderr
     assert node.run(f"test -e {SUDOERS}", check=False).returncode != 0
-    node.run(f"cp -p /root/origin.json {ORIGIN}")
+    for store in (ORIGIN, COPY):
+        node.run(f"cp -p /root/{store.replace('/', '_')} {store}")
     assert check(node).returncode == 0
 
 

@@ -18,6 +18,8 @@ from . import guest_facts as facts
 from .collection import Collection, Hosts
 from .machine import Machine
 
+pytestmark = pytest.mark.long
+
 NODE, PEER = "10.9.0.2", "10.9.0.1"
 
 #: What any machine reaches, and what none does, in Gb/s
@@ -166,7 +168,6 @@ def test_a_gid_that_is_not_there(pair: Pair, collection: Collection) -> None:
     pair.assert_nothing_runs()
 
 
-@pytest.mark.long
 def test_a_server_ends_although_nobody_comes_and_its_module_was_killed(
     pair: Pair, collection: Collection
 ) -> None:

@@ -57,6 +57,9 @@ FAULTS = {
 }
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture
 def machine(lab: Lab) -> Machine:
     """A machine without cpufreq and the like boots fastest; as it was born, for every test."""
@@ -74,7 +77,6 @@ def test_the_claim_holds(
     claim(collection, machine)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_fault_is_caught(name: str, machine: Machine, tmp_path: pathlib.Path) -> None:
     fault = FAULTS[name]

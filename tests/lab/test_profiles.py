@@ -9,6 +9,8 @@ import pytest
 from . import guest_facts as facts
 from .machine import Machine
 
+pytestmark = pytest.mark.long
+
 CPUFREQ = "/sys/devices/system/cpu/cpu{}/cpufreq"
 MANAGED = ("ondemand", "conservative", "powersave", "userspace")
 

@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
@@ -49,7 +49,11 @@ STRANGER = 1234
 #: Umasks that a shell, a cron job or a broken profile may have
 UMASKS = (0o000, 0o002, 0o022, 0o077, 0o777)
 
-Owned = Callable[[str, int], None]
+
+class Owned(Protocol):
+    """Give the file at a path to the user with this number."""
+
+    def __call__(self, path: str, uid: int, /) -> None: ...
 
 
 @pytest.fixture(params=UMASKS, ids=oct)

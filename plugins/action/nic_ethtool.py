@@ -1,220 +1,29 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the module nic_ethtool, and shows over a new connection that the node can be reached after it.
-
-The node undoes a change of its management path by itself, unless that succeeds in time.
-"""
+"""Runs the module nic_ethtool, and shows over a new connection that the node can be reached after it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from ansible.errors import AnsibleConnectionFailure, AnsibleError
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-
-display = Display()
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import ConfirmedAction
 
 MODULE = "mlnode.tuning.nic_ethtool"
-CONFIRM = "mlnode.tuning.nic_confirm"
-
-#: Of the answer over the new connection, in bytes: more than a packet of any MTU (65520 at most, IPoIB in
-#: connected mode), also after ssh has compressed the random base64 to three quarters
-PADDING = 131072
-
-#: For a connection, in seconds: the change may still be settling, so it is tried often rather than long
-CONNECT = 5
-
-#: Between two tries, in seconds
-PAUSE = 1.0
-
-#: After the time to confirm is over, in seconds: the timer may be a second late, and what is put back may
-#: reset a link, or wait for another run that holds the node's lock
-GRACE = 10.0
-
-#: For the node to answer once the old values are back, in seconds: a switch port forwards 30 s after its link
-#: came up (spanning tree, twice the forward delay of IEEE 802.1D), and the link has to come up first
-ANSWER = 60.0
 
 #: As in the documentation of the module, where the task says nothing
 CONFIRM_SECONDS = 60
 
-ADVICE = (
-    "Look at the MTU of the switch ports, of the peers and of the routers between (mlnode.tuning.path_mtu "
-    "finds the one that is too small), and at the link and the bond of the interface: speed, FEC, LACP"
-)
 
-
-class _NoAnswerError(Exception):
-    """The node did not answer, or not as it should."""
-
-
-class ActionModule(ActionBase):
+class ActionModule(ConfirmedAction):
     """The name ansible-core looks for."""
-
-    TRANSFERS_FILES = False
-    # The new connection has to be made by the run that made the change.
-    _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
-        self._vars = task_vars or {}
-        if self._task.check_mode:
-            return {**result, **self._execute(MODULE, self._task.args)}
-        # Whoever cannot be reached at all is unreachable at once. After this, a lost connection means more.
-        self._low_level_execute_command(":", sudoable=False)
-        try:
-            answer = self._execute(MODULE, self._task.args)
-        except AnsibleConnectionFailure as error:
-            with self._hurried():
-                return {**result, **self._after_loss(error)}
-        waits = answer.get("confirm") or {}
-        if not waits or answer.get("failed"):
-            return {**result, **answer}
-        with self._hurried():
-            return {**result, **self._prove(answer, str(waits["id"]), float(waits["seconds"]))}
-
-    # -- the change was made -----------------------------------------------------------------------
-
-    def _prove(self, answer: dict[str, Any], change_id: str, seconds: float) -> dict[str, Any]:
-        """Confirm over a new connection; if that cannot be, find out what became of the change."""
-        over = time.monotonic() + seconds
-        last = "no answer came in time"
-        local = self._connection.transport == "local"
-        if local:
-            display.warning(
-                "only a new connection to this node can show that it is still reached: log in anew and type "
-                f"`mlnode confirm {change_id}` within {seconds:.0f} s, or the change undoes itself"
-            )
-        while time.monotonic() < over:
-            try:
-                state = self._ask(padding=PADDING)
-                if len(state["padding"]) != PADDING:
-                    raise _NoAnswerError("the answer was not complete")
-                if state["undone"].get("id") == change_id:
-                    return self._undone(change_id, state, last)
-                if not local:
-                    self._ask(id=change_id)
-                elif state["pending"].get("id") == change_id:
-                    raise _NoAnswerError("nobody has confirmed it on the node yet")
-                return {**answer, "confirmed": True}
-            except _NoAnswerError as error:
-                last = str(error).rstrip(".: ")
-            time.sleep(min(PAUSE, max(0.0, over - time.monotonic())))
-        time.sleep(GRACE)
-        told = self._reach(lambda state: state["pending"].get("id") != change_id, time.monotonic() + ANSWER)
-        if told is None:
-            return self._silent(
-                "the management path was changed, and the node has not answered since. The old values were "
-                f"due to be back {time.monotonic() - over:.0f} s ago. The last try: {last}. {ADVICE}"
-            )
-        return self._undone(change_id, told, last)
-
-    def _undone(self, change_id: str, state: dict[str, Any], last: str) -> dict[str, Any]:
-        """What the node says about a change that was not confirmed. last: of the tries to do so."""
-        undone = state["undone"] if state["undone"].get("id") == change_id else {}
-        words = undone.get("text")
-        if not words:
-            words = "the management path was changed, and the node no longer knows what became of it"
-            if state["pending"].get("id") == change_id:
-                change = state["pending"]["words"]
-                words = f"the change ({change}) was not confirmed in time, and is not undone yet"
-        return {
-            "failed": True,
-            "changed": not undone or bool(undone["stuck"]),
-            "confirmed": False,
-            "undone": undone,
-            "msg": f"{words}. {'' if words in last else f'The last try: {last}. '}{ADVICE}",
-        }
-
-    # -- the connection was lost before the module had answered --------------------------------------
-
-    def _after_loss(self, error: AnsibleConnectionFailure) -> dict[str, Any]:
-        """Nobody knows what was changed, so what waits now is left to undo itself."""
-        seconds = float(self._task.args.get("confirm_seconds", CONFIRM_SECONDS))
-        state = self._reach(lambda state: not state["pending"], time.monotonic() + seconds + GRACE + ANSWER)
-        lost = f"the connection was lost while NICs were being changed ({error})"
-        if state is None:
-            return self._silent(
-                f"{lost}, and the node has not answered since. Where the management path was changed, the "
-                f"old values were due to be back after {seconds:.0f} s. {ADVICE}"
-            )
-        if not state["undone"]:
-            raise error
-        return {
-            "failed": True,
-            "changed": bool(state["undone"]["stuck"]),
-            "confirmed": False,
-            "undone": state["undone"],
-            "msg": f"{lost}. The node says: {state['undone']['text']}. {ADVICE}",
-        }
-
-    def _silent(self, message: str) -> dict[str, Any]:
-        # There is nobody to remove it from, and trying to would hide the message.
-        self._connection._shell.tmpdir = None
-        return {"failed": True, "changed": True, "confirmed": False, "undone": {}, "msg": message}
-
-    # -- the node -------------------------------------------------------------------------------------
-
-    def _reach(self, enough: Callable[[dict[str, Any]], bool], until: float) -> dict[str, Any] | None:
-        """The first state of the node that is enough, or the last one it told; None if it told nothing."""
-        state = None
-        while True:
-            pause = PAUSE
-            try:
-                state = self._ask()
-                if enough(state):
-                    return state
-                pause += state["pending"]["left"]
-            except _NoAnswerError as error:
-                display.vvv(f"{CONFIRM}: {error}")
-            if time.monotonic() >= until:
-                return state
-            time.sleep(pause)
-
-    def _ask(self, **arguments: Any) -> dict[str, Any]:
-        """What nic_confirm answers over a connection that is new. Raises _NoAnswerError."""
-        try:
-            self._connection.reset()
-            state = self._execute(CONFIRM, arguments)
-        except AnsibleError as error:
-            raise _NoAnswerError(" ".join(str(error).split())) from error
-        if state.get("failed") or "pending" not in state:
-            raise _NoAnswerError(str(state.get("msg") or "nic_confirm gave no answer"))
-        return state
-
-    def _execute(self, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = self._execute_module(
-            module_name=module, module_args=dict(arguments), task_vars=self._vars
-        )
-        return found
-
-    @contextmanager
-    def _hurried(self) -> Iterator[None]:
-        """New connections give up soon, also one that is made and then falls silent, where the plugin has
-        options for that: ssh would wait for a large packet that is dropped without end."""
-        before: dict[str, Any] = {}
-        for name, change in (("timeout", self._shorter), ("ssh_common_args", self._alive)):
-            try:
-                before[name] = self._connection.get_option(name)
-                self._connection.set_option(name, change(before[name]))
-            except (KeyError, AnsibleError):  # the plugin has none
-                before.pop(name, None)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                self._connection.set_option(name, value)
-
-    @staticmethod
-    def _shorter(timeout: Any) -> int:
-        return min(int(timeout or CONNECT), CONNECT)
-
-    @staticmethod
-    def _alive(arguments: Any) -> str:
-        return f"{arguments or ''} -o ServerAliveInterval={CONNECT} -o ServerAliveCountMax=2".strip()
+        seconds = int(self._task.args.get("confirm_seconds", CONFIRM_SECONDS))
+        if not self._task.check_mode:
+            # A node that cannot be reached at all is unreachable at once.
+            self._low_level_execute_command(":", sudoable=False)
+        answer = self.confirmed(lambda: self._execute(MODULE, self._task.args), task_vars or {}, seconds)
+        return {**result, **answer}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role training_node on machines that really boot: one story per machine, in the order of the file."""
+"""The profile training on machines that really boot: one story per machine, in the order of the file."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class Story:
     def play(self, name: str) -> Any:
         variables: dict[str, Any] = {}
         if name in ("site", "drift"):
-            variables["training_node_sysctl"] = self.settings
+            variables["node_sysctl"] = self.settings
         if name in ("site", "drift") and self.two_nodes:
-            variables["training_node_cpu"] = {"max_latency_us": LATENCY}
-            variables["training_node_irq"] = {"rules": {"nics": STEERED}}
+            variables["node_cpu"] = {"max_latency_us": LATENCY}
+            variables["node_irq"] = {"rules": {"nics": STEERED}}
         return self.collection.play(name, self.machine, **variables)
 
     def assert_as_declared(self) -> None:

@@ -54,7 +54,7 @@ from {LIBRARY}.knobs import rail
 from {LIBRARY}.origin import Origin
 from {LIBRARY}.setting import Layer
 
-host, steps = Host(), json.loads(sys.argv[1])
+host, steps = Host("/", rail.MOUNTS), json.loads(sys.argv[1])
 answers = []
 for spec in steps:
     host.forget()

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, origin, owned
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, drivers, origin, owned
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -103,7 +103,7 @@ class Machine(Host):
     """
 
     def __init__(self, root: str) -> None:
-        super().__init__(root)
+        super().__init__(root, drivers.ALL)
         self.fails: dict[str, int] = {}
         self.unreadable: dict[str, int] = {}
         self.ignores: set[str] = set()

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.benchmarks import measure, report
 from ansible_collections.mlnode.tuning.benchmarks.measure import BenchError, Sample
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, defaults
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 
 BENCHMARKS = ROOT / "benchmarks"
 
@@ -126,9 +126,9 @@ def test_commands_are_measured_on_a_node_with_its_own_python(tmp_path: pathlib.P
     assert all(one["wall"] > 0 and one["peak"] > 0 for one in found.values())
 
 
-def test_the_peer_looks_at_settings_that_the_role_declares_and_with_their_values() -> None:
+def test_the_peer_looks_at_settings_that_the_profile_declares_and_with_their_values() -> None:
     [peer] = yaml.safe_load((BENCHMARKS / "plays/peer.yml").read_text(encoding="utf-8"))
-    declared = defaults("training_node")["training_node_sysctl_defaults"]
+    declared = declaration("training")["sysctl"]["settings"]
 
     assert len(peer["vars"]["settings"]) == 21
     for key, value in peer["vars"]["settings"].items():

@@ -29,12 +29,21 @@ INTERPRETER = "/usr/bin/env python3"
 
 _ISOLATED = "-I"
 
-_MAIN = b"import sys\n\nfrom mlnode.cli import main\n\nsys.exit(main())\n"
+#: The words are for a Python that could not read the rest
+_MAIN = b"""import sys
+
+if sys.version_info < (3, 8):
+    sys.exit("mlnode needs Python 3.8 or newer, and %s is %d.%d" % ((sys.executable,) + sys.version_info[:2]))
+
+from mlnode.cli import main
+
+sys.exit(main())
+"""
 
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
 ELSEWHERE = (
-    *("agent", "agent_zip", "checks", "icmp", "path_mtu", "path_search", "pci_config", "perftest"),
+    *("checks", "everything", "icmp", "path_mtu", "path_search", "pci_config", "perftest"),
     *("fleet", "subnet", "subnet_book", "subnet_check", "subnet_moves", "subnet_rises"),
 )
 #: What `mlnode audit` needs of the former all the same, and changes of NICs, which keep the counters of links

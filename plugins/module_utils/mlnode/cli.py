@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any, NoReturn, Sequence
 
-from . import confirm, origin, registry, revert, shown
+from . import confirm, drivers, origin, registry, revert
 from .errors import MlnodeError
 from .explain import explain
 from .host import Host
@@ -36,7 +36,7 @@ _EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit: a f
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     options = _parser().parse_args(arguments)
-    host = Host(options.root)
+    host = Host(options.root, drivers.ALL)
     if not host.live and options.command in ("apply", "revert"):
         return _fail(f"{options.command} changes the machine it runs on: --root is for reading only", USAGE)
     if not os.path.isdir(host.root):
@@ -91,10 +91,9 @@ def _parser() -> argparse.ArgumentParser:
         if name == "apply":
             words = "only what NICs are declared to be, as when one has arrived"
             one.add_argument("--nics", action="store_true", help=words)
-    text = "answer the module node_drift of a controller, which asks with JSON on the standard input"
-    one = commands.add_parser("drift", help=text, description=text, epilog=_EXIT)
+    text = "answer an action of a controller, which asks with JSON on the standard input"
+    one = commands.add_parser("call", help=text, description=text, epilog=_EXIT)
     one.set_defaults(root="/", json=True)
-    one.add_argument("question", nargs="?", help="instead of the standard input")
     text = "everything about one setting"
     one = commands.add_parser("explain", help=text, description=text, parents=[common], epilog=_EXIT)
     one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
@@ -122,7 +121,7 @@ def _check(host: Host, options: argparse.Namespace) -> int:
 def _apply(host: Host, options: argparse.Namespace) -> int:
     # It may have to wait for a run that installs another agent, and what is imported late is of that one.
     registry.imported()
-    shown.imported()
+    drivers.imported()
     found = apply_all(host, ON_ARRIVAL, _NICS_WAIT) if options.nics else apply_all(host)
     wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
     return _report(host, found, options, wanted)
@@ -184,13 +183,15 @@ def _undo(host: Host, options: argparse.Namespace) -> int:
     return OK
 
 
-def _drift(host: Host, options: argparse.Namespace) -> int:
-    # Only here: nobody else needs it.
-    from . import drift
+def _call(host: Host, _options: argparse.Namespace) -> int:
+    # Only here: nothing else needs it.
+    from . import call
 
+    # It may have to wait for a run that installs another agent, and what is imported late is of that one.
+    registry.imported()
+    drivers.imported()
     # Bytes: a text that this locale cannot decode is refused in words, too.
-    question = sys.stdin.buffer.read() if options.question is None else options.question
-    _say(drift.MARK + _json(drift.asked(host, question)))
+    _say(call.MARK + _json(call.answer(host, sys.stdin.buffer.read())))
     return OK
 
 
@@ -230,7 +231,7 @@ _COMMANDS = {
     "apply": _apply,
     "revert": _revert,
     "explain": _explain,
-    "drift": _drift,
+    "call": _call,
     "topology": _topology,
     "audit": _audit,
     "confirm": _confirm,

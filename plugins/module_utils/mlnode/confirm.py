@@ -14,13 +14,14 @@ import re
 import signal
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import Iterator, Sequence
 
 from . import confirm_store as store
 from . import detached, transaction
-from .confirm_store import PENDING, UNDONE, Pending, Undone
+from .confirm_store import PENDING, UNDONE, Pending, Undone, acknowledge, report
 from .errors import HostError, MlnodeError, RefusedError
 from .host import Host
 from .kind import AGENT_COMMAND
@@ -28,8 +29,8 @@ from .lock import locked
 from .origin import Entry, Origin, boot_id, is_back
 
 __all__ = [
-    "PENDING", "UNDONE", "Pending", "Undone", "acknowledge", "arm", "cancel", "confirm", "notes", "pending",
-    "ready", "refuse_while_pending", "report", "resume", "undo", "undone",
+    "PENDING", "UNDONE", "Pending", "Undone", "acknowledge", "arm", "cancel", "confirm", "extend", "notes",
+    "pending", "ready", "refuse_while_pending", "report", "resume", "undo", "undone",
 ]  # fmt: skip
 
 #: For the lock, in seconds. Who gives up leaves the node cut off, and nobody else would come: so it is longer
@@ -80,6 +81,13 @@ def arm(
             pass
         raise
     return armed
+
+
+def extend(host: Host, armed: Pending, entries: Sequence[Entry], fresh: Sequence[Entry]) -> Pending:
+    """More is done in the same run, and is undone with the rest. Raises MlnodeError."""
+    longer = replace(armed, entries=tuple(entries), fresh=tuple(str(entry["id"]) for entry in fresh))
+    store.save(host, longer)
+    return longer
 
 
 def cancel(host: Host) -> None:
@@ -175,20 +183,6 @@ def undo(host: Host, change_id: str = "", wait_seconds: float = UNDO_WAIT) -> Un
 def undone(host: Host) -> Undone | None:
     """What was undone and not acknowledged yet. Raises MlnodeError."""
     return store.load_undone(host)
-
-
-def report(host: Host) -> str:
-    """The same in words, empty if nothing. That it cannot be read is told as well."""
-    try:
-        found = store.load_undone(host)
-    except MlnodeError as error:
-        return str(error)
-    return "" if found is None else found.text
-
-
-def acknowledge(host: Host) -> None:
-    """It has been told. Raises HostError."""
-    store.remove(host, UNDONE)
 
 
 def notes(host: Host) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import trust
-from .errors import HostError, StoreError
+from .errors import HostError, MlnodeError, StoreError
 from .host import Host
 from .origin import Entry, boot_id, checked
 from .origin_paths import DAMAGE, check_texts
@@ -140,6 +140,20 @@ def load_undone(host: Host) -> Undone | None:
             f"a change was undone, but {UNDONE} is damaged ({type(error).__name__}: {error}), so that nobody "
             "can tell which: look at the NICs of this node, then remove it"
         ) from error
+
+
+def report(host: Host) -> str:
+    """What was undone and not told yet, in words; empty if nothing. That it cannot be read is told, too."""
+    try:
+        found = load_undone(host)
+    except MlnodeError as error:
+        return str(error)
+    return "" if found is None else found.text
+
+
+def acknowledge(host: Host) -> None:
+    """It has been told. Raises HostError."""
+    remove(host, UNDONE)
 
 
 def save(host: Host, record: Pending | Undone) -> None:

@@ -72,14 +72,6 @@ def render(declaration: Declaration) -> bytes:
     return text.encode("utf-8")
 
 
-def check_spec(kind: str, spec: Spec) -> None:
-    """Raises DeclarationError for what render() cannot write, or parse() would refuse to read again."""
-    try:
-        strict_json.check(spec)
-    except ValueError as error:
-        raise DeclarationError(f"{kind}: {error}") from error
-
-
 def parse(content: bytes, path: str) -> Declaration:
     """Raises StoreError, naming the file, for anything render() would not have written."""
     advice = "restore it, or remove it and run the playbook again"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Iterable, Mapping, Optional
+from typing import Any, Iterable, Mapping
 
 from .declared import Declaration, Spec
 
@@ -31,8 +31,8 @@ def digests(kinds: Mapping[str, Spec]) -> dict[str, str]:
     return found
 
 
-#: Name of a declaration → kind → digest; None where nobody knows what to expect
-Expected = Mapping[str, Mapping[str, Optional[str]]]
+#: Name of a declaration → kind → digest
+Expected = Mapping[str, Mapping[str, str]]
 
 
 def differences(expected: Expected, declarations: Iterable[Declaration]) -> list[str]:
@@ -41,17 +41,21 @@ def differences(expected: Expected, declarations: Iterable[Declaration]) -> list
     words = []
     for name, wanted in expected.items():
         found = there.get(name, {})
-        known = [kind for kind in wanted if wanted[kind] is not None]
-        told = {
-            "other than there": [kind for kind in known if kind in found and found[kind] != wanted[kind]],
-            "missing there": [kind for kind in known if kind not in found],
+        if found and not wanted:
+            words.append(
+                f"{name} is declared on the node, and not in the inventory any more: add the node to its "
+                "group, or revert it with `mlnode revert`"
+            )
+            continue
+        differing = {
+            "other than there": [kind for kind in wanted if kind in found and found[kind] != wanted[kind]],
+            "missing there": [kind for kind in wanted if kind not in found],
             "left over there": [kind for kind in found if kind not in wanted],
         }
-        parts = [f"{what}: {', '.join(kinds)}" for what, kinds in told.items() if kinds]
+        parts = [f"{what}: {', '.join(kinds)}" for what, kinds in differing.items() if kinds]
         if parts:
             words.append(
-                f"{name} is not declared on the node as the inventory says ({'; '.join(parts)}): site.yml "
-                "declares it anew; what is left over goes with `mlnode revert` or once it declares nothing"
+                f"{name} is not declared on the node as the inventory says ({'; '.join(parts)}): run site.yml"
             )
     return words
 

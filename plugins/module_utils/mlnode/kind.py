@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping, Protocol, Sequence
 
 from .facts import Facts
-from .host import Host
+from .host import Host, Mounts
 from .setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Value
 from .status import Severity, Status
 
@@ -96,6 +96,12 @@ class Context:
         return Boot(Value(absent="not yet declared on the node"))
 
 
+def no_facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """Kind.facts() where the rows say all."""
+    del host, rows
+    return {}
+
+
 def no_rivals(key: str, other: str) -> bool:
     """Kind.rivals() where no write to one setting changes another, or read() compares what several want."""
     del key, other
@@ -106,6 +112,8 @@ class Kind(Protocol):
     """A module of knobs/ with these names."""
 
     KIND: str
+    #: The drivers of the files that it reads and writes
+    MOUNTS: Mounts
 
     def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
         """Settings of a declaration. facts None: leave `auto` unresolved. Raises DeclarationError."""
@@ -119,6 +127,9 @@ class Kind(Protocol):
     def rivals(self, key: str, other: str) -> bool:
         """True if a write to one of two different keys would change the other, so that not both can be
         declared."""
+
+    def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+        """What a result has besides its rows, such as the commands that would do the same."""
 
     def mentions(self, key: str, host: Host) -> list[str]:
         """Every place that says something about the key at boot, for an explanation."""

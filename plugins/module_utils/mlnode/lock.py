@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from typing import Iterator
 
-from . import folders, trust
+from . import trust, writing
 from .errors import HostError, LockTimeoutError
 from .host import Host
 
@@ -93,7 +93,7 @@ def _take(real: str, deadline: float, wait_seconds: float) -> int:
 def _open(real: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        folders.make(os.path.dirname(real))
+        writing.make_folder(os.path.dirname(real))
         handle = os.open(real, flags, 0o600)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable, Mapping, Sequence, TypeVar
 
+from . import ethtool, strict_json, trust
 from . import routes as tables
-from . import strict_json, trust
 from .errors import HostError, MlnodeError, StoreError
-from .host import Host
+from .host import Host, Mounts
 from .routes import Address, Route
 from .topology.nics import NETS, behind, function
 
@@ -33,6 +33,9 @@ T = TypeVar("T")
 #: What the last run saw, for the next boot, when there are no routes yet
 RECORD = "/etc/mlnode/management.json"
 FORMAT = 1
+
+#: The drivers that a look here needs, as of every MOUNTS
+MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
 #: The interface of an openvswitch bridge (net/openvswitch/vport-internal_dev.c) has no links to the ports:
 #: these all have them to the one that stands for the datapath (vport-netdev.c: ovs_netdev_link), by this name

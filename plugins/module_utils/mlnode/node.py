@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Callable, Sequence
 
-from . import agent_rows, confirm, declared, engine, leftovers, lock, management, trust
+from . import agent_rows, boot_run, confirm, declared, engine, leftovers, lock, management, trust
 from .declared import Declaration
 from .engine import Request
 from .errors import HostError, LostOriginError, MlnodeError, UntrustedError
@@ -85,7 +85,7 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
     unrisked = ""
 
     def work(request: Request) -> tuple[Sequence[Row], bool]:
-        outcome, failed = engine.apply_each(host, request, unrisked)
+        outcome, failed = boot_run.apply_each(host, request, unrisked)
         errors.extend(f"{request.name}, {request.kind.KIND}: {words}" for words in failed)
         return outcome.rows, outcome.changed
 

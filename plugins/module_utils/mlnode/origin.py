@@ -14,7 +14,7 @@ import json
 import os
 from typing import Any, Mapping, Sequence
 
-from . import edited_file, entry_forms, origin_paths, owned, reading, strict_json, trust
+from . import edited_file, origin_paths, owned, reading, strict_json, trust
 from .errors import DamagedError, HostError, LostOriginError, MlnodeError
 from .host import Host
 from .setting import Write
@@ -144,6 +144,10 @@ class Origin:
         entry = self._entries.get(f"kernel:{path}")
         return None if entry is None else str(entry["value"])
 
+    def begin(self) -> None:
+        """What is remembered from now on can be taken back."""
+        self._followed = {}
+
     def remember(self, entries: list[Entry], writes: Mapping[str, bytes | None] | None = None) -> list[Entry]:
         """Add what is not known yet, put it on disk before returning, and return what was new.
 
@@ -152,7 +156,6 @@ class Origin:
         # Checked now, as it could not be put back later if this could not read it again.
         fresh = [origin_paths.fit(checked, entry) for entry in entries if not self._knows(entry)]
         before = dict(self._entries)
-        self._followed = {}
         if fresh:
             for old in [entry for entry in self.entries() if is_obsolete(self._host, entry)]:
                 del self._entries[str(old["id"])]
@@ -264,7 +267,7 @@ def checked(entry: Entry) -> Entry:
     """The entry. Raises ValueError, KeyError or TypeError where restore() would: an entry is whole or the
     store is damaged."""
     texts = [entry["id"], entry["key"], entry["value"]]
-    entry_forms.refuse_unknown(entry)
+    origin_paths.refuse_unknown(entry)
     if "writes" in entry:
         for path, value in map(_list, _list(entry["writes"])):
             texts += [path, value]

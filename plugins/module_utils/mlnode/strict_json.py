@@ -186,3 +186,13 @@ def _finite(text: str) -> float:
 
 def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a number of JSON")
+
+
+def typed(found: Any, kinds: Mapping[str, type]) -> list[Any]:
+    """The values of these names. Raises ValueError where one is missing or of another type."""
+    if not isinstance(found, dict):
+        raise ValueError(f"{shown(found)} is not a dictionary of {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        if not is_of(found.get(name), kind):
+            raise ValueError(f"{name} is {shown(found.get(name))}, which is not {kind.__name__}")
+    return [found[name] for name in kinds]

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Iterator, Sequence, Union
+from typing import Any, Callable, Iterator, Sequence, Union
 
 from . import refresh
 from .errors import HostError, MlnodeError, TransactionError
@@ -216,7 +216,33 @@ class Refresh:
         """Told with all others, once all files are written."""
 
 
-Step = Union[KernelWrite, JoinedWrite, UnitWrite, FileWrite, LinkWrite, LoadModule, Refresh]
+@dataclass(frozen=True)
+class PutBack:
+    """The origin of a kernel file whose setting is not declared any more."""
+
+    entry: Entry
+    before: str
+
+    @property
+    def key(self) -> str:
+        return str(self.entry["key"])
+
+    @property
+    def path(self) -> str:
+        return str(self.entry["id"]).partition(":")[2]
+
+    @property
+    def value(self) -> str:
+        return str(self.entry["value"])
+
+    def entries(self, _host: Host) -> list[Entry]:
+        return [{**self.entry, "value": self.before, "writes": [[self.path, self.before]]}]
+
+    def perform(self, host: Host) -> None:
+        restore(host, self.entry)
+
+
+Step = Union[KernelWrite, JoinedWrite, UnitWrite, FileWrite, LinkWrite, LoadModule, Refresh, PutBack]
 
 
 def kernel_writes(steps: Sequence[Step]) -> Iterator[KernelWrite]:
@@ -277,55 +303,103 @@ def _unchecked() -> None:
     """Each step has read back what it wrote."""
 
 
+#: Called with how all steps so far are put back, and what of it is new in the origin
+Arm = Callable[[Sequence[Entry], Sequence[Entry]], Any]
+
+
+class Transaction:
+    """Steps in stages, where what one stage does is read before the next is planned. All of them, or none.
+
+    A context manager: an error inside it puts back everything that was performed, and becomes a
+    TransactionError that names what was rolled back.
+    """
+
+    def __init__(self, host: Host, origin: Origin, arm: Arm = _unarmed, notify: bool = True) -> None:
+        """arm: called in each stage before the first step with a risk, else before the first; once it has
+        answered True, before each further stage. notify: False in an image build, as the daemons that run
+        there are the build host's."""
+        self._host = host
+        self._origin = origin
+        self._arm = arm
+        self._notify = notify
+        self._armed = False
+        self._begun: list[Entry] = []
+        self._fresh: list[Entry] = []
+        self._notified: list[str] = []
+        self._key = ""
+
+    def __enter__(self) -> Transaction:
+        self._origin.begin()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        if error is not None and (self._begun or self._fresh or self._notified):
+            self._undo(error)
+
+    def perform(
+        self, steps: Sequence[Step], known: Sequence[Entry] = (), check: Callable[[], None] = _unchecked
+    ) -> None:
+        """Perform one stage in order. Raises MlnodeError.
+
+        known: things that are right already and whose origin is to be kept all the same. check: called once
+        all steps are done, before any daemon is notified of them; what it raises undoes them.
+        """
+        entries = [step.entries(self._host) for step in steps]
+        mine = [entry for of_step in entries for entry in of_step]
+        self._remember(mine, steps, known)
+        before = [*self._begun]
+        risks = (at for at, step in enumerate(steps) if isinstance(step, UnitWrite) and step.risky)
+        first = 0 if self._armed else next(risks, 0)
+        for number, (step, of_step) in enumerate(zip(steps, entries)):
+            if number == first:
+                self._armed = bool(self._arm([*before, *mine], self._fresh)) or self._armed
+            # The failed step itself may have taken half an effect, so it is put back too.
+            self._begun += of_step
+            self._key = step.key
+            step.perform(self._host)
+        check()
+        for name in refresh.of(steps) if self._notify else []:
+            self._notified.append(name)
+            refresh.run(self._host, name)
+        if steps:
+            self._host.forget()
+
+    def foresee(self, steps: Sequence[Step], known: Sequence[Entry] = ()) -> None:
+        """Keep the origin of all that the stages will probably write, before the first of them. Raises
+        MlnodeError; nothing is done then."""
+        self._remember([entry for step in steps for entry in step.entries(self._host)], steps, known)
+
+    def _remember(self, entries: Sequence[Entry], steps: Sequence[Step], known: Sequence[Entry]) -> None:
+        # Modules first, so that going backwards a value is back before its module is unloaded.
+        wanted = sorted([*known, *entries], key=lambda entry: "module" not in entry)
+        writes = {step.path: step.content for step in steps if isinstance(step, FileWrite)}
+        self._fresh += self._origin.remember(wanted, writes)
+
+    def _undo(self, error: BaseException) -> None:
+        undone, stuck = roll_back(self._host, self._begun)
+        stuck += tell_again(self._host, self._notified)
+        self._host.forget()
+        if not stuck:
+            # Nothing of this run is left, so a later first change must find a later origin.
+            stuck = _forget(self._origin, self._fresh)
+        if isinstance(error, MlnodeError) or stuck:
+            words = str(error) or type(error).__name__
+            where = f"{self._key}: " if self._key else ""
+            raise TransactionError(f"{where}{words}", undone, stuck) from error
+
+
 def run(
     host: Host,
     origin: Origin,
     steps: Sequence[Step],
     known: Sequence[Entry] = (),
-    arm: Callable[[Sequence[Entry], Sequence[Entry]], None] = _unarmed,
-    tell: bool = True,
+    arm: Arm = _unarmed,
+    notify: bool = True,
     check: Callable[[], None] = _unchecked,
 ) -> None:
-    """Perform all steps in order. Raises TransactionError with what was rolled back.
-
-    known: things that are right already and whose origin is to be kept all the same. arm: called once, before
-    the first step with a risk, else the first, with how all of it is put back, and what of it is new in the
-    origin. tell: False in an image build, as those who run there are the build host's. check: called once all
-    steps are done, before anything else learns of them; what it raises undoes them.
-    """
-    entries = [step.entries(host) for step in steps]
-    wanted = [*known, *(entry for mine in entries for entry in mine)]
-    # Modules first, so that going backwards a value is back before its module is unloaded.
-    writes = {step.path: step.content for step in steps if isinstance(step, FileWrite)}
-    fresh = origin.remember(sorted(wanted, key=lambda entry: "module" not in entry), writes)
-    begun = 0
-    risks = (at for at, step in enumerate(steps, 1) if isinstance(step, UnitWrite) and step.risky)
-    risk = next(risks, 1)
-    told: list[str] = []
-    try:
-        for number, step in enumerate(steps, 1):
-            if number == risk:
-                arm([entry for mine in entries for entry in mine], fresh)
-            begun = number
-            step.perform(host)
-        check()
-        for name in refresh.of(steps) if tell else []:
-            told.append(name)
-            refresh.run(host, name)
-        if steps:
-            host.forget()
-    except BaseException as error:
-        # The failed step itself may have taken half an effect, so it is put back too.
-        undone, stuck = roll_back(host, [entry for mine in entries[:begun] for entry in mine])
-        stuck += tell_again(host, told)
-        host.forget()
-        if not stuck:
-            # Nothing of this run is left, so a later first change must find a later origin.
-            stuck = _forget(origin, fresh)
-        if isinstance(error, MlnodeError) or stuck:
-            words = str(error) or type(error).__name__
-            raise TransactionError(f"{steps[max(begun - 1, 0)].key}: {words}", undone, stuck) from error
-        raise
+    """A transaction of one stage. Raises TransactionError with what was rolled back."""
+    with Transaction(host, origin, arm, notify) as work:
+        work.perform(steps, known, check)
 
 
 def roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:

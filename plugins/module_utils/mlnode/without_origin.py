@@ -8,10 +8,10 @@ cannot be undone is named: values of the running kernel until a boot, and words 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Sequence
 
-from . import confirm, declared, engine, origin, owned, refresh, registry, shown
+from . import confirm, declared, drivers, engine, origin, owned, refresh, registry
 from .declared import FOLDER as DECLARED
 from .engine import Request
 from .errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError
@@ -57,7 +57,7 @@ def remove(host: Host, wait_seconds: float = WAIT_SECONDS) -> Removal:
     """Raises MlnodeError; what could not be removed is named, and another run goes on with it."""
     # The command removes itself, and nothing can be imported from it then.
     registry.imported()
-    shown.imported()
+    drivers.imported()
     with locked(host, wait_seconds):
         confirm.refuse_while_pending(host)
         _refuse_with_origin(host)
@@ -185,7 +185,7 @@ def _next_boot(host: Host, rows: Sequence[tuple[Request, Row]]) -> list[str]:
     found = []
     for request in dict.fromkeys((request.name, request.kind.KIND) for request, _row in rows):
         mine = [(one, row) for one, row in rows if (one.name, one.kind.KIND) == request]
-        boot_only = Request(mine[0][0].name, mine[0][0].kind, mine[0][0].spec, (Layer.BOOT,), alone=True)
+        boot_only = replace(mine[0][0], layers=(Layer.BOOT,))
         try:
             after = engine.evaluate(host, boot_only).rows
         except MlnodeError as error:

@@ -9,12 +9,13 @@ there; the new words wait for a reboot, which is somebody else's decision.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Sequence
+from typing import Any, Sequence
 
-from .. import cpulist, declared, values
+from .. import cpulist, declared, jobs, values
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
 from ..host import Host
+from ..judge import waits_for_boot
 from ..kind import Context, Info, Row, Spec, no_rivals
 from ..options import unless_allowed
 from ..setting import Boot, BootFile, Reading, Setting, Value
@@ -25,6 +26,7 @@ from . import boot_isolation, boot_loaders, boot_parse, boot_words
 from .boot_loaders import Loader
 
 KIND = boot_parse.KIND
+MOUNTS = topology.MOUNTS
 
 _BOOT_ONLY = "the kernel reads its command line at boot only: declare it with the layer boot too"
 _NOT_BY_GRUB = (
@@ -349,6 +351,16 @@ def _is_stale(row: Row) -> bool:
 
 #: Never: each parameter has its own words.
 rivals = no_rivals
+
+
+def facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """What a reboot would end. Looked for only where one is due, as every process has to be looked into."""
+    if not waits_for_boot(rows):
+        return {}
+    try:
+        return {"running": jobs.running(host)}
+    except HostError as error:  # what cannot be seen may run all the same
+        return {"running": [f"processes that cannot be looked at: {error}"]}
 
 
 def mentions(key: str, host: Host) -> list[str]:

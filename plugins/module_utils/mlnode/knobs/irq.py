@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Callable, Mapping, Sequence
 
-from .. import cpulist, declared, digits
+from .. import cpulist, declared, values
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
+from ..kind import Context, Info, Row, Spec, no_facts, no_rivals
 from ..setting import BootFile, Part, Reading, Setting, Value
 from ..status import Severity
 from ..topology import read as topology
@@ -25,7 +25,9 @@ from .irq_parse import KIND, RuleSetting
 from .irq_parts import Found
 from .ports import Port
 
-__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+__all__ = ["KIND", "MOUNTS", "boot_files", "facts", "info", "mentions", "parse", "read", "rivals"]
+
+MOUNTS = topology.MOUNTS
 
 #: A declaration of sysctl values that would pull the flow table down again
 _FLOW_KEY = "net.core.rps_sock_flow_entries"
@@ -214,7 +216,7 @@ def _flow_conflict(entries: int, context: Context) -> str:
     for declaration in declared.load_all(context.host, []):
         section = declaration.kinds.get("sysctl", {}).get("settings")
         raw = section.get(_FLOW_KEY) if isinstance(section, Mapping) else None
-        number = digits.number(str(raw)) if isinstance(raw, (int, str)) else None
+        number = values.number(str(raw)) if isinstance(raw, (int, str)) else None
         if number is not None and number < entries:
             return (
                 f"{_FLOW_KEY} is declared as {raw} by {declaration.name} ({declaration.path}), and "
@@ -245,6 +247,7 @@ def mentions(key: str, host: Host) -> list[str]:
 
 #: Never by their names alone: read() compares the files that two rules want.
 rivals = no_rivals
+facts = no_facts
 
 
 _REASONS = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable, Sequence
 
-from .. import cpulist, digits
+from .. import cpulist, values
 from ..options import unless_allowed
 from ..topology.model import Cpus, Topology
 from .irq_parse import Rule
@@ -215,7 +215,7 @@ def _rise(lists: Sequence[str], at: int) -> tuple[int, int]:
 
 
 def _step(lists: Sequence[str], at: int) -> int:
-    numbers = [digits.number(text) for text in lists[at : at + 2]]
+    numbers = [values.number(text) for text in lists[at : at + 2]]
     low, high = numbers if len(numbers) == 2 else (None, None)
     return 0 if low is None or high is None else high - low
 

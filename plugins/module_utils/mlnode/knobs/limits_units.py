@@ -13,7 +13,8 @@ from ..errors import HostError
 from ..host import Host
 from ..setting import Value
 from ..systemd_conf import Assignment
-from .limits_parse import AUTO, SERVICE_NAMES, UNLIMITED, Amount, Limit
+from .limits_parse import SERVICE_NAMES, UNLIMITED, Amount, Limit
+from .limits_schema import AUTO
 
 #: Written in Go: their runtime raises the soft limit of files to the hard one (Go's syscall/rlimit.go)
 _RAISING = ("containerd", "dockerd", "kubelet", "crio")

@@ -16,15 +16,18 @@ from .. import declared, values
 from ..errors import HostError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
+from ..kind import Context, Info, Row, Spec, no_facts, no_rivals
 from ..setting import Boot, BootFile, Reading, Setting, Value
 from ..status import Severity
-from . import nccl_auto, nccl_file, nccl_names, nccl_parse, nccl_places
+from . import nccl_auto, nccl_file, nccl_names, nccl_parse, nccl_places, qos_files
 from .nccl_file import PATH, Conf
 from .nccl_parse import KIND, name_of
 from .nccl_places import Places
 
-__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+__all__ = ["KIND", "MOUNTS", "boot_files", "facts", "info", "mentions", "parse", "read", "rivals"]
+
+#: It may depend on the priorities of the fabric
+MOUNTS = qos_files.MOUNTS
 
 #: What is shown where nothing sets a variable
 UNSET = "not set"
@@ -264,6 +267,7 @@ def mentions(key: str, host: Host) -> list[str]:
 
 #: Never: each variable has lines of its own.
 rivals = no_rivals
+facts = no_facts
 
 
 _SOURCE = "NCCL user guide, Environment Variables"

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from .. import declared, digits, management, routes
+from .. import declared, management, routes
+from .. import values as kernel_values
 from ..errors import HostError
 from ..host import Host
 from ..setting import Value
@@ -164,7 +165,7 @@ def usable(host: Host, rail: Rail) -> list[int]:
     return [
         int(index)
         for index in sorted(host.names(folder), key=lambda name: (len(name), name))
-        if digits.number(index) is not None
+        if kernel_values.number(index) is not None
         and _IPV4_GID.match(_text(host, f"{folder}/{index}"))
         and _text(host, _kind(rail, index)) == _ROCE_V2
     ]

@@ -10,10 +10,11 @@ of it: the agent re-applies the rules, at boot and when a NIC arrives.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
+from .. import ethtool
 from ..facts import Facts
-from ..host import Host
+from ..host import Host, Mounts
 from ..kind import Context, Info, Row, Spec, no_rivals
 from ..setting import Boot, Part, Reading, Setting, Value, Write
 from ..status import Severity
@@ -25,7 +26,9 @@ from .nic_guards import Guards
 from .nic_parse import KIND, NicSetting
 from .together import Together
 
-__all__ = ["KIND", "boot_files", "commands", "info", "mentions", "parse", "read", "rivals"]
+__all__ = ["KIND", "MOUNTS", "boot_files", "commands", "facts", "info", "mentions", "parse", "read", "rivals"]
+
+MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -152,6 +155,11 @@ def commands(rows: Iterable[Row]) -> list[str]:
 
 #: Never by their names alone: read() compares the files that two rules want.
 rivals = no_rivals
+
+
+def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """The commands that would do the same."""
+    return {"commands": commands(rows)}
 
 
 _REASONS = {

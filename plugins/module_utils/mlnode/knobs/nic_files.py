@@ -9,7 +9,7 @@ import errno
 from dataclasses import dataclass, field
 from typing import Sequence
 
-from .. import digits, sizing
+from .. import sizing, values
 from ..errors import HostError
 from ..ethtool import words
 from ..ethtool.words import Family
@@ -152,7 +152,7 @@ def _moved_along(host: Host, interface: str, setting: NicSetting, want: str) -> 
             todo.append(upper)
             path = path_of(upper, "mtu", "")
             mtu = (host.value(path).text or "").strip()
-            if (digits.number(mtu) or 0) > int(want):
+            if (values.number(mtu) or 0) > int(want):
                 found.append(Write(path, mtu))
     return found
 

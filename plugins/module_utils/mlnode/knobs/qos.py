@@ -10,13 +10,13 @@ boot and when a NIC arrives.
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ..dcb import tools
 from ..errors import HostError
 from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Spec, no_rivals
+from ..kind import Context, Info, Row, Spec, no_rivals
 from ..setting import Part, Reading, Setting, Value
 from ..status import Severity
 from . import nic_parse, nic_targets, qos_files, qos_guards, qos_parse, qos_switch, rules
@@ -25,7 +25,9 @@ from .qos_guards import QosGuards
 from .qos_parse import KIND, QosSetting
 from .together import Together
 
-__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+__all__ = ["KIND", "MOUNTS", "boot_files", "facts", "info", "mentions", "parse", "read", "rivals"]
+
+MOUNTS = qos_files.MOUNTS
 
 #: What `systemctl enable lldpad` makes
 _LLDPAD = "/etc/systemd/system/multi-user.target.wants/lldpad.service"
@@ -154,6 +156,11 @@ boot_files = rules.management_file
 
 #: Never by their names alone: read() compares the files that two rules want.
 rivals = no_rivals
+
+
+def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """The commands that would do the same, and what the switch has to match."""
+    return {"commands": qos_switch.commands(rows), "switch": qos_switch.words(rows)}
 
 
 def mentions(key: str, host: Host) -> list[str]:

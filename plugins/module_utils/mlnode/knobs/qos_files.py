@@ -7,15 +7,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Sequence
 
+from .. import dcb, ethtool
 from ..dcb.device import DSCPS, NONE
 from ..errors import HostError
-from ..host import Host
+from ..host import Host, Mounts
 from ..setting import Part, Write
 from ..topology import read as topology
 from ..topology.model import RdmaDevice
 from .nic_files import Files
 from .nic_targets import Target
 from .qos_parse import QosSetting
+
+#: What `of` needs
+MOUNTS: Mounts = {
+    dcb.TOP: dcb.driver,
+    dcb.ROCE: dcb.roce_driver,
+    ethtool.TOP: ethtool.driver,
+}
 
 #: Folders whose files one write sets together, with a single change of the hardware
 _TOGETHER = ("/pause", "/dscp-prio")

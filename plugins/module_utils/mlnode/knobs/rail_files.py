@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Sequence
 
-from .. import digits, management, sysctl_d, sysctl_values
+from .. import management, sysctl_d, sysctl_values, values
 from ..errors import HostError
 from ..host import Host
 from ..options import unless_allowed
@@ -70,7 +70,7 @@ def overruled(host: Host, setting: RailSetting) -> str:
     """Why the value would not count: of that of the interface and of `all` the kernel takes the greater
     (IN_DEV_MAXCONF, include/linux/inetdevice.h). Raises HostError."""
     text = host.read(path_of(_ALL, setting.group)).strip()
-    number = digits.number(text[1:] if text[:1] == "-" else text)
+    number = values.number(text[1:] if text[:1] == "-" else text)
     if number is None:
         raise HostError("understand", path_of(_ALL, setting.group), None, f"it reads {text[:40]!r}")
     if text[:1] == "-" or number <= int(setting.text):

@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
 
-from .. import declared, management, options
+from .. import declared, management, schema
 from ..errors import DeclarationError, MlnodeError
 from ..kind import Context, Info, Row
 from ..setting import BootFile, Reading, Setting, Value
 from ..status import Severity
-
-_WORD = re.compile(r"[a-z][a-z0-9_]{0,30}\Z", re.ASCII)
 
 #: A name that declares, one of its settings, and how that reads
 Read = Tuple[str, Setting, Reading]
@@ -25,33 +22,6 @@ def management_file(name: str, rows: Sequence[Row], context: Context) -> list[Bo
     del name
     content = management.record(context.host) if rows and context.runtime else None
     return [BootFile(management.RECORD, content)] if content is not None else []
-
-
-def raw_rules(kind: str, spec: Mapping[str, Any], guards: Iterable[str], *more: str) -> Sequence[Any]:
-    """The rules as they stand there. more: what else the declaration may hold. Raises DeclarationError."""
-    options.refuse_unknown(kind, spec, ("rules", *more, "allow"))
-    options.check_allow(spec.get("allow"), tuple(guards))
-    found = spec.get("rules") or []
-    if not isinstance(found, list):
-        raise DeclarationError(f"{kind}.rules: {found!r} is no list")
-    return found
-
-
-def fields(where: str, raw: Any, known: Sequence[str]) -> Mapping[str, Any]:
-    """One rule as it stands there. Raises DeclarationError."""
-    if not isinstance(raw, Mapping):
-        raise DeclarationError(f"{where}: {raw!r} is no dictionary")
-    options.refuse_unknown(where, raw, known)
-    return raw
-
-
-def name(where: str, raw: Any) -> str:
-    """The word for a rule. Raises DeclarationError."""
-    if not isinstance(raw, str) or not _WORD.match(raw):
-        raise DeclarationError(
-            f"{where}.name: {raw!r} is no name for a rule; use up to 31 of a-z, 0-9 and _, a letter first"
-        )
-    return raw
 
 
 def unique(settings: Iterable[Setting]) -> list[Setting]:
@@ -121,11 +91,11 @@ def of_others(
         if declaration.name == context.name or kind not in declaration.kinds:
             continue
         try:
-            settings = parse(declaration.kinds[kind])
+            spec = schema.checked(kind, declaration.kinds[kind])
+            settings = parse(spec)
         except MlnodeError:
             continue
-        spec = declaration.kinds[kind]
-        there = replace(context, allow=tuple(spec.get("allow") or ()), spec=spec)
+        there = replace(context, allow=tuple(spec.get("allow", ())), spec=spec)
         found += [(declaration.name, item, there) for item in settings]
     return found
 

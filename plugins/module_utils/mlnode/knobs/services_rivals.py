@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
-from .. import declared, digits, service_files, sysctl_d, values
+from .. import declared, service_files, sysctl_d, values
 from ..errors import HostError, MlnodeError
 from ..host import Host
 from . import services_tuned, sysctl_parse
@@ -147,7 +147,7 @@ def _agrees(value: str, raw: Any) -> bool:
 
 def _within(raw: Any, least: int) -> bool:
     """True where what is declared is already as much, so that tuned leaves it alone."""
-    number = digits.number(_text(raw))
+    number = values.number(_text(raw))
     return number is not None and number >= least
 
 

@@ -10,12 +10,13 @@ from typing import Sequence
 from .. import boot_service, modules_load, sysctl_d, sysctl_values, values
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..host import Host, Mounts
+from ..kind import Context, Info, Row, Spec, no_facts
 from ..setting import Boot, BootFile, Reading, Setting, Value, Write
 from . import sysctl_guards, sysctl_info, sysctl_parse
 
 KIND = "sysctl"
+MOUNTS: Mounts = {}
 
 #: Sorts after 99-sysctl.conf, which many systems link to /etc/sysctl.conf, and after any word that
 #: people choose to be last, save those that begin with zz themselves.
@@ -48,6 +49,9 @@ def mentions(key: str, host: Host) -> list[str]:
 def rivals(key: str, other: str) -> bool:
     """See sysctl_parse.rivals."""
     return other in sysctl_parse.rivals(key)
+
+
+facts = no_facts
 
 
 def info(key: str, runtime: Value) -> Info:

@@ -7,9 +7,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..host import Host
+from ..management import MOUNTS
 from . import advice, cpus, distance, gpus, machine, nics, numa, pci, rails, rdma
 from .model import Topology
 from .reader import Reader
+
+__all__ = ["MOUNTS", "of", "read"]
 
 
 def of(host: Host) -> Topology:

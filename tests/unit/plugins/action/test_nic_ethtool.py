@@ -10,15 +10,14 @@ from typing import Any, NoReturn
 
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
-from ansible_collections.mlnode.tuning.plugins.action import nic_ethtool
-from ansible_collections.mlnode.tuning.plugins.action.nic_ethtool import (
+from ansible_collections.mlnode.tuning.plugins.action.nic_ethtool import MODULE, ActionModule
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import confirmed
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import (
     ANSWER,
     CONFIRM,
     CONNECT,
     GRACE,
-    MODULE,
     PADDING,
-    ActionModule,
 )
 
 ID = "abcdef01"
@@ -169,8 +168,8 @@ class Run:
         self.task = SimpleNamespace(
             args={"rules": [{"name": "all", "mtu": 9000}]}, check_mode=False, async_val=0, action=MODULE
         )
-        monkeypatch.setattr(nic_ethtool, "time", self.clock)
-        monkeypatch.setattr(nic_ethtool.display, "warning", self.warnings.append)
+        monkeypatch.setattr(confirmed, "time", self.clock)
+        monkeypatch.setattr(confirmed.display, "warning", self.warnings.append)
         self.plugin = ActionModule(
             task=self.task, connection=self.connection, play_context=None, loader=None, templar=None,
             shared_loader_obj=None,

@@ -8,6 +8,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Part
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import KernelWrite
+from ansible_collections.mlnode.tuning.plugins.modules import node_revert
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode import test_parts
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.test_parts import (
@@ -31,7 +32,7 @@ def test_a_diff_shows_many_files_in_one_line(many: Machine, told: list[str]) -> 
     assert runtime["after"] == "vectors.all = 2-3\n"
     assert declaration["before"] == ""
     engine.apply(many, request(Vectors()))
-    (runtime, *_files) = tuning_module.revert_diff(revert.pending(many))
+    (runtime, *_files) = node_revert._diff(revert.pending(many))
     assert runtime["after"] == "vectors.all = 0-7 (2 files)\nvectors.all = 1-2\n"
     assert told == []
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.revert import Change
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import (
     FileWrite,
     KernelWrite,
@@ -68,36 +67,6 @@ def test_diff_has_one_pair_for_the_kernel_and_one_per_file(
 
 
 @pytest.mark.parametrize(
-    "changes, expected",
-    [
-        ([], []),
-        (
-            [Change("vm.swappiness", "1", "60")],
-            [pair("runtime", "vm.swappiness = 1\n", "vm.swappiness = 60\n")],
-        ),
-        (
-            [Change("vm.swappiness", None, "60"), Change("module tcp_bbr", "loaded", "not loaded")],
-            [
-                pair(
-                    "runtime",
-                    "vm.swappiness = -\nmodule tcp_bbr = loaded\n",
-                    "vm.swappiness = 60\nmodule tcp_bbr = not loaded\n",
-                )
-            ],
-        ),
-        ([Change("/etc/a", "ours\n", None, is_file=True)], [pair("/etc/a", "ours\n", "")]),
-        ([Change("/etc/a", None, "theirs\n", is_file=True)], [pair("/etc/a", "", "theirs\n")]),
-        (
-            [Change("/etc/a", "x\n", None, is_file=True), Change("vm.swappiness", "1", "60")],
-            [pair("runtime", "vm.swappiness = 1\n", "vm.swappiness = 60\n"), pair("/etc/a", "x\n", "")],
-        ),
-    ],
-)
-def test_diff_of_a_revert(changes: list[Change], expected: list[dict[str, str]]) -> None:
-    assert tuning_module.revert_diff(changes) == expected
-
-
-@pytest.mark.parametrize(
     "end, arguments, status",
     [(tuning_module.fail, {"message": "no"}, 1), (tuning_module.leave, {"changed": False}, 0)],
 )
@@ -131,5 +100,5 @@ def test_the_terminal_of_a_controller_obeys_no_node(
 
 
 def test_nor_do_the_contents_of_a_diff() -> None:
-    [found] = tuning_module.revert_diff([Change("/etc/a", f"{HOSTILE}\nx\n", None, is_file=True)])
+    [found] = tuning_module.diff([FileWrite("/etc/a", "/etc/a", None, f"{HOSTILE}\nx\n".encode())])
     assert found["before"] == "\\x1b[2J\\x9b\\u202ea\tb\nx\n"

@@ -110,11 +110,14 @@ def test_the_diff_shows_what_moves(machine: IrqNode, irq: Runner) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"rules": [{"name": "a"}]}, ["irq.a: give it a strategy, rps, xps or rfs_entries"]),
+        (
+            {"rules": [{"name": "a"}]},
+            ["irq.rules[0]: give it at least one of strategy, cpus, rps, xps, rfs_entries"],
+        ),
         ({"rules": [{"strategy": "spread"}]}, ["missing required arguments: name"]),
         ({"rules": [{"name": "a", "strategy": "fast"}]}, ["strategy", "spread, housekeeping, list"]),
         ({"rules": [{"name": "a", "strategy": "spread", "nic": {}}]}, ["rules.nic", "nics"]),
-        ({"rules": [{"name": "A b", "strategy": "spread"}]}, ["irq.rules[0].name: 'A b' is no name"]),
+        ({"rules": [{"name": "A b", "strategy": "spread"}]}, ["irq.rules[0].name: must be", "'A b'"]),
         (
             {"rules": [{"name": "a", "strategy": "list", "cpus": "0-99"}]},
             ["irq.a: CPUs 16-99 are not on this"],
@@ -122,7 +125,7 @@ def test_the_diff_shows_what_moves(machine: IrqNode, irq: Runner) -> None:
         ({"rules": [{"name": "a", "strategy": "list", "cpus": "0;id"}]}, ["irq.a.cpus: '0;id' is no list"]),
         (
             {"rules": [{"name": "a", "nics": {"names": ["../x"]}, "rps": "off"}]},
-            ["'../x' is not an interface"],
+            ["nics.names[0]: must be an interface", "'../x'"],
         ),
         ({"rules": [{"name": "a", "rps": "on"}]}, ["irq.a.rps: 'on' is no list"]),
         ({"rules": [{"name": "a", "rfs_entries": 1000}]}, ["irq.a.rfs_entries: 1000 is no power of two"]),

@@ -68,7 +68,7 @@ def test_what_to_do_elsewhere_is_told_though_nothing_changes(machine: QosNode, m
 def test_what_is_kept_is_what_was_declared(machine: QosNode, module: Runner) -> None:
     module.ok(name="fabric", **FULL)
     kept = json.loads(machine.now(DECLARATION))["kinds"]["qos"]
-    assert kept == {"rules": [ROCE], "max_disruption": "link_reset"}
+    assert kept == {"rules": [ROCE]}
 
 
 def test_an_empty_list_of_priorities_is_kept(machine: QosNode, module: Runner) -> None:
@@ -120,9 +120,3 @@ def test_every_example_is_a_declaration(example: dict[str, Any]) -> None:
     spec = example.get("mlnode.tuning.roce_qos")
     if spec is not None:
         assert qos_parse.parse(json.loads(json.dumps(spec)))
-
-
-def test_the_documentation_has_the_options_of_the_library() -> None:
-    documented = yaml.safe_load(roce_qos.DOCUMENTATION)["options"]
-    assert {*documented["rules"]["suboptions"]} == {"name", "nics", *qos_parse.GROUPS}
-    assert {*documented["allow"]["choices"]} == {*qos_parse.GUARDS}

@@ -50,7 +50,7 @@ class Live(Machine):
 def live(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """What main() finds below /, as it is declared to be. A restore is started in words only."""
     here = Live.debian(str(tmp_path / "live"))
-    monkeypatch.setattr(cli, "Host", {"/": here}.__getitem__)
+    monkeypatch.setattr(cli, "Host", lambda root, _mounts: {"/": here}[root])
     monkeypatch.setattr(detached, "start", lambda work: None)
     engine.apply(here, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
     return here

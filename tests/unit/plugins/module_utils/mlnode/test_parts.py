@@ -7,7 +7,9 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,12 +21,14 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     refresh,
     registry,
     revert,
+    schema,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError, TransactionError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Info, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.owned import present as owned_files
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.schema import Option
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     Boot,
     BootFile,
@@ -52,6 +56,15 @@ def owned(path: str) -> Marker:
 
 def vector(number: int) -> str:
     return f"/proc/irq/{number}/smp_affinity_list"
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The options of the kind below."""
+    name = schema.__name__.rpartition(".")[0] + ".knobs.vectors_schema"
+    module = ModuleType(name)
+    monkeypatch.setattr(module, "OPTIONS", {"cpus": Option("str")}, raising=False)
+    monkeypatch.setitem(sys.modules, name, module)
 
 
 class Vectors:

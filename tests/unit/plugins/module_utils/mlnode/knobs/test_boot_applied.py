@@ -7,7 +7,11 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, registry
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    boot_run,
+    engine,
+    registry,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import node as whole
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Outcome, Plan, Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
@@ -256,7 +260,7 @@ def test_an_image_gets_its_parameters_and_the_machine_that_boots_it_its_isolatio
     )
     assert not engine.apply(node, work).changed
     node.reboot()
-    outcomes, errors = engine.apply_each(node, request())
+    outcomes, errors = boot_run.apply_each(node, request())
     assert errors == []
     assert statuses(outcomes) == {"ok", "pending_reboot"}
     assert node.line() == f"root=UUID=1111 ro {LINE} audit=0"

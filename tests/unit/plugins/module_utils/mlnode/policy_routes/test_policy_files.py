@@ -8,6 +8,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.drivers import ALL
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.policy_routes import files, ip, tables
@@ -208,7 +209,7 @@ def test_a_captured_tree_answers_as_the_machine_did(machine: RailMachine, tmp_pa
     machine.write_kernel(f"{TABLE}/routes", WAY)
     machine.write_kernel(f"{TABLE}/rules", "from 10.1.0.5")
     machine.put("/rail/ip.json", json.dumps(ip.capture(ip.Ip(machine))))
-    tree = Host(machine.root)
+    tree = Host(machine.root, ALL)
     for path in (f"{TABLE}/routes", f"{TABLE}/rules", f"{TABLE}/others", "/rail/nic/eth0/addresses"):
         assert tree.value(path) == machine.value(path)
     with pytest.raises(HostError, match="EROFS"):
@@ -223,14 +224,14 @@ def test_a_captured_tree_answers_as_the_machine_did(machine: RailMachine, tmp_pa
 )  # fmt: skip
 def test_a_damaged_capture_is_unreadable(machine: RailMachine, content: str, words: str) -> None:
     machine.put("/rail/ip.json", content)
-    assert words in (Host(machine.root).value(f"{TABLE}/rules").unreadable or "")
+    assert words in (Host(machine.root, ALL).value(f"{TABLE}/rules").unreadable or "")
 
 
 def test_a_tree_without_a_capture_is_unreadable(machine: RailMachine) -> None:
-    found = Host(machine.root).value(f"{TABLE}/rules")
+    found = Host(machine.root, ALL).value(f"{TABLE}/rules")
     assert "is a captured tree, not a machine" in (found.unreadable or "")
     os.makedirs(f"{machine.root}/rail/ip.json")
-    assert Host(machine.root).value(f"{TABLE}/rules").unreadable
+    assert Host(machine.root, ALL).value(f"{TABLE}/rules").unreadable
 
 
 def test_what_could_not_be_asked_stays_unreadable(machine: RailMachine) -> None:

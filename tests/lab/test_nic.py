@@ -97,12 +97,13 @@ def reasons(played: Played) -> dict[str, str]:
 # -- every knob that ethtool can change ----------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["baremetal", "cloud"])
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.long) for name in ("baremetal", "cloud")]
+)
 def story(request: pytest.FixtureRequest, collection: Collection) -> Story:
     return Story(request.getfixturevalue(request.param), collection)
 
 
-@pytest.mark.long
 def test_what_is_to_be_set_is_worth_it(story: Story) -> None:
     """Else all that follows would prove nothing."""
     drivers = DRIVERS if story.machine.profile.name == "baremetal" else ("virtio_net",)
@@ -121,7 +122,6 @@ def test_what_is_to_be_set_is_worth_it(story: Story) -> None:
         assert groups["netdevsim"] >= least | {"channels", "coalesce", "pause"}
 
 
-@pytest.mark.long
 def test_every_knob_becomes_what_ethtool_itself_can_make_it(story: Story) -> None:
     played = story.declare()
     assert played.status == 0
@@ -132,7 +132,6 @@ def test_every_knob_becomes_what_ethtool_itself_can_make_it(story: Story) -> Non
     assert played.result["confirmed"] is True
 
 
-@pytest.mark.long
 def test_a_second_run_changes_nothing_and_the_node_is_as_declared(story: Story) -> None:
     again = story.declare()
     assert (again.status, again.changed) == (0, 0)
@@ -141,7 +140,6 @@ def test_a_second_run_changes_nothing_and_the_node_is_as_declared(story: Story) 
     assert (found["exit"], facts.wrong(story.machine)) == (0, {})
 
 
-@pytest.mark.long
 def test_the_agent_alone_brings_it_back_after_a_reboot(story: Story) -> None:
     story.machine.reboot()
     assert story.machine.out("systemctl is-system-running") == "running"
@@ -149,7 +147,6 @@ def test_the_agent_alone_brings_it_back_after_a_reboot(story: Story) -> None:
     assert facts.wrong(story.machine) == {}
 
 
-@pytest.mark.long
 def test_a_revert_makes_it_what_ethtool_printed_before(story: Story) -> None:
     # Queues are among it, so that udev reports NICs just when the agent is removed.
     assert story.collection.play("revert", story.machine).status == 0
@@ -158,7 +155,6 @@ def test_a_revert_makes_it_what_ethtool_printed_before(story: Story) -> None:
     assert story.machine.out("systemctl list-units --all --plain --no-legend 'mlnode*'") == ""
 
 
-@pytest.mark.long
 def test_what_ethtool_is_refused_the_module_never_calls_done(story: Story) -> None:
     """Knobs that are shown and cannot be set: an error that names them, or unsupported, and no change."""
     refused = {
@@ -179,7 +175,6 @@ def test_what_ethtool_is_refused_the_module_never_calls_done(story: Story) -> No
         assert facts.nics(story.machine) == story.before, f"{driver} {knob}"
 
 
-@pytest.mark.long
 def test_the_commands_that_it_names_do_the_same(story: Story) -> None:
     assert story.commands
     story.machine.run(" && ".join(story.commands))

@@ -107,6 +107,12 @@ def _as(kind: type[Machine]) -> Any:
     return type(f"Gated{kind.__name__}", (Node, kind), {})
 
 
+def _node(made: Machine) -> Node:
+    """What a constructor of its parent has made, which is of the class that it was asked for."""
+    assert isinstance(made, Node)
+    return made
+
+
 @dataclass(frozen=True)
 class Case:
     """A node in a folder, and what is declared on it. other: another declaration of the same name."""
@@ -126,9 +132,7 @@ class Case:
 
 
 def _debian(folder: pathlib.Path) -> Node:
-    node = Node.debian(str(folder))
-    assert isinstance(node, Node)
-    return node
+    return _node(Node.debian(str(folder)))
 
 
 def _modules(folder: pathlib.Path) -> Node:
@@ -143,38 +147,38 @@ def _limits(folder: pathlib.Path) -> Node:
     node = _as(LimitsMachine)(str(folder))
     for name in ("slurmd", "containerd", "ssh"):
         node.unit(name)
-    return node  # type: ignore[no-any-return]
+    return _node(node)
 
 
 def _cpu(folder: pathlib.Path) -> Node:
-    return _as(CpuMachine).acpi(str(folder))  # type: ignore[no-any-return]
+    return _node(_as(CpuMachine).acpi(str(folder)))
 
 
 def _gpu(folder: pathlib.Path) -> Node:
-    return _as(GpuMachine).of(str(folder), 2)  # type: ignore[no-any-return]
+    return _node(_as(GpuMachine).of(str(folder), 2))
 
 
 def _services(folder: pathlib.Path) -> Node:
     service_machine.made(str(folder)).tuned()
     node = _as(ServiceMachine)(str(folder))
     node.run(["systemctl", "start", "tuned.service"])  # as it is again once it was started again
-    return node  # type: ignore[no-any-return]
+    return _node(node)
 
 
 def _nic(folder: pathlib.Path) -> Node:
-    return _as(NicNode).made(folder)  # type: ignore[no-any-return]
+    return _node(_as(NicNode).made(folder))
 
 
 def _rail(folder: pathlib.Path) -> Node:
-    return _as(RailNode).made(folder)  # type: ignore[no-any-return]
+    return _node(_as(RailNode).made(folder))
 
 
 def _qos(folder: pathlib.Path) -> Node:
-    return _as(QosNode).made(folder)  # type: ignore[no-any-return]
+    return _node(_as(QosNode).made(folder))
 
 
 def _irq(folder: pathlib.Path) -> Node:
-    return _as(IrqNode).made(str(folder))  # type: ignore[no-any-return]
+    return _node(_as(IrqNode).made(str(folder)))
 
 
 def _nccl(folder: pathlib.Path) -> Node:
@@ -185,7 +189,7 @@ def _nccl(folder: pathlib.Path) -> Node:
 
 
 def _boot(folder: pathlib.Path) -> Node:
-    return _as(GrubMachine).debian_with_grub(str(folder))  # type: ignore[no-any-return]
+    return _node(_as(GrubMachine).debian_with_grub(str(folder)))
 
 
 _ETH2: dict[str, Any] = {"name": "two", "nics": {"names": ["eth2"]}}

@@ -23,6 +23,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     revert,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Kind, Spec
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nccl, sysctl, thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
@@ -41,9 +42,9 @@ PAIRS, TRIPLES = 30, 15
 MEANWHILE = re.compile("nothing is declared|which does not declare|no declaration here has")
 
 
-def _declare(name: str, kind: object, spec: dict[str, object], *layers: Layer) -> Callable[[Node], object]:
+def _declare(name: str, kind: Kind, spec: Spec, *layers: Layer) -> Callable[[Node], object]:
     def declare(machine: Node) -> None:
-        engine.apply(machine, engine.Request(name, kind, spec, layers or tuple(Layer)))  # type: ignore[arg-type]
+        engine.apply(machine, engine.Request(name, kind, spec, layers or tuple(Layer)))
 
     return declare
 

@@ -204,8 +204,8 @@ def test_an_installation_that_fails_anywhere_leaves_nothing(
         install(monkeypatch, machine, Gate(position, failing(number)))
         try:
             agent.install(machine)
-        except MlnodeError as error:  # not every position fails, so pytest.raises has no place here
-            assert errno.errorcode[number] in str(error)  # noqa: PT017
+        except MlnodeError as error:
+            assert errno.errorcode[number] in str(error)  # noqa: PT017  # not every position fails
             assert machine.tree() == before, change
         else:
             assert change.startswith("unlink ")
@@ -235,11 +235,11 @@ def test_a_revert_that_fails_anywhere_can_be_repeated(
         install(monkeypatch, machine, Gate(position, failing(number)))
         try:
             revert.revert(machine)
-        except TransactionError as error:  # as above
-            assert error.stuck  # noqa: PT017
-            assert "not everything could be put back" in str(error), change  # noqa: PT017
+        except TransactionError as error:
+            assert error.stuck  # noqa: PT017  # not every position fails
+            assert "not everything could be put back" in str(error), change  # noqa: PT017  # not every position fails
         except MlnodeError as error:
-            assert errno.errorcode[number] in str(error)  # noqa: PT017
+            assert errno.errorcode[number] in str(error)  # noqa: PT017  # not every position fails
         monkeypatch.undo()
         revert.revert(machine)
         if change.startswith("run modprobe -r"):

@@ -200,9 +200,9 @@ def declare(machine: Machine, name: str, kinds: Mapping[str, Any], form: int = d
 
 def test_a_boot_applies_the_rest_and_keeps_what_it_does_not_understand(machine: Machine) -> None:
     machine.enable_agent()
-    spec = {"settings": {"vm.swappiness": 10, "vm.max_map_count": 262144}}
+    spec: dict[str, dict[str, Any]] = {"settings": {"vm.swappiness": 10, "vm.max_map_count": 262144}}
     engine.apply(machine, Request("a", sysctl, spec))
-    spec["settings"]["vm.dirty_ratio"] = {"at_most": 3}  # type: ignore[assignment]
+    spec["settings"]["vm.dirty_ratio"] = {"at_most": 3}
     text = declare(machine, "a", {"sysctl": spec, "thp": {"enabled": "madvise", "new": 1}, "new": {"x": 1}})
     drop_in = "/etc/sysctl.d/zz-mlnode-a.conf"
     machine.put(drop_in, machine.read(drop_in) + "vm.dirty_ratio = 3\n")

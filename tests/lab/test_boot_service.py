@@ -107,6 +107,7 @@ def test_a_masked_reader_of_drop_ins_is_no_loss_as_the_agent_does_its_work(node:
     assert "mlnode-apply.service" in str(row) or "systemd-sysctl" in row["reason"]
 
 
+@pytest.mark.long
 def test_a_boot_proves_the_report_right(node: Machine, collection: Collection) -> None:
     node.run(BREACHES["masked"].do)
     drift = collection.play("drift", node, drift_roles=[])

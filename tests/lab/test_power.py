@@ -17,6 +17,8 @@ from .born import Born
 from .collection import Collection
 from .machine import Machine
 
+pytestmark = pytest.mark.long
+
 CUT = pathlib.Path(__file__).with_name("cut.py")
 TUNED = "tuned"
 DECLARED = "/etc/mlnode/declared.d/training_node.json"
@@ -57,9 +59,7 @@ def assert_whole_and_mendable(machine: Machine, collection: Collection, born: Bo
     assert born.left(machine, apart_from=OFFERED) == []
 
 
-@pytest.mark.parametrize(
-    ("point", "number"), [("kernel", 3), pytest.param("fsync", 3, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("point", "number"), [("kernel", 3), ("fsync", 3)])
 def test_power_fails_in_mlnode_apply(
     point: str, number: int, cloud: Machine, born: Born, collection: Collection
 ) -> None:

@@ -156,7 +156,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    host = Host()
+    host = Host(mounts=subnet_check.MOUNTS)
     try:
         subnet_check.parse(given["port"], given["timeout"])
         writable = host.is_superuser() and not module.check_mode

@@ -150,7 +150,7 @@ def main() -> None:
     given = module.params
     try:
         options.refuse_others("skip", given["skip"], "check", audit.NAMES)
-        found = audit.findings(Host(), given["skip"])
+        found = audit.findings(Host(mounts=audit.MOUNTS), given["skip"])
     except MlnodeError as error:
         tuning_module.fail(module, f"node_audit: {error}")
     result = {

@@ -192,7 +192,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    host = Host()
+    host = Host(mounts=run.MOUNTS)
     try:
         wanted = expect.parse(given["expect"])
         options.refuse_others("skip", given["skip"], "check", run.NAMES)

@@ -18,17 +18,8 @@ description:
   - Changes no service that is not named.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options:
-  services:
-    description:
-      - Name of a service to V(leave) or V(stop). A name without a value is not declared.
-      - Known are C(tuned), C(tuned-ppd), C(power-profiles-daemon), C(auto-cpufreq), C(tlp), C(cpupower),
-        C(cpufrequtils), C(ondemand), C(laptop-mode), C(thermald), C(numad) and C(ksmtuned).
-      - V(leave) is V(overridden) where the service sets what is declared to something else. For C(tuned) that is read
-        line by line from its active profile and all that it includes; for the others it is what they may set.
-    type: dict
-    default: {}
 extends_documentation_fragment:
+  - mlnode.tuning.area.services
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
@@ -49,7 +40,7 @@ seealso:
 EXAMPLES = r"""
 - name: Nothing but the declaration sets clocks
   mlnode.tuning.tuning_services:
-    name: training_node
+    name: site
     services:
       tuned: stop
       power-profiles-daemon: stop
@@ -57,7 +48,7 @@ EXAMPLES = r"""
 
 - name: Keep tuned, and be told what it sets to other values
   mlnode.tuning.tuning_services:
-    name: training_node
+    name: site
     services:
       tuned: leave
 """
@@ -92,14 +83,14 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import services
 
 
 def main() -> None:
-    own = {"services": {"type": "dict", "default": {}}}
-    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
-    given = tuning_module.given(module.params["services"])
-    tuning_module.declare(module, services, {"services": given} if given else {})
+    arguments = schema.module_spec(services.KIND)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, services)
 
 
 if __name__ == "__main__":

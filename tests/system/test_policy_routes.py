@@ -54,7 +54,7 @@ from {LIBRARY}.knobs import rail
 from {LIBRARY}.origin import Origin
 from {LIBRARY}.setting import Layer
 
-host, steps = Host(), json.loads(sys.argv[1])
+host, steps = Host("/", rail.MOUNTS), json.loads(sys.argv[1])
 answers = []
 for spec in steps:
     host.forget()
@@ -288,4 +288,7 @@ def test_the_management_path_and_tables_of_others_are_refused(net: Net) -> None:
     management, others = net.apply({"rules": [mine]}, routed())
     assert "mgmt: it carries the default route" in management
     assert "the table 1000 has what is somebody else's" in others
-    assert "109" not in "".join(net.routing())
+    routing = "".join(net.routing())
+    assert "lookup 3000" not in routing
+    assert "lookup 1000 proto 109" not in routing
+    assert "lookup 1001 proto 109" in routing, "the other rail has a table of its own"

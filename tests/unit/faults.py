@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import file_swap, folders
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import lock as lock_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import writing
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -62,7 +62,12 @@ class Os:
             return call
 
         def guarded(*arguments: Any, **named: Any) -> Any:
-            self._gate.step(f"{name} {arguments[0]}")
+            what = arguments[0]
+            if isinstance(
+                what, int
+            ):  # by its name, as the number of a handle tells no reader which file it is
+                what = os.readlink(f"/proc/self/fd/{what}")
+            self._gate.step(f"{name} {what}")
             return call(*arguments, **named)
 
         return guarded
@@ -103,7 +108,7 @@ def failing(number: int) -> Callable[[], object]:
 def install(patch: pytest.MonkeyPatch, machine: Gated, gate: Gate) -> None:
     """Let all that the machine changes from now on pass the gate."""
     machine.gate = gate
-    for module in (host_module, file_swap, folders):
+    for module in (host_module, writing):
         patch.setattr(module, "os", Os(gate))
 
 
@@ -147,7 +152,7 @@ def killed_at(position: int, machine: Gated, work: Callable[[Machine], object]) 
 
     def run() -> None:
         machine.gate = Gate(position, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        for module in (host_module, file_swap, folders, lock_module):
+        for module in (host_module, writing, lock_module):
             vars(module)["os"] = Os(machine.gate)
         work(machine)
 

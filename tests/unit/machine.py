@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, origin, owned
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, drivers, origin, owned
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -103,7 +103,7 @@ class Machine(Host):
     """
 
     def __init__(self, root: str) -> None:
-        super().__init__(root)
+        super().__init__(root, drivers.ALL)
         self.fails: dict[str, int] = {}
         self.unreadable: dict[str, int] = {}
         self.ignores: set[str] = set()
@@ -181,6 +181,12 @@ class Machine(Host):
                     found[path] = (content, os.stat(real).st_mode & 0o7777)
         return found
 
+    def tuned(self) -> dict[str, tuple[str, int]]:
+        """tree() without the declarations, which keep what was refused as well."""
+        return {
+            path: found for path, found in self.tree().items() if not f"{path}/".startswith("/etc/mlnode/")
+        }
+
     def now(self, path: str) -> str:
         return self.read(path).rstrip("\n")
 
@@ -217,8 +223,16 @@ class Machine(Host):
         if list(command[:2]) == ["modprobe", "-r"]:
             return self._unload(command[2])
         if command[0] == "systemctl":
-            return self._systemctl(command[1], command[-1])
+            units = [word for word in command[2:] if not word.startswith("-")]
+            return self._shown_all(units) if len(units) > 1 else self._systemctl(command[1], command[-1])
         return super().run(command, seconds)
+
+    def _shown_all(self, units: Sequence[str]) -> Finished:
+        """What a machine does not know of a unit, it says nothing of."""
+        said = [self._systemctl("show", unit) for unit in units]
+        if all(one.rc for one in said):
+            return said[0]
+        return Finished(0, "\n".join(one.out if one.rc == 0 else "Id=\n" for one in said), "")
 
     def _systemctl(self, verb: str, unit: str) -> Finished:
         if verb == "daemon-reload":

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import subprocess
-from dataclasses import dataclass
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 from .errors import HostError
 
@@ -14,8 +12,7 @@ from .errors import HostError
 USUAL_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     """What a command left: exit status and its two outputs."""
 
     rc: int
@@ -25,6 +22,9 @@ class Finished:
 
 def run(command: Sequence[str], seconds: float) -> Finished:
     """Raises HostError where it cannot be started or takes longer."""
+    # Only here: most commands start no program.
+    import subprocess
+
     try:
         done = subprocess.run(
             list(command),

@@ -8,11 +8,10 @@ import json
 import math
 import re
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol, Sequence
 
 from . import trust
-from .errors import HostError, StoreError
+from .errors import HostError, MlnodeError, RefusedError, StoreError
 from .host import Host
 from .origin import Entry, boot_id, checked
 from .origin_paths import DAMAGE, check_texts
@@ -33,8 +32,7 @@ TIME = "%Y-%m-%d %H:%M:%S UTC"
 _ID = re.compile(r"[0-9a-f]{8}\Z")
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(NamedTuple):
     """A change that waits.
 
     deadline: for people, as clocks jump; due is what counts, in seconds of CLOCK_MONOTONIC of this boot.
@@ -76,8 +74,7 @@ class Pending:
         )
 
 
-@dataclass(frozen=True)
-class Undone:
+class Undone(NamedTuple):
     """A change that is no more. stuck: what could not be put back, and why."""
 
     id: str
@@ -142,10 +139,24 @@ def load_undone(host: Host) -> Undone | None:
         ) from error
 
 
+def report(host: Host) -> str:
+    """What was undone and not told yet, in words; empty if nothing. That it cannot be read is told, too."""
+    try:
+        found = load_undone(host)
+    except MlnodeError as error:
+        return str(error)
+    return "" if found is None else found.text
+
+
+def acknowledge(host: Host) -> None:
+    """It has been told. Raises HostError."""
+    remove(host, UNDONE)
+
+
 def save(host: Host, record: Pending | Undone) -> None:
     """On disk before it returns. Raises HostError."""
     path, mode = (PENDING, 0o600) if isinstance(record, Pending) else (UNDONE, 0o644)
-    text = json.dumps({"format": FORMAT, **asdict(record)}, indent=1)
+    text = json.dumps({"format": FORMAT, **record._asdict()}, indent=1)
     host.write_file(path, f"{text}\n".encode("ascii"), mode)
 
 
@@ -184,3 +195,54 @@ def _texts(*found: Any) -> tuple[str, ...]:
         raise TypeError("something else where a text belongs")
     check_texts(found)
     return found
+
+
+class Confirmation(Protocol):
+    """What undoes a change unless it is confirmed: the module confirm, which most areas need not bring along.
+    All functions raise MlnodeError."""
+
+    def refuse_while_pending(self, host: Host) -> None: ...
+
+    def arm(
+        self,
+        host: Host,
+        name: str,
+        seconds: int,
+        entries: Sequence[Entry],
+        fresh: Sequence[Entry],
+        words: str,
+    ) -> Pending: ...
+
+    def extend(
+        self, host: Host, armed: Pending, entries: Sequence[Entry], fresh: Sequence[Entry]
+    ) -> Pending: ...
+
+    def restart(self, host: Host, armed: Pending) -> Pending: ...
+
+    def cancel(self, host: Host) -> None: ...
+
+
+class _ForGood:
+    """Of areas in which nothing is confirmed: an earlier change that waits is left to the agent."""
+
+    def refuse_while_pending(self, host: Host) -> None:
+        found = load_pending(host)
+        if found is not None:
+            late = f"; its time is over, and `mlnode undo {found.id}` undoes it now"
+            raise RefusedError(found.text + (late if found.lapsed(host) else ""))
+
+    def arm(self, _host: Host, name: str, *_told: object) -> Pending:
+        raise MlnodeError(f"{name}: a change of this area cannot be confirmed")
+
+    def extend(self, _host: Host, armed: Pending, *_told: object) -> Pending:
+        return armed
+
+    def restart(self, _host: Host, armed: Pending) -> Pending:
+        return armed
+
+    def cancel(self, host: Host) -> None:
+        """Nothing is armed."""
+
+
+#: For a run without anything that could be confirmed
+FOR_GOOD: Confirmation = _ForGood()

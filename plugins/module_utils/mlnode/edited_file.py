@@ -11,10 +11,7 @@ back whole. Else it was edited since: what we wrote is merged out, and the edits
 from __future__ import annotations
 
 import base64
-import hashlib
-from dataclasses import dataclass
-from difflib import SequenceMatcher
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import merge
 from .errors import HostError
@@ -33,8 +30,7 @@ _GONE_SINCE = "left as it is: removed by others since"
 _LEFT_SINCE = "left as it is: replaced by others since"
 
 
-@dataclass(frozen=True)
-class WayBack:
+class WayBack(NamedTuple):
     """What a revert makes of a file. after: what it will be, as snapshot() gives it; None: not there. note:
     what became of edits, for people; empty if there were none. copy: where an edited own file is kept."""
 
@@ -145,7 +141,7 @@ def _record(entry: Entry, content: bytes | None) -> dict[str, str] | None:
     if content is None:
         return None
     if b"\0" in content or (is_named_ours(entry["file"]) and entry["saved"] is None):
-        return {"sha256": hashlib.sha256(content).hexdigest()}
+        return {"sha256": _sha256(content)}
     return {"content": base64.b64encode(content).decode("ascii")}
 
 
@@ -157,7 +153,14 @@ def _is_known(entry: Entry, now: Saved | None) -> bool:
 
 
 def _digest(content: bytes | None) -> dict[str, str] | None:
-    return None if content is None else {"sha256": hashlib.sha256(content).hexdigest()}
+    return None if content is None else {"sha256": _sha256(content)}
+
+
+def _sha256(content: bytes) -> str:
+    # Only here: it loads OpenSSL, and most looks compare nothing.
+    import hashlib
+
+    return hashlib.sha256(content).hexdigest()
 
 
 def _is_plain(saved: Saved | None) -> bool:
@@ -203,6 +206,8 @@ def _base(entry: Entry, now: str) -> str:
     if not known:
         raise _NoTextError
     texts = [_text(base64.b64decode(content)) for content in known]
+    from difflib import SequenceMatcher
+
     # The last of equally near ones, which is what is there after a run that ended well.
     return max(reversed(texts), key=lambda text: SequenceMatcher(None, text, now).quick_ratio())
 

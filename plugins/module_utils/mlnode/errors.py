@@ -9,11 +9,19 @@ import os
 
 
 class MlnodeError(Exception):
-    """Base of all errors: the message is complete and meant for an operator."""
+    """Base of all errors: the message is complete and meant for an operator. area: of a declaration, where
+    one of its areas is at fault."""
+
+    area = ""
 
 
 class DeclarationError(MlnodeError):
     """What was declared is wrong; nothing was touched."""
+
+
+class RiskError(MlnodeError):
+    """A change may cut off the connection over which it is made, and was not to be made now; nothing was
+    touched."""
 
 
 class StoreError(MlnodeError):
@@ -38,6 +46,14 @@ class LockTimeoutError(MlnodeError):
 
 class RefusedError(MlnodeError):
     """A guard stopped the change before anything was written."""
+
+
+class NotMountedError(Exception):
+    """A mistake in the program and not of the machine, so that nothing takes it for a missing file: it looks
+    below the folder of a driver that its Host was not given."""
+
+    def __init__(self, folder: str, path: str) -> None:
+        super().__init__(f"{path}: no driver is mounted at {folder}; name it in the MOUNTS of what looks")
 
 
 class HostError(MlnodeError):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from . import digits
+from . import values
 from .errors import HostError
 from .host import Host
 
@@ -56,7 +56,7 @@ class Facts:
         if self._host.value(f"{base}/operstate").text != "up":
             return 0
         # Unreadable (EINVAL) and -1 both mean that the driver knows no speed: sysfs-class-net.
-        return (digits.number(self._host.value(f"{base}/speed").text) or 0) * 1_000_000
+        return (values.number(self._host.value(f"{base}/speed").text) or 0) * 1_000_000
 
     def kernel_release(self) -> str:
         """As `uname -r`; empty where it cannot be read."""

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Mapping, Protocol, Sequence
+from types import MappingProxyType
+from typing import Any, Mapping, NamedTuple, Protocol, Sequence
 
 from .facts import Facts
-from .host import Host
+from .host import Host, Mounts
 from .setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Value
 from .status import Severity, Status
 
@@ -24,8 +24,7 @@ AGENT_ROW = "agent.boot"
 Spec = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Info:
+class Info(NamedTuple):
     """Why a knob is declared: what a deviation costs, the reason, and where that is written."""
 
     severity: Severity
@@ -33,8 +32,7 @@ class Info:
     source: str
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One setting with what was read and the one status it ends in."""
 
     setting: Setting
@@ -45,8 +43,7 @@ class Row:
     origin: str | None = None
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """What a kind may know besides its own settings.
 
     name: the declaration that is looked at. allow: guards the operator has switched off by name.
@@ -66,9 +63,9 @@ class Context:
     agent_fault: str = f"{AGENT_UNIT} is not enabled (install the agent)"
     agent_unread: str = ""
     agent_row: bool = False
-    on_disk: Mapping[str, str] = field(default_factory=dict)
-    origins: Mapping[str, str] = field(default_factory=dict)
-    spec: Spec = field(default_factory=dict)
+    on_disk: Mapping[str, str] = MappingProxyType({})
+    origins: Mapping[str, str] = MappingProxyType({})
+    spec: Spec = MappingProxyType({})
 
     @property
     def runtime(self) -> bool:
@@ -96,16 +93,38 @@ class Context:
         return Boot(Value(absent="not yet declared on the node"))
 
 
+def no_facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """Kind.facts() where the rows say all."""
+    del host, rows
+    return {}
+
+
 def no_rivals(key: str, other: str) -> bool:
     """Kind.rivals() where no write to one setting changes another, or read() compares what several want."""
     del key, other
     return False
 
 
+class WayBack(NamedTuple):
+    """How a kernel file that is not declared any more gets back its origin. refusal: why it does not, as the
+    change would be refused to a declaration. late: its service reads files that have to be written first."""
+
+    refusal: str = ""
+    late: bool = False
+
+
+def any_time(key: str, path: str, value: str, context: Context) -> WayBack:
+    """Kind.way_back() where no guard stands before a change, or a unit holds what it risks."""
+    del key, path, value, context
+    return WayBack()
+
+
 class Kind(Protocol):
     """A module of knobs/ with these names."""
 
     KIND: str
+    #: The drivers of the files that it reads and writes
+    MOUNTS: Mounts
 
     def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
         """Settings of a declaration. facts None: leave `auto` unresolved. Raises DeclarationError."""
@@ -119,6 +138,12 @@ class Kind(Protocol):
     def rivals(self, key: str, other: str) -> bool:
         """True if a write to one of two different keys would change the other, so that not both can be
         declared."""
+
+    def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+        """What a result has besides its rows, such as the commands that would do the same."""
+
+    def way_back(self, key: str, path: str, value: str, context: Context) -> WayBack:
+        """Whether a kernel file of a setting that is not declared any more is set to its origin."""
 
     def mentions(self, key: str, host: Host) -> list[str]:
         """Every place that says something about the key at boot, for an explanation."""

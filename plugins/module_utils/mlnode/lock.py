@@ -10,14 +10,14 @@ import os
 import stat
 import time
 from contextlib import contextmanager
-from typing import Iterator
+from typing import Iterator, Sequence
 
-from . import folders, trust
+from . import trust, unfinished, writing
 from .errors import HostError, LockTimeoutError
 from .host import Host
+from .unfinished import LOCK_PATH, Note
 
-#: On a tmpfs, so that no reboot ever finds a stale one; flock(2) itself dies with its holder.
-LOCK_PATH = "/run/mlnode.lock"
+__all__ = ["LOCK_PATH", "WAIT_SECONDS", "is_held", "locked"]
 
 #: An apply takes well under a second; a minute covers a machine that swaps itself to death.
 WAIT_SECONDS = 60.0
@@ -38,12 +38,14 @@ def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]
             raise HostError("change", "this node", None, "root is needed") from error
         raise
     try:
-        _sign(handle)
+        _sign(handle, unfinished.read(host))
         yield trust.repair(host)
     finally:
-        # Removed while still held: whoever waits on this inode sees in _take that it is gone.
+        # Removed while still held: whoever waits on this inode sees in _take that it is gone. One with notes
+        # stays, for a run that shows them.
         try:
-            os.unlink(real)
+            if not unfinished.read(host):
+                os.unlink(real)
         except OSError:  # gone already, or left for the next run, which does not mind
             pass
         finally:
@@ -74,7 +76,8 @@ def _take(real: str, deadline: float, wait_seconds: float) -> int:
                 return handle
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                first = os.pread(handle, 32, 0).decode("ascii", "replace").partition("\n")[0]
+                holder = first.strip() or "unknown"
                 os.close(handle)
                 raise LockTimeoutError(
                     f"another mlnode run (process {holder}) has held {LOCK_PATH} for more than "
@@ -93,7 +96,7 @@ def _take(real: str, deadline: float, wait_seconds: float) -> int:
 def _open(real: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        folders.make(os.path.dirname(real))
+        writing.make_folder(os.path.dirname(real))
         handle = os.open(real, flags, 0o600)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
@@ -105,10 +108,10 @@ def _open(real: str) -> int:
         raise HostError("lock", LOCK_PATH, error.errno) from error
 
 
-def _sign(handle: int) -> None:
+def _sign(handle: int, notes: Sequence[Note]) -> None:
     try:
         os.ftruncate(handle, 0)
-        os.write(handle, f"{os.getpid()}\n".encode("ascii"))
+        os.write(handle, f"{os.getpid()}\n{unfinished.render(notes)}".encode("ascii"))
     except OSError as error:
         raise HostError("write", LOCK_PATH, error.errno) from error
 

@@ -1,10 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every kind checks of a declaration in the same way: the names of its options, and guards."""
+"""Names that are unknown, with the known one that was meant, and guards that stop a change."""
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, Collection, Iterable
 
 from .errors import DeclarationError
@@ -24,8 +23,16 @@ def refuse_unknown(where: str, given: Iterable[Any], known: Collection[str]) -> 
 
 def meant(name: Any, known: Collection[str]) -> str:
     """`; did you mean X?` for the known name that is most like a mistaken one; empty if none is."""
-    near = difflib.get_close_matches(str(name), known, 1, _ALIKE)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = nearest(name, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+def nearest(name: Any, known: Collection[str]) -> str:
+    """The known name that is most like a mistaken one; empty if none is."""
+    # Only here: most names are right.
+    import difflib
+
+    return "".join(difflib.get_close_matches(str(name), known, 1, _ALIKE))
 
 
 def refuse_others(where: str, given: Iterable[Any], what: str, known: Collection[str]) -> None:
@@ -39,12 +46,6 @@ def hint(name: Any, known: Collection[str]) -> str:
     """`did you mean X?`, or all that are known where none is like a mistaken one."""
     near = meant(name, known)
     return near[len("; ") :] if near else f"known are {', '.join(known)}"
-
-
-def check_allow(allow: Any, guards: Collection[str]) -> None:
-    """Raises DeclarationError where a declaration's `allow` is no list of these guards."""
-    if allow is not None and (not isinstance(allow, list) or any(str(name) not in guards for name in allow)):
-        raise DeclarationError(f"allow: {allow!r} is no list of {', '.join(guards)}")
 
 
 def unless_allowed(guard: str, reason: str, allow: Collection[str]) -> str:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import base64
 import json
 import os
+import stat
 from typing import Any, Mapping, Sequence
 
-from . import edited_file, entry_forms, origin_paths, owned, reading, strict_json, trust
+from . import edited_file, origin_paths, owned, reading, strict_json, trust, unfinished
 from .errors import DamagedError, HostError, LostOriginError, MlnodeError
 from .host import Host
 from .setting import Write
@@ -61,6 +62,11 @@ def file_entry(host: Host, path: str, refresh: str = "") -> Entry:
     if refresh:
         entry["refresh"] = refresh
     return entry
+
+
+def is_closed(saved: Mapping[str, Any] | None) -> bool:
+    """True for a file, as Host.snapshot() gives it, whose mode keeps others from reading it."""
+    return saved is not None and "mode" in saved and not int(saved["mode"]) & stat.S_IROTH
 
 
 def module_entry(name: str, stays: bool = False) -> Entry:
@@ -144,6 +150,10 @@ class Origin:
         entry = self._entries.get(f"kernel:{path}")
         return None if entry is None else str(entry["value"])
 
+    def begin(self) -> None:
+        """What is remembered from now on can be taken back."""
+        self._followed = {}
+
     def remember(self, entries: list[Entry], writes: Mapping[str, bytes | None] | None = None) -> list[Entry]:
         """Add what is not known yet, put it on disk before returning, and return what was new.
 
@@ -152,7 +162,6 @@ class Origin:
         # Checked now, as it could not be put back later if this could not read it again.
         fresh = [origin_paths.fit(checked, entry) for entry in entries if not self._knows(entry)]
         before = dict(self._entries)
-        self._followed = {}
         if fresh:
             for old in [entry for entry in self.entries() if is_obsolete(self._host, entry)]:
                 del self._entries[str(old["id"])]
@@ -264,7 +273,7 @@ def checked(entry: Entry) -> Entry:
     """The entry. Raises ValueError, KeyError or TypeError where restore() would: an entry is whole or the
     store is damaged."""
     texts = [entry["id"], entry["key"], entry["value"]]
-    entry_forms.refuse_unknown(entry)
+    origin_paths.refuse_unknown(entry)
     if "writes" in entry:
         for path, value in map(_list, _list(entry["writes"])):
             texts += [path, value]
@@ -336,14 +345,18 @@ def remove_folders(host: Host, entry: Entry) -> None:
 
 
 def complete(host: Host) -> None:
-    """Finish the files that a killed run was writing, before anything reads them. Raises HostError."""
+    """Finish the files that a killed run was writing, before anything reads them. Raises HostError.
+
+    Its half-written store goes: the run that comes next may have nothing to add to it.
+    """
+    for path in (PATH, COPY):
+        host.tidy(path)
     try:
         entries = Origin.load(host).entries()
     except MlnodeError:  # reported by whoever needs it
         return
-    for entry in entries:
-        if "file" in entry:
-            host.complete(entry["file"])
+    files = [entry["file"] for entry in entries if "file" in entry]
+    unfinished.complete(host, [path for path in files if host.complete(path)])
 
 
 def _restore_kernel(host: Host, entry: Entry) -> bool:

@@ -1,14 +1,15 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What an entry of the origin may say. A revert writes what stands there as root, so that an entry names
-nothing but what a run can have written."""
+nothing but what a run can have written. One in a form that only a newer version of mlnode knows is refused
+before anything is put back, as what is known of it may be half of what it means."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Callable, Iterable, Mapping, TypeVar
 
-from . import places, strict_json
+from . import places, refresh, strict_json
 from .errors import StoreError
 
 Entry = TypeVar("Entry", bound=Mapping[str, Any])
@@ -25,6 +26,35 @@ _ALL_BITS = 0o7777
 #: As the kernel and modprobe spell them (MODULE_NAME_LEN: 56 bytes with a 64-bit kernel)
 _MODULE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,54}\Z", re.ASCII)
 _DEVICE = re.compile(r"/sys(?:/(?!\.\.?(?:/|\Z))[^/]+)+\Z")
+
+
+#: What every entry has
+_ALL = frozenset({"id", "key", "value"})
+
+#: What makes an entry of a sort → what else it may have
+_SORTS = {
+    "writes": frozenset({"boot", "device"}),
+    "file": frozenset({"saved", "edited", "folders", "refresh", "wrote"}),
+    "module": frozenset({"stays"}),
+}
+
+
+def refuse_unknown(entry: Mapping[str, Any]) -> None:
+    """Raises StoreError for what this version would not put back as it was meant."""
+    sort = next((sort for sort in _SORTS if sort in entry), "")
+    unknown = sorted(map(str, {*entry} - _ALL - {sort} - _SORTS.get(sort, frozenset())))
+    if unknown:
+        raise _newer(entry, f"the field {unknown[0][:40]!r} is unknown")
+    name = entry.get("refresh", "")
+    if name and isinstance(name, str) and name not in refresh.REFRESHES:
+        raise _newer(entry, f"the refresh {name[:40]!r} is unknown")
+
+
+def _newer(entry: Mapping[str, Any], words: str) -> StoreError:
+    return StoreError(
+        f"the origin of {str(entry.get('id'))[:200]!a} is in a form that this version of mlnode cannot put "
+        f"back ({words}), and nothing was changed: use the version that has recorded it"
+    )
 
 
 def check(entry: Mapping[str, Any], texts: Iterable[str]) -> None:

@@ -1,11 +1,14 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every path that is ever written, in one table: what a store may name, and which files are the product's
-own. Without imports, as what reads a file asks here too; a test holds it against the kinds' own constants."""
+own. Without a Host, as what reads a file asks here too; a test holds it against the kinds' own constants."""
 
 from __future__ import annotations
 
+import errno
 import re
+
+from .errors import HostError
 
 #: Folders that hold nothing but our own files
 FOLDERS = ("/etc/mlnode", "/var/lib/mlnode", "/run/mlnode")
@@ -48,7 +51,10 @@ _SHARED = (
     r"/etc/(?:default|sysconfig|conf\.d)/irqbalance|/etc/irqbalance\.env",
 )
 
-#: Files that the kernel makes, and those that shown.py shows as if it did
+#: Folders that no kernel makes: what is below them is a driver's to show, see Host.mounts
+DRIVEN = ("/ethtool", "/dcb", "/roce", "/rail", "/service", "/gpu")
+
+#: Files that the kernel makes, and those that drivers show as if it did
 _KERNEL = (
     r"/proc/sys",
     r"/proc/irq/[0-9]+",
@@ -57,7 +63,7 @@ _KERNEL = (
     r"/sys/kernel/debug/mlx5",
     r"/sys/devices/system/(?:cpu|node)",
     rf"/sys/class/net/{_PART}",
-    r"/(?:ethtool|dcb|roce|rail|service|gpu)",
+    *DRIVEN,
 )
 
 _FOLDER_FILE = rf"(?:{'|'.join(FOLDERS)})/"
@@ -66,6 +72,18 @@ _IS_FILE = re.compile(
     "|".join([rf"(?:/etc/mlnode(?:/{_PART})+)\Z", *(f"(?:{one})\\Z" for one in (*_OWN.values(), *_SHARED))])
 )
 _IS_KERNEL = re.compile(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")
+
+
+#: NUL ends a path in C, and half of a UTF-16 pair has no bytes: Python raises ValueError for both. The range
+#: U+DC80 to U+DCFF stands for bytes that are not UTF-8 (PEP 383).
+_NO_PATH = re.compile("[\x00\ud800-\udc7f\udd00-\udfff]")
+
+
+def checked(path: str) -> str:
+    """The path. Raises HostError for what no system call takes, as a damaged file may name."""
+    if _NO_PATH.search(path):
+        raise HostError("look at", ascii(path)[1:-1], errno.EINVAL)
+    return path
 
 
 def is_own(path: str) -> bool:

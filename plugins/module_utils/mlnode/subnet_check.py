@@ -21,6 +21,8 @@ from .subnet import Fabric, Link, Manager, SubnetError
 from .subnet_book import Kept, Look
 from .topology import read
 
+MOUNTS = read.MOUNTS
+
 T = TypeVar("T")
 
 NAMES = ("access", "manager", "topology", "links", "errors", "baseline")

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable, Iterator, Sequence, Union
+from typing import Any, Callable, Iterator, NamedTuple, Sequence, Union
 
 from . import refresh
 from .errors import HostError, MlnodeError, TransactionError
@@ -15,8 +14,7 @@ from .setting import Marker, Part, Unit, Write
 from .values import chosen, fits, same
 
 
-@dataclass(frozen=True)
-class KernelWrite:
+class KernelWrite(NamedTuple):
     """A value for a kernel file. partial: the kernel may give less than asked (huge pages).
 
     number, device, marker, unit, joined, risk, cpus: as in Part; number is None where there is one file only.
@@ -83,8 +81,7 @@ def _another_number(before: str, asked: str, now: str) -> bool:
     return now.strip().isdigit() and not same(now, asked) and not same(now, before)
 
 
-@dataclass(frozen=True)
-class JoinedWrite:
+class JoinedWrite(NamedTuple):
     """Files of one folder that one write sets together: two rings are one reset of the NIC, and not two."""
 
     writes: tuple[KernelWrite, ...]
@@ -119,8 +116,7 @@ class JoinedWrite:
             write.read_back(host)
 
 
-@dataclass(frozen=True)
-class UnitWrite:
+class UnitWrite(NamedTuple):
     """All changes of one device, and a look at it before anything else is changed."""
 
     unit: Unit
@@ -145,8 +141,7 @@ class UnitWrite:
         is_well()
 
 
-@dataclass(frozen=True)
-class FileWrite:
+class FileWrite(NamedTuple):
     """A file of ours; content None removes it, mode None keeps the present one."""
 
     key: str
@@ -166,8 +161,7 @@ class FileWrite:
             host.write_file(self.path, self.content, self.mode)
 
 
-@dataclass(frozen=True)
-class LinkWrite:
+class LinkWrite(NamedTuple):
     """A symbolic link of ours."""
 
     key: str
@@ -183,8 +177,7 @@ class LinkWrite:
         host.write_link(self.path, self.target)
 
 
-@dataclass(frozen=True)
-class LoadModule:
+class LoadModule(NamedTuple):
     """A kernel module that a value needs. stays: it is wanted for itself. Whoever uses it by the time of a
     revert would lose their interfaces with it, so that it is left to the next boot."""
 
@@ -202,8 +195,7 @@ class LoadModule:
             raise HostError(f"load the module {self.name} for {self.key}:", "modprobe", None, detail)
 
 
-@dataclass(frozen=True)
-class Refresh:
+class Refresh(NamedTuple):
     """Nothing but to tell somebody, who made something else of a file than what it says."""
 
     key: str
@@ -216,7 +208,36 @@ class Refresh:
         """Told with all others, once all files are written."""
 
 
-Step = Union[KernelWrite, JoinedWrite, UnitWrite, FileWrite, LinkWrite, LoadModule, Refresh]
+class PutBack(NamedTuple):
+    """The origin of a kernel file whose setting is not declared any more. now: as it is read at present."""
+
+    entry: Entry
+    now: KernelWrite
+
+    @property
+    def key(self) -> str:
+        return str(self.entry["key"])
+
+    @property
+    def path(self) -> str:
+        return str(self.entry["id"]).partition(":")[2]
+
+    @property
+    def before(self) -> str:
+        return self.now.before
+
+    @property
+    def value(self) -> str:
+        return str(self.entry["value"])
+
+    def entries(self, host: Host) -> list[Entry]:
+        return self.now.entries(host)
+
+    def perform(self, host: Host) -> None:
+        restore(host, self.entry)
+
+
+Step = Union[KernelWrite, JoinedWrite, UnitWrite, FileWrite, LinkWrite, LoadModule, Refresh, PutBack]
 
 
 def kernel_writes(steps: Sequence[Step]) -> Iterator[KernelWrite]:
@@ -277,55 +298,122 @@ def _unchecked() -> None:
     """Each step has read back what it wrote."""
 
 
+#: Called with how all steps so far are put back, and what of it is new in the origin
+Arm = Callable[[Sequence[Entry], Sequence[Entry]], Any]
+
+
+class Transaction:
+    """Steps in stages, where what one stage does is read before the next is planned. All of them, or none.
+
+    A context manager: an error inside it puts back everything that was performed, and becomes a
+    TransactionError that names what was rolled back.
+    """
+
+    def __init__(self, host: Host, origin: Origin, arm: Arm = _unarmed, notify: bool = True) -> None:
+        """arm: called in each stage before the first step with a risk, else before the first; once it has
+        answered True, before each further stage. notify: False in an image build, as the daemons that run
+        there are the build host's."""
+        self._host = host
+        self._origin = origin
+        self._arm = arm
+        self._notify = notify
+        self._armed = False
+        self._settled: set[str] = set()
+        self._begun: list[Entry] = []
+        self._fresh: list[Entry] = []
+        self._notified: list[str] = []
+        self._key = ""
+
+    def __enter__(self) -> Transaction:
+        self._origin.begin()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        if error is not None and (self._begun or self._fresh or self._notified):
+            self._undo(error)
+
+    def perform(
+        self,
+        steps: Sequence[Step],
+        known: Sequence[Entry] = (),
+        check: Callable[[], None] = _unchecked,
+        settled: bool = False,
+    ) -> None:
+        """Perform one stage in order. Raises MlnodeError.
+
+        known: things that are right already and whose origin is to be kept all the same. check: called once
+        all steps are done, before any daemon is notified of them; what it raises undoes them. settled: an
+        armed undo leaves these steps as they are, such as the program that it is made by.
+        """
+        entries = [step.entries(self._host) for step in steps]
+        mine = [entry for of_step in entries for entry in of_step]
+        self._remember(mine, steps, known)
+        if settled:
+            self._settled |= {str(entry["id"]) for entry in mine}
+        risks = (at for at, step in enumerate(steps) if isinstance(step, UnitWrite) and step.risky)
+        first = 0 if self._armed else next(risks, 0)
+        begun = [*self._begun]
+        for number, (step, of_step) in enumerate(zip(steps, entries)):
+            if number == first:
+                self._armed = bool(self._arm(*self._at_stake(begun, mine))) or self._armed
+            # The failed step itself may have taken half an effect, so it is put back too.
+            self._begun += of_step
+            self._key = step.key
+            step.perform(self._host)
+        check()
+        for name in refresh.of(steps) if self._notify else []:
+            self._notified.append(name)
+            refresh.run(self._host, name)
+        if steps:
+            self._host.forget()
+
+    def _at_stake(self, begun: Sequence[Entry], now: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+        """What an undo puts back, and what of it is new in the origin."""
+        entries = [entry for entry in (*begun, *now) if str(entry["id"]) not in self._settled]
+        return entries, [entry for entry in self._fresh if str(entry["id"]) not in self._settled]
+
+    def foresee(self, steps: Sequence[Step], known: Sequence[Entry] = ()) -> None:
+        """Keep the origin of all that the stages will probably write, before the first of them. Raises
+        MlnodeError; nothing is done then."""
+        self._remember([entry for step in steps for entry in step.entries(self._host)], steps, known)
+
+    def _remember(self, entries: Sequence[Entry], steps: Sequence[Step], known: Sequence[Entry]) -> None:
+        # Modules first, so that going backwards a value is back before its module is unloaded.
+        wanted = sorted([*known, *entries], key=lambda entry: "module" not in entry)
+        writes = {step.path: step.content for step in steps if isinstance(step, FileWrite)}
+        self._fresh += self._origin.remember(wanted, writes)
+
+    def _undo(self, error: BaseException) -> None:
+        first = [entry for entry in self._begun if str(entry["id"]) not in self._settled]
+        undone, stuck = roll_back(self._host, first)
+        # What is armed tries once more, with the program that this run has put there.
+        if not (stuck and self._armed):
+            last = [entry for entry in self._begun if str(entry["id"]) in self._settled]
+            more, failed = roll_back(self._host, last)
+            undone, stuck = [*undone, *more], [*stuck, *failed]
+        stuck += tell_again(self._host, self._notified)
+        self._host.forget()
+        if not stuck:
+            # Nothing of this run is left, so a later first change must find a later origin.
+            stuck = _forget(self._origin, self._fresh)
+        if isinstance(error, MlnodeError) or stuck:
+            words = str(error) or type(error).__name__
+            where = f"{self._key}: " if self._key else ""
+            raise TransactionError(f"{where}{words}", undone, stuck) from error
+
+
 def run(
     host: Host,
     origin: Origin,
     steps: Sequence[Step],
     known: Sequence[Entry] = (),
-    arm: Callable[[Sequence[Entry], Sequence[Entry]], None] = _unarmed,
-    tell: bool = True,
+    arm: Arm = _unarmed,
+    notify: bool = True,
     check: Callable[[], None] = _unchecked,
 ) -> None:
-    """Perform all steps in order. Raises TransactionError with what was rolled back.
-
-    known: things that are right already and whose origin is to be kept all the same. arm: called once, before
-    the first step with a risk, else the first, with how all of it is put back, and what of it is new in the
-    origin. tell: False in an image build, as those who run there are the build host's. check: called once all
-    steps are done, before anything else learns of them; what it raises undoes them.
-    """
-    entries = [step.entries(host) for step in steps]
-    wanted = [*known, *(entry for mine in entries for entry in mine)]
-    # Modules first, so that going backwards a value is back before its module is unloaded.
-    writes = {step.path: step.content for step in steps if isinstance(step, FileWrite)}
-    fresh = origin.remember(sorted(wanted, key=lambda entry: "module" not in entry), writes)
-    begun = 0
-    risks = (at for at, step in enumerate(steps, 1) if isinstance(step, UnitWrite) and step.risky)
-    risk = next(risks, 1)
-    told: list[str] = []
-    try:
-        for number, step in enumerate(steps, 1):
-            if number == risk:
-                arm([entry for mine in entries for entry in mine], fresh)
-            begun = number
-            step.perform(host)
-        check()
-        for name in refresh.of(steps) if tell else []:
-            told.append(name)
-            refresh.run(host, name)
-        if steps:
-            host.forget()
-    except BaseException as error:
-        # The failed step itself may have taken half an effect, so it is put back too.
-        undone, stuck = roll_back(host, [entry for mine in entries[:begun] for entry in mine])
-        stuck += tell_again(host, told)
-        host.forget()
-        if not stuck:
-            # Nothing of this run is left, so a later first change must find a later origin.
-            stuck = _forget(origin, fresh)
-        if isinstance(error, MlnodeError) or stuck:
-            words = str(error) or type(error).__name__
-            raise TransactionError(f"{steps[max(begun - 1, 0)].key}: {words}", undone, stuck) from error
-        raise
+    """A transaction of one stage. Raises TransactionError with what was rolled back."""
+    with Transaction(host, origin, arm, notify) as work:
+        work.perform(steps, known, check)
 
 
 def roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:

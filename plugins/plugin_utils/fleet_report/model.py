@@ -220,8 +220,9 @@ class Fleet:
 
 
 def findings(result: Mapping[str, Any], module: str) -> Iterator[Finding]:
-    """Of one result, and of those of a loop. module: what checks are called together."""
-    for item in _list(result.get("results")):
+    """Of one result, and of those of a loop or of areas. module: what checks are called together."""
+    areas = result.get("areas")
+    for item in (*_list(result.get("results")), *(areas.values() if isinstance(areas, Mapping) else ())):
         if isinstance(item, Mapping):
             yield from findings(item, module)
     for item in _list(result.get("settings")):

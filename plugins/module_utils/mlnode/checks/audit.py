@@ -14,6 +14,8 @@ from . import audit_cpu, audit_devices, audit_kernel, audit_services
 from .audit_model import Finding
 from .model import Verdict
 
+MOUNTS = read.MOUNTS
+
 Area = Tuple[Tuple[str, ...], Callable[[Host, Topology], Iterable[Finding]]]
 
 AREAS: tuple[Area, ...] = (

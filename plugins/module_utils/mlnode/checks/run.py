@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Collection, Sequence, Tuple
 
+from .. import dcb, ethtool
 from ..errors import HostError
-from ..host import Host
+from ..host import Host, Mounts
 from ..topology import read
 from ..topology.model import Topology
 from . import (
@@ -28,6 +29,8 @@ from . import (
 from .counters import Book
 from .expect import Expectations
 from .model import Check, Verdict
+
+MOUNTS: Mounts = {dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
 
 #: One subject: the names of its checks, and what makes them
 Area = Tuple[Tuple[str, ...], Callable[[Host, Topology, Any], Sequence[Check]]]

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
 from .. import grub
 from ..errors import HostError
@@ -21,8 +20,7 @@ REFRESH = "boot loader"
 Changes = Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True)
-class Loader:
+class Loader(NamedTuple):
     """What starts the kernels.
 
     lacks: why parameters cannot be given to it; empty if they can. unreadable: what kept us from knowing.

@@ -9,8 +9,7 @@ same everywhere; which NICs are meant is in one list per declaration, written on
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Iterable, Sequence
+from typing import Iterable, NamedTuple, Sequence
 
 from .. import declared, places, systemd_unit
 from ..errors import HostError
@@ -69,8 +68,7 @@ exit 0
 _SCRIPT_BYTES = SCRIPT.encode("ascii")
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(NamedTuple):
     """How irqbalance gets its arguments.
 
     file: the one in /etc that counts. arguments: those that are not ours.
@@ -340,7 +338,7 @@ def _agreeing(host: Host, service: Service, name: str, meant: Sequence[str] | No
 def _withdrawn(host: Host, name: str) -> list[BootFile]:
     """Without this declaration's list, and without all the rest if no other declaration wants it."""
     found = [BootFile(_list(name), None, "irqbalance")]
-    for other in declared.load_all(host, []):
+    for other in declared.expected(host):
         if other.name != name and other.kinds.get(KIND, {}).get("irqbalance") == "agree":
             return found
     try:

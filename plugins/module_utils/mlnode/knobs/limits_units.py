@@ -5,15 +5,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 from .. import daemons, systemd_conf
 from ..errors import HostError
 from ..host import Host
 from ..setting import Value
 from ..systemd_conf import Assignment
-from .limits_parse import AUTO, SERVICE_NAMES, UNLIMITED, Amount, Limit
+from .limits_parse import SERVICE_NAMES, UNLIMITED, Amount, Limit
+from .limits_schema import AUTO
 
 #: Written in Go: their runtime raises the soft limit of files to the hard one (Go's syscall/rlimit.go)
 _RAISING = ("containerd", "dockerd", "kubelet", "crio")
@@ -27,8 +27,7 @@ _OTHER_BASE = re.compile(r"0([0-7]{0,22})\Z|0[xX]([0-9a-fA-F]{1,16})\Z", re.ASCI
 _INFINITY = (1 << 64) - 1
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(NamedTuple):
     """An installed service. names: of its unit, its own first."""
 
     names: tuple[str, ...]
@@ -98,8 +97,7 @@ def _size(text: str) -> int | None:
     return total if text else None
 
 
-@dataclass(frozen=True)
-class Assigned:
+class Assigned(NamedTuple):
     """The assignment that counts; its amount and place, empty where nothing assigns."""
 
     amount: Amount | None = None

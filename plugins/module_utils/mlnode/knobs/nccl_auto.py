@@ -6,10 +6,10 @@ addresses, and the traffic class that another declaration has made room for."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
-from .. import declared, digits, management, routes
+from .. import declared, management, routes
+from .. import values as kernel_values
 from ..errors import HostError
 from ..host import Host
 from ..setting import Value
@@ -35,14 +35,13 @@ _IPV4_GID = re.compile(r"(?:0000:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}\Z")
 _ROCE_V2 = "RoCE v2"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """value: what `auto` is here; None where the variable is better left out, for the reason in note.
     problem: why this cannot be told, or cannot be had at all."""
 
     value: str | None = None
     note: str = ""
-    problem: Value = field(default_factory=Value)
+    problem: Value = Value()
 
 
 # -- the rails -----------------------------------------------------------------------------
@@ -164,7 +163,7 @@ def usable(host: Host, rail: Rail) -> list[int]:
     return [
         int(index)
         for index in sorted(host.names(folder), key=lambda name: (len(name), name))
-        if digits.number(index) is not None
+        if kernel_values.number(index) is not None
         and _IPV4_GID.match(_text(host, f"{folder}/{index}"))
         and _text(host, _kind(rail, index)) == _ROCE_V2
     ]
@@ -207,7 +206,7 @@ def _traffic_class(host: Host) -> Answer:
 def traffic_classes(host: Host) -> dict[int, list[str]]:
     """Traffic class → the declarations that give it to RoCE. A damaged declaration is reported by its own."""
     found: dict[int, list[str]] = {}
-    for declaration in declared.load_all(host, []):
+    for declaration in declared.expected(host):
         for number in _classes(declaration.kinds.get(QOS)):
             mine = found.setdefault(number, [])
             if declaration.path not in mine:

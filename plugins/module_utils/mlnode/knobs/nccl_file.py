@@ -10,8 +10,7 @@ why our blocks stand before what others have written, which stays byte for byte.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 PATH = "/etc/nccl.conf"
 
@@ -27,8 +26,7 @@ def _end(name: str) -> str:
     return f"# END mlnode.tuning {name}\n"
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A variable of the file. number: of the line, from 1. owner: the declaration in whose block it is."""
 
     name: str
@@ -41,8 +39,7 @@ class Line:
         return f"{PATH}:{self.number}"
 
 
-@dataclass(frozen=True)
-class Conf:
+class Conf(NamedTuple):
     """The file. blocks: declaration → the lines of its block. others: all that is not ours, byte for byte."""
 
     lines: tuple[Line, ...]

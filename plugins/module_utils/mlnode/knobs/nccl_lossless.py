@@ -5,8 +5,7 @@ a priority that is not lost. Judged by what the declarations of kind qos want of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from .. import declared
 from ..errors import MlnodeError
@@ -20,8 +19,7 @@ from .qos_parse import QosSetting
 _GROUPS = ("trust", "dscp", "pfc")
 
 
-@dataclass(frozen=True)
-class Rail:
+class Rail(NamedTuple):
     """A port of an RDMA device that is a rail. netdevs: the interfaces on it."""
 
     device: str
@@ -61,7 +59,7 @@ def _has(one: Files) -> bool:
 
 def _declared(host: Host) -> Iterator[QosSetting]:
     """A damaged declaration is reported by its own run."""
-    for declaration in declared.load_all(host, []):
+    for declaration in declared.expected(host):
         try:
             settings = qos_parse.parse(declaration.kinds.get(qos_parse.KIND, {}))
         except MlnodeError:

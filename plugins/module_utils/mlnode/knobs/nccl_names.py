@@ -9,8 +9,7 @@ that brought them. The others are those that the library of 2.32.3 looks up as i
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
-from typing import Mapping
+from typing import Mapping, NamedTuple
 
 from . import nccl_values as values
 from .nccl_values import ANY, BYTES, COUNT, NATURAL, SWITCH, Type, matching, one_of, some_of, whole
@@ -222,8 +221,7 @@ UNFIT: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """since: the version of NCCL that brought it; "" where it is older than the guide, or nobody says."""
 
     type: Type

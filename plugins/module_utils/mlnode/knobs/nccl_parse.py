@@ -5,26 +5,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
-from .. import options
+from .. import schema
 from ..errors import DeclarationError
 from ..options import unless_allowed
 from ..setting import Setting
 from . import nccl_auto, nccl_names, nccl_values
 from .nccl_file import PATH
+from .nccl_schema import OPTIONS
 
 KIND = "nccl"
 AUTO = "auto"
 
-#: What can be allowed, and what it lets through
-GUARDS = {"unknown": "names that no known version of NCCL reads, such as a plugin's or a newer version's"}
-
 #: With allow: [unknown], as NCCL sets whatever stands in its file: of NCCL, and of plugins in its process
 _FOREIGN = re.compile(r"(?:NCCL|SHARP_COLL|OFI_NCCL)_[A-Z0-9_]{1,100}\Z", re.ASCII)
-
-#: No variable takes more (strtoull), and Python does not write an integer of thousands of digits
-_MAX_BITS = 64
 
 #: Both multiplied are the sockets of one connection (NCCL's src/transport/net_socket.cc: MAX_SOCKETS)
 _THREADS, _PER_THREAD, _MAX_SOCKETS = "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", 64
@@ -32,13 +27,9 @@ _THREADS, _PER_THREAD, _MAX_SOCKETS = "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTH
 
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are declared. Raises DeclarationError."""
-    options.refuse_unknown(KIND, spec, ("variables", "allow"))
-    options.check_allow(spec.get("allow"), GUARDS)
-    variables = spec.get("variables") or {}
-    if not isinstance(variables, Mapping):
-        raise DeclarationError(f"{KIND}.variables: {variables!r} is no dictionary")
-    allow = [str(name) for name in spec.get("allow") or ()]
-    found = [_setting(name, raw, allow) for name, raw in variables.items() if raw is not None]
+    given = schema.checked(KIND, spec, OPTIONS)
+    allow = given.get("allow", ())
+    found = [_setting(name, raw, allow) for name, raw in given.get("variables", {}).items()]
     _refuse_too_many_sockets({setting.key: setting.want for setting in found})
     return found
 
@@ -51,7 +42,7 @@ def name_of(key: str) -> str:
     return key[len(KIND) + 1 :]
 
 
-def _setting(name: Any, raw: Any, allow: list[str]) -> Setting:
+def _setting(name: str, raw: Any, allow: Sequence[str]) -> Setting:
     type_ = _type(name, allow)
     if raw == AUTO and type_ is not nccl_values.TEXT:
         if name not in nccl_auto.RESOLVERS:
@@ -66,10 +57,8 @@ def _setting(name: Any, raw: Any, allow: list[str]) -> Setting:
     return Setting(KIND, key_of(name), PATH, value, value)
 
 
-def _type(name: Any, allow: list[str]) -> nccl_values.Type:
+def _type(name: str, allow: Sequence[str]) -> nccl_values.Type:
     """What a variable takes. Raises DeclarationError for a name that is none."""
-    if not isinstance(name, str):
-        raise DeclarationError(f"{KIND}.variables: {name!r} is no name of a variable")
     if name in nccl_names.KNOWN:
         return nccl_names.KNOWN[name].type
     if name in nccl_names.UNFIT:
@@ -87,8 +76,7 @@ def _text(name: str, raw: Any, type_: nccl_values.Type) -> str:
         raise DeclarationError(f"{name}: YAML boolean {str(raw).lower()}; NCCL takes {type_.allowed}")
     if isinstance(raw, list) and type_.joins and all(isinstance(item, str) for item in raw):
         raw = ",".join(raw)
-    too_long = isinstance(raw, int) and raw.bit_length() > _MAX_BITS
-    if not isinstance(raw, (int, float, str)) or too_long:
+    if not isinstance(raw, (int, float, str)):
         raise DeclarationError(f"{name}: {_short(raw)} is not what NCCL takes: {type_.allowed}")
     text = str(raw)
     if not nccl_values.PRINTABLE.match(text):
@@ -103,10 +91,7 @@ def _text(name: str, raw: Any, type_: nccl_values.Type) -> str:
 
 def _short(value: Any) -> str:
     """A value in a message, of which a hostile one may have millions of characters."""
-    try:
-        text = repr(value)
-    except ValueError:  # a number with more digits than Python writes
-        text = "a number of thousands of digits"
+    text = repr(value)
     return text if len(text) <= 100 else f"{text[:100]}..."
 
 

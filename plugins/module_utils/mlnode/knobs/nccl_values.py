@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, NamedTuple
 
 #: An integer as strtoll() with base 0 reads all of it (NCCL's src/misc/param.cc). A leading 0 would make it
 #: octal, which nobody means.
@@ -34,8 +33,7 @@ _PLACE = re.compile(r"[0-9]{1,3}\Z", re.ASCII)
 _FUNCTIONS = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce")
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(NamedTuple):
     """allowed: what it takes, in words. spell: a text as it is written to the file, or None for what is not
     allowed. joins: a YAML list is written with commas."""
 

@@ -9,12 +9,12 @@ of it: the agent re-applies the rules, at boot and when a NIC arrives.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
+from .. import ethtool
 from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
+from ..host import Host, Mounts
+from ..kind import Context, Info, Row, Spec, any_time, no_rivals
 from ..setting import Boot, Part, Reading, Setting, Value, Write
 from ..status import Severity
 from ..topology import read as topology
@@ -25,7 +25,21 @@ from .nic_guards import Guards
 from .nic_parse import KIND, NicSetting
 from .together import Together
 
-__all__ = ["KIND", "boot_files", "commands", "info", "mentions", "parse", "read", "rivals"]
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "boot_files",
+    "commands",
+    "facts",
+    "info",
+    "mentions",
+    "parse",
+    "read",
+    "rivals",
+    "way_back",
+]
+
+MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -134,7 +148,7 @@ def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
             if part.joined:
                 together.setdefault(part.joined, {})[part.path.rpartition("/")[2]] = part.now
     return [
-        replace(reading, parts=tuple(_undone(part, together.get(part.joined, {})) for part in reading.parts))
+        reading._replace(parts=tuple(_undone(part, together.get(part.joined, {})) for part in reading.parts))
         for reading in readings
     ]
 
@@ -142,7 +156,7 @@ def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
 def _undone(part: Part, fields: Mapping[str, str]) -> Part:
     if len(fields) < 2:
         return part
-    return replace(part, undo=(Write(f"{part.joined}/{','.join(fields)}", " ".join(fields.values())),))
+    return part._replace(undo=(Write(f"{part.joined}/{','.join(fields)}", " ".join(fields.values())),))
 
 
 def commands(rows: Iterable[Row]) -> list[str]:
@@ -152,6 +166,12 @@ def commands(rows: Iterable[Row]) -> list[str]:
 
 #: Never by their names alone: read() compares the files that two rules want.
 rivals = no_rivals
+way_back = any_time
+
+
+def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """The commands that would do the same."""
+    return {"commands": commands(rows)}
 
 
 _REASONS = {

@@ -9,7 +9,7 @@ import errno
 import fnmatch
 import re
 from dataclasses import dataclass, field
-from typing import Iterator, Mapping
+from typing import Iterator, Mapping, NamedTuple
 
 from ..errors import HostError
 from ..host import Host
@@ -40,8 +40,7 @@ _RENAMED = "4"
 _NUMBER = re.compile(r"(?:0x[0-9a-f]{1,8}|0|[1-9][0-9]{0,9})\Z", re.ASCII | re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """An interface. mac: the present address. path: udev's ID_PATH; empty to have it looked up."""
 
     name: str
@@ -50,8 +49,7 @@ class Target:
     path: str = ""
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """One value that somebody else sets at boot.
 
     file: `mtu`, `tx_queue_len`, or below /ethtool/NIC; of a feature ethtool's name or the kernel's.
@@ -98,8 +96,7 @@ class Found:
 # -- the interface -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(NamedTuple):
     """A target with what the files of an owner may ask of it. None: nobody can tell; empty: there is none.
 
     mac: the NIC's own, which a port of a bond does not show as its address. own_mac: whether that is sure.
@@ -179,8 +176,7 @@ def starts(host: Host, unit: str) -> bool:
 # -- spellings -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """KEY = VALUE of a file with [SECTION]s."""
 
     section: str

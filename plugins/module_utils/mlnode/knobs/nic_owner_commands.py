@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
-from typing import Iterator, Mapping, Sequence
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from ..ethtool import words as ethtool_words
 from . import nic_owner
@@ -37,8 +36,7 @@ _ENDS = set(";&|()<>\n")
 _BEFORE = re.compile(r"(?:[{!]|if|then|elif|else|do|while|until|time|exec|command|sudo|\w+=.*)\Z", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """A value for a file of an interface."""
 
     interface: str

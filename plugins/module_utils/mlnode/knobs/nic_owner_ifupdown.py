@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Iterable, Iterator, Sequence
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from ..errors import HostError
 from ..host import Host
@@ -44,8 +44,7 @@ _OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(NamedTuple):
     """One statement: a word and what follows it."""
 
     word: str
@@ -53,8 +52,7 @@ class _Line:
     source: str
 
 
-@dataclass(frozen=True)
-class _Interface:
+class _Interface(NamedTuple):
     """mac: empty where it is none of ours."""
 
     name: str

@@ -10,8 +10,7 @@ equals the one that was used last (autoconnect-priority in nm-settings-nmcli(5))
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from ..ethtool import words as ethtool_words
 from ..host import Host
@@ -50,8 +49,7 @@ _OPTION = re.compile(r"(ring|channels|coalesce|pause|feature)-([a-z0-9_-]+)\Z", 
 _INTEGER = re.compile(r"-?[0-9]{1,9}\Z", re.ASCII)
 
 
-@dataclass(frozen=True)
-class _Profile:
+class _Profile(NamedTuple):
     """fits: None where nobody can tell."""
 
     path: str

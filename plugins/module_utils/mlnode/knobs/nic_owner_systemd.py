@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from ..host import Host
 from ..printable import printable
@@ -84,8 +83,7 @@ def _not_zero(text: str) -> str:
     return "" if found == "0" else found
 
 
-@dataclass(frozen=True)
-class _Sort:
+class _Sort(NamedTuple):
     """Of files. name: the key that matches names. settings: keys of [Link] → our file and how to read it."""
 
     suffix: str

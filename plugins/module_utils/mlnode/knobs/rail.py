@@ -9,24 +9,28 @@ rules, at boot, once the network is up, and when a NIC arrives.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
-from .. import sysctl_d
+from .. import ethtool, policy_routes, sysctl_d
 from ..errors import DeclarationError, HostError
 from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Spec, no_rivals
+from ..host import Host, Mounts
+from ..kind import Context, Info, Spec, WayBack, no_facts, no_rivals
 from ..policy_routes.tables import NONE
 from ..setting import Boot, Part, Reading, Setting, Value
 from ..status import Severity
 from . import rail_files, rail_parse, rail_places, rail_routes, rules
 from .nic_files import Files
-from .rail_parse import KIND, ROUTING, VALUES, RailSetting, path_of
+from .rail_parse import KIND, ROUTING, RailSetting, path_of
 from .rail_places import Places
+from .rail_schema import VALUES
 from .together import Together
 
-__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+__all__ = [
+    "KIND", "MOUNTS", "boot_files", "facts", "info", "mentions", "parse", "read", "rivals", "way_back",
+]  # fmt: skip
+
+MOUNTS: Mounts = {policy_routes.TOP: policy_routes.driver, ethtool.TOP: ethtool.driver}
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -56,8 +60,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
 # -- one setting ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Look:
+class _Look(NamedTuple):
     """A setting, who declares it, and what its interfaces bring."""
 
     name: str
@@ -191,6 +194,13 @@ boot_files = rules.management_file
 
 #: Never by their names alone: read() compares the files that two rules want.
 rivals = no_rivals
+facts = no_facts
+
+
+def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+    """As with a declaration, nothing takes another way on the management path."""
+    del key
+    return WayBack(refusal=rail_files.back_refusal(context.host, path, value, context.allow))
 
 
 def mentions(key: str, host: Host) -> list[str]:

@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Sequence
 
-from .. import digits, management, sysctl_d, sysctl_values
+from .. import management, policy_routes, sysctl_d, sysctl_values, values
 from ..errors import HostError
 from ..host import Host
 from ..options import unless_allowed
+from ..policy_routes import tables
 from ..setting import Part, Write
 from . import rail_routes
 from .nic_files import Files
@@ -70,7 +70,7 @@ def overruled(host: Host, setting: RailSetting) -> str:
     """Why the value would not count: of that of the interface and of `all` the kernel takes the greater
     (IN_DEV_MAXCONF, include/linux/inetdevice.h). Raises HostError."""
     text = host.read(path_of(_ALL, setting.group)).strip()
-    number = digits.number(text[1:] if text[:1] == "-" else text)
+    number = values.number(text[1:] if text[:1] == "-" else text)
     if number is None:
         raise HostError("understand", path_of(_ALL, setting.group), None, f"it reads {text[:40]!r}")
     if text[:1] == "-" or number <= int(setting.text):
@@ -119,7 +119,24 @@ def _guarded(host: Host, setting: RailSetting, target: Target, part: Part, allow
         return part
     carried = _carried(host, target.name)
     reason = f"{target.name}: {carried}, and {words}" if carried else ""
-    return replace(part, refusal=unless_allowed("management", reason, allow))
+    return part._replace(refusal=unless_allowed("management", reason, allow))
+
+
+def back_refusal(host: Host, path: str, value: str, allow: Sequence[str]) -> str:
+    """Why a file that is not declared any more is not set to this value; empty where it is."""
+    if path.startswith(policy_routes.TOP):
+        # Both files are one line each, and the number of the table is of no use to their names.
+        routes = tables.parse_routes(0, host.read(f"{path.rpartition('/')[0]}/routes"))
+        group, names = ROUTING, [route.nic for route in routes]
+    else:
+        folder, _slash, group = path.rpartition("/")
+        names = [folder.rpartition("/")[2]]
+    words = _CUTS_OFF.get((group, "" if group == ROUTING else value))
+    for name in names if words else ():
+        carried = _carried(host, name)
+        if carried:
+            return unless_allowed("management", f"{name}: {carried}, and {words}", allow)
+    return ""
 
 
 def _carried(host: Host, name: str) -> str:

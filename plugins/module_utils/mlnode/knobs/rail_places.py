@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Mapping, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from ..errors import HostError
 from ..host import Host
@@ -27,15 +26,15 @@ _GROUP = "tx_queue_len"
 _ABOVE = ("bond", "vlan", "bridge")
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """The interfaces; the rest as in ports.Found, but that there may be several notes."""
 
     targets: tuple[Target, ...] = ()
-    problem: Value = field(default_factory=Value)
+    problem: Value = Value()
     notes: tuple[str, ...] = ()
     nowhere: bool = False
     missing: bool = False
+    elsewhere: bool = False
 
 
 def find(host: Host, selection: Selection) -> Places:
@@ -53,7 +52,14 @@ def find(host: Host, selection: Selection) -> Places:
                 found.setdefault(name, target if name == target.name else Target(name))
     except HostError as error:
         return Places(problem=Value(unreadable=str(error)))
-    return Places(tuple(found.values()), chosen.problem, tuple(notes), chosen.nowhere, chosen.missing)
+    return Places(
+        tuple(found.values()),
+        chosen.problem,
+        tuple(notes),
+        chosen.nowhere,
+        chosen.missing,
+        chosen.elsewhere,
+    )
 
 
 def _speaking(host: Host, target: Target, nics: Mapping[str, Nic]) -> list[str]:

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterator, Mapping, NamedTuple
 
-from .. import declared, digits, service_files, sysctl_d, values
+from .. import declared, service_files, sysctl_d, values
 from ..errors import HostError, MlnodeError
 from ..host import Host
 from . import services_tuned, sysctl_parse
@@ -21,8 +20,7 @@ _MOST = 4
 _MODIFIED = re.compile(r"([<>])\s*([0-9]{1,20})\Z", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Rivalry:
+class Rivalry(NamedTuple):
     """words: what is set to something else, and where. where: the first place. note: what is worth knowing
     though nothing is. problem: why nobody can tell."""
 
@@ -59,7 +57,7 @@ def mentions(host: Host, service: Service) -> list[str]:
 
 def wishes(host: Host) -> Iterator[tuple[str, str, Any]]:
     """Declaration, key and what is declared, of the kinds that others set too. Raises MlnodeError."""
-    for declaration in declared.load_all(host, []):
+    for declaration in declared.expected(host):
         for kind in ("thp", "cpu"):
             for key, raw in _flat(kind, declaration.kinds.get(kind, {})):
                 yield declaration.name, key, raw
@@ -147,7 +145,7 @@ def _agrees(value: str, raw: Any) -> bool:
 
 def _within(raw: Any, least: int) -> bool:
     """True where what is declared is already as much, so that tuned leaves it alone."""
-    number = digits.number(_text(raw))
+    number = values.number(_text(raw))
     return number is not None and number >= least
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Iterator, Mapping
+from typing import Iterator, Mapping, NamedTuple
 
 from .. import sysctl_d
 from ..errors import HostError
@@ -56,8 +56,7 @@ _VM = {
 _DIRTY = ("dirty_bytes", "dirty_ratio", "dirty_background_bytes", "dirty_background_ratio")
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """What a profile sets one of our settings to. value: as the profile has it."""
 
     key: str
@@ -70,8 +69,7 @@ class Line:
         return f"{self.file}:{self.number}"
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """name: of the active profiles, empty where none is. problem: why nobody can tell all of it.
     script: whether it runs one. recommended: at its next start tuned takes the profile that it recommends for
     this machine, whatever is active now."""

@@ -17,34 +17,20 @@ from __future__ import annotations
 import errno
 import ipaddress
 import re
-from typing import Callable, Protocol, Sequence
+from typing import Callable, Sequence
 
 from ..capability import lacks_net_admin
-from ..command import Finished
 from ..errors import HostError, MissingError
-from ..setting import Value
-from . import ip, tables
+from ..host import Host
+from . import TOP, ip, tables
 from .tables import Address, Route, Rule
 
-TOP = "/rail"
 #: Where a captured tree has what ip.capture() makes
 CAPTURED = f"{TOP}/ip.json"
 
 _NETS = "/sys/class/net"
 _TABLE = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)
 _FILES = ("rules", "routes", "others")
-
-
-class Machine(Protocol):
-    """What is needed of Host."""
-
-    @property
-    def live(self) -> bool: ...
-    def is_superuser(self) -> bool: ...
-    def stored(self, path: str) -> bytes: ...
-    def value(self, path: str) -> Value: ...
-    def names(self, path: str) -> list[str]: ...
-    def run(self, command: Sequence[str]) -> Finished: ...
 
 
 def table_folder(table: int) -> str:
@@ -65,11 +51,11 @@ def parse_addresses(text: str) -> list[Address]:
     return found
 
 
-def read(machine: Machine, path: str) -> bytes:
+def read(host: Host, path: str) -> bytes:
     kind, name, file = _file("read", path)
-    source = _source(machine)
+    source = _source(host)
     if kind == "nic":
-        _must_exist(machine, path, name)
+        _must_exist(host, path, name)
         text = _addresses(ip.addresses(source).get(name, []))
     elif file == "rules":
         ours = [rule for rule in ip.rules(source) if rule.table == int(name) and not rule.words]
@@ -85,13 +71,13 @@ def read(machine: Machine, path: str) -> bytes:
     return f"{text}\n".encode("utf-8", "surrogateescape")
 
 
-def write(machine: Machine, path: str, value: str) -> None:
+def write(host: Host, path: str, value: str) -> None:
     """Whether the kernel did what it accepted is for a read to tell."""
     action = f"write {value!r} to"
     kind, name, file = _file(action, path)
     if kind == "nic" or file == "others":
         raise HostError(action, path, None, f"{path} is told here, and not set")
-    source, table = _source(machine), int(name)
+    source, table = _source(host), int(name)
     try:
         if file == "rules":
             ip.set_rules(source, table, tables.parse_rules(table, value))
@@ -101,22 +87,22 @@ def write(machine: Machine, path: str, value: str) -> None:
         raise HostError(action, path, errno.EINVAL) from error
 
 
-def names(machine: Machine, path: str) -> list[str]:
+def names(host: Host, path: str) -> list[str]:
     parts = _parts(path)
     if not parts:
         return ["nic", "table"]
     if parts == ["nic"]:
-        return [name for name in machine.names(_NETS) if name != "bonding_masters"]
+        return [name for name in host.names(_NETS) if name != "bonding_masters"]
     if parts == ["table"]:
-        source = _source(machine)
+        source = _source(host)
         items: list[Rule | Route] = [*ip.rules(source), *ip.routes(source)]
         return [str(table) for table in sorted({item.table for item in items if not item.words})]
-    if len(parts) == 2 and exists(machine, path):
+    if len(parts) == 2 and exists(host, path):
         return ["addresses"] if parts[0] == "nic" else sorted(_FILES)
     return []
 
 
-def exists(machine: Machine, path: str) -> bool:
+def exists(host: Host, path: str) -> bool:
     """Also where nobody can tell what it says: then a read tells why."""
     parts = _parts(path)
     if len(parts) == 1:
@@ -127,10 +113,10 @@ def exists(machine: Machine, path: str) -> bool:
         kind, name, _file_name = _file("look at", f"{TOP}/{'/'.join(parts)}") if parts else ("", "", "")
     except MissingError:
         return False
-    return kind != "nic" or name in machine.names(_NETS)
+    return kind != "nic" or name in host.names(_NETS)
 
 
-def blocked(machine: Machine, path: str) -> str:
+def blocked(host: Host, path: str) -> str:
     """Why it cannot be set; empty if it can, or where a read has more to say."""
     try:
         kind, _name, file = _file("look at", path)
@@ -138,22 +124,22 @@ def blocked(machine: Machine, path: str) -> str:
         return ""
     if kind == "nic" or file == "others":
         return f"{path} is told here, and not set"
-    return lacks_net_admin(machine, path)
+    return lacks_net_admin(host, path)
 
 
 # -- details -------------------------------------------------------------------------------
 
 
-def _source(machine: Machine) -> ip.Source:
+def _source(host: Host) -> ip.Source:
     """The captured answers of a tree that has them, else the machine itself. Raises HostError."""
-    if machine.live:
-        return ip.Ip(machine)
+    if host.live:
+        return ip.Ip(host)
     try:
-        return ip.Captured.of(CAPTURED, machine.stored(CAPTURED))
+        return ip.Captured.of(CAPTURED, host.stored(CAPTURED))
     except HostError as error:
         if not error.absent:
             raise
-        return ip.Ip(machine)
+        return ip.Ip(host)
 
 
 def _parts(path: str) -> list[str]:
@@ -175,8 +161,8 @@ def _file(action: str, path: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _must_exist(machine: Machine, path: str, nic: str) -> None:
-    if nic not in machine.names(_NETS):
+def _must_exist(host: Host, path: str, nic: str) -> None:
+    if nic not in host.names(_NETS):
         raise MissingError("read", path, f"there is no interface {nic}")
 
 

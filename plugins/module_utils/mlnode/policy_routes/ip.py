@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses, rules and routes of a machine, asked and set through ip(8); or as they were captured."""
+"""Addresses, rules and routes of a host, asked and set through ip(8); or as they were captured."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import json
 from typing import Any, Mapping, Protocol, Sequence
 
 from .. import captured
-from ..command import Finished
 from ..errors import HostError
+from ..host import Host
 from . import tables
 from .tables import PRIORITY, PROTOCOL, Address, Route, Rule
 
@@ -25,12 +25,6 @@ ASKED = {
 }
 
 
-class Machine(Protocol):
-    """What is needed of Host."""
-
-    def run(self, command: Sequence[str]) -> Finished: ...
-
-
 class Source(Protocol):
     """Who answers. Both raise HostError."""
 
@@ -41,8 +35,8 @@ class Source(Protocol):
 class Ip:
     """The running kernel."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
     def ask(self, what: str) -> Any:
         command = ["ip", "-j", "-N", "-4", *ASKED[what]]
@@ -57,7 +51,7 @@ class Ip:
 
     def _run(self, command: Sequence[str]) -> str:
         try:
-            done = self._machine.run(command)
+            done = self._host.run(command)
         except HostError as error:
             # That there is no program is no answer to what was asked.
             words = "ip is not installed: install iproute2" if error.absent else error.kernel
@@ -95,7 +89,7 @@ class Captured:
 
 
 def capture(source: Source) -> dict[str, Any]:
-    """All answers of a machine, for ROOT/rail/ip.json of a captured tree:
+    """All answers of a host, for ROOT/rail/ip.json of a captured tree:
 
     {"format": 1, "answers": {"addresses": what `ip -j -N -4 addr show` prints, "rules": ..., "routes": ...}}
     """

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Sequence, TypeVar
+from typing import Any, Callable, Mapping, NamedTuple, Sequence, TypeVar
 
 T = TypeVar("T")
 
@@ -42,8 +41,7 @@ _ROUTE_KEYS = frozenset({"dst", "gateway", "dev", "table", "protocol", "scope", 
 _RULE_KEYS = frozenset({"priority", "src", "table", "protocol"})
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """Packets from an address are looked up in a table. words: all of it, of a rule that is not ours."""
 
     table: int
@@ -55,8 +53,7 @@ class Rule:
         return self.words or f"from {self.address}"
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(NamedTuple):
     """Where a table leads. network: DEFAULT or with its length. words: as of a rule."""
 
     table: int
@@ -77,8 +74,7 @@ class Route:
         return bool(self.via), everywhere, network, self.text
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """An address of an interface, and the network that it makes reachable on the link."""
 
     ip: ipaddress.IPv4Address

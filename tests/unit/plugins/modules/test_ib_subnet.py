@@ -31,7 +31,7 @@ WHOLE = {
 @pytest.fixture
 def node(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> SubnetMachine:
     made = SubnetMachine(str(tmp_path / "subnet"), infiniband.ndr())
-    monkeypatch.setattr(ib_subnet, "Host", lambda: made)
+    monkeypatch.setattr(ib_subnet, "Host", lambda mounts: made)
     return made
 
 

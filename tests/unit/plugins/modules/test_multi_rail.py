@@ -49,7 +49,9 @@ def test_check_mode_predicts_what_the_run_then_does(machine: RailNode, module: R
 
 def test_what_is_kept_is_what_was_declared(machine: RailNode, module: Runner) -> None:
     module.ok(**FULL)
-    assert json.loads(machine.now(DECLARATION))["kinds"]["rail"] == {"rules": [RAILS]}
+    routing = {name: value for name, value in RAILS["source_routing"].items() if name != "table"}
+    kept = json.loads(machine.now(DECLARATION))["kinds"]["rail"]
+    assert kept == {"rules": [{**RAILS, "source_routing": routing}]}, "the table is the default"
 
 
 def test_no_rules_are_no_declaration(machine: RailNode, module: Runner) -> None:
@@ -61,7 +63,7 @@ def test_no_rules_are_no_declaration(machine: RailNode, module: Runner) -> None:
 def test_the_management_path_is_refused(machine: RailNode, module: Runner) -> None:
     rules = [{"name": "x", "nics": {"names": ["eth4"]}, "source_routing": {"gateway": "first"}}]
     message = module.msg(rules=rules)
-    assert message.startswith("rail default: refused, and nothing was changed: rail.x.source_routing: eth4: ")
+    assert message.startswith("default: refused: rail.x.source_routing: eth4: ")
     assert machine.calls == []
     module.ok(rules=rules, allow=["management"])
     assert "20000: from 192.0.2.7 lookup 1000" in machine.ours()
@@ -88,11 +90,3 @@ def test_what_is_not_there_warns(machine: RailNode, module: Runner) -> None:
 def test_every_example_is_a_declaration(example: dict[str, Any]) -> None:
     spec = {name: value for name, value in example["mlnode.tuning.multi_rail"].items() if name != "name"}
     assert rail_parse.parse(json.loads(json.dumps(spec)))
-
-
-def test_the_documentation_has_the_options_of_the_library() -> None:
-    documented = yaml.safe_load(multi_rail.DOCUMENTATION)["options"]
-    rule = documented["rules"]["suboptions"]
-    assert {*rule} == {"name", "nics", *rail_parse.GROUPS}
-    assert {*rule["source_routing"]["suboptions"]} == {*rail_parse.FIELDS}
-    assert {*documented["allow"]["choices"]} == {*rail_parse.GUARDS}

@@ -32,7 +32,7 @@ def roce(tmp_path: pathlib.Path) -> Running:
 
 @pytest.fixture
 def measure(running: Make, roce: Running, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(rdma_bandwidth, "Host", lambda: roce)
+    monkeypatch.setattr(rdma_bandwidth, "Host", lambda mounts: roce)
     return running(rdma_bandwidth)
 
 

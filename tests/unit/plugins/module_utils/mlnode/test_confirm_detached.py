@@ -111,6 +111,22 @@ def test_it_waits_for_a_run_that_is_still_at_work(machine: Machine) -> None:
     assert not machine.exists(FILE)
 
 
+def test_it_waits_for_longer_where_the_run_begins_the_time_again(machine: Machine) -> None:
+    with locked(machine):
+        armed: list[Pending] = []
+
+        def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
+            armed.append(confirm.arm(machine, "default", 2, entries, fresh, "the words"))
+
+        transaction.run(machine, Origin.load(machine), [FileWrite(FILE, FILE, b"new\n")], arm=arm)
+        assert until(lambda: not armed[0].left)
+        again = confirm.restart(machine, armed[0])
+
+    assert until(lambda: confirm.report(machine))
+    assert not again.left
+    assert not machine.exists(FILE)
+
+
 def test_nothing_of_the_caller_is_kept(tmp_path: pathlib.Path) -> None:
     """Neither its session, its folder, its files, nor the locks on them."""
     held = os.open(tmp_path / "held", os.O_RDWR | os.O_CREAT)

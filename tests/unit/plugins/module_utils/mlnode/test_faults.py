@@ -50,6 +50,7 @@ THP_PLAIN = engine.Request("default", thp, {"defrag": "never", "khugepaged": {"d
 #: What the message of a failed kernel write has to name: path → key and value
 NAMED = {
     "/proc/sys/vm/swappiness": ("vm.swappiness", "'10'"),
+    "/proc/sys/vm/max_map_count": ("vm.max_map_count", "'65530'"),  # of the declaration before: it goes back
     "/proc/sys/vm/dirty_bytes": ("vm.dirty_bytes", "'268435456'"),
     "/proc/sys/net/core/default_qdisc": ("net.core.default_qdisc", "'fq'"),
     "/proc/sys/net/ipv4/tcp_congestion_control": ("net.ipv4.tcp_congestion_control", "'bbr'"),

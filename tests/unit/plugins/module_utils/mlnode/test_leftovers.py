@@ -185,7 +185,7 @@ def test_an_emptied_declaration_is_no_success_of_any_command(
     for command in ("status", "check"):
         assert cli.main([command, "--root", machine.root]) == cli.ERROR
         assert "a.json declares nothing" in capsys.readouterr().err
-    options = {"fail_at": "high", "ignore": [], "expected": {}, "errors": []}
+    options = {"fail_at": "high", "ignore": [], "declarations": {}}
     answer = drift.answer(machine, options)
     assert answer["failed"]
     assert "a.json declares nothing" in answer["msg"]

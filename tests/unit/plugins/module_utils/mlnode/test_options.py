@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import options, registry
@@ -22,17 +21,6 @@ def test_an_unknown_name_is_told_with_its_place() -> None:
     words = r"^thp\.enabeld: unknown; known are enabled, defrag; did you mean enabled\?$"
     with pytest.raises(DeclarationError, match=words):
         options.refuse_unknown("thp", ["enabled", "enabeld"], ("enabled", "defrag"))
-
-
-@pytest.mark.parametrize("allow", [None, [], ["one"], ["two", "one"]])
-def test_guards_that_exist_may_be_allowed(allow: Any) -> None:
-    options.check_allow(allow, ("one", "two"))
-
-
-@pytest.mark.parametrize("allow", ["one", ["three"], [None], {"one": True}, 1, True])
-def test_anything_else_is_no_list_of_guards(allow: Any) -> None:
-    with pytest.raises(DeclarationError, match="is no list of one, two"):
-        options.check_allow(allow, ("one", "two"))
 
 
 @pytest.mark.parametrize(

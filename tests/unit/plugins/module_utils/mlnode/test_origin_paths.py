@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from typing import Any
 
@@ -15,6 +16,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     held,
     management,
     origin,
+    owned,
     places,
     refresh,
     revert,
@@ -148,6 +150,12 @@ def test_what_is_written_is_in_the_table(machine: Machine, path: str) -> None:
     entry = {**FILE, "id": f"file:{path}", "key": path, "file": path, "folders": []}
     store(machine, entry, {**entry, "saved": None}, {**entry, "saved": {"link": "/dev/null"}})
     assert len(Origin.load(machine).entries()) == 1
+
+
+@pytest.mark.parametrize("path", WRITTEN)
+def test_what_is_ours_alone_is_known_by_its_name(path: str) -> None:
+    known = any(fnmatch.fnmatchcase(path, pattern) for pattern in owned.PATTERNS)
+    assert known == places.is_own(path)
 
 
 @pytest.mark.parametrize("path", SET)

@@ -7,7 +7,9 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,12 +21,15 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     refresh,
     registry,
     revert,
+    schema,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError, TransactionError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.judge import waits_for_boot
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Info, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.owned import present as owned_files
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.schema import Option
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     Boot,
     BootFile,
@@ -52,6 +57,15 @@ def owned(path: str) -> Marker:
 
 def vector(number: int) -> str:
     return f"/proc/irq/{number}/smp_affinity_list"
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The options of the kind below."""
+    name = schema.__name__.rpartition(".")[0] + ".knobs.vectors_schema"
+    module = ModuleType(name)
+    monkeypatch.setattr(module, "OPTIONS", {"cpus": Option("str")}, raising=False)
+    monkeypatch.setitem(sys.modules, name, module)
 
 
 class Vectors:
@@ -356,6 +370,19 @@ def test_a_damaged_name_of_who_is_told_is_a_damaged_store(many: Machine, told: l
     with pytest.raises(Exception, match="is damaged"):
         origin.Origin.load(many)
     assert told
+
+
+# -- what waits for a boot -----------------------------------------------------------------------
+
+
+def test_a_check_says_that_the_run_would_wait_for_a_boot(many: Machine, told: list[str]) -> None:
+    kind = Vectors(at_boot=True)
+    assert waits_for_boot(engine.evaluate(many, request(kind)).rows)
+    assert waits_for_boot([applied(many, kind)])
+    for number in range(40, 44):
+        many.put(vector(number), "2-3\n")
+    assert not waits_for_boot(engine.evaluate(many, request(kind)).rows)
+    assert told == ["2-3"]
 
 
 # -- for NICs only -------------------------------------------------------------------------------

@@ -157,15 +157,15 @@ def test_look_apply_again_and_back(
 
         for request in everything:
             untouched = stamps(machine)
-            plan = engine.evaluate(machine, request)
+            seen = engine.preview(machine, [request])
             assert stamps(machine) == untouched, "a look wrote something"
             outcome = engine.apply(machine, request)
-            assert outcome.changed is bool(plan.steps)
-            event(f"{request.kind.KIND}: {len(plan.steps)} steps")
+            assert outcome.changed is seen.changed
+            event(f"{request.kind.KIND}: {len(seen.outcomes[0].plan.steps)} steps")
 
         tuned = machine.tree()
         for request in everything:
-            assert engine.evaluate(machine, request).steps == ()
+            assert not engine.preview(machine, [request]).changed
             assert not engine.apply(machine, request).changed
         assert machine.tree() == tuned
 

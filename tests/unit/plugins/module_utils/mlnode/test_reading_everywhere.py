@@ -20,11 +20,12 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     agent_files,
+    boot_run,
     confirm,
     confirm_store,
     declared,
     drift,
-    engine,
+    drivers,
     explain,
     held,
     host,
@@ -111,7 +112,7 @@ FILES = {
     ),
 }
 
-QUESTION: dict[str, Any] = {"fail_at": "high", "ignore": [], "expected": {}, "errors": []}
+QUESTION: dict[str, Any] = {"fail_at": "high", "ignore": [], "declarations": {}}
 
 LOOKS: dict[str, Callable[[Host], object]] = {
     "status": lambda machine: rendered.node(node.survey(machine)),
@@ -127,6 +128,7 @@ LOOKS: dict[str, Callable[[Host], object]] = {
 CHANGES: dict[str, Callable[[Host], object]] = {
     "confirm": lambda machine: confirm.confirm(machine, "abcdef01"),
     "undo": lambda machine: confirm.undo(machine, "abcdef01"),
+    "undo --when-due": lambda machine: confirm.undo_when_due(machine, "abcdef01"),
     "apply": node.apply_all,
     "revert": revert.revert,
 }
@@ -225,7 +227,7 @@ def bad(real: str, sort: str) -> None:
 def test_every_reader_of_a_node_comes_to_an_end(
     memory: pathlib.Path, monkeypatch: pytest.MonkeyPatch, sort: str
 ) -> None:
-    monkeypatch.setattr(engine, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(boot_run, "_LOOK_SECONDS", 0)
     pristine = node_in(str(memory / "node")).root
 
     def copied() -> Node:
@@ -278,8 +280,8 @@ def test_every_reader_of_a_captured_tree_comes_to_an_end(
     with monkeypatch.context() as patch:
         reads = Reads(str(root), patch)
         for name, command in LOOKS.items():
-            reads.note(name, command, Host(str(root)))
-    assert node.survey(Host(str(root))).errors == ()
+            reads.note(name, command, Host(str(root), drivers.ALL))
+    assert node.survey(Host(str(root), drivers.ALL)).errors == ()
     assert len(reads.paths) > 40, "or something keeps the readers from being seen"
     for at, path in reads.paths.items():
         shutil.move(f"{root}{path}", memory / "kept")
@@ -287,7 +289,7 @@ def test_every_reader_of_a_captured_tree_comes_to_an_end(
         bad(f"{root}{path}", sort)
         for name in reads.commands[at].values():
             signal.alarm(SECONDS)
-            run(LOOKS[name], Host(str(root)))
+            run(LOOKS[name], Host(str(root), drivers.ALL))
             signal.alarm(0)
         os.unlink(f"{root}{path}")
         shutil.move(str(memory / "kept"), f"{root}{path}")

@@ -19,7 +19,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     declared,
     drift,
     engine,
-    folders,
     held,
     lock,
     management,
@@ -29,6 +28,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     refresh,
     revert,
     trust,
+    writing,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
@@ -169,10 +169,10 @@ def test_at_no_time_may_others_write_into_a_new_folder(
         true(path, bits)
         seen.append(os.stat(path).st_mode & 0o7777)
 
-    monkeypatch.setattr(folders.os, "mkdir", mkdir)
+    monkeypatch.setattr(writing.os, "mkdir", mkdir)
     before = os.umask(0)
     try:
-        folders.make(str(tmp_path / "a/b/c"))
+        writing.make_folder(str(tmp_path / "a/b/c"))
     finally:
         os.umask(before)
     assert seen == [0o755] * 3
@@ -435,7 +435,7 @@ def test_everything_that_root_acts_on_is_looked_at(tuned: Machine, owned: Owned)
         opened(tuned, path, before | 0o002)
         found = [words for words in node.survey(tuned).errors if words.startswith(f"{path} can be changed")]
         assert len(found) == 1, path
-        answer = drift.answer(tuned, {"fail_at": "high", "ignore": [], "expected": {}, "errors": []})
+        answer = drift.answer(tuned, {"fail_at": "high", "ignore": [], "declarations": {}})
         assert answer["errors"].count(found[0]) == 1
         assert answer["failed"] is True
         opened(tuned, path, before)

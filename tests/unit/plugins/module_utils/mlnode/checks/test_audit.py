@@ -244,7 +244,7 @@ def test_gpus_of_others(tmp_path: pathlib.Path) -> None:
 
 
 def test_links_are_those_of_the_rdma_checks() -> None:
-    found = look(Host(build.tree("hgx")))
+    found = look(Host(build.tree("hgx"), audit.MOUNTS))
     links = [finding for (name, _target), finding in found.items() if name == "pcie_link"]
     assert len(links) > 8
     assert {str(finding.verdict) for finding in links} <= {"pass", "skip", "warn", "fail"}
@@ -340,7 +340,7 @@ def test_names_that_are_left_out(node: GpuMachine) -> None:
 
 @pytest.mark.parametrize("name", [*machines.ALL])
 def test_captured_trees_of_whole_machines(name: str) -> None:
-    found = audit.findings(Host(build.tree(name)))
+    found = audit.findings(Host(build.tree(name), audit.MOUNTS))
     assert {finding.name for finding in found} == {*audit.NAMES}
     for finding in found:
         assert finding.found
@@ -349,7 +349,7 @@ def test_captured_trees_of_whole_machines(name: str) -> None:
 
 
 def test_an_empty_tree_passes_nothing_that_was_not_seen(tmp_path: pathlib.Path) -> None:
-    found = audit.findings(Host(str(tmp_path)))
+    found = audit.findings(Host(str(tmp_path), audit.MOUNTS))
     passed = {finding.name for finding in found if finding.verdict is Verdict.PASS}
     assert passed <= {"tuning_services"}
 

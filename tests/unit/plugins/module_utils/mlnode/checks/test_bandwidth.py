@@ -270,7 +270,7 @@ def test_it_is_refused_under_a_job(roce: Running, dry: bool) -> None:
         ({"least": 0.0}, "least: 0 is no bandwidth"),
         ({"least": float("inf")}, "least: inf is no bandwidth"),
         ({"least": float("nan")}, "least: nan is no bandwidth"),
-        ({"allow": ["jobs"]}, "allow: ['jobs'] is no list of busy"),
+        ({"allow": ["jobs"]}, "allow[0]: must be one of busy, got 'jobs'"),
     ],
 )
 def test_what_is_wrong_is_said(options: dict[str, Any], words: str) -> None:

@@ -23,7 +23,7 @@ HEALTHY = [name for name in fabric.FABRIC if name != "sick"]
 
 @functools.lru_cache(maxsize=None)
 def found(name: str) -> dict[tuple[str, str], Check]:
-    return checked(Host(tree(name)), fabric.EXPECT[name])
+    return checked(Host(tree(name), run.MOUNTS), fabric.EXPECT[name])
 
 
 def checked(host: Host, declared: dict[str, object]) -> dict[tuple[str, str], Check]:
@@ -79,7 +79,7 @@ def test_on_a_sick_node_exactly_the_planted_faults_are_found() -> None:
 
 
 def test_without_a_declaration_the_rails_are_judged() -> None:
-    checks = checked(Host(tree("ndr-ib")), {})
+    checks = checked(Host(tree("ndr-ib"), run.MOUNTS), {})
     assert bad(checks) == {}
     assert {target for name, target in checks if name == "state"} == {f"mlx5_{one}/1" for one in fabric.RAILS}
 
@@ -87,16 +87,16 @@ def test_without_a_declaration_the_rails_are_judged() -> None:
 @pytest.mark.parametrize("name", machines.MACHINES)
 def test_every_machine_can_be_looked_at(name: str) -> None:
     for declared in ({}, {"all": {"mtu": 4096}}):
-        for check in checked(Host(tree(name)), declared).values():
+        for check in checked(Host(tree(name), run.MOUNTS), declared).values():
             assert "Traceback" not in check.found
     assert not any(
         check.verdict is Verdict.PASS and check.name in run.rdma_counters.NAMES
-        for check in checked(Host(tree(name)), {}).values()
+        for check in checked(Host(tree(name), run.MOUNTS), {}).values()
     )
 
 
 def test_a_missing_card_is_named_by_its_slot() -> None:
-    place = Host(tree("ndr-ib")).real("/sys/class/infiniband/mlx5_7")[len(tree("ndr-ib")) :]
+    place = Host(tree("ndr-ib"), run.MOUNTS).real("/sys/class/infiniband/mlx5_7")[len(tree("ndr-ib")) :]
     checks = checked(Hiding(tree("ndr-ib"), place), fabric.EXPECT["ndr-ib"])
     missing = checks["inventory", "mlx5_7"]
     assert missing.verdict is Verdict.FAIL
@@ -112,7 +112,7 @@ class Hiding(Host):
     asked for noted."""
 
     def __init__(self, root: str, hidden: str = "") -> None:
-        super().__init__(root)
+        super().__init__(root, run.MOUNTS)
         self.hidden = hidden
         self.asked: set[str] = set()
 
@@ -235,7 +235,7 @@ def test_every_finding_has_a_known_name() -> None:
 
 
 def test_checks_can_be_left_out() -> None:
-    host = Host(tree("sick"))
+    host = Host(tree("sick"), run.MOUNTS)
     declared = expect.parse(fabric.EXPECT["sick"])
     names = {check.name for check in run.all_checks(host, declared, ["gid", "acs", *run.memlock.NAMES])}
     assert names.isdisjoint({"gid", "acs", "memlock", "memlock_default"})

@@ -68,7 +68,7 @@ class Captured(Host):
     """A tree with the files of a loader laid over it."""
 
     def __init__(self, root: str, over: pathlib.Path) -> None:
-        super().__init__(root)
+        super().__init__(root, boot.MOUNTS)
         self._over = over
 
     def real(self, path: str, follow: bool = True) -> str:

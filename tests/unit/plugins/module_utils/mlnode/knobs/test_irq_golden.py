@@ -31,7 +31,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
 
 def plan(machine: str, declaration: str) -> Plan:
     request = Request(declaration, irq, DECLARATIONS[declaration], (Layer.RUNTIME,))
-    return engine.evaluate(Host(tree(machine)), request)
+    return engine.evaluate(Host(tree(machine), irq.MOUNTS), request)
 
 
 def described(row: Row) -> list[str]:
@@ -137,12 +137,12 @@ def test_every_interrupt_is_beside_its_nic_on_a_core_of_its_own(name: str, decla
 
 def test_each_interrupt_more_is_the_same_work() -> None:
     """NICs with 127 queues each, on 256 CPUs."""
-    host = Host(tree("epyc256"))
+    host = Host(tree("epyc256"), irq.MOUNTS)
     names = [nic.name for nic in read.read(host).nics if nic.address]
 
     def spread(nics: int) -> int:
         rule = {"name": "all", "strategy": "spread", "nics": {"names": names[:nics]}}
-        found = engine.evaluate(Host(host.root), Request("x", irq, {"rules": [rule]}))
+        found = engine.evaluate(Host(host.root, irq.MOUNTS), Request("x", irq, {"rules": [rule]}))
         return len(found.rows[0].reading.parts)
 
     sizes = (2, 4, 8)

@@ -57,7 +57,7 @@ class Captured(Host):
     """A tree with a folder /etc laid over it."""
 
     def __init__(self, root: str, over: pathlib.Path) -> None:
-        super().__init__(root)
+        super().__init__(root, nccl.MOUNTS)
         self._over = over
 
     def real(self, path: str, follow: bool = True) -> str:

@@ -8,6 +8,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.drivers import ALL
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.policy_routes import files, ip, tables
@@ -208,7 +209,7 @@ def test_a_captured_tree_answers_as_the_machine_did(machine: RailMachine, tmp_pa
     machine.write_kernel(f"{TABLE}/routes", WAY)
     machine.write_kernel(f"{TABLE}/rules", "from 10.1.0.5")
     machine.put("/rail/ip.json", json.dumps(ip.capture(ip.Ip(machine))))
-    tree = Host(machine.root)
+    tree = Host(machine.root, ALL)
     for path in (f"{TABLE}/routes", f"{TABLE}/rules", f"{TABLE}/others", "/rail/nic/eth0/addresses"):
         assert tree.value(path) == machine.value(path)
     with pytest.raises(HostError, match="EROFS"):
@@ -223,14 +224,14 @@ def test_a_captured_tree_answers_as_the_machine_did(machine: RailMachine, tmp_pa
 )  # fmt: skip
 def test_a_damaged_capture_is_unreadable(machine: RailMachine, content: str, words: str) -> None:
     machine.put("/rail/ip.json", content)
-    assert words in (Host(machine.root).value(f"{TABLE}/rules").unreadable or "")
+    assert words in (Host(machine.root, ALL).value(f"{TABLE}/rules").unreadable or "")
 
 
 def test_a_tree_without_a_capture_is_unreadable(machine: RailMachine) -> None:
-    found = Host(machine.root).value(f"{TABLE}/rules")
+    found = Host(machine.root, ALL).value(f"{TABLE}/rules")
     assert "is a captured tree, not a machine" in (found.unreadable or "")
     os.makedirs(f"{machine.root}/rail/ip.json")
-    assert Host(machine.root).value(f"{TABLE}/rules").unreadable
+    assert Host(machine.root, ALL).value(f"{TABLE}/rules").unreadable
 
 
 def test_what_could_not_be_asked_stays_unreadable(machine: RailMachine) -> None:
@@ -247,7 +248,11 @@ _HOSTS = st.ip_addresses(v=4).map(str)
 _NICS = st.from_regex(r"[a-z][a-z0-9.@_-]{0,14}", fullmatch=True)
 
 
-@given(st.lists(st.builds(tables.Route, st.just(7), _NETWORKS, st.one_of(st.just(""), _HOSTS), _NICS)))
+@given(
+    st.lists(
+        st.builds(tables.Route, st.just(7), _NETWORKS, st.one_of(st.just(""), _HOSTS), _NICS, st.just(""))
+    )
+)
 @quick
 def test_routes_survive_as_text(routes: list[tables.Route]) -> None:
     text = tables.routes_text(routes)
@@ -255,7 +260,7 @@ def test_routes_survive_as_text(routes: list[tables.Route]) -> None:
     assert tables.routes_text(tables.parse_routes(7, text)) == text
 
 
-@given(st.lists(st.builds(tables.Rule, st.just(7), _HOSTS)))
+@given(st.lists(st.builds(tables.Rule, st.just(7), _HOSTS, st.just(""))))
 @quick
 def test_rules_survive_as_text(rules: list[tables.Rule]) -> None:
     text = tables.rules_text(rules)

@@ -21,8 +21,6 @@ from .setting import Value
 
 T = TypeVar("T")
 
-_MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
-
 
 class Driver(Protocol):
     """Shows below one folder what the kernel has no files for, as if it had: the functions of Host of the
@@ -46,6 +44,8 @@ class Host:
         self.root = os.path.abspath(root)
         self.mounts = mounts
         self._known: dict[str, Any] = {}
+        #: Of a captured tree: what is a folder and no link, as each of its paths leads through some
+        self._folders: set[str] = set()
         #: What the run that is under way is about to make of the node, for those who read it meanwhile
         self.under_way: dict[str, Any] = {}
 
@@ -59,6 +59,7 @@ class Host:
     def forget(self) -> None:
         """Something was changed, so that what once() keeps has to be read again."""
         self._known.clear()
+        self._folders.clear()
 
     @property
     def live(self) -> bool:
@@ -78,28 +79,7 @@ class Host:
         """The path to open for a path of the machine; links of a captured tree stay inside it."""
         if self.live:
             return places.checked(path)
-        done: list[str] = []
-        todo = [part for part in places.checked(path).split("/") if part]
-        links = 0
-        while todo:
-            part = todo.pop(0)
-            if part == ".":
-                continue
-            if part == "..":
-                done = done[:-1]
-                continue
-            here = os.path.join(self.root, *done, part)
-            if (todo or follow) and os.path.islink(here):
-                links += 1
-                if links > _MAX_LINKS:
-                    raise HostError("resolve", path, errno.ELOOP)
-                target = os.readlink(here)
-                if target.startswith("/"):
-                    done = []
-                todo = [piece for piece in target.split("/") if piece] + todo
-                continue
-            done.append(part)
-        return os.path.join(self.root, *done)
+        return reading.inside(self.root, places.checked(path), follow, self._folders)
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises HostError, whose .absent tells missing from unreadable."""

@@ -13,6 +13,7 @@ from .errors import HostError
 #: The largest file that is read is what is kept of an InfiniBand subnet (subnet_book.py): some 30 MB for the
 #: 40,000 ports of 10,000 nodes. The origin has 2 MB with 16 NICs of 64 queues, modules.dep 0.7 MB.
 LIMIT = 64 << 20
+_MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
 #: /proc/interrupts is the longest: 11 bytes for each CPU in each line (kernel/irq/proc.c: show_interrupts),
 #: 110 MB for 512 CPUs with 20,000 interrupts
 KERNEL_LIMIT = 256 << 20
@@ -32,6 +33,44 @@ _NAMES = {
     stat.S_IFCHR: "a character device",
     stat.S_IFBLK: "a block device",
 }
+
+
+def inside(root: str, path: str, follow: bool, folders: set[str]) -> str:
+    """The path to open for a path of the tree below root, inside which its links lead. Raises HostError.
+
+    folders: what was found to be a folder and no link, which is not looked at twice.
+    """
+    here, links = root, 0
+    todo = [part for part in path.split("/") if part not in ("", ".")]
+    while todo:
+        part = todo.pop(0)
+        if part == "..":
+            here = root if here == root else os.path.dirname(here)
+            continue
+        inner = f"{here}/{part}"
+        target = _link_or_folder(inner, folders) if todo or follow else ""
+        if not target:
+            here = inner
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise HostError("resolve", path, errno.ELOOP)
+        here = root if target.startswith("/") else here
+        todo = [piece for piece in target.split("/") if piece not in ("", ".")] + todo
+    return here
+
+
+def _link_or_folder(path: str, folders: set[str]) -> str:
+    """What a link says; empty for all else, of which folders are remembered."""
+    if path in folders:
+        return ""
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return ""
+    if stat.S_ISDIR(mode):
+        folders.add(path)
+    return os.readlink(path) if stat.S_ISLNK(mode) else ""
 
 
 def contents(real: str, path: str) -> bytes:

@@ -12,15 +12,15 @@ short_description: Declare how the rails of one node share IP networks
 version_added: 0.1.0
 description:
   - Sets for which addresses a NIC answers (ARP), with which it asks, and whether packets are dropped that would be answered
-    over another NIC; and, where it is declared, lets what comes from the address of a NIC leave through this NIC.
+    over another NIC.
   - What counts is the interface that has the IPv4 address. Where that is a bond, bridge or VLAN on the chosen NIC, its values
     are set, and the setting says so.
   - The kernel takes the greater of a NIC's value and that of C(net.ipv4.conf.all). Where that makes another value count than
     the declared one, the setting is refused and names the line to declare with M(mlnode.tuning.sysctl_ml).
-  - A NIC that arrives has the kernel's defaults, and routes go with its addresses. What is declared is kept on the node as a
-    rule for NICs, which the boot service re-applies, once more when the network is up, and when a NIC arrives.
-  - Only IPv4. Rules and routes are set through C(ip) of iproute2, under the routing protocol 109, and only those are ever
-    changed or removed.
+  - A NIC that arrives has the kernel's defaults. What is declared is kept on the node as a rule for NICs, which the boot
+    service re-applies, once more when the network is up, and when a NIC arrives.
+  - Only IPv4. Rules and routes are the network manager's and are not set; the check C(reply_path) of
+    M(mlnode.tuning.rdma_check) reports replies that would leave by another interface than that of their address.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
@@ -30,11 +30,10 @@ extends_documentation_fragment:
 notes:
   - No file of the system carries these values. They come back at boot through the agent, see
     M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
-  - Of a NIC without an IPv4 address, or one that is down, there is nothing to route. The setting says so, and the next run
-    after that has changed sets it.
   - A change that O(allow) lets through is not undone by itself, unlike with M(mlnode.tuning.nic_ethtool).
 seealso:
   - module: mlnode.tuning.agent
+  - module: mlnode.tuning.rdma_check
   - module: mlnode.tuning.sysctl_ml
 """
 
@@ -50,38 +49,16 @@ EXAMPLES = r"""
         arp_announce: 2
         rp_filter: 2
 
-- name: A subnet for each rail, whose first address leads to the other rails
-  mlnode.tuning.multi_rail:
-    name: site
-    rules:
-      - name: rails
-        nics:
-          rails: true
-          management: false
-        arp_ignore: 1
-        arp_announce: 2
-        rp_filter: 2
-        source_routing:
-          table: 1000
-          gateway: first
-          to: [10.0.0.0/8]
-
-- name: Two NICs for storage that are no rails
+- name: Two NICs for storage in one subnet that are no rails
   mlnode.tuning.multi_rail:
     name: storage
     rules:
-      - name: storage_a
+      - name: storage
         nics:
-          names: [ens5]
-        source_routing:
-          table: 2000
-          gateway: 10.20.0.1
-      - name: storage_b
-        nics:
-          names: [ens6]
-        source_routing:
-          table: 2001
-          gateway: 10.20.1.1
+          names: [ens5, ens6]
+        arp_ignore: 1
+        arp_announce: 2
+        rp_filter: 2
 """
 
 RETURN = r"""

@@ -13,8 +13,8 @@ version_added: 0.1.0
 description:
   - Looks at every declared port of InfiniBand, RoCE, EFA and Soft-RoCE devices, at its counters and addresses, at PCIe
     between NICs and GPUs, and at what jobs need of the node. Reads C(/sys), C(/proc), configuration space and ethtool's
-    ioctls by itself, and asks C(mlxlink) or C(mstlink) where one of them is installed. Changes nothing of the node, in
-    check mode or out of it.
+    ioctls by itself, asks C(ip) for the way of replies, and C(mlxlink) or C(mstlink) where one of them is installed.
+    Changes nothing of the node, in check mode or out of it.
   - What is expected is declared for all devices, for rails, or for single devices and ports. What is not declared is
     told and not judged, apart from what can only be wrong, such as a link that is not up.
   - Error counters are compared with what they were before, which is kept in C(/var/lib/mlnode/rdma-baseline.json) for
@@ -67,6 +67,7 @@ notes:
   - Anybody may run it. Without root, PCI configuration space cannot be read in full and limits of daemons are hidden,
     which is V(unknown), and no baseline is kept.
 seealso:
+  - module: mlnode.tuning.multi_rail
   - module: mlnode.tuning.node_topology
   - module: mlnode.tuning.path_mtu
 """

@@ -57,9 +57,7 @@ class Node(Gated):
 
     def memory(self) -> dict[str, str]:
         """What no file below root shows: the kernels and daemons of some machines are objects."""
-        found = {
-            name: repr(vars(self)[name]) for name in ("rules", "routes", "modes", "cm") if name in vars(self)
-        }
+        found = {name: repr(vars(self)[name]) for name in ("modes", "cm") if name in vars(self)}
         for name, nic in getattr(self, "nics", {}).items():
             groups = [
                 {k: v for k, v in (group or {}).items() if v}

@@ -17,7 +17,6 @@ DRIVERS = {
     "/ethtool": "mlnode.ethtool.files",
     "/dcb": "mlnode.dcb.files",
     "/roce": "mlnode.dcb.roce",
-    "/rail": "mlnode.policy_routes.files",
     "/service": "mlnode.service_files",
     "/gpu": "mlnode.nvidia",
 }

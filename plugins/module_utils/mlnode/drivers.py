@@ -5,7 +5,7 @@ imported at the first look below its folder, as most commands look below none.""
 
 from __future__ import annotations
 
-from . import dcb, ethtool, policy_routes
+from . import dcb, ethtool
 from .host import Driver, Mounts
 
 
@@ -25,7 +25,6 @@ ALL: Mounts = {
     ethtool.TOP: ethtool.driver,
     dcb.TOP: dcb.driver,
     dcb.ROCE: dcb.roce_driver,
-    policy_routes.TOP: policy_routes.driver,
     "/service": _service,
     "/gpu": _gpu,
 }

@@ -52,7 +52,7 @@ _SHARED = (
 )
 
 #: Folders that no kernel makes: what is below them is a driver's to show, see Host.mounts
-DRIVEN = ("/ethtool", "/dcb", "/roce", "/rail", "/service", "/gpu")
+DRIVEN = ("/ethtool", "/dcb", "/roce", "/service", "/gpu")
 
 #: Files that the kernel makes, and those that drivers show as if it did
 _KERNEL = (

@@ -23,6 +23,7 @@ from . import (
     rdma_inventory,
     rdma_link,
     rdma_node,
+    rdma_replies,
     rdma_rules,
     rdma_subnet,
 )
@@ -45,6 +46,7 @@ AREAS: tuple[Area, ...] = (
     (rdma_gid.NAMES, rdma_gid.checks),
     (qos.NAMES, qos.checks),
     (rdma_node.NAMES, rdma_node.checks),
+    (rdma_replies.NAMES, rdma_replies.checks),
     (pcie.NAMES, pcie.checks),
     (gpudirect.NAMES, gpudirect.checks),
     (memlock.NAMES, memlock.checks),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ..policy_routes import tables
 from ..schema import Option, Table, guards
 from .rules_schema import name, nics, rules
 
@@ -21,13 +20,11 @@ VALUES: Mapping[str, Sequence[int]] = {
     "rp_filter": (0, 1, 2),
 }
 
-TABLE = 1000
-
 OPTIONS: Table = {
     "rules": rules(
         "What is wanted of which NICs. Every value that is left out is left untouched.",
         {
-            "name": name("C(rail.NAME.arp_ignore), C(rail.NAME.source_routing) and so on"),
+            "name": name("C(rail.NAME.arp_ignore) and so on"),
             "nics": nics("Interfaces, also in software, such as a bond or VLAN."),
             "arp_ignore": Option(
                 "int",
@@ -50,46 +47,13 @@ OPTIONS: Table = {
                 """,
                 choices=VALUES["rp_filter"],
             ),
-            "source_routing": Option(
-                "dict",
-                """
-                A routing table for each NIC, which packets from its addresses are looked up in before the
-                others. It has the networks of the NIC, and what is behind the gateway.
-
-                It is refused where the table has rules or routes of somebody else, or a name in
-                C(rt_tables) other than C(mlnode).
-                """,
-                suboptions={
-                    "table": Option(
-                        "int",
-                        """
-                        The table of rail 0; those of the others follow. A NIC that is no rail takes this
-                        very table, if the rule means no other.
-                        """,
-                        default=TABLE,
-                        least=1,
-                        most=tables.MOST,
-                    ),
-                    "gateway": Option(
-                        "str",
-                        """
-                        V(first) or V(last) address of each NIC's own subnet, one address, or V(none) for a
-                        network without a way out.
-                        """,
-                        required=True,
-                    ),
-                    "to": Option(
-                        "list", "Networks behind the gateway; without any, all addresses.", elements="str"
-                    ),
-                },
-            ),
         },
     ),
     "allow": guards(
         GUARDS,
         """
         Guards to switch off. V(management) lets through what may cut off the interface over which the node
-        is managed, which is source routing, O(rules[].rp_filter=1) and O(rules[].arp_ignore=8).
+        is managed, which is O(rules[].rp_filter=1) and O(rules[].arp_ignore=8).
         """,
     ),
 }

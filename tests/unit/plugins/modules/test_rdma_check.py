@@ -13,12 +13,12 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import expect, rdma_limits, run
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.modules import rdma_check
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build, tree
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CapturedWithIp
 
 BASELINE = "/var/lib/mlnode/rdma-baseline.json"
 
@@ -30,7 +30,7 @@ def check(running: Make, monkeypatch: pytest.MonkeyPatch) -> Runner:
     return running(rdma_check)
 
 
-class ReadOnly(Host):
+class ReadOnly(CapturedWithIp):
     def is_superuser(self) -> bool:
         return False
 

@@ -89,7 +89,7 @@ WHOLE: dict[str, Any] = {
         "max_disruption": "none",
     },
     "rail": {
-        "rules": [{**RULE, "arp_ignore": 1, "source_routing": {"gateway": "first", "to": ["10.0.0.0/8"]}}]
+        "rules": [{**RULE, "arp_ignore": 1, "arp_announce": 2}]
     },
     "qos": {"rules": [ROCE]},
     "irq": {

@@ -102,7 +102,6 @@ SET = [
     "/ethtool/eth0/ring/rx,tx",
     "/dcb/eth0/ets/prio-tc",
     "/roce/mlx5_0/1/cm-tos",
-    "/rail/table/100/routes",
     "/service/tuned.service/state",
     "/gpu/0000:01:00.0/persistence",
 ]

@@ -102,7 +102,7 @@ NEWER: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
         7,
     ),
     "rail": (
-        {"rules": [{**RULE, "arp_ignore": 1, "rp_filter": 7, "source_routing": {"metric": 3}}]},
+        {"rules": [{**RULE, "arp_ignore": 1, "rp_filter": 7, "new": {"metric": 3}}]},
         {"rules": [{**RULE, "arp_ignore": 1}]},
         2,
     ),

@@ -102,8 +102,6 @@ def test_a_declaration_is_copied_in_its_plain_form(area: str, spec: Any, found: 
         ("nic", {"rules": [], "allow": ["busi"]},
          "nic.allow[0]: must be one of management, busy, got 'busi'; did you mean busy?"),
         ("qos", {"rules": [{"name": "a", "pfc": [9]}]}, "qos.rules[0].pfc[0]: must be from 0 to 7, got 9"),
-        ("rail", {"rules": [{"name": "a", "source_routing": {}}]},
-         "rail.rules[0].source_routing.gateway: is required"),
         ("qos", {"rules": [{"name": "a", "dscp": {26: 3, "26": 3}}]},
          "qos.rules[0].dscp.26: is there twice, as a number and as a text"),
         ("sysctl", {"settings": {True: 1}}, "sysctl: the name True in settings is not a text"),

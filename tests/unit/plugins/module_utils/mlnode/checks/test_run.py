@@ -17,13 +17,14 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric, machines
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CapturedWithIp
 
 HEALTHY = [name for name in fabric.FABRIC if name != "sick"]
 
 
 @functools.lru_cache(maxsize=None)
 def found(name: str) -> dict[tuple[str, str], Check]:
-    return checked(Host(tree(name), run.MOUNTS), fabric.EXPECT[name])
+    return checked(CapturedWithIp(tree(name), run.MOUNTS), fabric.EXPECT[name])
 
 
 def checked(host: Host, declared: dict[str, object]) -> dict[tuple[str, str], Check]:
@@ -107,7 +108,7 @@ def test_a_missing_card_is_named_by_its_slot() -> None:
 # -- every file in turn ----------------------------------------------------------------------
 
 
-class Hiding(Host):
+class Hiding(CapturedWithIp):
     """A captured tree without one file or folder, under whatever name it is asked for, and with all that were
     asked for noted."""
 

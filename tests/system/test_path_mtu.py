@@ -220,7 +220,14 @@ def test_interfaces_and_addresses_to_send_from(net: Net) -> None:
     assert [str(verdict) for verdict in verdicts(found)] == ["pass"] * 2 + ["unknown"] * 13
     words = (
         *("nor to small ones", 'Cannot find device "eth7"', "", "", "10.9.0.1 reports: Destination Host"),
-        *("it is local", "it is broadcast", "it is local", "it is local", "", "Network is unreachable"),
+        *(
+            "a local address",
+            "a broadcast address",
+            "a local address",
+            "a local address",
+            "",
+            "Network is unreachable",
+        ),
         *("", "no such name"),
     )
     for check, word in zip(found[2:], words):

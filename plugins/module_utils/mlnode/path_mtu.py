@@ -95,8 +95,8 @@ def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float) ->
         raise DeclarationError(f"tries: {tries} is not between 1 and {MAX_TRIES}")
     if not MIN_TIMEOUT <= timeout <= MAX_TIMEOUT:  # neither is NaN
         raise DeclarationError(f"timeout: {timeout} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT} seconds")
-    found = [_peer(f"peers[{number}]", given) for number, given in enumerate(peers)]
-    return Request(tuple(dict.fromkeys(found)), size, tries, timeout)
+    parsed = [_peer(f"peers[{number}]", given) for number, given in enumerate(peers)]
+    return Request(tuple(dict.fromkeys(parsed)), size, tries, timeout)
 
 
 def _peer(where: str, given: Any) -> Peer:
@@ -184,14 +184,14 @@ def _route(host: Host, request: Request, peer: Peer, address: str) -> _Route:
     command += ["oif", interface] if interface else []
     text = host.must_run(command, f"find the route to {address} with")
     try:
-        [found] = json.loads(text)
-        kind, device = found.get("type", "unicast"), str(found["dev"])
-        source = str(peer.source or found.get("prefsrc", ""))
+        [route] = json.loads(text)
+        kind, device = route.get("type", "unicast"), str(route["dev"])
+        source = str(peer.source or route.get("prefsrc", ""))
         mtu = int(host.read(f"/sys/class/net/{device}/mtu"))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise HostError("read the route to", address, None, f"`{' '.join(command)}`: {error!r}") from error
     if kind != "unicast":
-        raise HostError("send to", address, None, f"to this node it is {kind}, not the address of another")
+        raise HostError("send to", address, None, f"it is a {kind} address here, not that of another node")
     return _Route(Way(address, interface, peer.source, request.tries, request.timeout), device, mtu, source)
 
 
@@ -231,8 +231,8 @@ def _judge(route: _Route, wanted: int, largest: int, failed: int, reply: Reply) 
         found = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}{report}"
         advice = "raise the MTU of this node's interface to the peer"
         return Verdict.FAIL, found, f"{advice}, but before that: {lost}" if failed <= route.mtu else advice
-    if reply.local:
-        where = f"which knows of an MTU of {reply.local} on the way"
+    if reply.is_local:
+        where = f"which knows of an MTU of {reply.mtu} on the way"
         found = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}"
         return Verdict.FAIL, found, _LEARNED
     return Verdict.FAIL, f"packets of {wanted} bytes do not arrive, {sizes}{report}", lost

@@ -54,14 +54,18 @@ class Way(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """arrived: a packet of this size came back whole. local: the MTU to which this node keeps, where it sent
-    nothing for that. report: who refused it, with which words. mtu: the largest size that they name."""
+    """arrived: a packet of this size came back whole. mtu: the largest size that may be sent, as a refusal
+    says. by, report: the sender of the refusal, and its words; empty where ping itself kept to the MTU."""
 
     arrived: bool
-    local: int = 0
+    mtu: int = 0
     by: str = ""
     report: str = ""
-    mtu: int = 0
+
+    @property
+    def is_local(self) -> bool:
+        """The size exceeds an MTU that this node itself keeps to."""
+        return bool(self.mtu) and not self.by
 
 
 def ask(host: Host, way: Way, size: int) -> Reply:
@@ -74,10 +78,10 @@ def ask(host: Host, way: Way, size: int) -> Reply:
         return Reply(True)
     text = f"{done.out}\n{done.err}"
     if local := _LOCAL.search(text):
-        return Reply(False, int(local[1]), mtu=int(local[1]))
+        return Reply(False, int(local[1]))
     if report := _REPORT.search(text):
         mtu = _MTU.search(report[2])
-        return Reply(False, 0, report[1], report[2], int(mtu[1]) if mtu else 0)
+        return Reply(False, int(mtu[1]) if mtu else 0, report[1], report[2])
     sent = _SEND.search(text)
     return Reply(False, 0, "this node", sent[1]) if sent else Reply(False)
 

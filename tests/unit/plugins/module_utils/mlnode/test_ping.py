@@ -60,27 +60,27 @@ def machine(tmp_path: pathlib.Path) -> PathMachine:
         (
             FOUR,
             Finished(1, lost(), "ping: local error: message too long, mtu=1500\n"),
-            Reply(False, local=1500, mtu=1500),
+            Reply(False, 1500),
         ),
         (  # 20180629
             FOUR,
             Finished(1, lost(), "ping: local error: Message too long, mtu=1500\n"),
-            Reply(False, local=1500, mtu=1500),
+            Reply(False, 1500),
         ),
         (
             SIX,
             Finished(1, lost(), "ping: local error: message too long, mtu: 1500\n"),
-            Reply(False, local=1500, mtu=1500),
+            Reply(False, 1500),
         ),
         (
             FOUR,
             Finished(1, lost("From 10.8.0.1 icmp_seq=1 Frag needed and DF set (mtu = 1400)\n"), ""),
-            Reply(False, 0, "10.8.0.1", "Frag needed and DF set (mtu = 1400)", 1400),
+            Reply(False, 1400, "10.8.0.1", "Frag needed and DF set (mtu = 1400)"),
         ),
         (
             SIX,
             Finished(1, lost("From fd00:8::1 icmp_seq=1 Packet too big: mtu=1400\n"), ""),
-            Reply(False, 0, "fd00:8::1", "Packet too big: mtu=1400", 1400),
+            Reply(False, 1400, "fd00:8::1", "Packet too big: mtu=1400"),
         ),
         (
             FOUR,
@@ -103,6 +103,7 @@ def test_what_it_prints(machine: PathMachine, way: Way, done: Finished, reply: R
     machine.says["ping"] = done
 
     assert ask(machine, way, 9000) == reply
+    assert reply.is_local == ("local error" in done.err)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def test_a_packet_lost_by_chance_does_not_fail_a_path(
     [check] = measure(machine, PEER)
 
     assert check.verdict is Verdict.PASS
+    assert [*machine.sizes[PEER][:3], *machine.sizes[PEER][-2:]] == [9000, 84, 1280, 8950, 9000]
 
 
 @pytest.mark.parametrize("size", [9000, None])

@@ -52,7 +52,7 @@ sys.exit(main())
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
 ELSEWHERE = (
-    *("checks", "everything", "icmp", "path_mtu", "path_search", "pci_config", "perftest"),
+    *("checks", "everything", "path_mtu", "pci_config", "perftest", "ping"),
     *("fleet", "render.reverted", "subnet", "subnet_book", "subnet_check", "subnet_moves", "subnet_rises"),
 )
 #: What `mlnode audit` needs of the former all the same, and changes of NICs, which keep the counters of links

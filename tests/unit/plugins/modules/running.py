@@ -158,6 +158,7 @@ def put_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
         ib_subnet,
         node_audit,
         node_revert,
+        path_mtu,
         rdma_check,
         rdma_bandwidth,
     ):

@@ -210,7 +210,6 @@ FILES = {
         "/etc/environment": "NCCL_DEBUG=\"WARN\"\nexport NCCL_NET=IB\n",
     },
     "services": {
-        "/usr/lib/tuned/throughput-performance/tuned.conf": "[main]\ninclude=x\n[sysctl]\nvm.swappiness=>1\n",
         "/etc/tuned/active_profile": "throughput-performance network-latency\n",
     },
     "nic": {

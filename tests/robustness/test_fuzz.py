@@ -274,7 +274,6 @@ def tuned() -> Iterator[dict[str, Node]]:
             case = CASES[kind]
             engine.apply(machine, case.other_request if kind == "services" else case.request)
             for unit in RUNNING:
-                machine.put(f"/usr/lib/systemd/system/{unit}", "[Service]\n")
                 machine.put(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", "1\n")
             machine.put("/usr/sbin/ifup", "")
             # Not before: an update-grub has a real shell read them.

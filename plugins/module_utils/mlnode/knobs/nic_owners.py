@@ -14,7 +14,7 @@ from ..errors import HostError
 from ..ethtool import words as ethtool_words
 from ..host import Host
 from ..printable import paragraphs, printable
-from . import nic_owner_lines, services
+from . import nic_owner_lines
 from .nic_owner_lines import Known, Line, Target, source
 
 __all__ = ["Target", "Word", "advice", "means", "of", "problems"]
@@ -23,6 +23,13 @@ T = TypeVar("T")
 
 LINK, NETWORKD, MANAGER = "systemd .link", "systemd-networkd", "NetworkManager"
 SCRIPTS, IFUPDOWN, NETPLAN = "network-scripts", "ifupdown", "netplan"
+
+#: Where a link below TARGET.wants starts a unit, generated ones too: systemd.unit(5)
+_UNITS = (
+    *("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"),
+    *("/run/systemd/generator", "/run/systemd/generator.late"),
+)
+_GROUPS = ("/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice")
 
 #: systemd.link(5) and systemd.network(5): an earlier folder hides later ones
 _SYSTEMD = tuple(f"{top}/systemd/network" for top in ("/etc", "/run", "/usr/local/lib", "/usr/lib"))
@@ -123,7 +130,7 @@ def _read(host: Host, targets: Sequence[Target]) -> _Search:
     """In the order in which they act at boot. A program that nothing starts sets nothing."""
     search = _Search(host, {target.name: nic_owner_lines.known(host, target) for target in targets})
     networkd, manager, scripts = (
-        search.tried(lambda unit: services.acts(host, unit), f"{name}.service", "")
+        search.tried(lambda unit: _starts(host, unit), f"{name}.service", False)
         for name in (NETWORKD, MANAGER, "network")
     )
     _systemd(search, ".link", LINK)
@@ -137,6 +144,16 @@ def _read(host: Host, targets: Sequence[Target]) -> _Search:
         _file(search, [path], MANAGER if manager else SCRIPTS, [*search.targets])
     _netplan(search)
     return search
+
+
+def _starts(host: Host, unit: str) -> bool:
+    """True if a unit runs, or something starts it at boot. Raises HostError."""
+    if any(host.link_target(f"{folder}/{unit}") == "/dev/null" for folder in _UNITS[:2]):
+        return False
+    wants = [path for folder in _UNITS for path in host.matching(f"{folder}/*.wants")]
+    return any(unit in host.names(path) for path in wants) or any(
+        host.exists(f"{group}/{unit}") for group in _GROUPS
+    )
 
 
 def _systemd(search: _Search, suffix: str, owner: str) -> None:

@@ -53,7 +53,6 @@ def start_all(host: Machine) -> None:
 
 
 def start(host: Machine, unit: str) -> None:
-    host.put(f"/usr/lib/systemd/system/{unit}", "[Service]\n")
     host.put(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", "1\n")
 
 
@@ -86,6 +85,22 @@ def test_what_nothing_starts_sets_nothing(host: Machine) -> None:
     for path, text in EVERYWHERE.items():
         host.put(path, text)
     assert [word.owner for word in nic_owners.of(host, [ETH0])["eth0"]] == ["systemd .link"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/systemd/system/multi-user.target.wants/NetworkManager.service",
+        "/run/systemd/generator/multi-user.target.wants/NetworkManager.service",
+        "/sys/fs/cgroup/systemd/system.slice/NetworkManager.service/cgroup.procs",
+    ],
+)
+def test_what_starts_a_program_and_what_masks_it(host: Machine, path: str) -> None:
+    host.put(KEYFILE, EVERYWHERE[KEYFILE])
+    host.put(path, "")
+    assert found(host) == [("mtu", "9004", f"{KEYFILE}:4")]
+    host.link("/etc/systemd/system/NetworkManager.service", "/dev/null")
+    assert found(host) == []
 
 
 @pytest.mark.parametrize("path", [*EVERYWHERE])

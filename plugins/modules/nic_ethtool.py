@@ -38,8 +38,8 @@ notes:
     M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
   - An O(rules[].mtu) that is larger than that of the NIC below a VLAN is refused by the kernel. A smaller one makes that of
     VLANs above smaller, too, which an undo puts back.
-  - Values that another program sets at boot (NetworkManager, systemd, netplan, ifupdown) end in V(overridden), with its
-    file and line.
+  - Other values that a plain search finds in the files of a program that sets NICs at boot (NetworkManager, systemd,
+    netplan, ifupdown) end in V(overridden), with file and line.
 seealso:
   - module: mlnode.tuning.agent
   - module: mlnode.tuning.irq_affinity

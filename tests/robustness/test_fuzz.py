@@ -210,7 +210,6 @@ FILES = {
         "/etc/environment": "NCCL_DEBUG=\"WARN\"\nexport NCCL_NET=IB\n",
     },
     "services": {
-        "/usr/lib/tuned/throughput-performance/tuned.conf": "[main]\ninclude=x\n[sysctl]\nvm.swappiness=>1\n",
         "/etc/tuned/active_profile": "throughput-performance network-latency\n",
     },
     "nic": {
@@ -224,8 +223,8 @@ FILES = {
     "gpu": {"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15\n"},
 }  # fmt: skip
 
-#: Without them the files of NICs are not read
-RUNNING = ("NetworkManager.service", "networking.service", "systemd-networkd.service", "network.service")
+#: Without them the files of NICs are not read, nor without ifup
+RUNNING = ("NetworkManager.service", "systemd-networkd.service")
 
 #: Of every kind: what runs keep, and what systemd and the kernel say of any node
 COMMON = (
@@ -276,6 +275,7 @@ def tuned() -> Iterator[dict[str, Node]]:
             engine.apply(machine, case.other_request if kind == "services" else case.request)
             for unit in RUNNING:
                 machine.put(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", "1\n")
+            machine.put("/usr/sbin/ifup", "")
             # Not before: an update-grub has a real shell read them.
             for path, text in files.items():
                 if not machine.exists(path):

@@ -41,7 +41,7 @@ def test_a_kind_mounts_the_drivers_of_the_folders_that_it_names(kind: str) -> No
 
 #: Module → its kind, and the other areas whose files it cannot do without: queues are made for the CPUs that
 #: an interrupt may have, rails and priorities belong to NICs, NCCL depends on the priorities of the fabric,
-#: services are rivals for values that they set, and the driver of GPUs has a service.
+#: and the driver of GPUs has a service.
 AREAS = {
     "kernel_modules": ("modules",),
     "thp": ("thp",),
@@ -54,8 +54,8 @@ AREAS = {
     "nccl_conf": ("nccl", "qos", "nic", "irq"),
     "irq_affinity": ("irq",),
     "boot_params": ("boot",),
-    "tuning_services": ("services", "sysctl"),
-    "gpu_persistence": ("gpu", "services", "sysctl"),
+    "tuning_services": ("services",),
+    "gpu_persistence": ("gpu", "services"),
 }
 
 #: Of all that have rules for NICs

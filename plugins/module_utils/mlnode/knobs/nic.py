@@ -9,7 +9,7 @@ of it: the agent re-applies the rules, at boot and when a NIC arrives.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence, Tuple
 
 from .. import ethtool
 from ..facts import Facts
@@ -40,6 +40,10 @@ __all__ = [
 ]
 
 MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
+
+#: A NIC, and a line of another program's file
+_Other = Tuple[str, nic_owners.Word]
+_UNSURE = "; whether it is for this interface, a plain search does not resolve"
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -80,8 +84,13 @@ def _read(setting: NicSetting, context: Context) -> Reading:
     guards = Guards(host, context.allow, nic_parse.limit(context.spec))
     found = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
     together = Together(found)
-    boot = _boot(setting, found, together.target, context)
+    others = _others(setting, found, context.host)
+    boot = _boot(setting, together.target, others, context)
     notes = [*rules.together((words, one.label) for one in found for words in one.notes), *together.notes]
+    maybe = [
+        (f"{word.source} ({word.owner}) may set {word.value}", one) for one, word in others if not word.sure
+    ]
+    notes += rules.together(maybe)
     return together.reading(setting.path, boot, context.origins, [*notes, targets.note])
 
 
@@ -93,18 +102,28 @@ def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:
 # -- the boot layer ------------------------------------------------------------------------
 
 
-def _boot(setting: NicSetting, found: Sequence[Files], target: str, context: Context) -> Boot:
-    """The agent's, unless somebody else's file wants something else of one of these NICs: that wins when its
-    program next raises the interface."""
-    words = nic_owners.of(context.host, _all_interfaces(context.host))
-    for one in found:
-        for part in one.parts:
-            name = part.path.rpartition("/")[2]
-            last = [word for word in words.get(one.label, ()) if nic_owners.means(word, setting.group, name)]
-            if last and not same(_number(context.host, last[-1], part), part.want):
-                source = f"{last[-1].source} ({last[-1].owner})"
-                return Boot(Value(text=f"{one.label}: {last[-1].value}"), source, foreign=True)
+def _boot(setting: NicSetting, target: str, others: Sequence[_Other], context: Context) -> Boot:
+    """The agent's, unless a file of another program has another value for one of these NICs: that wins when
+    its program next raises the interface."""
+    for label, word in others:
+        if word.sure:
+            source = f"{word.source} ({word.owner})"
+            return Boot(Value(text=f"{label}: {word.value}"), source, foreign=True)
     return context.boot_by_agent(setting, target)
+
+
+def _others(setting: NicSetting, found: Sequence[Files], host: Host) -> list[_Other]:
+    """The lines that have another value than is wanted, each with the NIC."""
+    words = nic_owners.of(host, _all_interfaces(host))
+    lines = (
+        (one.label, word)
+        for one in found
+        for part in one.parts
+        for word in words.get(one.label, ())
+        if nic_owners.means(word, setting.group, part.path.rpartition("/")[2])
+        and not same(_number(host, word, part), part.want)
+    )
+    return [*dict.fromkeys(lines)]  # once for all features of a family
 
 
 def _number(host: Host, word: nic_owners.Word, part: Part) -> str:
@@ -123,17 +142,18 @@ boot_files = rules.management_file
 
 
 def mentions(key: str, host: Host) -> list[str]:
-    """What else sets the same thing of any NIC at boot, and what of that nobody can tell."""
+    """What else sets the same thing of any NIC at boot, what of that could not be read, and the programs that
+    manage the NICs."""
     _kind, _rule, group, *names = key.split(".")
     here = _all_interfaces(host)
-    said = [
-        f"{word.source}: {interface} {word.file} {word.value} ({word.owner})"
+    lines = [
+        f"{word.source}: {interface} {word.file} {word.value} ({word.owner}){'' if word.sure else _UNSURE}"
         for interface, words in nic_owners.of(host, here).items()
         for word in words
         if word.file in (group, f"{group}/{'.'.join(names)}")
         or (not names and word.file.startswith(f"{group}/"))
     ]
-    return [*said, *nic_owners.problems(host, here)]
+    return [*lines, *nic_owners.problems(host, here), *nic_owners.advice(host, here)]
 
 
 # -- the rest of a kind --------------------------------------------------------------------

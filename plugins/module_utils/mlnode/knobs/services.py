@@ -215,7 +215,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 
 
 def mentions(key: str, host: Host) -> list[str]:
-    """What starts it, what keeps it stopped, and what tuned's profile sets."""
+    """What starts it, what keeps it stopped, and tuned's profile."""
     service = service_of(key)
     found = [f"{path} starts it" for path in starters(host, service.unit)]
     kept = stopped_by(host, service.unit)

@@ -18,9 +18,8 @@ OPTIONS: Table = {
         Known are C(tuned), C(tuned-ppd), C(power-profiles-daemon), C(auto-cpufreq), C(tlp), C(cpupower),
         C(cpufrequtils), C(ondemand), C(laptop-mode), C(thermald), C(numad) and C(ksmtuned).
 
-        V(leave) is V(overridden) where the service sets what is declared to something else. For C(tuned)
-        that is read line by line from its active profile and all that it includes; for the others it is
-        what they may set.
+        V(leave) is V(overridden) where the service acts and may set something that is declared. For C(tuned)
+        that is any setting of thp, cpu and sysctl as long as a profile is active, which is named.
         """,
         default={},
         values=Option("str", choices=CHOICES),

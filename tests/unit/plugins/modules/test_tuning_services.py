@@ -44,14 +44,16 @@ def test_check_mode_predicts_what_the_run_then_does(machine: ServiceMachine, ser
     assert not services.ok(name="training", services={"tuned": "stop"}).changed
 
 
-def test_what_tuned_overrides_is_a_warning(machine: ServiceMachine, services: Runner, running: Make) -> None:
+def test_an_active_profile_of_tuned_is_a_warning(
+    machine: ServiceMachine, services: Runner, running: Make
+) -> None:
     from ansible_collections.mlnode.tuning.plugins.modules import thp
 
     running(thp).ok(name="training", enabled="madvise")
     done = services.ok(name="training", services={"tuned": "leave", "tlp": None})
     [warning] = done.warnings
     assert warning.startswith(
-        "service.tuned is overridden: boot: the profile throughput-performance sets thp"
+        "service.tuned is overridden: boot: tuned.service with the profile throughput-performance may set thp"
     )
     assert [*done.settings] == ["service.tuned"]
     assert machine.runs("tuned.service")

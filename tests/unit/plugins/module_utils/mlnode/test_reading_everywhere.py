@@ -87,8 +87,6 @@ FILES = {
     "/etc/environment": "PATH=/bin\n",
     "/etc/nccl.conf": "NCCL_IB_HCA=mlx5\n",
     "/etc/tuned/active_profile": "site\n",
-    "/etc/tuned/tuned-main.conf": "reapply_sysctl = 1\n",
-    "/etc/tuned/profiles/site/tuned.conf": "[sysctl]\nvm.swappiness = 5\n",
     "/etc/default/irqbalance": 'IRQBALANCE_ARGS=""\n',
     "/usr/lib/systemd/system/irqbalance.service": (
         "[Service]\nEnvironmentFile=-/etc/default/irqbalance\n"

@@ -648,6 +648,27 @@ def test_another_owner_that_wants_the_same_is_no_drift(node: NicNode) -> None:
     assert [str(one.status) for one in engine.evaluate(node, request(rule)).rows] == ["ok"]
 
 
+def test_a_line_that_may_be_for_another_interface_is_a_note(node: NicNode) -> None:
+    rule = {**ETH2, "features": {"tso": True}}
+    apply(node, rule)
+    node.put(LINK, "[Match]\nHost=other\n[Link]\nTCPSegmentationOffload=no\nTCP6SegmentationOffload=no\n")
+    node.forget()
+    [found] = engine.evaluate(node, request(rule)).rows
+    assert str(found.status) == "ok"
+    assert f"{LINK}:4 (systemd .link) may set off" in found.reason
+    [words] = [text for text in nic.mentions("nic.one.feature.tx-tcp-segmentation", node) if " eth2 " in text]
+    assert words.startswith(
+        f"{LINK}:4: eth2 feature/tx-tcp-segmentation off (systemd .link); whether it is for"
+    )
+
+
+def test_an_explanation_names_the_program_that_manages_an_interface(node: NicNode) -> None:
+    node.put("/sys/class/net/eth2/ifindex", "7\n")
+    node.put("/run/NetworkManager/devices/7", "[device]\nmanaged=true\n")
+    [words] = nic.mentions("nic.one.mtu", node)
+    assert words.startswith("eth2: managed by NetworkManager; there it is set with nmcli ")
+
+
 def test_an_explanation_names_all_owners(node: NicNode) -> None:
     node.put(LINK, "[Match]\nOriginalName=eth2\n[Link]\nRxBufferSize=512\n")
     assert nic.mentions("nic.one.ring.rx", node) == [f"{LINK}:4: eth2 ring/rx 512 (systemd .link)"]

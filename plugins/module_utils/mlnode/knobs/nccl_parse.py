@@ -7,9 +7,8 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
-from .. import schema
+from .. import options, schema
 from ..errors import DeclarationError
-from ..options import unless_allowed
 from ..setting import Setting
 from . import nccl_auto, nccl_names, nccl_values
 from .nccl_file import PATH
@@ -43,41 +42,41 @@ def name_of(key: str) -> str:
 
 
 def _setting(name: str, raw: Any, allow: Sequence[str]) -> Setting:
-    type_ = _type(name, allow)
-    if raw == AUTO and type_ is not nccl_values.TEXT:
-        if name not in nccl_auto.RESOLVERS:
+    check = nccl_values.check(_check(name, allow))
+    resolver = nccl_auto.RESOLVERS.get(name)
+    if raw == AUTO and name in nccl_names.KNOWN:
+        if resolver is None:
             autos = ", ".join(nccl_auto.RESOLVERS)
-            raise DeclarationError(f"{name}: auto is for {autos}; this one takes {type_.allowed}")
-        return Setting(KIND, key_of(name), PATH, None, AUTO, formula=nccl_auto.RESOLVERS[name][1])
-    text = _text(name, raw, type_)
-    value = type_.spell(text)
+            raise DeclarationError(f"{name}: auto is for {autos}; this one takes {check.allowed}")
+        return Setting(KIND, key_of(name), PATH, None, AUTO, formula=resolver[1])
+    text = _text(name, raw, check)
+    value = check.spell(text)
     if value is None:
-        also = f", or {AUTO}" if name in nccl_auto.RESOLVERS else ""
-        raise DeclarationError(f"{name}: {_short(text)} is not what NCCL takes: {type_.allowed}{also}")
+        raise _not_taken(name, text, f"{check.allowed}, or {AUTO}" if resolver else check.allowed)
     return Setting(KIND, key_of(name), PATH, value, value)
 
 
-def _type(name: str, allow: Sequence[str]) -> nccl_values.Type:
-    """What a variable takes. Raises DeclarationError for a name that is none."""
+def _check(name: str, allow: Sequence[str]) -> str:
+    """The check of a variable. Raises DeclarationError for an unknown name."""
     if name in nccl_names.KNOWN:
-        return nccl_names.KNOWN[name].type
+        return nccl_names.KNOWN[name].check
     if name in nccl_names.UNFIT:
         raise DeclarationError(f"{name} does not belong into {PATH}: {nccl_names.UNFIT[name]}")
-    if _FOREIGN.match(name) and "unknown" in allow:
-        return nccl_values.TEXT
-    close = nccl_names.nearest(name)
-    reason = f"{_short(name)}: NCCL knows no such variable"
-    reason += f"; did you mean {close}" if close else ""
-    raise DeclarationError(unless_allowed("unknown", reason, allow) if _FOREIGN.match(name) else reason)
+    is_foreign = _FOREIGN.match(name)
+    if is_foreign and "unknown" in allow:
+        return "text"
+    near = options.nearest(name.upper(), [*nccl_names.KNOWN, *nccl_names.UNFIT])
+    reason = f"{_short(name)}: NCCL knows no such variable{f'; did you mean {near}' if near else ''}"
+    raise DeclarationError(options.unless_allowed("unknown", reason, allow) if is_foreign else reason)
 
 
-def _text(name: str, raw: Any, type_: nccl_values.Type) -> str:
+def _text(name: str, raw: Any, check: nccl_values.Check) -> str:
     if isinstance(raw, bool):
-        raise DeclarationError(f"{name}: YAML boolean {str(raw).lower()}; NCCL takes {type_.allowed}")
-    if isinstance(raw, list) and type_.joins and all(isinstance(item, str) for item in raw):
+        raise DeclarationError(f"{name}: YAML boolean {str(raw).lower()}; NCCL takes {check.allowed}")
+    if isinstance(raw, list) and all(isinstance(item, str) for item in raw):
         raw = ",".join(raw)
     if not isinstance(raw, (int, float, str)):
-        raise DeclarationError(f"{name}: {_short(raw)} is not what NCCL takes: {type_.allowed}")
+        raise _not_taken(name, raw, check.allowed)
     text = str(raw)
     if not nccl_values.PRINTABLE.match(text):
         raise DeclarationError(
@@ -87,6 +86,10 @@ def _text(name: str, raw: Any, type_: nccl_values.Type) -> str:
     if len(text) > nccl_values.LONGEST:
         raise DeclarationError(f"{name}: {len(text)} characters, of which NCCL reads {nccl_values.LONGEST}")
     return text
+
+
+def _not_taken(name: str, raw: Any, allowed: str) -> DeclarationError:
+    return DeclarationError(f"{name}: {_short(raw)} is not what NCCL takes: {allowed}")
 
 
 def _short(value: Any) -> str:

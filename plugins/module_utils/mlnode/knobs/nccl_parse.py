@@ -10,6 +10,7 @@ from typing import Any, Mapping, Sequence
 from .. import options, schema
 from ..errors import DeclarationError
 from ..setting import Setting
+from ..strict_json import shown
 from . import nccl_auto, nccl_names, nccl_values
 from .nccl_file import PATH
 from .nccl_schema import OPTIONS
@@ -66,7 +67,7 @@ def _check(name: str, allow: Sequence[str]) -> str:
     if is_foreign and "unknown" in allow:
         return "text"
     near = options.nearest(name.upper(), [*nccl_names.KNOWN, *nccl_names.UNFIT])
-    reason = f"{_short(name)}: NCCL knows no such variable{f'; did you mean {near}' if near else ''}"
+    reason = f"{shown(name)}: NCCL knows no such variable{f'; did you mean {near}' if near else ''}"
     raise DeclarationError(options.unless_allowed("unknown", reason, allow) if is_foreign else reason)
 
 
@@ -80,7 +81,7 @@ def _text(name: str, raw: Any, check: nccl_values.Check) -> str:
     text = str(raw)
     if not nccl_values.PRINTABLE.match(text):
         raise DeclarationError(
-            f"{name}: {_short(text)} must be one line of ASCII without blanks at its ends, which NCCL would "
+            f"{name}: {shown(text)} must be one line of ASCII without blanks at its ends, which NCCL would "
             "take for a part of it"
         )
     if len(text) > nccl_values.LONGEST:
@@ -89,13 +90,7 @@ def _text(name: str, raw: Any, check: nccl_values.Check) -> str:
 
 
 def _not_taken(name: str, raw: Any, allowed: str) -> DeclarationError:
-    return DeclarationError(f"{name}: {_short(raw)} is not what NCCL takes: {allowed}")
-
-
-def _short(value: Any) -> str:
-    """A value in a message, of which a hostile one may have millions of characters."""
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:100]}..."
+    return DeclarationError(f"{name}: {shown(raw)} is not what NCCL takes: {allowed}")
 
 
 def _refuse_too_many_sockets(wanted: Mapping[str, str | None]) -> None:

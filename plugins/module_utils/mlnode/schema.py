@@ -48,8 +48,8 @@ class Option(NamedTuple):
 
     declares: False for what only rules how other options are meant. joined: an option without which this one
     has no meaning. parts: its entries are settings of their own, so that one that is unknown here costs no
-    other. empty: an empty list or dictionary is something else than none. raw with a form: a text, in which
-    false is what YAML makes of an unquoted off.
+    other. empty: an empty list or dictionary is something else than none. raw with a form: a text, of
+    whose words on and off YAML makes booleans.
     """
 
     type: str
@@ -115,6 +115,19 @@ def cpus(*words: str) -> Form:
         return cpulist.render(found)
 
     return Form(_ANY, f"a list of CPUs such as 0-3,8{allowed and f', or {allowed}'}", read)
+
+
+def one_of(*words: str) -> Form:
+    """One of these words, in any case of letters."""
+    known = {word.casefold(): word for word in words}
+
+    def read(text: str) -> str:
+        if text.casefold() not in known:
+            meant = options.meant(text, words)
+            raise ValueError(f"must be one of {', '.join(words)}, got {strict_json.shown(text)}{meant}")
+        return known[text.casefold()]
+
+    return Form(_ANY, f"one of {', '.join(words)}", read)
 
 
 def word_or_number(pattern: str, words: str, most: int, spelled: Mapping[str, str] = {}) -> Form:
@@ -211,6 +224,11 @@ def value(where: str, option: Option, raw: Any) -> Any:
         words = f"{low} entries" if low == high else f"from {low} to {high} entries"
         raise DeclarationError(f"{where}: must have {words}, got {strict_json.shown(raw)}")
     return found
+
+
+def reader(option: Option) -> Callable[[str, Any], Any]:
+    """value() of one option."""
+    return lambda where, raw: value(where, option, raw)
 
 
 def _wrong(where: str, allowed: str, raw: Any, advice: str = "") -> DeclarationError:
@@ -353,7 +371,9 @@ def _of_names(where: str, option: Option, raw: Mapping[Any, Any]) -> dict[str, A
 
 
 def _raw(where: str, option: Option, raw: Any) -> Any:
-    return _text(where, option, "off" if raw is False else raw) if option.form else _plain(where, raw)
+    if option.form is None:
+        return _plain(where, raw)
+    return _text(where, option, {True: "on", False: "off"}[raw] if isinstance(raw, bool) else raw)
 
 
 def _plain(where: str, raw: Any) -> Any:

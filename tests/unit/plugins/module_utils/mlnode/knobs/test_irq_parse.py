@@ -89,7 +89,7 @@ def test_a_rule_has_a_plain_word_for_a_name(name: Any) -> None:
         ),
         ({"strategy": "list", "cpus": [0, 1]}, "irq.rules[0].cpus: must be a text, got [0, 1]"),
         ({"rps": "on"}, "irq.rules[0].rps: 'on' is no list of CPUs such as 0-3,8, nor off or auto"),
-        ({"rps": True}, "irq.rules[0].rps: must be a text, got True, which is a YAML boolean"),
+        ({"rps": True}, "irq.rules[0].rps: 'on' is no list of CPUs such as 0-3,8, nor off or auto"),
         ({"xps": ["auto"]}, "irq.rules[0].xps: must be a text, got ['auto']"),
         ({"xps": -1}, "irq.rules[0].xps: '-1' is no list of CPUs"),
         ({"rfs_entries": 1000}, "irq.a.rfs_entries: 1000 is no power of two"),

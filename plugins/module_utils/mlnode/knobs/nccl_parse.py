@@ -48,12 +48,13 @@ def _setting(name: str, raw: Any, allow: Sequence[str]) -> Setting:
     if raw == AUTO and name in nccl_names.KNOWN:
         if resolver is None:
             autos = ", ".join(nccl_auto.RESOLVERS)
-            raise DeclarationError(f"{name}: auto is for {autos}; this one takes {check.allowed}")
+            raise DeclarationError(f"{name}: auto is for {autos}; this one takes {check.words}")
         return Setting(KIND, key_of(name), PATH, None, AUTO, formula=resolver[1])
     text = _text(name, raw, check)
-    value = check.spell(text)
-    if value is None:
-        raise _not_taken(name, text, f"{check.allowed}, or {AUTO}" if resolver else check.allowed)
+    try:
+        value = check.spelled(text)
+    except ValueError as error:
+        raise _not_taken(name, text, check.words + (f", or {AUTO}" if resolver else "")) from error
     return Setting(KIND, key_of(name), PATH, value, value)
 
 
@@ -71,13 +72,13 @@ def _check(name: str, allow: Sequence[str]) -> str:
     raise DeclarationError(options.unless_allowed("unknown", reason, allow) if is_foreign else reason)
 
 
-def _text(name: str, raw: Any, check: nccl_values.Check) -> str:
+def _text(name: str, raw: Any, check: schema.Form) -> str:
     if isinstance(raw, bool):
-        raise DeclarationError(f"{name}: YAML boolean {str(raw).lower()}; NCCL takes {check.allowed}")
+        raise DeclarationError(f"{name}: YAML boolean {str(raw).lower()}; NCCL takes {check.words}")
     if isinstance(raw, list) and all(isinstance(item, str) for item in raw):
         raw = ",".join(raw)
     if not isinstance(raw, (int, float, str)):
-        raise _not_taken(name, raw, check.allowed)
+        raise _not_taken(name, raw, check.words)
     text = str(raw)
     if not nccl_values.PRINTABLE.match(text):
         raise DeclarationError(

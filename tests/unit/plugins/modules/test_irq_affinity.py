@@ -93,7 +93,7 @@ def test_a_second_run_changes_nothing(machine: IrqNode, irq: Runner) -> None:
 def test_the_node_keeps_what_was_said_and_nothing_else(machine: IrqNode, irq: Runner) -> None:
     irq.ok(name="training", rules=[{"name": "a", "nics": {"names": ["eth2"]}, "rps": False}])
     assert json.loads(machine.read(DECLARATION))["kinds"] == {
-        "irq": {"rules": [{"name": "a", "nics": {"names": ["eth2"]}, "rps": False}]}
+        "irq": {"rules": [{"name": "a", "nics": {"names": ["eth2"]}, "rps": "off"}]}
     }
 
 

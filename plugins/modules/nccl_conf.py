@@ -14,8 +14,8 @@ description:
   - Keeps variables of NCCL in C(/etc/nccl.conf), which every job that uses NCCL reads when it starts.
   - Finds out the RDMA devices that are rails, and the interface on which jobs meet, on the machine itself. The agent
     does so again at every boot.
-  - Checks names and values, as NCCL itself says nothing. It does not know a misspelled name, of V(4M) it reads 4, and
-    of V(010) it reads 8.
+  - Checks names, and the values that NCCL misreads without a word. It ignores a misspelled name, of V(4M) it reads 4,
+    and of V(010) it reads 8.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:

@@ -14,31 +14,42 @@ import copy
 import importlib
 import re
 from collections import abc
-from typing import Any, Collection, Mapping, NamedTuple, Pattern, Sequence
+from typing import Any, Callable, Collection, Mapping, NamedTuple, Pattern, Sequence
 
-from . import options, strict_json
+from . import cpulist, options, strict_json
 from .errors import DeclarationError
 
 
 class Form(NamedTuple):
-    """What a text has to look like. words: the same for people, after `must be`."""
+    """What a text has to look like. words: the same for people, after `must be`. read: gives a text that
+    matches in its one spelling, and raises ValueError, maybe without words, for what is wrong all the same.
+    """
 
     pattern: Pattern[str]
     words: str
+    read: Callable[[str], str] = str
+
+    def spelled(self, text: str) -> str:
+        """Raises ValueError."""
+        if not self.pattern.match(text):
+            raise ValueError
+        return self.read(text)
 
 
 class Option(NamedTuple):
     """One option, or each value of a dictionary that has any names.
 
     type, elements: as Ansible calls them. text: paragraphs, with an empty line between two. choices, least,
-    most, form: of a list, those of each element. suboptions: the names that a dictionary may have. fields:
+    most, form: of a list, those of each element. entries: how many a list or dictionary has at least and at
+    most. suboptions: the names that a dictionary may have. fields:
     the same, where the argument spec has no more than the dictionary. keys, values: of a dictionary with any
     names. keyed: a list that may be given as a dictionary, too, whose names are this field of the elements;
     of texts, those are listed that are true.
 
     declares: False for what only rules how other options are meant. joined: an option without which this one
     has no meaning. parts: its entries are settings of their own, so that one that is unknown here costs no
-    other. empty: an empty list or dictionary is something else than none.
+    other. empty: an empty list or dictionary is something else than none. raw with a form: a text, of
+    whose words on and off YAML makes booleans.
     """
 
     type: str
@@ -50,6 +61,7 @@ class Option(NamedTuple):
     least: int | None = None
     most: int | None = None
     form: Form | None = None
+    entries: tuple[int, int] | None = None
     suboptions: Mapping[str, Option] = {}
     fields: Mapping[str, Option] = {}
     keys: Form | None = None
@@ -68,7 +80,7 @@ class Option(NamedTuple):
     @property
     def element(self) -> Option:
         """What each element of a list has to be."""
-        return self._replace(type=self.elements, elements="", keyed="", default=None)
+        return self._replace(type=self.elements, elements="", entries=None, keyed="", default=None)
 
 
 Table = Mapping[str, Option]
@@ -76,6 +88,7 @@ Table = Mapping[str, Option]
 #: JSON has numbers of any size; no kernel value is wider than 64 bits (strict_json.py)
 _WIDEST = (1 << 64) - 1
 _NUMBER = re.compile(r"-?[0-9]{1,20}\Z", re.ASCII)
+_ANY = re.compile("")
 #: As Ansible reads them (ansible.module_utils.parsing.convert_bool)
 _TRUE = ("y", "yes", "on", "1", "true", "t")
 _FALSE = ("n", "no", "off", "0", "false", "f")
@@ -84,6 +97,51 @@ _FALSE = ("n", "no", "off", "0", "false", "f")
 def guards(names: Collection[str], text: str) -> Option:
     """The option `allow`: guards that can be switched off."""
     return Option("list", text, "str", tuple(names), default=[], declares=False, parts=True)
+
+
+def cpus(*words: str) -> Form:
+    """A list of CPUs, or one of these words."""
+    allowed = " or ".join(words)
+
+    def read(text: str) -> str:
+        if text in words:
+            return text
+        try:
+            found = cpulist.parse(text)
+        except ValueError as error:
+            raise ValueError(f"{error}{allowed and f', nor {allowed}'}") from error
+        if not found:
+            raise ValueError("an empty list names no CPU")
+        return cpulist.render(found)
+
+    return Form(_ANY, f"a list of CPUs such as 0-3,8{allowed and f', or {allowed}'}", read)
+
+
+def one_of(*words: str) -> Form:
+    """One of these words, in any case of letters."""
+    known = {word.casefold(): word for word in words}
+
+    def read(text: str) -> str:
+        if text.casefold() not in known:
+            meant = options.meant(text, words)
+            raise ValueError(f"must be one of {', '.join(words)}, got {strict_json.shown(text)}{meant}")
+        return known[text.casefold()]
+
+    return Form(_ANY, f"one of {', '.join(words)}", read)
+
+
+def word_or_number(pattern: str, words: str, most: int, spelled: Mapping[str, str] = {}) -> Form:
+    """A word with this pattern, or a number from 0. spelled: those that are another word for the same."""
+
+    def read(text: str) -> str:
+        if text.isdigit():
+            if int(text) > most:
+                raise ValueError
+            text = str(int(text))
+        return spelled.get(text, text)
+
+    either = re.compile(rf"(?:{pattern}|[0-9]{{1,20}})\Z", re.ASCII)
+    return Form(either, f"{words} or a number from 0 to {most}", read)
 
 
 def of(area: str) -> Table:
@@ -161,7 +219,16 @@ def value(where: str, option: Option, raw: Any) -> Any:
     if option.choices and option.type != "list" and found not in option.choices:
         known = [str(choice) for choice in option.choices]
         raise _wrong(where, f"one of {', '.join(known)}", raw, options.meant(raw, known))
+    if option.entries and not option.entries[0] <= len(found) <= option.entries[1]:
+        low, high = option.entries
+        words = f"{low} entries" if low == high else f"from {low} to {high} entries"
+        raise DeclarationError(f"{where}: must have {words}, got {strict_json.shown(raw)}")
     return found
+
+
+def reader(option: Option) -> Callable[[str, Any], Any]:
+    """value() of one option."""
+    return lambda where, raw: value(where, option, raw)
 
 
 def _wrong(where: str, allowed: str, raw: Any, advice: str = "") -> DeclarationError:
@@ -211,9 +278,14 @@ def _text(where: str, option: Option, raw: Any) -> str:
     if not isinstance(raw, (str, int, float)):
         raise _wrong(where, "a text", raw)
     text = _line(where, str(raw))
-    if option.form and not option.form.pattern.match(text):
-        raise _wrong(where, option.form.words, raw)
-    return text
+    if option.form is None:
+        return text
+    try:
+        return option.form.spelled(text)
+    except ValueError as error:
+        if str(error):
+            raise DeclarationError(f"{where}: {error}") from error
+        raise _wrong(where, option.form.words, raw) from error
 
 
 def _integer(where: str, option: Option, raw: Any) -> int:
@@ -244,12 +316,20 @@ def _dictionary(where: str, option: Option, raw: Any) -> dict[str, Any]:
         return {name: _plain(f"{where}.{name}", item) for name, item in _entries(where, raw).items()}
     found = {}
     for name, item in _entries(where, raw).items():
-        if option.keys and not option.keys.pattern.match(name):
-            raise DeclarationError(f"{where}: the name {name!r} must be {option.keys.words}")
+        if option.keys:
+            _check_name(where, option.keys, name)
         inner = _given(f"{where}.{name}", option.values, item)
         if inner is not None:
             found[name] = inner
     return found
+
+
+def _check_name(where: str, form: Form, name: str) -> None:
+    try:
+        form.spelled(name)
+    except ValueError as error:
+        words = str(error) or f"must be {form.words}"
+        raise DeclarationError(f"{where}: the name {strict_json.shown(name)} {words}") from error
 
 
 def _refuse_incomplete(where: str, table: Table, found: Mapping[str, Any]) -> None:
@@ -290,8 +370,10 @@ def _of_names(where: str, option: Option, raw: Mapping[Any, Any]) -> dict[str, A
     return found
 
 
-def _raw(where: str, _option: Option, raw: Any) -> Any:
-    return _plain(where, raw)
+def _raw(where: str, option: Option, raw: Any) -> Any:
+    if option.form is None:
+        return _plain(where, raw)
+    return _text(where, option, {True: "on", False: "off"}[raw] if isinstance(raw, bool) else raw)
 
 
 def _plain(where: str, raw: Any) -> Any:

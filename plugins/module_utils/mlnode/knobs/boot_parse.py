@@ -10,6 +10,7 @@ from typing import Any, Mapping, Sequence
 from .. import cpulist, schema
 from ..errors import DeclarationError
 from ..setting import Setting
+from ..strict_json import shown
 from . import boot_isolation, boot_words
 from .boot_schema import ISOLATED_FROM, OPTIONS
 
@@ -78,7 +79,7 @@ def _setting(name: str, words: Sequence[str]) -> Setting:
 
 def _isolated(given: Mapping[str, Any]) -> list[Setting]:
     on = {name: given.get(name, True) for name in ISOLATED_FROM}
-    cpus = cpulist.render(_cpus(given["cpus"]))
+    cpus = given["cpus"]
     flags = [name for name in ("managed_irq", "domain") if on[name]]
     found = [_setting("isolcpus", [f"isolcpus={','.join([*flags, cpus])}"])] if flags else []
     found += [_setting(name, [f"{name}={cpus}"]) for name in ("nohz_full", "rcu_nocbs") if on[name]]
@@ -90,22 +91,13 @@ def _isolated(given: Mapping[str, Any]) -> list[Setting]:
     return found
 
 
-def _cpus(text: str) -> tuple[int, ...]:
-    try:
-        if not text:
-            raise ValueError("an empty list names no CPU")
-        return cpulist.parse(text)
-    except ValueError as error:
-        raise DeclarationError(f"boot.isolate.cpus: {error}; write CPUs as 2-31,34-63") from error
-
-
 # -- parameters ----------------------------------------------------------------------------
 
 
 def _name(name: str) -> str:
     if not _NAME.match(name) or len(name) > LONGEST:
         raise DeclarationError(
-            f"boot: {_short(name)} is no name of a parameter, which has only letters, digits, _ . and -"
+            f"boot: {shown(name)} is no name of a parameter, which has only letters, digits, _ . and -"
         )
     reason = _NEVER.get(boot_words.key_of(name))
     if reason:
@@ -140,7 +132,7 @@ def _word(name: str, value: Any) -> str:
     text = str(value) if isinstance(value, (int, str)) else None
     if text is None or not _VALUE.match(text):
         raise DeclarationError(
-            f"boot.{name}: {_short(value)} is no value: only letters, digits and _.,:=/@+%!~^- can be in it"
+            f"boot.{name}: {shown(value)} is no value: only letters, digits and _.,:=/@+%!~^- can be in it"
         )
     return f"{name}={text}" if text else name
 
@@ -153,12 +145,7 @@ def _check_cpus(name: str, key: str, word: str) -> None:
     try:
         boot_isolation.named(key, value)
     except ValueError as error:
-        raise DeclarationError(f"boot.{name}: {_short(value)}: {error}; write CPUs as 2-31,34-63") from error
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+        raise DeclarationError(f"boot.{name}: {shown(value)}: {error}; write CPUs as 2-31,34-63") from error
 
 
 def _refuse_doubles(found: Sequence[Setting]) -> None:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..schema import Option, Table, guards
+from ..schema import Option, Table, cpus, guards
 
 #: What can be allowed, see boot.refusal()
 GUARDS = ("housekeeping", "mitigations")
@@ -85,6 +85,7 @@ OPTIONS: Table = {
                 At least two CPUs of each NUMA node, and CPU 0, have to be left over; see O(allow).
                 """,
                 required=True,
+                form=cpus(),
             ),
             **ISOLATED_FROM,
         },

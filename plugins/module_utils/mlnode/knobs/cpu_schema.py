@@ -6,10 +6,31 @@ from __future__ import annotations
 
 import re
 
-from ..schema import Form, Option, Table
+from ..schema import Form, Option, Table, cpus, word_or_number
 
 #: The kernel reads no more letters (cpufreq.c: store_scaling_governor)
 _GOVERNOR = Form(re.compile(r"[a-z_]{1,15}\Z", re.ASCII), "a word such as performance")
+
+#: The kernel reads no more letters, and 8 bits of the register (intel_pstate.c). Two numbers have the same
+#: name on every server processor, so that either may be declared; others differ by model (intel_epp_default).
+_PREFERENCE = word_or_number(
+    r"(?!default\Z)[a-z_]{1,20}",
+    "a word such as balance_performance (default is what the firmware chose, and the kernel never shows it)",
+    255,
+    {"0": "performance", "255": "power"},
+)
+
+#: Names the kernel takes for the 4 bits of the bias, but never prints (arch/x86/kernel/cpu/intel_epb.c,
+#: asm/msr-index.h)
+_BIASES = {"performance": "0", "balance-performance": "4", "normal": "6", "balance-power": "8", "power": "15"}
+_BIAS = word_or_number("|".join(_BIASES), f"one of {', '.join(_BIASES)}", 15, _BIASES)
+
+UNLIMITED = "unlimited"
+#: The greatest number is the kernel's own word for no limit (include/linux/pm_qos.h)
+_LATENCY = word_or_number(UNLIMITED, UNLIMITED, 2**31 - 2)
+
+#: All CPUs of the machine
+ALL = "all"
 
 OPTIONS: Table = {
     "governor": Option(
@@ -40,6 +61,7 @@ OPTIONS: Table = {
         Under the governor V(performance) those two drivers take nothing but V(performance), and answer
         EBUSY. This is refused before anything is written.
         """,
+        form=_PREFERENCE,
     ),
     "energy_perf_bias": Option(
         "str",
@@ -47,6 +69,7 @@ OPTIONS: Table = {
         Another hint to Intel processors, a number from V(0) to V(15), or one of V(performance) (0),
         V(balance-performance) (4), V(normal) (6), V(balance-power) (8), V(power) (15).
         """,
+        form=_BIAS,
     ),
     "boost": Option(
         "bool",
@@ -80,6 +103,7 @@ OPTIONS: Table = {
 
         CPUs that never sleep take power and heat from those that could boost.
         """,
+        form=_LATENCY,
     ),
     "cpus": Option(
         "str",
@@ -94,5 +118,6 @@ OPTIONS: Table = {
         other.
         """,
         declares=False,
+        form=cpus(ALL),
     ),
 }

@@ -106,7 +106,7 @@ def _rule(given: Mapping[str, Any], where: str) -> Rule:
         raise DeclarationError(f"{where}.name: irqbalance is the key of the program; take another name")
     where = f"{KIND}.{name}"
     strategy = given.get("strategy", "")
-    cpus = _cpus(f"{where}.cpus", given["cpus"]) if "cpus" in given else ()
+    cpus = cpulist.parse(given.get("cpus", ""))
     if strategy == "list" and not cpus:
         raise DeclarationError(f"{where}.cpus: strategy list wants a list of CPUs such as 0-3,8")
     if cpus and strategy not in ("list", "housekeeping"):
@@ -116,35 +116,16 @@ def _rule(given: Mapping[str, Any], where: str) -> Rule:
         nics=selection.parse(f"{where}.nics", given.get("nics", {})),
         strategy=strategy,
         cpus=cpus,
-        rps=_steering(f"{where}.rps", given.get("rps")),
-        xps=_steering(f"{where}.xps", given.get("xps")),
+        rps=_steering(given.get("rps")),
+        xps=_steering(given.get("xps")),
         rfs_entries=_flows(f"{where}.rfs_entries", given.get("rfs_entries")),
     )
 
 
-def _cpus(where: str, raw: Any) -> tuple[int, ...]:
-    if isinstance(raw, bool) or not isinstance(raw, (int, str)):
-        raise DeclarationError(f"{where}: {raw!r} is no list of CPUs such as 0-3,8")
-    try:
-        found = cpulist.parse(str(raw))
-    except ValueError as error:
-        raise DeclarationError(f"{where}: {error}") from error
-    if not found:
-        raise DeclarationError(f"{where}: an empty list names no CPU; leave the option out instead")
-    return found
-
-
-def _steering(where: str, raw: Any) -> Steering | None:
-    if raw is None:
+def _steering(text: str | None) -> Steering | None:
+    if text is None:
         return None
-    if raw is False:  # what YAML makes of an unquoted off
-        return Steering("off")
-    if raw in ("off", "auto"):
-        return Steering(str(raw))
-    try:
-        return Steering("cpus", _cpus(where, raw))
-    except DeclarationError as error:
-        raise DeclarationError(f"{error}, nor off or auto") from error
+    return Steering(text) if text in ("off", "auto") else Steering("cpus", cpulist.parse(text))
 
 
 def _flows(where: str, number: int | None) -> int | None:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..schema import Option, Table, guards
+from ..schema import Option, Table, cpus, guards
 from .rules_schema import name, nics, rules
 
 STRATEGIES = ("spread", "housekeeping", "list")
@@ -16,6 +16,9 @@ GUARDS = {"isolated_cpus": "interrupts on CPUs that isolcpus or nohz_full keep f
 #: The kernel rounds both tables up to a power of two and takes no more than this for the global one
 #: (net/core/sysctl_net_core.c: rps_sock_flow_sysctl)
 MAX_FLOWS = 1 << 29
+
+#: The CPUs of RPS or XPS
+_STEERING = cpus("off", "auto")
 
 OPTIONS: Table = {
     "rules": rules(
@@ -64,6 +67,7 @@ OPTIONS: Table = {
                 V(housekeeping).
                 """,
                 joined="strategy",
+                form=cpus(),
             ),
             "rps": Option(
                 "raw",
@@ -74,6 +78,7 @@ OPTIONS: Table = {
 
                 A list of CPUs, or V(off). The kernel takes no isolated CPU here.
                 """,
+                form=_STEERING,
             ),
             "xps": Option(
                 "raw",
@@ -84,6 +89,7 @@ OPTIONS: Table = {
 
                 A NIC with one transmit queue has no such choice.
                 """,
+                form=_STEERING,
             ),
             "rfs_entries": Option(
                 "int",

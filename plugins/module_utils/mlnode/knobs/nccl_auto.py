@@ -6,9 +6,9 @@ addresses, and the traffic class that another declaration has made room for."""
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 
-from .. import declared, management, routes
+from .. import management, routes
 from .. import values as kernel_values
 from ..errors import HostError
 from ..host import Host
@@ -204,25 +204,12 @@ def _traffic_class(host: Host) -> Answer:
 
 
 def traffic_classes(host: Host) -> dict[int, list[str]]:
-    """Traffic class → the declarations that give it to RoCE. A damaged declaration is reported by its own."""
-    found: dict[int, list[str]] = {}
-    for declaration in declared.expected(host):
-        for number in _classes(declaration.kinds.get(QOS)):
-            mine = found.setdefault(number, [])
-            if declaration.path not in mine:
-                mine.append(declaration.path)
-    return found
-
-
-def _classes(spec: Any) -> Iterator[int]:
-    """The traffic classes in a declaration, at whatever depth its rules are."""
-    if isinstance(spec, Mapping):
-        number = values.number(str(spec.get(TRAFFIC_CLASS)))
-        if number is not None:
-            yield number
-    inner = spec.values() if isinstance(spec, Mapping) else spec if isinstance(spec, list) else ()
-    for item in inner:
-        yield from _classes(item)
+    """Traffic class → the declarations that give it to RoCE."""
+    found: dict[int, dict[str, None]] = {}
+    for path, setting in nccl_lossless.priorities(host):
+        if setting.group == TRAFFIC_CLASS:
+            found.setdefault(setting.value, {})[path] = None
+    return {number: [*paths] for number, paths in found.items()}
 
 
 #: Variable → what finds out its value, and how

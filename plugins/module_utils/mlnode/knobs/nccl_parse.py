@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
-from .. import schema
+from .. import options, schema
 from ..errors import DeclarationError
-from ..options import unless_allowed
 from ..setting import Setting
+from ..strict_json import shown
 from . import nccl_auto, nccl_names, nccl_values
 from .nccl_file import PATH
 from .nccl_schema import OPTIONS
@@ -43,45 +43,46 @@ def name_of(key: str) -> str:
 
 
 def _setting(name: str, raw: Any, allow: Sequence[str]) -> Setting:
-    type_ = _type(name, allow)
-    if raw == AUTO and type_ is not nccl_values.TEXT:
-        if name not in nccl_auto.RESOLVERS:
+    check = nccl_values.check(_check(name, allow))
+    resolver = nccl_auto.RESOLVERS.get(name)
+    if raw == AUTO and name in nccl_names.KNOWN:
+        if resolver is None:
             autos = ", ".join(nccl_auto.RESOLVERS)
-            raise DeclarationError(f"{name}: auto is for {autos}; this one takes {type_.allowed}")
-        return Setting(KIND, key_of(name), PATH, None, AUTO, formula=nccl_auto.RESOLVERS[name][1])
-    text = _text(name, raw, type_)
-    value = type_.spell(text)
-    if value is None:
-        also = f", or {AUTO}" if name in nccl_auto.RESOLVERS else ""
-        raise DeclarationError(f"{name}: {_short(text)} is not what NCCL takes: {type_.allowed}{also}")
+            raise DeclarationError(f"{name}: auto is for {autos}; this one takes {check.words}")
+        return Setting(KIND, key_of(name), PATH, None, AUTO, formula=resolver[1])
+    text = _text(name, raw, check)
+    try:
+        value = check.spelled(text)
+    except ValueError as error:
+        raise _not_taken(name, text, check.words + (f", or {AUTO}" if resolver else "")) from error
     return Setting(KIND, key_of(name), PATH, value, value)
 
 
-def _type(name: str, allow: Sequence[str]) -> nccl_values.Type:
-    """What a variable takes. Raises DeclarationError for a name that is none."""
+def _check(name: str, allow: Sequence[str]) -> str:
+    """The check of a variable. Raises DeclarationError for an unknown name."""
     if name in nccl_names.KNOWN:
-        return nccl_names.KNOWN[name].type
+        return nccl_names.KNOWN[name].check
     if name in nccl_names.UNFIT:
         raise DeclarationError(f"{name} does not belong into {PATH}: {nccl_names.UNFIT[name]}")
-    if _FOREIGN.match(name) and "unknown" in allow:
-        return nccl_values.TEXT
-    close = nccl_names.nearest(name)
-    reason = f"{_short(name)}: NCCL knows no such variable"
-    reason += f"; did you mean {close}" if close else ""
-    raise DeclarationError(unless_allowed("unknown", reason, allow) if _FOREIGN.match(name) else reason)
+    is_foreign = _FOREIGN.match(name)
+    if is_foreign and "unknown" in allow:
+        return "text"
+    near = options.nearest(name.upper(), [*nccl_names.KNOWN, *nccl_names.UNFIT])
+    reason = f"{shown(name)}: NCCL knows no such variable{f'; did you mean {near}' if near else ''}"
+    raise DeclarationError(options.unless_allowed("unknown", reason, allow) if is_foreign else reason)
 
 
-def _text(name: str, raw: Any, type_: nccl_values.Type) -> str:
+def _text(name: str, raw: Any, check: schema.Form) -> str:
     if isinstance(raw, bool):
-        raise DeclarationError(f"{name}: YAML boolean {str(raw).lower()}; NCCL takes {type_.allowed}")
-    if isinstance(raw, list) and type_.joins and all(isinstance(item, str) for item in raw):
+        raise DeclarationError(f"{name}: YAML boolean {str(raw).lower()}; NCCL takes {check.words}")
+    if isinstance(raw, list) and all(isinstance(item, str) for item in raw):
         raw = ",".join(raw)
     if not isinstance(raw, (int, float, str)):
-        raise DeclarationError(f"{name}: {_short(raw)} is not what NCCL takes: {type_.allowed}")
+        raise _not_taken(name, raw, check.words)
     text = str(raw)
     if not nccl_values.PRINTABLE.match(text):
         raise DeclarationError(
-            f"{name}: {_short(text)} must be one line of ASCII without blanks at its ends, which NCCL would "
+            f"{name}: {shown(text)} must be one line of ASCII without blanks at its ends, which NCCL would "
             "take for a part of it"
         )
     if len(text) > nccl_values.LONGEST:
@@ -89,10 +90,8 @@ def _text(name: str, raw: Any, type_: nccl_values.Type) -> str:
     return text
 
 
-def _short(value: Any) -> str:
-    """A value in a message, of which a hostile one may have millions of characters."""
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:100]}..."
+def _not_taken(name: str, raw: Any, allowed: str) -> DeclarationError:
+    return DeclarationError(f"{name}: {shown(raw)} is not what NCCL takes: {allowed}")
 
 
 def _refuse_too_many_sockets(wanted: Mapping[str, str | None]) -> None:

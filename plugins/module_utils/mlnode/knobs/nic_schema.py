@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..ethtool import words
 from ..ethtool.structs import TABLES
 from ..schema import Form, Option, Table, guards
 from .nic_disruption import Disruption
@@ -50,6 +51,7 @@ _FEATURE = Form(
     re.compile(r"[a-z0-9][a-z0-9_-]{0,30}\Z", re.ASCII),
     "a feature such as tso or rx-gro-hw, as ethtool -k prints it",
 )
+_FEC = Form(re.compile(""), "modes such as auto rs", lambda text: words.fec(words.fec_mask(text)))
 #: The kernel gives 31 bytes for the name of a private flag (ETH_GSTRING_LEN)
 _FLAG = Form(
     re.compile(r"[A-Za-z0-9][A-Za-z0-9_+. -]{0,30}\Z", re.ASCII),
@@ -112,6 +114,7 @@ OPTIONS: Table = {
                 """
                 Forward error correction, one or more of V(auto), V(off), V(rs), V(baser) and V(llrs).
                 """,
+                form=_FEC,
             ),
             "features": Option(
                 "dict",

@@ -9,14 +9,13 @@ from typing import Any, Callable, Mapping, Sequence
 
 from .. import schema
 from ..dcb import answers
-from ..dcb.device import CLASSES, DSCPS
+from ..dcb.device import CLASSES
 from ..errors import DeclarationError
 from ..ethtool import words
 from ..schema import Option
 from ..setting import Setting
-from ..values import number_ranges
 from . import rules, selection
-from .qos_schema import OPTIONS
+from .qos_schema import OPTIONS, dscps
 from .selection import ALL, Selection
 
 KIND = "qos"
@@ -187,34 +186,18 @@ def _dscp(where: str, given: Mapping[str, int]) -> dict[int, int]:
     """DSCPs by number, or several such as 24-31."""
     found: dict[int, int] = {}
     for listed, priority in given.items():
-        for dscp in _dscps(where, listed):
+        for dscp in dscps(listed):
             if dscp in found:
                 raise DeclarationError(f"{where}: DSCP {dscp} is there twice")
             found[dscp] = priority
-    if not found:
-        raise DeclarationError(f"{where}: name at least one DSCP with its priority, such as 26: 3")
     return dict(sorted(found.items()))
-
-
-def _dscps(where: str, listed: str) -> list[int]:
-    ranges = number_ranges(listed)
-    if not ranges or ranges[-1][1] not in DSCPS:
-        raise DeclarationError(f"{where}: {listed!r} is no DSCP from 0 to 63, nor a range such as 24-31")
-    return [dscp for low, high in ranges for dscp in range(low, high + 1)]
 
 
 def _priorities(_where: str, given: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted({*given}))
 
 
-def _ecn(where: str, given: Sequence[int]) -> tuple[int, ...]:
-    if not given:
-        raise DeclarationError(f"{where}: name at least one priority; the others are left as they are")
-    return _priorities(where, given)
-
-
 def _ets(where: str, given: Mapping[str, Sequence[Any]]) -> tuple[Sequence[object], ...]:
-    _refuse_other_than_eight(where, given)
     tsas, shares = given["tc_tsa"], given["tc_bw"]
     for number in CLASSES:
         if shares[number] and tsas[number] != "ets":
@@ -228,23 +211,8 @@ def _ets(where: str, given: Mapping[str, Sequence[Any]]) -> tuple[Sequence[objec
     return given["prio_tc"], tsas, shares
 
 
-def _buffer(where: str, given: Mapping[str, Sequence[Any]]) -> tuple[Sequence[object], ...]:
-    _refuse_other_than_eight(where, given)
+def _buffer(_where: str, given: Mapping[str, Sequence[Any]]) -> tuple[Sequence[object], ...]:
     return given["prio_buffer"], given["buffer_size"]
-
-
-def _refuse_other_than_eight(where: str, given: Mapping[str, Sequence[Any]]) -> None:
-    for name, items in given.items():
-        if len(items) != len(CLASSES):
-            raise DeclarationError(
-                f"{where}.{name}: must be a list of eight values, for 0 to 7, got {items!r}"
-            )
-
-
-def _cnp(where: str, given: Mapping[str, int]) -> Mapping[str, int]:
-    if not given:
-        raise DeclarationError(f"{where}: give it dscp, priority or both")
-    return given
 
 
 #: Of the others the value is that which is given
@@ -254,8 +222,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "ets": _ets,
     "pfc": _priorities,
     "buffer": _buffer,
-    "ecn": _ecn,
-    "cnp": _cnp,
+    "ecn": _priorities,
 }
 
 

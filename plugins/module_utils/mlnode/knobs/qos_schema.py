@@ -9,6 +9,7 @@ import re
 from ..dcb.answers import TSAS
 from ..dcb.device import CLASSES, DSCPS
 from ..schema import Form, Option, Table, guards
+from ..values import number_ranges
 from . import nic_schema
 from .rules_schema import name, nics, rules
 
@@ -23,6 +24,20 @@ _TSA = Form(re.compile(rf"(?:{'|'.join(TSAS)})\Z"), f"one of {', '.join(TSAS)}")
 _BYTE = 255
 #: struct dcbnl_buffer has 32 bits for a size
 _SIZE = (1 << 32) - 1
+
+#: One for each priority, class or buffer
+_EIGHT = (len(CLASSES), len(CLASSES))
+
+
+def dscps(listed: str) -> list[int]:
+    """Those of `26`, `24-31` or several of these. Raises ValueError."""
+    ranges = number_ranges(listed)
+    if not ranges or ranges[-1][1] not in DSCPS:
+        raise ValueError
+    return [dscp for low, high in ranges for dscp in range(low, high + 1)]
+
+
+_DSCPS = Form(re.compile(""), "a DSCP from 0 to 63, or a range such as 24-31", lambda text: f"{dscps(text)}")
 
 OPTIONS: Table = {
     "rules": rules(
@@ -47,8 +62,9 @@ OPTIONS: Table = {
                 Priorities of DSCPs, such as C({26: 3, 48: 6}) or C({24-31: 3}). Others are left as they
                 are.
                 """,
+                keys=_DSCPS,
                 values=Option("int", least=0, most=_CLASS),
-                empty=True,
+                entries=(1, len(DSCPS)),
             ),
             "pfc": Option(
                 "list",
@@ -78,6 +94,7 @@ OPTIONS: Table = {
                         "list",
                         "The traffic class of each of the priorities 0 to 7.",
                         elements="int",
+                        entries=_EIGHT,
                         required=True,
                         least=0,
                         most=_CLASS,
@@ -86,6 +103,7 @@ OPTIONS: Table = {
                         "list",
                         "Of each of the eight classes, V(strict), V(ets), V(cbs) or V(vendor).",
                         elements="str",
+                        entries=_EIGHT,
                         required=True,
                         form=_TSA,
                     ),
@@ -96,6 +114,7 @@ OPTIONS: Table = {
                         others 0.
                         """,
                         elements="int",
+                        entries=_EIGHT,
                         required=True,
                         least=0,
                         most=100,
@@ -110,6 +129,7 @@ OPTIONS: Table = {
                         "list",
                         "The buffer of each of the priorities 0 to 7.",
                         elements="int",
+                        entries=_EIGHT,
                         required=True,
                         least=0,
                         most=_CLASS,
@@ -121,6 +141,7 @@ OPTIONS: Table = {
                         what it has made of them then.
                         """,
                         elements="int",
+                        entries=_EIGHT,
                         required=True,
                         least=0,
                         most=_SIZE,
@@ -139,13 +160,13 @@ OPTIONS: Table = {
                 elements="int",
                 least=0,
                 most=_CLASS,
-                empty=True,
+                entries=(1, len(CLASSES)),
             ),
             "cnp": Option(
                 "dict",
                 "What congestion notifications look like.",
                 parts=True,
-                empty=True,
+                entries=(1, 2),
                 suboptions={
                     "dscp": Option("int", "Their DSCP, often V(48) or V(46).", least=0, most=_DSCP),
                     "priority": Option("int", "Their priority, often V(6).", least=0, most=_CLASS),

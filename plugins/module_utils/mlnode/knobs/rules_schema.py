@@ -10,7 +10,7 @@ from typing import Mapping
 from ..schema import Form, Option, Table
 
 #: What the kernel takes for an interface (net/core/dev.c: dev_valid_name), without the marks of a shell
-_INTERFACE = Form(re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.@-]{1,15}\Z", re.ASCII), "an interface such as eth0")
+INTERFACE = Form(re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.@-]{1,15}\Z", re.ASCII), "an interface such as eth0")
 _DEVICE = r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,63}\Z"
 _DRIVER = Form(re.compile(_DEVICE, re.ASCII), "a driver such as mlx5_core")
 _RDMA = Form(re.compile(_DEVICE, re.ASCII), "an RDMA device such as mlx5_0")
@@ -101,5 +101,5 @@ def name(keys: str) -> Option:
 
 def nics(names: str, text: str = _WHICH) -> Option:
     """Which NICs a rule is for. names: what the interfaces may be that are named."""
-    interfaces = Option("list", names, elements="str", form=_INTERFACE)
+    interfaces = Option("list", names, elements="str", form=INTERFACE)
     return Option("dict", text, suboptions={"names": interfaces, **_NICS}, declares=False)

@@ -93,7 +93,7 @@ def test_a_second_run_changes_nothing(machine: IrqNode, irq: Runner) -> None:
 def test_the_node_keeps_what_was_said_and_nothing_else(machine: IrqNode, irq: Runner) -> None:
     irq.ok(name="training", rules=[{"name": "a", "nics": {"names": ["eth2"]}, "rps": False}])
     assert json.loads(machine.read(DECLARATION))["kinds"] == {
-        "irq": {"rules": [{"name": "a", "nics": {"names": ["eth2"]}, "rps": False}]}
+        "irq": {"rules": [{"name": "a", "nics": {"names": ["eth2"]}, "rps": "off"}]}
     }
 
 
@@ -122,12 +122,15 @@ def test_the_diff_shows_what_moves(machine: IrqNode, irq: Runner) -> None:
             {"rules": [{"name": "a", "strategy": "list", "cpus": "0-99"}]},
             ["irq.a: CPUs 16-99 are not on this"],
         ),
-        ({"rules": [{"name": "a", "strategy": "list", "cpus": "0;id"}]}, ["irq.a.cpus: '0;id' is no list"]),
+        (
+            {"rules": [{"name": "a", "strategy": "list", "cpus": "0;id"}]},
+            ["irq.rules[0].cpus: '0;id' is no list"],
+        ),
         (
             {"rules": [{"name": "a", "nics": {"names": ["../x"]}, "rps": "off"}]},
             ["nics.names[0]: must be an interface", "'../x'"],
         ),
-        ({"rules": [{"name": "a", "rps": "on"}]}, ["irq.a.rps: 'on' is no list"]),
+        ({"rules": [{"name": "a", "rps": "on"}]}, ["irq.rules[0].rps: 'on' is no list"]),
         ({"rules": [{"name": "a", "rfs_entries": 1000}]}, ["irq.a.rfs_entries: 1000 is no power of two"]),
         ({"irqbalance": "stop"}, ["irqbalance", "agree, leave, disable"]),
         ({"rules": [], "allow": ["all"]}, ["allow", "isolated_cpus"]),

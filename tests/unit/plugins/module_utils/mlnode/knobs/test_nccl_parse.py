@@ -65,10 +65,10 @@ def test_a_name_that_is_none(name: str, words: str) -> None:
     ("name", "raw", "words"),
     [
         ("NCCL_IB_DISABLE", True, "NCCL_IB_DISABLE: YAML boolean true; NCCL takes 0 or 1"),
-        ("NCCL_BUFFSIZE", "4M", "'4M' is not what NCCL takes: a whole number of bytes, without a unit"),
+        ("NCCL_BUFFSIZE", "4M", "'4M' is not what NCCL takes: a whole number of 0 or more, without a unit"),
         ("NCCL_BUFFSIZE", 4.5, "'4.5' is not what NCCL takes"),
         ("NCCL_BUFFSIZE", [4], "[4] is not what NCCL takes"),
-        ("NCCL_BUFFSIZE", ["4"], "['4'] is not what NCCL takes"),
+        ("NCCL_BUFFSIZE", ["4", "5"], "'4,5' is not what NCCL takes"),
         ("NCCL_IB_HCA", {"mlx5_0": 1}, "{'mlx5_0': 1} is not what NCCL takes: at most 32 RDMA devices"),
         ("NCCL_IB_HCA", [1], "[1] is not what NCCL takes"),
         ("NCCL_IB_HCA", "", "'' is not what NCCL takes"),
@@ -83,6 +83,7 @@ def test_a_name_that_is_none(name: str, words: str) -> None:
         ("NCCL_DEBUG_FILE", "/" + "x" * 1023, "1024 characters, of which NCCL reads 1023"),
         ("NCCL_DEBUG", "x" * 9_000_000, "9000000 characters"),
         ("NCCL_DEBUG", "auto", "auto is for NCCL_IB_HCA, NCCL_SOCKET_IFNAME, NCCL_IB_GID_INDEX, NCCL_IB_TC"),
+        ("NCCL_ALGO", "auto", "this one takes a line of text"),
         ("NCCL_IB_TC", "automatic", "a whole number from 0 to 255, or auto"),
     ],
 )
@@ -106,7 +107,7 @@ def test_values_are_written_in_one_spelling() -> None:
         NCCL_DEBUG="info",
         NCCL_IB_TC="0x6a",
         NCCL_IB_HCA=["=mlx5_0:1", "mlx5_1:1"],
-        NCCL_RAS_TIMEOUT_FACTOR=1.5,
+        NCCL_GIN_PLUGIN=["foo", "none"],
         NCCL_NET=None,
         NCCL_DEBUG_TIMESTAMP_FORMAT="",
         NCCL_SOCKET_IFNAME="auto",
@@ -114,7 +115,7 @@ def test_values_are_written_in_one_spelling() -> None:
         "nccl.NCCL_DEBUG": ("INFO", "INFO"),
         "nccl.NCCL_IB_TC": ("106", "106"),
         "nccl.NCCL_IB_HCA": ("=mlx5_0:1,mlx5_1:1", "=mlx5_0:1,mlx5_1:1"),
-        "nccl.NCCL_RAS_TIMEOUT_FACTOR": ("1.5", "1.5"),
+        "nccl.NCCL_GIN_PLUGIN": ("foo,none", "foo,none"),
         "nccl.NCCL_DEBUG_TIMESTAMP_FORMAT": ("", ""),
         "nccl.NCCL_SOCKET_IFNAME": (None, "auto"),
     }

@@ -197,7 +197,7 @@ def _left(setting: Setting, context: Context) -> Reading:
     if found.problem:
         boot = Boot(Value(unreadable=found.problem), service.unit)
     elif found.words:
-        boot = Boot(Value(absent=found.words), found.where or service.unit, foreign=True)
+        boot = Boot(Value(absent=found.words), service.unit, foreign=True)
     return Reading(setting.path, right, boot, setting.want, note=found.note)
 
 

@@ -12,9 +12,6 @@ from ..host import Host
 from ..printable import printable
 from .services_known import SERVICES, TUNED, Service
 
-#: As many as fit into a line that people still read
-_MOST = 4
-
 ACTIVE_PROFILE = "/etc/tuned/active_profile"
 #: `manual` where an administrator has chosen, also to have no profile: tuned/daemon/daemon.py,
 #: _get_startup_profile()
@@ -22,17 +19,17 @@ _MODE = "/etc/tuned/profile_mode"
 
 
 class Rivalry(NamedTuple):
-    """words: what may be set to something else. where: the file that says so. note: worth knowing though no
-    declared setting is concerned. problem: why it is unknown."""
+    """words: what may be set to something else. note: worth knowing though no declared setting is concerned.
+    problem: why it is unknown."""
 
     words: str = ""
-    where: str = ""
     note: str = ""
     problem: str = ""
 
 
 def look(host: Host, service: Service) -> Rivalry:
-    """Never raises."""
+    """Never raises. tuned sets values at its start and when a profile is chosen, not all the time: the agent
+    runs after it at boot, and what a newly chosen profile sets is drift of that setting."""
     tuned = service is SERVICES[TUNED]
     try:
         wanted = dict(_wishes(host))
@@ -41,11 +38,13 @@ def look(host: Host, service: Service) -> Rivalry:
         return Rivalry(problem=str(error))
     if not actor:
         return Rivalry(note="no profile is active")
-    keys = [key for key in (wanted if tuned else service.moves) if key in wanted]
+    if tuned:
+        return Rivalry(note=f"{actor}: what it sets otherwise than declared is drift of that setting")
+    keys = [key for key in service.moves if key in wanted]
     if keys:
-        words = _listed([f"{key} (declared by {wanted[key]})" for key in keys])
-        return Rivalry(f"{actor} may set {words}: declare stop", ACTIVE_PROFILE if tuned else "")
-    return Rivalry(note=actor if tuned else f"it {service.reason}")
+        words = ", ".join(f"{key} (declared by {wanted[key]})" for key in keys)
+        return Rivalry(f"{actor} may set {words}: declare stop")
+    return Rivalry(note=f"it {service.reason}")
 
 
 def mentions(host: Host, service: Service) -> list[str]:
@@ -61,7 +60,7 @@ def _tuned(host: Host) -> str:
         return printable(f"{SERVICES[TUNED].unit} with the profile {names}")
     if host.text(_MODE).strip() == "manual":
         return ""
-    return f"{SERVICES[TUNED].unit} with the profile that it recommends at its start, as none is active,"
+    return f"{SERVICES[TUNED].unit} with the profile that it recommends at its start"
 
 
 def _wishes(host: Host) -> Iterator[tuple[str, str]]:
@@ -82,8 +81,3 @@ def _flat(prefix: str, section: Any) -> Iterator[str]:
             yield from _flat(f"{prefix}.{name}", raw)
         elif raw is not None:
             yield f"{prefix}.{name}"
-
-
-def _listed(items: list[str]) -> str:
-    more = f" and {len(items) - _MOST} more" if len(items) > _MOST else ""
-    return f"{', '.join(items[:_MOST])}{more}"

@@ -19,7 +19,8 @@ OPTIONS: Table = {
         C(cpufrequtils), C(ondemand), C(laptop-mode), C(thermald), C(numad) and C(ksmtuned).
 
         V(leave) is V(overridden) where the service acts and may set something that is declared. For C(tuned)
-        that is any setting of thp, cpu and sysctl as long as a profile is active, which is named.
+        its active profile is named; the agent sets values after it at boot, and what a newly chosen profile
+        sets is drift of that setting.
         """,
         default={},
         values=Option("str", choices=CHOICES),

@@ -122,8 +122,10 @@ def _put_back(
         # The counterpart of a ratio or of bytes is how it gets back, and moves nothing along.
         alone = blind and any(file == path for file, _value in writes)
         entry = {**whole, "writes": [one for one in writes if not alone or one[0] == path]}
+        # The origin of what it moves along is nowhere else.
+        done = [] if len(entry["writes"]) < len(writes) else [whole]
         if is_back(host, entry):
-            entries.append(whole)
+            entries += done
             continue
         write = gone[path]
         way = kind.way_back(write.key, path, _value(entry, path), context)
@@ -131,7 +133,7 @@ def _put_back(
         if risk:
             stays.append(f"{entry['key']} left the declaration and stays {write.before}: {risk}")
             continue
-        entries.append(whole)
+        entries += done
         (late if way.late else steps).append(PutBack(entry, write))
     return Leaving(tuple(steps), tuple(late), tuple(entries), tuple(stays))
 

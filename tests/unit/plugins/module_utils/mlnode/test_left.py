@@ -15,6 +15,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     detached,
     engine,
     node,
+    revert,
     transaction,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declare import Order, Result
@@ -256,3 +257,15 @@ def test_an_undo_brings_back_what_left(tmp_path: pathlib.Path) -> None:
     assert host.now(SWAPPINESS) == "10"
     after = host.tree()
     assert [path for path, was in before.items() if after.get(path) != was] == []
+
+
+def test_what_an_area_moved_along_is_not_lost_where_it_leaves_alone(machine: Machine) -> None:
+    before = machine.tree()
+    engine.apply(machine, Request("node", thp, {"enabled": "never"}))
+    engine.apply(machine, Request("node", sysctl, {"settings": {"vm.no_such_knob": 1}}))
+    # Without the code of the area sysctl it is unknown whether that declares vm.min_free_kbytes.
+    engine.apply(machine, Request("node", thp, {}))
+    assert machine.now(ENABLED) == "[always] madvise never"
+    engine.apply(machine, Request("node", sysctl, {}))
+    revert.revert(machine)
+    assert machine.tree() == before

@@ -130,9 +130,8 @@ def links(text: str) -> list[Check]:
             target, expected = f"{link.label} - {link.other_label}", link.could or "Active/LinkUp"
             bad = Check("links", target, Verdict.FAIL, expected, link.text, "iblinkinfo", _LINK)
             found.setdefault(cable, bad)
-    good = (
-        f"{sum(bool(link.other) for link in ports.values()) // 2} cables Active, as fast as both ends can be"
-    )
+    ends = sum(link.other is not None for link in ports.values())
+    good = f"{ends // 2} cables Active, as fast and wide as both ends can be"
     return [*found.values()] or [Check("links", SUBNET, Verdict.PASS, "", good, "iblinkinfo")]
 
 

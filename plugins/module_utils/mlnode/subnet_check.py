@@ -64,11 +64,14 @@ def parse(port: str, seconds: int) -> None:
 
 
 def look(host: Host, request: Request) -> Result:
-    """All checks. What could not be looked at is in them as unknown."""
+    """All checks. What could not be looked at is in them as unknown. Raises HostError."""
     result = Result()
-    # Closed to others, as the tools open what they find there.
-    with tempfile.TemporaryDirectory(prefix="mlnode-") as folder:
-        _Looker(host, request, result, f"{folder}/cache").run()
+    try:
+        # Closed to others, as the tools open what they find there.
+        with tempfile.TemporaryDirectory(prefix="mlnode-") as folder:
+            _Looker(host, request, result, f"{folder}/cache").run()
+    except OSError as error:
+        raise HostError("make", "a temporary folder", error.errno) from error
     return result
 
 

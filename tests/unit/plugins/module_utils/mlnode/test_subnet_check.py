@@ -165,6 +165,14 @@ def test_a_disk_that_is_full(machine: SubnetMachine, monkeypatch: pytest.MonkeyP
     }
 
 
+def test_no_room_for_a_look(
+    machine: SubnetMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(subnet_check.tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(HostError, match="a temporary folder: ENOENT"):
+        look(machine)
+
+
 def test_a_port_that_is_named_has_a_cache_of_its_own_and_a_revert_forgets(machine: SubnetMachine) -> None:
     look(machine)
     assert verdicts(look(machine, port="mlx5_4/1")) == FIRST

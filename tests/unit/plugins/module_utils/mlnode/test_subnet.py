@@ -156,10 +156,16 @@ def test_a_cable_at_one_end_only_is_half_a_report() -> None:
                 subnet.links("\n".join(lines[:number] + lines[number + 1 :]))
 
 
+def test_a_port_that_is_reported_twice_is_refused() -> None:
+    text = captured("whole.links")
+    with pytest.raises(SubnetError, match="twice"):
+        subnet.links(text + text.splitlines()[0])
+
+
 def test_a_name_cannot_hide_its_neighbours_link() -> None:
     """A node description has 64 bytes of its owner's choice."""
-    bad = 'x" 1 1[  ] ==(4X Active/LinkUp)==>  [  ] "" ( )'
-    text = NDR.format(mine=UP.replace("Active", "Armed"), other=UP, could=" ", last=EMPTY)
+    bad = 'x" 1 1[  ] ==(4X Active/LinkUp)==>  [  ] "'
+    text = NDR.format(mine=UP, other=UP.replace("Active", "Armed"), could=" ", last=EMPTY)
     [check] = subnet.links(text.replace('"gpu001 mlx5_0"', f'"{bad}"'))
     assert check.verdict is Verdict.FAIL
 

@@ -53,7 +53,7 @@ sys.exit(main())
 #: test, builds the same zip without them.
 ELSEWHERE = (
     *("checks", "everything", "path_mtu", "pci_config", "perftest", "ping"),
-    *("fleet", "render.reverted", "subnet", "subnet_book", "subnet_check", "subnet_moves", "subnet_rises"),
+    *("fleet", "render.reverted", "subnet", "subnet_check"),
 )
 #: What `mlnode audit` needs of the former all the same, and changes of NICs, which keep the counters of links
 AUDIT = (

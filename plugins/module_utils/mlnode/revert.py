@@ -15,10 +15,10 @@ from .host import Host
 from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin, complete, is_back, is_closed, remove_folders, restore
 
-#: What checks keep of counters and of a subnet beside the origin (checks/counters.py, subnet_book.py): nobody
-#: asks for it any more
+#: What checks keep of counters and of a subnet beside the origin (checks/counters.py, subnet_check.py): not
+#: asked for any more
 FOLDER = "/var/lib/mlnode"
-BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.json")
+BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.cache")
 
 
 class Change(NamedTuple):

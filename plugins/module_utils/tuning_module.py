@@ -11,9 +11,9 @@ from ansible.module_utils.basic import AnsibleModule
 from .mlnode import declare as whole
 from .mlnode import schema
 from .mlnode.confirm_store import FOR_GOOD, Confirmation
+from .mlnode.errors import paragraphs, printable
 from .mlnode.host import Host
 from .mlnode.kind import Kind
-from .mlnode.printable import paragraphs, printable
 from .mlnode.setting import Layer
 
 

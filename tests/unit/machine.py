@@ -13,9 +13,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, drivers, origin, owned
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE = "6.12.0-test"

@@ -8,8 +8,8 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 
 from ..fixtures.infiniband import Subnet
 from .machine import Machine

@@ -12,9 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn, Sequence
 
 from . import drivers, registry
-from .errors import MlnodeError
+from .errors import MlnodeError, paragraphs, printable
 from .host import Host
-from .printable import paragraphs, printable
 from .version import VERSION
 
 if TYPE_CHECKING:

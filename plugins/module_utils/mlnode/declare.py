@@ -11,16 +11,14 @@ from . import confirm_store, declared, engine, origin, schema
 from .confirm_store import FOR_GOOD, Confirmation
 from .declared import Spec
 from .engine import NOTHING, First, Together
-from .errors import MlnodeError, RiskError
+from .errors import MlnodeError, RiskError, paragraphs, printable
 from .host import Host
 from .judge import waits_for_boot
 from .kind import Kind, Row
 from .plan import Plan, Request
-from .printable import paragraphs, printable
 from .render import document
 from .render.diff import closed, diff
-from .setting import BOTH_LAYERS, Layer
-from .status import Status
+from .setting import BOTH_LAYERS, Layer, Status
 
 
 class Order(NamedTuple):

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Callable, Mapping, NamedTuple, Sequence
 
-from . import declared, held, left, schema, transaction, unfinished
+from . import declared, held, left, lock, schema, transaction
 from .confirm_store import FOR_GOOD, Confirmation, Pending
 from .declared import Declaration
 from .errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
@@ -23,8 +23,7 @@ from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
 from .origin import Entry, Origin, complete
 from .plan import Kept, Plan, Request, declaration_of, declaration_steps, evaluate, kept, present
-from .setting import Layer, Reading
-from .status import Status
+from .setting import Layer, Reading, Status
 from .transaction import FileWrite, LinkWrite, LoadModule, Refresh, Step, Transaction
 
 __all__ = [
@@ -121,7 +120,7 @@ def preview(
         outcomes = _foresee(host, requests, known, gate, kinds)
     shared = [*first.steps(), *declaration_steps(host, new)]
     changed = bool(shared) or any(outcome.changed for outcome in outcomes)
-    before = () if is_held(host) else tuple(note.text for note in unfinished.read(host))
+    before = () if is_held(host) else tuple(note.text for note in lock.read_notes(host))
     return Together(tuple(outcomes), tuple(shared), changed, unfinished=before)
 
 
@@ -152,7 +151,7 @@ def apply_together(
             held.release(host)
         run = _Run(host, requests, gate, confirm_seconds, confirmation, kinds)
         found = run.carry_out(first, risky)
-        before = tuple(unfinished.take(host))
+        before = tuple(lock.take_notes(host))
         return found._replace(changed=found.changed or bool(mended), unfinished=before)
 
 
@@ -219,7 +218,7 @@ class _Run:
         try:
             origin, live = Origin.load(self._host), first.live or _is_live(self._requests)
             name = self._requests[0].name if self._requests else "the agent"
-            mark = unfinished.marked(self._host, name) if steps else nullcontext()
+            mark = lock.marked(self._host, name) if steps else nullcontext()
             with mark, Transaction(self._host, origin, self._arm, live) as work:
                 work.foresee(steps, [entry for one in foreseen for entry in present(self._host, one.plan)])
                 if agent:

@@ -15,7 +15,7 @@ import os
 import stat
 from typing import Any, Mapping, Sequence
 
-from . import edited_file, origin_paths, owned, reading, strict_json, trust, unfinished
+from . import edited_file, lock, origin_paths, owned, strict_json, system, trust
 from .errors import DamagedError, HostError, LostOriginError, MlnodeError
 from .host import Host
 from .setting import Write
@@ -241,7 +241,7 @@ def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
             return None, ""
         raise
     try:
-        document = strict_json.document(content, path, FORMAT, most=reading.LIMIT, kernel_bytes=True)
+        document = strict_json.document(content, path, FORMAT, most=system.LIMIT, kernel_bytes=True)
     except DamagedError as error:
         return None, str(error)
     try:
@@ -356,7 +356,7 @@ def complete(host: Host) -> None:
     except MlnodeError:  # reported by whoever needs it
         return
     files = [entry["file"] for entry in entries if "file" in entry]
-    unfinished.complete(host, [path for path in files if host.complete(path)])
+    lock.completed(host, [path for path in files if host.complete(path)])
 
 
 def _restore_kernel(host: Host, entry: Entry) -> bool:

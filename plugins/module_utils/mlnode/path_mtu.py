@@ -18,8 +18,8 @@ from typing import Any, Mapping, NamedTuple, Protocol, Sequence, Union
 
 from .errors import DeclarationError
 from .icmp import LONGEST, Event, Target, why
-from .options import refuse_unknown
 from .path_search import Search, Verdict
+from .schema import refuse_unknown
 
 NAME = "path_mtu"
 

@@ -10,13 +10,11 @@ from typing import Mapping, NamedTuple, Sequence
 from . import boot_service, declared, schema, transaction, trust
 from .declared import Declaration
 from .errors import DeclarationError, HostError
-from .facts import Facts
 from .host import Host
 from .judge import differs, judge, with_bar
-from .kind import Context, Kind, Row, Spec
+from .kind import Context, Facts, Kind, Row, Spec
 from .origin import Entry, Origin
-from .setting import BOTH_LAYERS, BootFile, Layer, Part, Setting
-from .status import Status
+from .setting import BOTH_LAYERS, BootFile, Layer, Part, Setting, Status
 from .transaction import FileWrite, KernelWrite, LoadModule, Refresh, Step
 
 

@@ -9,7 +9,7 @@ from typing import Any, Mapping, Sequence
 
 from .. import schema
 from ..errors import DeclarationError
-from ..options import unless_allowed
+from ..schema import unless_allowed
 from ..setting import Setting
 from . import nccl_auto, nccl_names, nccl_values
 from .nccl_file import PATH

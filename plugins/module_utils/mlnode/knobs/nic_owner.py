@@ -11,9 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Iterator, Mapping, NamedTuple
 
-from ..errors import HostError
+from ..errors import HostError, printable
 from ..host import Host
-from ..printable import printable
 
 _NETS = "/sys/class/net"
 _BLANK = " \t\r\n"

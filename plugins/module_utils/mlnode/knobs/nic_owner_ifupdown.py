@@ -9,9 +9,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
-from ..errors import HostError
+from ..errors import HostError, printable
 from ..host import Host
-from ..printable import printable
 from . import nic_owner, nic_owner_commands
 from .nic_owner import Device, Found, Word, fits, source
 

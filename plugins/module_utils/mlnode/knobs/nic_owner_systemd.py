@@ -14,8 +14,8 @@ import re
 import shlex
 from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
 
+from ..errors import printable
 from ..host import Host
-from ..printable import printable
 from . import nic_owner, nic_owner_netplan
 from .nic_owner import Device, Entry, Found, Word, fits
 

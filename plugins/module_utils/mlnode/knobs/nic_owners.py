@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence
 
-from ..errors import HostError
+from ..errors import HostError, printable
 from ..ethtool import words as ethtool_words
 from ..host import Host
-from ..printable import printable
 from . import nic_owner, nic_owner_ifupdown, nic_owner_netplan, nic_owner_networkmanager, nic_owner_systemd
 from .nic_owner import Device, Found, Target, Word
 

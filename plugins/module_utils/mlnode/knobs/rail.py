@@ -13,12 +13,10 @@ from typing import Callable, Mapping, NamedTuple, Sequence
 
 from .. import ethtool, policy_routes, sysctl_d
 from ..errors import DeclarationError, HostError
-from ..facts import Facts
 from ..host import Host, Mounts
-from ..kind import Context, Info, Spec, WayBack, no_facts, no_rivals
+from ..kind import Context, Facts, Info, Spec, WayBack, no_facts, no_rivals
 from ..policy_routes.tables import NONE
-from ..setting import Boot, Part, Reading, Setting, Value
-from ..status import Severity
+from ..setting import Boot, Part, Reading, Setting, Severity, Value
 from . import rail_files, rail_parse, rail_places, rail_routes, rules
 from .nic_files import Files
 from .rail_parse import KIND, ROUTING, RailSetting, path_of

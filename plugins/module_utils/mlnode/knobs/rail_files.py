@@ -9,8 +9,8 @@ from typing import Sequence
 from .. import management, policy_routes, sysctl_d, sysctl_values, values
 from ..errors import HostError
 from ..host import Host
-from ..options import unless_allowed
 from ..policy_routes import tables
+from ..schema import unless_allowed
 from ..setting import Part, Write
 from . import rail_routes
 from .nic_files import Files

@@ -15,8 +15,8 @@ from typing import Iterator, Mapping, NamedTuple
 
 from .. import sysctl_d
 from ..errors import HostError
-from ..facts import Facts
 from ..host import Host
+from ..kind import Facts
 
 _ACTIVE = "/etc/tuned/active_profile"
 #: `manual` where somebody has chosen, also to have none; `auto` where tuned does at each of its starts

@@ -17,7 +17,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     detached,
     transaction,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm import (
     PENDING,
     UNDONE,
@@ -39,6 +38,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Unit, Write
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite, KernelWrite
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 

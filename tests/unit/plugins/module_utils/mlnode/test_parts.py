@@ -37,10 +37,11 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting impor
     Part,
     Reading,
     Setting,
+    Severity,
+    Status,
     Value,
     Write,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import Refresh
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.values import grouped
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, declared, node
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import Declaration
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: Runs a command of the agent in an archive, and prints all that is imported then on the last line

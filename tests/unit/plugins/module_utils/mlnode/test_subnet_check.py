@@ -13,9 +13,9 @@ from dataclasses import replace
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import revert, subnet_check
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.subnet_check import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.fixtures import infiniband
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import TOOLS, SubnetMachine
 from ansible_collections.mlnode.tuning.tests.unit.work import is_linear

@@ -15,7 +15,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     refresh,
     transaction,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
     MlnodeError,
@@ -25,6 +24,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import H
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Marker, Unit, Write
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import (
     FileWrite,
     KernelWrite,

@@ -27,8 +27,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     places,
     refresh,
     revert,
+    system,
     trust,
-    writing,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
@@ -169,10 +169,10 @@ def test_at_no_time_may_others_write_into_a_new_folder(
         true(path, bits)
         seen.append(os.stat(path).st_mode & 0o7777)
 
-    monkeypatch.setattr(writing.os, "mkdir", mkdir)
+    monkeypatch.setattr(system.os, "mkdir", mkdir)
     before = os.umask(0)
     try:
-        writing.make_folder(str(tmp_path / "a/b/c"))
+        system.make_folder(str(tmp_path / "a/b/c"))
     finally:
         os.umask(before)
     assert seen == [0o755] * 3

@@ -21,8 +21,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BOTH_LAYERS, Layer, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
+    BOTH_LAYERS,
+    Layer,
+    Severity,
+    Value,
+)
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 

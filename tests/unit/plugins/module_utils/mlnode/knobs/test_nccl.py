@@ -24,8 +24,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nccl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.nccl_file import PATH
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BOTH_LAYERS, Layer, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
+    BOTH_LAYERS,
+    Layer,
+    Severity,
+    Value,
+)
 from ansible_collections.mlnode.tuning.tests.unit.faults import (
     ERRNOS,
     Gate,

@@ -18,8 +18,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import H
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Kind, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu, services, sysctl, thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.services_known import SERVICES
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status, Value
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import GROUPS, UNITS, WANTS, ServiceMachine
 from hypothesis import given

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, drivers, origin, owned
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, drivers, origin, places
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
@@ -146,7 +146,7 @@ class Machine(Host):
     def _has_origin(self, path: str) -> None:
         """Who puts a file of ours into a tree means a node that was tuned, and whose origin is there: one
         that knows the file as it is. A node that has lost it is made by removing the store."""
-        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in owned.PATTERNS):
+        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in places.OWNED):
             return
         if any(os.path.lexists(self.root + store) for store in (origin.PATH, origin.COPY)):
             return

@@ -31,8 +31,8 @@ from .lock import UNHEARD, Note, locked
 from .registry import KINDS
 from .schema import refuse_unknown
 from .setting import Layer, Status
+from .steps import Step
 from .topology import read as topology
-from .transaction import Step
 
 #: Before all that a controller is told, which may see a greeting as well
 MARK = "mlnode: "

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Callable, Mapping, NamedTuple, Sequence
 
-from . import declared, held, left, lock, schema, transaction
+from . import declared, left, lock, places, schema
 from .confirm_store import FOR_GOOD, Confirmation, Pending
 from .declared import Declaration
 from .errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
@@ -24,7 +24,8 @@ from .lock import WAIT_SECONDS, is_held, locked
 from .origin import Entry, Origin, complete
 from .plan import Kept, Plan, Request, declaration_of, declaration_steps, evaluate, kept, present
 from .setting import Layer, Reading, Status
-from .transaction import FileWrite, LinkWrite, LoadModule, Refresh, Step, Transaction
+from .steps import FileWrite, LinkWrite, LoadModule, Refresh, Step, kernel_writes
+from .transaction import Transaction
 
 __all__ = [
     "Outcome",
@@ -148,7 +149,7 @@ def apply_together(
         complete(host)
         requests = _checked(ask())
         if _is_live(requests):
-            held.release(host)
+            _try_again(host)
         run = _Run(host, requests, gate, confirm_seconds, confirmation, kinds)
         found = run.carry_out(first, risky)
         before = tuple(lock.take_notes(host))
@@ -368,7 +369,7 @@ def _is_live(requests: Sequence[Request]) -> bool:
 
 def _risks(steps: Sequence[Step]) -> list[str]:
     """In words, each change that may cut off the connection over which it is made."""
-    writes = [write for write in transaction.kernel_writes(steps) if write.risk]
+    writes = [write for write in kernel_writes(steps) if write.risk]
     return [f"{write.key} from {write.before} to {write.value}" for write in writes]
 
 
@@ -389,7 +390,7 @@ def _words(rows: Sequence[Row]) -> str:
 def outcome(plan: Plan, after: Plan) -> Outcome:
     """The rows as they are now; what was mended says `changed`."""
     before = {row.setting.key: row for row in plan.rows}
-    written = {write.key for write in transaction.kernel_writes(plan.steps)}
+    written = {write.key for write in kernel_writes(plan.steps)}
     rows = []
     moved = False
     for row in after.rows:
@@ -412,3 +413,9 @@ _NO_VALUE = (FileWrite, LinkWrite, LoadModule, Refresh)
 
 def _seen(reading: Reading) -> tuple[object, ...]:
     return (reading.runtime, *(part.now for part in reading.parts))
+
+
+def _try_again(host: Host) -> None:
+    """Somebody watches, so that changes which the agent has given up may be made. Raises HostError."""
+    for name in host.names(places.HELD):
+        host.remove_file(f"{places.HELD}/{name}")

@@ -16,7 +16,7 @@ from .kind import Context, Kind, Row
 from .origin import Entry, Origin, is_back, is_obsolete
 from .plan import Kept, Plan, Request, context_of, evaluate, writes_of
 from .setting import Layer, Status
-from .transaction import KernelWrite, PutBack
+from .steps import KernelWrite, PutBack
 
 
 class Leaving(NamedTuple):

@@ -15,7 +15,7 @@ import os
 import stat
 from typing import Any, Mapping, Sequence
 
-from . import edited_file, lock, origin_paths, owned, strict_json, system, trust
+from . import lock, origin_paths, places, strict_json, system, trust
 from .errors import DamagedError, HostError, LostOriginError, MlnodeError
 from .host import Host
 from .setting import Write
@@ -106,7 +106,7 @@ class Origin:
         found, copied = _read(host, COPY)
         if found is not None:
             return cls(host, found, f"{problem or f'{PATH} is missing'}: its copy {COPY} is used")
-        trace = next(iter(owned.present(host)), "")
+        trace = next(iter(places.present(host)), "")
         if not problem and not copied and not trace:
             return cls(host, [])
         words = f"{problem or f'{PATH} is missing'}, {copied or f'and so is its copy {COPY}'}"
@@ -199,7 +199,7 @@ class Origin:
         for path, content in writes.items():
             entry = self._entries[f"file:{path}"]
             self._followed.setdefault(f"file:{path}", entry)
-            self._entries[f"file:{path}"] = edited_file.followed(self._host, entry, content)
+            self._entries[f"file:{path}"] = origin_paths.followed(self._host, entry, content)
 
     def _knows(self, entry: Entry) -> bool:
         known = self._entries.get(str(entry["id"]))
@@ -282,7 +282,7 @@ def checked(entry: Entry) -> Entry:
     elif "file" in entry:
         texts += [entry["file"], *_list(entry["folders"]), entry.get("refresh", "")]
         _list(entry.get("wrote", []))
-        edited_file.check(entry)
+        origin_paths.check_records(entry)
         saved = entry["saved"]
         if saved is not None and "link" in saved:
             texts.append(saved["link"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Mapping, NamedTuple, Sequence
 
-from . import boot_service, declared, schema, transaction, trust
+from . import boot_service, declared, schema, trust
 from .declared import Declaration
 from .errors import DeclarationError, HostError
 from .host import Host
@@ -15,7 +15,7 @@ from .judge import differs, judge, with_bar
 from .kind import Context, Facts, Kind, Row, Spec
 from .origin import Entry, Origin
 from .setting import BOTH_LAYERS, BootFile, Layer, Part, Setting, Status
-from .transaction import FileWrite, KernelWrite, LoadModule, Refresh, Step
+from .steps import FileWrite, KernelWrite, LoadModule, Refresh, Step, by_unit
 
 
 class Request(NamedTuple):
@@ -147,7 +147,7 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
         found += [LoadModule(row.setting.key, module, stays) for module in row.reading.load]
         for write in writes_of(row, parts):
             (of_units if write.unit else found).append(write)
-    return [*found, *transaction.by_unit(of_units)]
+    return [*found, *by_unit(of_units)]
 
 
 def _due(row: Row) -> list[Part]:

@@ -4,8 +4,8 @@
 
 A file is read so that it can neither block nor fill the memory, whatever stands in its place. Folders get
 the same mode whatever the umask of the run is; of a file that is not ours alone the attributes and the other
-names stay. A rename is atomic and makes a new inode. Where the file has more than one name (hard links), only a
-write in place reaches all of them: the whole new content lies beside it, on disk, before the first byte of
+names stay. A rename is atomic and makes a new inode. Where the file has more than one name (hard links), only
+a write in place reaches all of them: the whole new content lies beside it, on disk, before the first byte of
 it is written, so that the next run completes what a killed one has begun. A program gets no shell, no input,
 an environment of our own, and a limit of time.
 """

@@ -18,7 +18,7 @@ MODULES_UNIT = "systemd-modules-load.service"
 _UNITS = (AGENT_UNIT, NIC_SERVICE, NIC_PATH_UNIT, SYSCTL_UNIT, MODULES_UNIT)
 _PROPERTIES = ("Id", "LoadState", "ActiveState", "NeedDaemonReload", "DropInPaths", "ExecStart")
 
-#: Those of our declarations, whatever their kind: owned.py
+#: Those of our declarations, whatever their kind: places.OWNED
 _DROP_INS = "/etc/systemd/system/*.service.d/zz-mlnode-*.conf"
 
 #: Property → its values, of which ExecStart= may have several

@@ -11,7 +11,7 @@ from .. import cpulist, values
 from ..errors import paragraphs
 from ..host import Host
 from ..origin import Origin, is_closed
-from ..transaction import (
+from ..steps import (
     FileWrite,
     JoinedWrite,
     KernelWrite,

@@ -19,13 +19,9 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import locked
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Write
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import FileWrite, KernelWrite, Step
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import (
-    FileWrite,
-    KernelWrite,
-    Step,
-    Transaction,
-)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import Transaction
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 

@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nccl
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import FileWrite
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 
 GOLDEN = pathlib.Path(__file__).parents[5] / "fixtures" / "golden"

@@ -20,6 +20,7 @@ DRIVERS = {
     "/rail": "mlnode.policy_routes.files",
     "/service": "mlnode.service_files",
     "/gpu": "mlnode.nvidia",
+    places.AGENT: "mlnode.agent_state",
 }
 
 

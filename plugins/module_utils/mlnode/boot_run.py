@@ -9,11 +9,11 @@ import time
 from typing import Sequence
 
 from . import held, transaction
-from .engine import Outcome, afterwards, outcome
+from .engine import Outcome
 from .errors import HostError, MlnodeError
 from .host import Host
 from .origin import Origin
-from .plan import Plan, Request, evaluate, present
+from .plan import Plan, Request, afterwards, ended, evaluate, present
 from .steps import FileWrite, Step, UnitWrite, kernel_writes, single
 
 #: udev gives a NIC its name a moment after it has arrived, and one may arrive while we are at work: then
@@ -40,7 +40,7 @@ def apply_each(host: Host, request: Request, unrisked: str = "") -> tuple[Outcom
         more, gone = _run_each(host, plan, unrisked)
         errors += [words for words in more if words not in errors]
     try:
-        return outcome(first, evaluate(host, request)), [*plan.errors, *errors, *gone]
+        return Outcome(first, *ended(first, evaluate(host, request))), [*plan.errors, *errors, *gone]
     except MlnodeError as error:
         words = [*plan.errors, *errors, *gone, afterwards(error, first.steps)]
         raise MlnodeError("; ".join(words)) from error

@@ -13,19 +13,28 @@ from types import MappingProxyType
 from typing import Callable, Mapping, NamedTuple, Sequence
 
 from . import declared, left, lock, places, schema
-from .confirm_store import FOR_GOOD, Confirmation, Pending
 from .declared import Declaration
 from .errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
 from .host import Host
-from .judge import differs
 from .kind import Kind, Row
 from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
 from .origin import Entry, Origin, complete
-from .plan import Kept, Plan, Request, declaration_of, declaration_steps, evaluate, kept, present
-from .setting import Layer, Reading, Status
-from .steps import FileWrite, LinkWrite, LoadModule, Refresh, Step, kernel_writes
-from .transaction import Transaction
+from .plan import (
+    Kept,
+    Plan,
+    Request,
+    afterwards,
+    declaration_of,
+    declaration_steps,
+    ended,
+    evaluate,
+    kept,
+    present,
+)
+from .setting import Layer, Status
+from .steps import LoadModule, Step, kernel_writes
+from .transaction import FOR_GOOD, Confirmation, Transaction, Waiting
 
 __all__ = [
     "Outcome",
@@ -47,7 +56,7 @@ class Outcome(NamedTuple):
     plan: Plan
     rows: tuple[Row, ...]
     changed: bool
-    waits: Pending | None = None
+    waits: Waiting | None = None
     leaving: Leaving = Leaving()
 
     @property
@@ -64,7 +73,7 @@ class Together(NamedTuple):
     outcomes: tuple[Outcome, ...]
     shared: tuple[Step, ...]
     changed: bool
-    waits: Pending | None = None
+    waits: Waiting | None = None
     unfinished: tuple[str, ...] = ()
 
     @property
@@ -199,7 +208,7 @@ class _Run:
         self._kinds = kinds
         self._before = _kept(host, requests)
         self._risks: list[str] = []
-        self._waits: Pending | None = None
+        self._waits: Waiting | None = None
 
     def carry_out(self, first: First, may_risk: bool) -> Together:
         new = declaration_of(self._requests, self._before)
@@ -354,9 +363,9 @@ def _plan(host: Host, request: Request, known: Kept, gate: Callable[[Plan], None
 
 
 def _ended(before: Outcome, after: Plan) -> Outcome:
-    found = outcome(before.plan, after)
+    rows, changed = ended(before.plan, after)
     left_steps = (*before.leaving.steps, *before.leaving.late)
-    return found._replace(changed=found.changed or bool(left_steps), leaving=before.leaving)
+    return Outcome(before.plan, rows, changed or bool(left_steps), leaving=before.leaving)
 
 
 def _kept(host: Host, requests: Sequence[Request]) -> Kept:
@@ -373,46 +382,8 @@ def _risks(steps: Sequence[Step]) -> list[str]:
     return [f"{write.key} from {write.before} to {write.value}" for write in writes]
 
 
-def afterwards(error: MlnodeError, steps: Sequence[Step]) -> str:
-    """An error of the look at what has become of it: by then nothing is rolled back any more."""
-    keys = ", ".join(dict.fromkeys(step.key for step in steps))
-    return (
-        f"{error}. This was met after all changes had been made, and they stay: {keys}"
-        if keys
-        else str(error)
-    )
-
-
 def _words(rows: Sequence[Row]) -> str:
     return "; ".join(f"{row.setting.key}: {row.reading.invalid or row.reason}" for row in rows)
-
-
-def outcome(plan: Plan, after: Plan) -> Outcome:
-    """The rows as they are now; what was mended says `changed`."""
-    before = {row.setting.key: row for row in plan.rows}
-    written = {write.key for write in kernel_writes(plan.steps)}
-    rows = []
-    moved = False
-    for row in after.rows:
-        old = before.get(row.setting.key, row)
-        moved = moved or _seen(old.reading) != _seen(row.reading)
-        if row.status is Status.OK and old.status is not Status.OK:
-            row = row._replace(status=Status.CHANGED, reason=old.reason)
-        elif row.reading.partial and differs(row.reading) and row.setting.key in written:
-            words = f"asked for {row.reading.target}, the kernel gave {row.reading.runtime}"
-            words += ": no more memory is free in one piece"
-            row = row._replace(status=Status.CLAMPED, reason=words)
-        rows.append(row)
-    others = any(isinstance(step, _NO_VALUE) for step in plan.steps)
-    return Outcome(plan, tuple(rows), changed=moved or others)
-
-
-#: Steps whose effect no value of a setting shows
-_NO_VALUE = (FileWrite, LinkWrite, LoadModule, Refresh)
-
-
-def _seen(reading: Reading) -> tuple[object, ...]:
-    return (reading.runtime, *(part.now for part in reading.parts))
 
 
 def _try_again(host: Host) -> None:

@@ -8,7 +8,7 @@ import re
 from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, Protocol, Sequence
 
-from . import values
+from . import places, values
 from .errors import HostError
 from .host import Host, Mounts
 from .setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Severity, Status, Value
@@ -18,6 +18,15 @@ AGENT_UNIT = "mlnode-apply.service"
 AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_FILE = f"/etc/systemd/system/{AGENT_UNIT}"
 AGENT_LINK = f"/etc/systemd/system/multi-user.target.wants/{AGENT_UNIT}"
+
+#: Its answers, as files: why the next boot does not run it, empty if it does, and the same of an image, whose
+#: files are for other machines; the change that waits to be confirmed, and the one that was undone
+AGENT_FAULT = f"{places.AGENT}/fault"
+AGENT_IMAGE_FAULT = f"{places.AGENT}/image-fault"
+AGENT_PENDING = f"{places.AGENT}/pending"
+AGENT_UNDONE = f"{places.AGENT}/undone"
+#: The first of them where nothing of the agent is there
+NO_AGENT = f"{AGENT_UNIT} is not enabled (install the agent)"
 
 #: The row of a node that says whether the next boot runs the agent
 AGENT_ROW = "agent.boot"
@@ -126,7 +135,7 @@ class Context(NamedTuple):
     layers: tuple[Layer, ...] = BOTH_LAYERS
     allow: tuple[str, ...] = ()
     agent: bool = False
-    agent_fault: str = f"{AGENT_UNIT} is not enabled (install the agent)"
+    agent_fault: str = NO_AGENT
     agent_unread: str = ""
     agent_row: bool = False
     on_disk: Mapping[str, str] = MappingProxyType({})

@@ -48,6 +48,10 @@ OWN = tuple(_OWN)
 #: bring another kernel or cable
 HELD = "/run/mlnode/held"
 
+#: A change of NICs that waits to be confirmed, and one that was undone and has not been reported yet
+PENDING = "/var/lib/mlnode/confirm.json"
+UNDONE = "/var/lib/mlnode/undone.json"
+
 #: Files of others in which we keep lines of our own
 _SHARED = (
     r"/etc/default/grub",
@@ -60,7 +64,10 @@ _SHARED = (
 )
 
 #: Folders that no kernel makes: what is below them is a driver's to show, see Host.mounts
-DRIVEN = ("/ethtool", "/dcb", "/roce", "/rail", "/service", "/gpu")
+_DEVICES = ("/ethtool", "/dcb", "/roce", "/rail", "/service", "/gpu")
+#: The same for the agent, of which nothing is set
+AGENT = "/agent"
+DRIVEN = (*_DEVICES, AGENT)
 
 #: Files that the kernel makes, and those that drivers show as if it did
 _KERNEL = (
@@ -71,7 +78,7 @@ _KERNEL = (
     r"/sys/kernel/debug/mlx5",
     r"/sys/devices/system/(?:cpu|node)",
     rf"/sys/class/net/{_PART}",
-    *DRIVEN,
+    *_DEVICES,
 )
 
 _SYSTEMD = "/etc/systemd/system"

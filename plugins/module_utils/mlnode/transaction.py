@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Protocol, Sequence
 
-from .errors import HostError, MlnodeError, TransactionError
+from .errors import HostError, MlnodeError, RefusedError, TransactionError
 from .host import Host
+from .kind import AGENT_PENDING
 from .origin import Entry, Origin, restore
 from .steps import FileWrite, Step, UnitWrite
 
@@ -23,6 +24,66 @@ def _unchecked() -> None:
 
 #: Called with how all steps so far are put back, and what of it is new in the origin
 Arm = Callable[[Sequence[Entry], Sequence[Entry]], Any]
+
+
+class Waiting(Protocol):
+    """A change that is undone unless it is confirmed. left: in so many seconds. text: all of it, in words."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def left(self) -> int: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+class Confirmation(Protocol):
+    """What undoes a change unless it is confirmed: the module confirm, which most areas need not bring along.
+    All functions raise MlnodeError."""
+
+    def refuse_while_pending(self, host: Host) -> None: ...
+
+    def arm(
+        self,
+        host: Host,
+        name: str,
+        seconds: int,
+        entries: Sequence[Entry],
+        fresh: Sequence[Entry],
+        words: str,
+    ) -> Waiting: ...
+
+    def extend(self, host: Host, armed: Any, entries: Sequence[Entry], fresh: Sequence[Entry]) -> Waiting: ...
+
+    def restart(self, host: Host, armed: Any) -> Waiting: ...
+
+    def cancel(self, host: Host) -> None: ...
+
+
+class _ForGood:
+    """Of areas in which nothing is confirmed: an earlier change that waits is left to the agent."""
+
+    def refuse_while_pending(self, host: Host) -> None:
+        if words := host.text(AGENT_PENDING):
+            raise RefusedError(words)
+
+    def arm(self, _host: Host, name: str, *_told: object) -> Waiting:
+        raise MlnodeError(f"{name}: a change of this area cannot be confirmed")
+
+    def extend(self, _host: Host, armed: Waiting, *_told: object) -> Waiting:
+        return armed
+
+    def restart(self, _host: Host, armed: Waiting) -> Waiting:
+        return armed
+
+    def cancel(self, host: Host) -> None:
+        """Nothing is armed."""
+
+
+#: For a run without anything that could be confirmed
+FOR_GOOD: Confirmation = _ForGood()
 
 
 class Transaction:

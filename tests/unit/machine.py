@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, drivers, origin, places
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host, Mounts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 
 THP = "/sys/kernel/mm/transparent_hugepage"
@@ -92,6 +92,15 @@ _STORE = os.path.basename(origin.PATH)
 #: With what a killed write of it leaves
 _OF_STORE = {_STORE, f".{_STORE}.mlnode-tmp"}
 _STORE_FOLDERS = tuple(map(os.path.dirname, _STORES))
+
+
+def mounted(mounts: Mounts) -> Mounts:
+    """The drivers of one kind and that of the agent: as of a module of one area."""
+    return {**mounts, places.AGENT: drivers.ALL[places.AGENT]}
+
+
+def captured(root: str, mounts: Mounts) -> Host:
+    return Host(root, mounted(mounts))
 
 
 class Machine(Host):
@@ -223,7 +232,7 @@ class Machine(Host):
         if list(command[:2]) == ["modprobe", "-r"]:
             return self._unload(command[2])
         if command[0] == "systemctl":
-            units = [word for word in command[2:] if not word.startswith("-")]
+            units = [word for word in command[2:] if not word.startswith("--")]
             return self._shown_all(units) if len(units) > 1 else self._systemctl(command[1], command[-1])
         return super().run(command, seconds)
 

@@ -23,6 +23,7 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     READS_DROP_INS,
     menu,
 )
+from ansible_collections.mlnode.tuning.tests.unit.machine import mounted
 
 GOLDEN = pathlib.Path(__file__).parents[5] / "fixtures" / "golden"
 
@@ -68,7 +69,7 @@ class Captured(Host):
     """A tree with the files of a loader laid over it."""
 
     def __init__(self, root: str, over: pathlib.Path) -> None:
-        super().__init__(root, boot.MOUNTS)
+        super().__init__(root, mounted(boot.MOUNTS))
         self._over = over
 
     def real(self, path: str, follow: bool = True) -> str:

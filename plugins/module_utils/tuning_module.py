@@ -4,17 +4,19 @@
 
 from __future__ import annotations
 
+import errno
+import json
 from typing import Any, NoReturn
 
 from ansible.module_utils.basic import AnsibleModule
 
 from .mlnode import declare as whole
-from .mlnode import schema
-from .mlnode.confirm_store import FOR_GOOD, Confirmation
+from .mlnode import places, schema, trust
+from .mlnode.errors import HostError, MlnodeError, paragraphs, printable
 from .mlnode.host import Host
-from .mlnode.kind import Kind
-from .mlnode.printable import paragraphs, printable
+from .mlnode.kind import AGENT_COMMAND, AGENT_FAULT, AGENT_IMAGE_FAULT, AGENT_PENDING, NO_AGENT, Kind
 from .mlnode.setting import Layer
+from .mlnode.transaction import FOR_GOOD, Confirmation
 
 
 def declare(
@@ -36,7 +38,8 @@ def declare(
         confirmation=confirmation,
         diff=module._diff,
     )
-    found = whole.run(Host(mounts=kind.MOUNTS), order)
+    agent = Agent()
+    found = whole.run(Host(mounts={**kind.MOUNTS, places.AGENT: lambda: agent}), order)
     for words in found.warnings:
         module.warn(words)
     area = found.areas.get(kind.KIND, {})
@@ -44,6 +47,59 @@ def declare(
     if found.failed:
         module.fail_json(msg=found.msg, **{**area, "changed": found.changed, "diff": found.diff, **more})
     leave(module, **{**area, "changed": found.changed, "diff": found.diff, **more})
+
+
+class Agent:
+    """Mounted at places.AGENT: the installed agent is asked once, as its files are not sent along. Of a node
+    without it nothing has to be asked."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, Any] = {}
+
+    def read(self, host: Host, path: str) -> bytes:
+        if not host.exists(AGENT_COMMAND):
+            return _without_agent(host, path).encode("utf-8")
+        self._answers = self._answers or _asked(host)
+        found = self._answers.get(path, {})
+        if "text" not in found:
+            raise HostError("ask the agent for", path, None, str(found.get("error", "it is another version")))
+        return str(found["text"]).encode("utf-8", "surrogateescape")
+
+    def write(self, _host: Host, path: str, value: str) -> None:
+        raise HostError(f"write {value!r} to", path, errno.EROFS)
+
+    def names(self, _host: Host, _path: str) -> list[str]:
+        return []
+
+    def exists(self, host: Host, _path: str) -> bool:
+        return host.exists(AGENT_COMMAND)
+
+    def blocked(self, _host: Host, _path: str) -> str:
+        return ""
+
+
+def _asked(host: Host) -> dict[str, Any]:
+    """Raises HostError."""
+    try:
+        trust.require(host, AGENT_COMMAND)
+        answers = json.loads(host.must_run([AGENT_COMMAND, "self"], "ask the agent:"))
+    except HostError:
+        raise
+    except (MlnodeError, ValueError) as error:
+        raise HostError("ask the agent:", AGENT_COMMAND, None, str(error)) from error
+    found: dict[str, Any] = answers if isinstance(answers, dict) else {}
+    return {path: answer for path, answer in found.items() if isinstance(answer, dict)}
+
+
+def _without_agent(host: Host, path: str) -> str:
+    if path in (AGENT_FAULT, AGENT_IMAGE_FAULT):
+        return NO_AGENT
+    if path == AGENT_PENDING and host.exists(places.PENDING):
+        return (
+            f"a change of NICs waits to be confirmed ({places.PENDING}), and the agent that would undo it is "
+            "gone: install the agent again, then `mlnode confirm` or `mlnode undo`"
+        )
+    return ""
 
 
 def warn(module: AnsibleModule, words: str) -> None:

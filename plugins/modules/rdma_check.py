@@ -160,7 +160,7 @@ from typing import Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import options
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import expect, run
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict, summary
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
@@ -196,7 +196,7 @@ def main() -> None:
     host = Host(mounts=run.MOUNTS)
     try:
         wanted = expect.parse(given["expect"])
-        options.refuse_others("skip", given["skip"], "check", run.NAMES)
+        schema.refuse_others("skip", given["skip"], "check", run.NAMES)
         writable = host.is_superuser() and not module.check_mode
         checks = run.all_checks(host, wanted, given["skip"], given["baseline"] == "reset", writable)
     except MlnodeError as error:

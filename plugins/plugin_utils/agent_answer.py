@@ -15,8 +15,7 @@ from typing import Any
 from ansible import constants
 
 from ..module_utils.mlnode import strict_json
-from ..module_utils.mlnode.errors import StoreError
-from ..module_utils.mlnode.printable import paragraphs
+from ..module_utils.mlnode.errors import StoreError, paragraphs
 from .areas import AREAS
 
 #: Of a whole answer, in characters: what is declared of a node may have as many as strict_json.MOST, and the

@@ -18,8 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_source
 
 from ..module_utils.mlnode.agent_zip import INTERPRETER, isolated
-from ..module_utils.mlnode.errors import DeclarationError
-from ..module_utils.mlnode.printable import printable
+from ..module_utils.mlnode.errors import DeclarationError, printable
 
 AGENT = "/usr/local/bin/mlnode"
 

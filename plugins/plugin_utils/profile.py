@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleError
 
-from ..module_utils.mlnode.options import hint
+from ..module_utils.mlnode.schema import hint
 
 #: Ten times as fast where PyYAML has it
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

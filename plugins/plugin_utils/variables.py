@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from ..module_utils.mlnode import options
+from ..module_utils.mlnode import schema
 
 _COLLECTION = "mlnode.tuning"
 
@@ -38,7 +38,7 @@ def near(prefix: str, own: str, given: Iterable[str], known: Iterable[str]) -> l
     # Without the prefix, which would make all of them alike.
     short = {name[len(own) :]: name for name in known if name.startswith(own)}
     found = {
-        name: options.nearest(name[len(prefix) :], short)
+        name: schema.nearest(name[len(prefix) :], short)
         for name in given
         if name.startswith(prefix) and short.get(name[len(prefix) :]) != name
     }

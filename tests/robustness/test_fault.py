@@ -17,11 +17,10 @@ from contextlib import contextmanager
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import node as whole
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.unfinished import LOCK_PATH
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import LOCK_PATH
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, failing
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import lock as lock_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import writing
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import system
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: Calls of os that change a file, or promise that it is on disk
@@ -63,6 +63,8 @@ class Os:
 
         def guarded(*arguments: Any, **named: Any) -> Any:
             what = arguments[0]
+            if name == "open" and arguments[1] & os.O_NOCTTY:  # as only what is read is opened
+                return call(*arguments, **named)
             if isinstance(
                 what, int
             ):  # by its name, as the number of a handle tells no reader which file it is
@@ -108,7 +110,7 @@ def failing(number: int) -> Callable[[], object]:
 def install(patch: pytest.MonkeyPatch, machine: Gated, gate: Gate) -> None:
     """Let all that the machine changes from now on pass the gate."""
     machine.gate = gate
-    for module in (host_module, writing):
+    for module in (host_module, system):
         patch.setattr(module, "os", Os(gate))
 
 
@@ -152,7 +154,7 @@ def killed_at(position: int, machine: Gated, work: Callable[[Machine], object]) 
 
     def run() -> None:
         machine.gate = Gate(position, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        for module in (host_module, writing, lock_module):
+        for module in (host_module, system, lock_module):
             vars(module)["os"] = Os(machine.gate)
         work(machine)
 

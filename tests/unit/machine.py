@@ -12,10 +12,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, drivers, origin, owned
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, drivers, origin, places
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host, Mounts
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE = "6.12.0-test"
@@ -94,6 +94,15 @@ _OF_STORE = {_STORE, f".{_STORE}.mlnode-tmp"}
 _STORE_FOLDERS = tuple(map(os.path.dirname, _STORES))
 
 
+def mounted(mounts: Mounts) -> Mounts:
+    """The drivers of one kind and that of the agent: as of a module of one area."""
+    return {**mounts, places.AGENT: drivers.ALL[places.AGENT]}
+
+
+def captured(root: str, mounts: Mounts) -> Host:
+    return Host(root, mounted(mounts))
+
+
 class Machine(Host):
     """A Host below a folder. Attributes steer the kernel's moods:
 
@@ -146,7 +155,7 @@ class Machine(Host):
     def _has_origin(self, path: str) -> None:
         """Who puts a file of ours into a tree means a node that was tuned, and whose origin is there: one
         that knows the file as it is. A node that has lost it is made by removing the store."""
-        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in owned.PATTERNS):
+        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in places.OWNED):
             return
         if any(os.path.lexists(self.root + store) for store in (origin.PATH, origin.COPY)):
             return
@@ -223,7 +232,7 @@ class Machine(Host):
         if list(command[:2]) == ["modprobe", "-r"]:
             return self._unload(command[2])
         if command[0] == "systemctl":
-            units = [word for word in command[2:] if not word.startswith("-")]
+            units = [word for word in command[2:] if not word.startswith("--")]
             return self._shown_all(units) if len(units) > 1 else self._systemctl(command[1], command[-1])
         return super().run(command, seconds)
 

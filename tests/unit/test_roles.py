@@ -13,7 +13,7 @@ from ansible.template import Templar, trust_as_template
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, kind
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import FOLDER
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.digests import digests
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, sysctl_info
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS

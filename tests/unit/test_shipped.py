@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import places
@@ -19,6 +20,7 @@ DRIVERS = {
     "/roce": "mlnode.dcb.roce",
     "/service": "mlnode.service_files",
     "/gpu": "mlnode.nvidia",
+    places.AGENT: "mlnode.agent_state",
 }
 
 
@@ -63,13 +65,13 @@ _OF_NICS = {"ports", "rules", "rules_schema", "selection", "together"}
 
 #: For the agent and a revert, which deal with whatever was declared
 _OF_THE_AGENT = {
-    "agent", "agent_rows", "cli", "drivers", "drift", "explain", "leftovers", "node", "partial", "registry",
-    "revert", "without_origin",
+    "agent", "agent_rows", "agent_state", "cli", "drivers", "drift", "explain", "leftovers", "node",
+    "partial", "registry", "revert", "without_origin",
 }  # fmt: skip
 
-#: The engine with its four states, the store of the origin, what goes back when it leaves, what waits to be
-#: confirmed, and what answers whether the next boot runs the agent; one more is one that thp does not need
-MOST = 47
+#: The engine with its four states, the store of the origin, what goes back when it leaves, the host with its
+#: calls and the bridge to Ansible; the agent answers for the next boot and for what waits to be confirmed
+MOST = 28
 
 
 def test_every_kind_has_its_module() -> None:
@@ -94,6 +96,33 @@ def test_what_all_modules_bring_stays_small() -> None:
     sent = shipped.of(shipped.MODULES / "thp.py")
     assert len(sent) <= MOST, sorted(sent)
     assert not any(name.startswith(("mlnode.topology", "mlnode.management")) for name in sent)
+
+
+#: Files of others in which we keep lines of our own → the area that does
+_SHARED = {
+    "/etc/default/grub": "boot",
+    "/etc/kernel/cmdline": "boot",
+    "/boot/loader/entries/x.conf": "boot",
+    "/etc/nccl.conf": "nccl",
+    "/etc/systemd/system/multi-user.target.wants/irqbalance.service": "irq",
+    "/etc/default/irqbalance": "irq",
+}
+
+
+def test_what_carries_edits_of_others_is_sent_where_they_edit() -> None:
+    assert all(any(re.fullmatch(one, path) for path in _SHARED) for one in places._SHARED)
+    for area in KINDS:
+        sent = "mlnode.edited_file" in shipped.of_library(f"mlnode.knobs.{area}")
+        assert sent == (area in _SHARED.values()), area
+
+
+@pytest.mark.parametrize("area", KINDS)
+def test_who_is_told_of_a_file_is_sent_with_it(area: str) -> None:
+    for name in shipped.of_library(f"mlnode.knobs.{area}"):
+        calls = [node for node in ast.walk(shipped.source(name)) if isinstance(node, ast.Call)]
+        files = [node for node in calls if isinstance(node.func, ast.Name) and node.func.id == "BootFile"]
+        tells = any(len(node.args) > 2 or "refresh" in {word.arg for word in node.keywords} for node in files)
+        assert not tells or "mlnode.refresh" in shipped.of_library(name), name
 
 
 def test_who_undoes_everything_has_all_drivers() -> None:

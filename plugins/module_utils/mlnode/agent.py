@@ -16,7 +16,7 @@ from .host import Host
 from .kind import AGENT_COMMAND, AGENT_FILE
 from .lock import WAIT_SECONDS, locked
 from .origin import Origin, complete
-from .transaction import FileWrite, LinkWrite, Refresh, Step
+from .steps import FileWrite, LinkWrite, Refresh, Step
 
 __all__ = ["COMMAND", "INTERPRETER", "UNIT", "UNIT_FILE", "build", "install", "plan"]
 

@@ -9,12 +9,12 @@ import time
 from typing import Sequence
 
 from . import held, transaction
-from .engine import Outcome, afterwards, outcome
+from .engine import Outcome
 from .errors import HostError, MlnodeError
 from .host import Host
 from .origin import Origin
-from .plan import Plan, Request, evaluate, present
-from .transaction import FileWrite, Step
+from .plan import Plan, Request, afterwards, ended, evaluate, present
+from .steps import FileWrite, Step, UnitWrite, kernel_writes, single
 
 #: udev gives a NIC its name a moment after it has arrived, and one may arrive while we are at work: then
 #: what was read is under another name at the writing. The name comes with the first event of the NIC, so
@@ -40,7 +40,7 @@ def apply_each(host: Host, request: Request, unrisked: str = "") -> tuple[Outcom
         more, gone = _run_each(host, plan, unrisked)
         errors += [words for words in more if words not in errors]
     try:
-        return outcome(first, evaluate(host, request)), [*plan.errors, *errors, *gone]
+        return Outcome(first, *ended(first, evaluate(host, request))), [*plan.errors, *errors, *gone]
     except MlnodeError as error:
         words = [*plan.errors, *errors, *gone, afterwards(error, first.steps)]
         raise MlnodeError("; ".join(words)) from error
@@ -54,8 +54,8 @@ def _run_each(host: Host, plan: Plan, unrisked: str) -> tuple[list[str], list[st
     groups: dict[str, list[Step]] = {}
     errors: list[str] = []
     gone: list[str] = []
-    for step in transaction.single(plan.steps):
-        if unrisked and isinstance(step, transaction.UnitWrite) and step.risky:
+    for step in single(plan.steps):
+        if unrisked and isinstance(step, UnitWrite) and step.risky:
             errors.append(f"{step.key}: not done, as it is on the management path; {unrisked}")
             continue
         groups.setdefault("" if isinstance(step, FileWrite) else step.key, []).append(step)
@@ -75,5 +75,5 @@ def _run_each(host: Host, plan: Plan, unrisked: str) -> tuple[list[str], list[st
 
 def _hold(host: Host, steps: Sequence[Step], words: str) -> None:
     for step in steps:
-        if isinstance(step, transaction.UnitWrite):
-            held.hold(host, step.unit.name, transaction.kernel_writes([step]), words)
+        if isinstance(step, UnitWrite):
+            held.hold(host, step.unit.name, kernel_writes([step]), words)

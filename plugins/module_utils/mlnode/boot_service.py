@@ -25,7 +25,7 @@ from .agent_files import (
     UDEV_FILE,
 )
 from .host import Host
-from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, AGENT_UNIT
+from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
 from .systemd_show import Said
 from .systemd_unit import Line, Unit
 
@@ -76,7 +76,7 @@ def installed(host: Host) -> bool:
 def stopped(host: Host, running: bool = True) -> str:
     """Why the next boot does not run our command; empty if it does. Raises HostError."""
     if not installed(host):
-        return f"{AGENT_UNIT} is not enabled (install the agent)"
+        return NO_AGENT
     return next((str(fault) for fault in boot_faults(host, running) if fault.stops), "")
 
 

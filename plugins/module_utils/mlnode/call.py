@@ -17,25 +17,22 @@ from . import (
     declare,
     drift,
     drivers,
+    lock,
     missed,
     own_archive,
     registry,
     strict_json,
-    unfinished,
     waivers,
 )
 from .engine import NOTHING, First
-from .errors import MlnodeError, StoreError
+from .errors import MlnodeError, StoreError, printable
 from .host import Host
-from .lock import locked
-from .options import refuse_unknown
-from .printable import printable
+from .lock import UNHEARD, Note, locked
 from .registry import KINDS
-from .setting import Layer
-from .status import Status
+from .schema import refuse_unknown
+from .setting import Layer, Status
+from .steps import Step
 from .topology import read as topology
-from .transaction import Step
-from .unfinished import UNHEARD, Note
 
 #: Before all that a controller is told, which may see a greeting as well
 MARK = "mlnode: "
@@ -81,7 +78,7 @@ def unheard(host: Host, question: bytes, found: Mapping[str, Any]) -> None:
     options = strict_json.loads(question, "the text")["options"]
     if found.get("answer", {}).get("changed") and not options.get("check"):
         with locked(host):
-            unfinished.add(host, Note.of(options["name"], UNHEARD))
+            lock.add_note(host, Note.of(options["name"], UNHEARD))
 
 
 def _digest(size: int) -> str:

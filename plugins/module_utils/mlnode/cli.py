@@ -12,9 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn, Sequence
 
 from . import drivers, registry
-from .errors import MlnodeError
+from .errors import MlnodeError, paragraphs, printable
 from .host import Host
-from .printable import paragraphs, printable
 from .version import VERSION
 
 if TYPE_CHECKING:
@@ -91,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
             one.add_argument("--nics", action="store_true", help=words)
     text = "answer an action of a controller, which asks with JSON on the standard input"
     one = commands.add_parser("call", help=text, description=text, epilog=_EXIT)
+    one.set_defaults(root="/", json=True)
+    text = "what modules of one area ask: whether the next boot runs the agent, and changes that wait (JSON)"
+    one = commands.add_parser("self", help=text, description=text, epilog=_EXIT)
     one.set_defaults(root="/", json=True)
     text = "everything about one setting"
     one = commands.add_parser("explain", help=text, description=text, parents=[common], epilog=_EXIT)
@@ -223,6 +225,13 @@ def _call(host: Host, _options: argparse.Namespace) -> int:
     return OK
 
 
+def _self(host: Host, _options: argparse.Namespace) -> int:
+    from . import agent_state
+
+    _say(_json(agent_state.answers(host)))
+    return OK
+
+
 def _topology(host: Host, options: argparse.Namespace) -> int:
     from .render import topology_table
     from .render.topology import document
@@ -266,6 +275,7 @@ _COMMANDS = {
     "revert": _revert,
     "explain": _explain,
     "call": _call,
+    "self": _self,
     "topology": _topology,
     "audit": _audit,
     "confirm": _confirm,

@@ -8,18 +8,18 @@ import json
 import math
 import re
 import time
-from typing import Any, NamedTuple, Protocol, Sequence
+from typing import Any, NamedTuple
 
-from . import trust
-from .errors import HostError, MlnodeError, RefusedError, StoreError
+from . import places, trust
+from .errors import HostError, MlnodeError, StoreError
 from .host import Host
 from .origin import Entry, boot_id, checked
 from .origin_paths import DAMAGE, check_texts
 
 #: What waits to be confirmed; 0600, as it may hold the content of files that not everybody may read
-PENDING = "/var/lib/mlnode/confirm.json"
+PENDING = places.PENDING
 #: What was undone and has not been told yet
-UNDONE = "/var/lib/mlnode/undone.json"
+UNDONE = places.UNDONE
 #: The last id that was confirmed since the boot, so that asking again after a lost answer is no error
 CONFIRMED = "/run/mlnode/confirmed"
 
@@ -195,54 +195,3 @@ def _texts(*found: Any) -> tuple[str, ...]:
         raise TypeError("something else where a text belongs")
     check_texts(found)
     return found
-
-
-class Confirmation(Protocol):
-    """What undoes a change unless it is confirmed: the module confirm, which most areas need not bring along.
-    All functions raise MlnodeError."""
-
-    def refuse_while_pending(self, host: Host) -> None: ...
-
-    def arm(
-        self,
-        host: Host,
-        name: str,
-        seconds: int,
-        entries: Sequence[Entry],
-        fresh: Sequence[Entry],
-        words: str,
-    ) -> Pending: ...
-
-    def extend(
-        self, host: Host, armed: Pending, entries: Sequence[Entry], fresh: Sequence[Entry]
-    ) -> Pending: ...
-
-    def restart(self, host: Host, armed: Pending) -> Pending: ...
-
-    def cancel(self, host: Host) -> None: ...
-
-
-class _ForGood:
-    """Of areas in which nothing is confirmed: an earlier change that waits is left to the agent."""
-
-    def refuse_while_pending(self, host: Host) -> None:
-        found = load_pending(host)
-        if found is not None:
-            late = f"; its time is over, and `mlnode undo {found.id}` undoes it now"
-            raise RefusedError(found.text + (late if found.lapsed(host) else ""))
-
-    def arm(self, _host: Host, name: str, *_told: object) -> Pending:
-        raise MlnodeError(f"{name}: a change of this area cannot be confirmed")
-
-    def extend(self, _host: Host, armed: Pending, *_told: object) -> Pending:
-        return armed
-
-    def restart(self, _host: Host, armed: Pending) -> Pending:
-        return armed
-
-    def cancel(self, host: Host) -> None:
-        """Nothing is armed."""
-
-
-#: For a run without anything that could be confirmed
-FOR_GOOD: Confirmation = _ForGood()

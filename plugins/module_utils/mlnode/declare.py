@@ -7,20 +7,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from . import confirm_store, declared, engine, origin, schema
-from .confirm_store import FOR_GOOD, Confirmation
+from . import declared, engine, origin, places, schema
 from .declared import Spec
 from .engine import NOTHING, First, Together
-from .errors import MlnodeError, RiskError
+from .errors import MlnodeError, RiskError, paragraphs, printable
 from .host import Host
 from .judge import waits_for_boot
-from .kind import Kind, Row
+from .kind import AGENT_UNDONE, Kind, Row
 from .plan import Plan, Request
-from .printable import paragraphs, printable
 from .render import document
 from .render.diff import closed, diff
-from .setting import BOTH_LAYERS, Layer
-from .status import Status
+from .setting import BOTH_LAYERS, Layer, Status
+from .transaction import FOR_GOOD, Confirmation
 
 
 class Order(NamedTuple):
@@ -183,10 +181,12 @@ def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
 
 def undone(host: Host, check: bool) -> list[str]:
     """A change that has undone itself, in words: reported by the next run, once; a damaged store by each."""
-    words = [printable(text) for text in (origin.note(host), confirm_store.report(host)) if text]
-    if confirm_store.report(host) and not check and host.is_superuser():
+    found = host.value(AGENT_UNDONE).text
+    words = [printable(text) for text in (origin.note(host), found) if text]
+    if found and not check and host.is_superuser():
         try:
-            confirm_store.acknowledge(host)
+            host.remove_file(places.UNDONE)
+            host.remove_folder_if_empty(places.UNDONE.rpartition("/")[0], may_stay=True)
         except MlnodeError as error:
             words.append(printable(str(error)))
     return words

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from . import declared, digests, missed, options, schema, strict_json, waivers
-from .errors import MlnodeError
+from . import declared, digests, missed, schema, strict_json, waivers
+from .errors import MlnodeError, paragraphs
 from .host import Host
 from .node import survey
-from .printable import paragraphs
 from .registry import KINDS
 from .render import node
 
@@ -96,5 +95,5 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checked(name: str, areas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Raises DeclarationError."""
-    options.refuse_unknown(f"declarations.{name}", areas, tuple(KINDS))
+    schema.refuse_unknown(f"declarations.{name}", areas, tuple(KINDS))
     return {area: schema.checked(area, areas[area]) for area in areas}

@@ -5,7 +5,7 @@ imported at the first look below its folder, as most commands look below none.""
 
 from __future__ import annotations
 
-from . import dcb, ethtool
+from . import dcb, ethtool, places
 from .host import Driver, Mounts
 
 
@@ -13,6 +13,12 @@ def _service() -> Driver:
     from . import service_files
 
     return service_files
+
+
+def _agent() -> Driver:
+    from . import agent_state
+
+    return agent_state
 
 
 def _gpu() -> Driver:
@@ -27,6 +33,7 @@ ALL: Mounts = {
     dcb.ROCE: dcb.roce_driver,
     "/service": _service,
     "/gpu": _gpu,
+    places.AGENT: _agent,
 }
 
 

@@ -12,20 +12,29 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Callable, Mapping, NamedTuple, Sequence
 
-from . import declared, held, left, schema, transaction, unfinished
-from .confirm_store import FOR_GOOD, Confirmation, Pending
+from . import declared, left, lock, places, schema
 from .declared import Declaration
 from .errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
 from .host import Host
-from .judge import differs
 from .kind import Kind, Row
 from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
 from .origin import Entry, Origin, complete
-from .plan import Kept, Plan, Request, declaration_of, declaration_steps, evaluate, kept, present
-from .setting import Layer, Reading
-from .status import Status
-from .transaction import FileWrite, LinkWrite, LoadModule, Refresh, Step, Transaction
+from .plan import (
+    Kept,
+    Plan,
+    Request,
+    afterwards,
+    declaration_of,
+    declaration_steps,
+    ended,
+    evaluate,
+    kept,
+    present,
+)
+from .setting import Layer, Status
+from .steps import LoadModule, Step, kernel_writes
+from .transaction import FOR_GOOD, Confirmation, Transaction, Waiting
 
 __all__ = [
     "Outcome",
@@ -47,7 +56,7 @@ class Outcome(NamedTuple):
     plan: Plan
     rows: tuple[Row, ...]
     changed: bool
-    waits: Pending | None = None
+    waits: Waiting | None = None
     leaving: Leaving = Leaving()
 
     @property
@@ -64,7 +73,7 @@ class Together(NamedTuple):
     outcomes: tuple[Outcome, ...]
     shared: tuple[Step, ...]
     changed: bool
-    waits: Pending | None = None
+    waits: Waiting | None = None
     unfinished: tuple[str, ...] = ()
 
     @property
@@ -121,7 +130,7 @@ def preview(
         outcomes = _foresee(host, requests, known, gate, kinds)
     shared = [*first.steps(), *declaration_steps(host, new)]
     changed = bool(shared) or any(outcome.changed for outcome in outcomes)
-    before = () if is_held(host) else tuple(note.text for note in unfinished.read(host))
+    before = () if is_held(host) else tuple(note.text for note in lock.read_notes(host))
     return Together(tuple(outcomes), tuple(shared), changed, unfinished=before)
 
 
@@ -149,10 +158,10 @@ def apply_together(
         complete(host)
         requests = _checked(ask())
         if _is_live(requests):
-            held.release(host)
+            _try_again(host)
         run = _Run(host, requests, gate, confirm_seconds, confirmation, kinds)
         found = run.carry_out(first, risky)
-        before = tuple(unfinished.take(host))
+        before = tuple(lock.take_notes(host))
         return found._replace(changed=found.changed or bool(mended), unfinished=before)
 
 
@@ -199,7 +208,7 @@ class _Run:
         self._kinds = kinds
         self._before = _kept(host, requests)
         self._risks: list[str] = []
-        self._waits: Pending | None = None
+        self._waits: Waiting | None = None
 
     def carry_out(self, first: First, may_risk: bool) -> Together:
         new = declaration_of(self._requests, self._before)
@@ -219,7 +228,7 @@ class _Run:
         try:
             origin, live = Origin.load(self._host), first.live or _is_live(self._requests)
             name = self._requests[0].name if self._requests else "the agent"
-            mark = unfinished.marked(self._host, name) if steps else nullcontext()
+            mark = lock.marked(self._host, name) if steps else nullcontext()
             with mark, Transaction(self._host, origin, self._arm, live) as work:
                 work.foresee(steps, [entry for one in foreseen for entry in present(self._host, one.plan)])
                 if agent:
@@ -354,9 +363,9 @@ def _plan(host: Host, request: Request, known: Kept, gate: Callable[[Plan], None
 
 
 def _ended(before: Outcome, after: Plan) -> Outcome:
-    found = outcome(before.plan, after)
+    rows, changed = ended(before.plan, after)
     left_steps = (*before.leaving.steps, *before.leaving.late)
-    return found._replace(changed=found.changed or bool(left_steps), leaving=before.leaving)
+    return Outcome(before.plan, rows, changed or bool(left_steps), leaving=before.leaving)
 
 
 def _kept(host: Host, requests: Sequence[Request]) -> Kept:
@@ -369,47 +378,15 @@ def _is_live(requests: Sequence[Request]) -> bool:
 
 def _risks(steps: Sequence[Step]) -> list[str]:
     """In words, each change that may cut off the connection over which it is made."""
-    writes = [write for write in transaction.kernel_writes(steps) if write.risk]
+    writes = [write for write in kernel_writes(steps) if write.risk]
     return [f"{write.key} from {write.before} to {write.value}" for write in writes]
-
-
-def afterwards(error: MlnodeError, steps: Sequence[Step]) -> str:
-    """An error of the look at what has become of it: by then nothing is rolled back any more."""
-    keys = ", ".join(dict.fromkeys(step.key for step in steps))
-    return (
-        f"{error}. This was met after all changes had been made, and they stay: {keys}"
-        if keys
-        else str(error)
-    )
 
 
 def _words(rows: Sequence[Row]) -> str:
     return "; ".join(f"{row.setting.key}: {row.reading.invalid or row.reason}" for row in rows)
 
 
-def outcome(plan: Plan, after: Plan) -> Outcome:
-    """The rows as they are now; what was mended says `changed`."""
-    before = {row.setting.key: row for row in plan.rows}
-    written = {write.key for write in transaction.kernel_writes(plan.steps)}
-    rows = []
-    moved = False
-    for row in after.rows:
-        old = before.get(row.setting.key, row)
-        moved = moved or _seen(old.reading) != _seen(row.reading)
-        if row.status is Status.OK and old.status is not Status.OK:
-            row = row._replace(status=Status.CHANGED, reason=old.reason)
-        elif row.reading.partial and differs(row.reading) and row.setting.key in written:
-            words = f"asked for {row.reading.target}, the kernel gave {row.reading.runtime}"
-            words += ": no more memory is free in one piece"
-            row = row._replace(status=Status.CLAMPED, reason=words)
-        rows.append(row)
-    others = any(isinstance(step, _NO_VALUE) for step in plan.steps)
-    return Outcome(plan, tuple(rows), changed=moved or others)
-
-
-#: Steps whose effect no value of a setting shows
-_NO_VALUE = (FileWrite, LinkWrite, LoadModule, Refresh)
-
-
-def _seen(reading: Reading) -> tuple[object, ...]:
-    return (reading.runtime, *(part.now for part in reading.parts))
+def _try_again(host: Host) -> None:
+    """Somebody watches, so that changes which the agent has given up may be made. Raises HostError."""
+    for name in host.names(places.HELD):
+        host.remove_file(f"{places.HELD}/{name}")

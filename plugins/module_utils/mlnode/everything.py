@@ -6,6 +6,7 @@ and the agent is built from what is imported."""
 from __future__ import annotations
 
 from . import (
+    agent_state,
     call,
     cli,
     confirm,
@@ -26,6 +27,7 @@ from .render import node as node_report
 from .topology import read
 
 PARTS = (
+    agent_state.answers,
     call.answer,
     cli.main,
     drift.answer,

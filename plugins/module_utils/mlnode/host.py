@@ -13,11 +13,10 @@ import stat
 from types import MappingProxyType
 from typing import Any, Callable, Mapping, Protocol, Sequence, TypeVar
 
-from . import command as command_line
-from . import mountinfo, places, reading, writing
-from .command import USUAL_SECONDS, Finished
+from . import mountinfo, places, system
 from .errors import HostError, NotMountedError
 from .setting import Value
+from .system import USUAL_SECONDS, Finished
 
 T = TypeVar("T")
 
@@ -79,7 +78,7 @@ class Host:
         """The path to open for a path of the machine; links of a captured tree stay inside it."""
         if self.live:
             return places.checked(path)
-        return reading.inside(self.root, places.checked(path), follow, self._folders)
+        return system.inside(self.root, places.checked(path), follow, self._folders)
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises HostError, whose .absent tells missing from unreadable."""
@@ -91,7 +90,7 @@ class Host:
 
     def stored(self, path: str) -> bytes:
         """As read_bytes(), but below a driver's folder what lies in the tree itself: what was captured."""
-        return reading.contents(self.real(path), path)
+        return system.contents(self.real(path), path)
 
     def content(self, path: str) -> bytes | None:
         """The whole file, or None where there is none. Raises HostError if it cannot be read."""
@@ -235,7 +234,7 @@ class Host:
         A file that we share keeps its owner, its ACL and other extended attributes, and its mode where none
         is given. One that is ours alone is root's, and 0644 then, whatever was there. Raises HostError.
         """
-        if len(content) > reading.LIMIT:  # and could not be read again
+        if len(content) > system.LIMIT:  # and could not be read again
             raise HostError("write", path, errno.EFBIG)
         real = self.real(path, follow=False)
         folder, name = os.path.split(real)
@@ -243,18 +242,18 @@ class Host:
         # takes it over. No reader of a .d folder picks it up, as it ends in no known suffix.
         temporary = os.path.join(folder, f".{name}.mlnode-tmp")
         try:
-            writing.make_folder(folder)
+            system.make_folder(folder)
             try:
                 if places.is_own(path):
-                    writing.fill(temporary, content, mode, "")
+                    system.fill(temporary, content, mode, "")
                     os.rename(temporary, real)
                 else:
-                    writing.fill(temporary, content, mode, real)
-                    writing.put(temporary, real)
+                    system.fill(temporary, content, mode, real)
+                    system.put(temporary, real)
             except BaseException:
-                writing.unlink_quietly(temporary)
+                system.unlink_quietly(temporary)
                 raise
-            writing.sync(folder)
+            system.sync(folder)
         except OSError as error:
             raise HostError("write", path, error.errno) from error
 
@@ -264,15 +263,15 @@ class Host:
         folder, name = os.path.split(real)
         temporary = os.path.join(folder, f".{name}.mlnode-tmp")
         try:
-            writing.make_folder(folder)
-            writing.unlink_quietly(temporary)
+            system.make_folder(folder)
+            system.unlink_quietly(temporary)
             try:
                 os.symlink(target, temporary)
                 os.rename(temporary, real)
             except BaseException:
-                writing.unlink_quietly(temporary)
+                system.unlink_quietly(temporary)
                 raise
-            writing.sync(folder)
+            system.sync(folder)
         except OSError as error:
             raise HostError("link", path, error.errno) from error
 
@@ -280,11 +279,11 @@ class Host:
         """Remove a file of ours and what a killed write left beside it. Absent is fine."""
         real = self.real(path, follow=False)
         folder, name = os.path.split(real)
-        writing.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
-        writing.unlink_quietly(writing.journal_of(real))
+        system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+        system.unlink_quietly(system.journal_of(real))
         try:
             os.unlink(real)
-            writing.sync(folder)
+            system.sync(folder)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -294,14 +293,14 @@ class Host:
         """Finish the writing of a file that a killed run has begun; False where there is nothing to finish.
         Raises HostError."""
         try:
-            return writing.complete(self.real(path, follow=False))
+            return system.complete(self.real(path, follow=False))
         except OSError as error:
             raise HostError("finish writing", path, error.errno) from error
 
     def tidy(self, path: str) -> None:
         """Remove what a killed run has left beside a file that is as it should be."""
         folder, name = os.path.split(self.real(path, follow=False))
-        writing.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+        system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
 
     def make_folder(self, path: str) -> None:
         """One folder in configfs, where that makes the kernel's files in it, too. Never in a captured tree,
@@ -367,7 +366,7 @@ class Host:
         """Run a program without a shell. Raises HostError where it cannot be started or takes longer."""
         if not self.live:
             raise HostError("run", command[0], None, f"{self.root} is a captured tree, not a machine")
-        return command_line.run(command, seconds)
+        return system.run(command, seconds)
 
     def must_run(self, command: Sequence[str], purpose: str, seconds: float = USUAL_SECONDS) -> str:
         """The output of a program that ended well. Raises HostError with its own last words."""

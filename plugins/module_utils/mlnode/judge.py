@@ -8,8 +8,7 @@ from typing import Sequence
 
 from . import mountinfo, values
 from .kind import Context, Row
-from .setting import Reading, Setting
-from .status import Status
+from .setting import Reading, Setting, Status
 
 #: An empty value, as people can see it
 EMPTY = '""'

@@ -15,9 +15,8 @@ from .host import Host
 from .kind import Context, Kind, Row
 from .origin import Entry, Origin, is_back, is_obsolete
 from .plan import Kept, Plan, Request, context_of, evaluate, writes_of
-from .setting import Layer
-from .status import Status
-from .transaction import KernelWrite, PutBack
+from .setting import Layer, Status
+from .steps import KernelWrite, PutBack
 
 
 class Leaving(NamedTuple):

@@ -14,7 +14,7 @@ from . import declared
 from .declared import Declaration
 from .errors import HostError, MlnodeError
 from .host import Host
-from .transaction import FileWrite, Step
+from .steps import FileWrite, Step
 
 #: Stands for the name of a declaration, which has neither a dot nor a slash
 _NAME = "NAME"

@@ -11,7 +11,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import waivers
 from .render.document import drift_line
-from .status import Severity, Status
+from .setting import Severity, Status
 from .waivers import Waiver
 
 #: From the worst on

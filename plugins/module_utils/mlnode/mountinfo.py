@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Sequence
 
-from . import container
 from .errors import HostError
 
 if TYPE_CHECKING:
     from .host import Host
 
 TABLE = "/proc/self/mountinfo"
+#: Says in which container this is; readable by root alone, for others it says nothing
+ENVIRON = "/proc/1/environ"
 
 #: What is read to find out, and so is not looked at itself
-_OWN = (TABLE, container.ENVIRON)
+_OWN = (TABLE, ENVIRON)
 
 _TREES = ("/proc", "/sys")
 
@@ -206,7 +207,7 @@ def _namespace(host: Host, process: str) -> str:
 
 
 def _container(host: Host) -> str:
-    return host.once("container", lambda: container.of(host))
+    return host.once("container", lambda: container(host))
 
 
 def _mounts(host: Host) -> tuple[Mount, ...]:
@@ -217,3 +218,34 @@ def _mounts(host: Host) -> tuple[Mount, ...]:
 def _resolved(host: Host, path: str) -> str:
     """The path without links, as mounts are on what they lead to."""
     return os.path.realpath(path) if host.live else host.real(path)[len(host.root) :]
+
+
+# -- containers -----------------------------------------------------------------------------
+
+
+def container(host: Host, note: Callable[[str, str], None] = lambda _path, _words: None) -> str:
+    """docker, podman, lxc ...: the runtime of this container, from the files by which it says so (systemd:
+    src/basic/virt.c); empty outside of one.
+
+    note: called with the path of what could not be looked at, and why.
+    """
+    try:
+        named = host.text("/run/systemd/container").strip()
+        if named:
+            return named
+    except HostError as error:
+        note("/run/systemd/container", str(error))
+    for path, name in (("/run/.containerenv", "podman"), ("/.dockerenv", "docker")):
+        try:
+            if host.exists(path):
+                return name
+        except HostError as error:
+            note(path, str(error))
+    try:
+        entries = host.text(ENVIRON).split("\0")
+    except HostError:
+        return ""
+    given = next((entry[len("container=") :] for entry in entries if entry.startswith("container=")), "")
+    if given:
+        return given
+    return "kubernetes" if any(entry.startswith("KUBERNETES_SERVICE_HOST=") for entry in entries) else ""

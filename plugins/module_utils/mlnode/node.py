@@ -16,8 +16,7 @@ from .lock import WAIT_SECONDS, locked
 from .origin import Origin, complete
 from .plan import kept
 from .registry import KINDS
-from .setting import BOTH_LAYERS, Layer
-from .status import Status
+from .setting import BOTH_LAYERS, Layer, Status
 
 
 class NodeRow(NamedTuple):

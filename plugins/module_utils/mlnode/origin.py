@@ -15,7 +15,7 @@ import os
 import stat
 from typing import Any, Mapping, Sequence
 
-from . import edited_file, origin_paths, owned, reading, strict_json, trust, unfinished
+from . import lock, origin_paths, places, strict_json, system, trust
 from .errors import DamagedError, HostError, LostOriginError, MlnodeError
 from .host import Host
 from .setting import Write
@@ -106,7 +106,7 @@ class Origin:
         found, copied = _read(host, COPY)
         if found is not None:
             return cls(host, found, f"{problem or f'{PATH} is missing'}: its copy {COPY} is used")
-        trace = next(iter(owned.present(host)), "")
+        trace = next(iter(places.present(host)), "")
         if not problem and not copied and not trace:
             return cls(host, [])
         words = f"{problem or f'{PATH} is missing'}, {copied or f'and so is its copy {COPY}'}"
@@ -199,7 +199,7 @@ class Origin:
         for path, content in writes.items():
             entry = self._entries[f"file:{path}"]
             self._followed.setdefault(f"file:{path}", entry)
-            self._entries[f"file:{path}"] = edited_file.followed(self._host, entry, content)
+            self._entries[f"file:{path}"] = origin_paths.followed(self._host, entry, content)
 
     def _knows(self, entry: Entry) -> bool:
         known = self._entries.get(str(entry["id"]))
@@ -241,7 +241,7 @@ def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
             return None, ""
         raise
     try:
-        document = strict_json.document(content, path, FORMAT, most=reading.LIMIT, kernel_bytes=True)
+        document = strict_json.document(content, path, FORMAT, most=system.LIMIT, kernel_bytes=True)
     except DamagedError as error:
         return None, str(error)
     try:
@@ -282,7 +282,7 @@ def checked(entry: Entry) -> Entry:
     elif "file" in entry:
         texts += [entry["file"], *_list(entry["folders"]), entry.get("refresh", "")]
         _list(entry.get("wrote", []))
-        edited_file.check(entry)
+        origin_paths.check_records(entry)
         saved = entry["saved"]
         if saved is not None and "link" in saved:
             texts.append(saved["link"])
@@ -356,7 +356,7 @@ def complete(host: Host) -> None:
     except MlnodeError:  # reported by whoever needs it
         return
     files = [entry["file"] for entry in entries if "file" in entry]
-    unfinished.complete(host, [path for path in files if host.complete(path)])
+    lock.completed(host, [path for path in files if host.complete(path)])
 
 
 def _restore_kernel(host: Host, entry: Entry) -> bool:

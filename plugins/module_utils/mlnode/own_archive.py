@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import zipfile
 
-from . import reading
+from . import system
 
 #: As agent_zip names it
 _PACKAGE = "mlnode"
@@ -22,7 +22,7 @@ def path() -> str:
 def content() -> bytes:
     """All of it; empty where this is no agent. Raises HostError."""
     archive = path()
-    return reading.contents(archive, archive) if archive else b""
+    return system.contents(archive, archive) if archive else b""
 
 
 def sources() -> dict[str, bytes]:

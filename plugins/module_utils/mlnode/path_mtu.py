@@ -16,8 +16,8 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from .checks.model import Check, Verdict
 from .errors import DeclarationError, HostError
 from .host import Host
-from .options import refuse_unknown
 from .ping import PROGRAM, Reply, Way, ask
+from .schema import refuse_unknown
 
 NAME = "path_mtu"
 

@@ -8,9 +8,9 @@ import math
 import re
 from typing import NamedTuple
 
-from .command import Finished
 from .errors import HostError, MissingError
 from .host import Host
+from .system import Finished
 
 PROGRAM = "ping"
 

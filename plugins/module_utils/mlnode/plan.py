@@ -1,23 +1,21 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From a declaration to the steps that would carry it out; writes nothing."""
+"""From a declaration to the steps that would carry it out, and what has become of them; writes nothing."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Mapping, NamedTuple, Sequence
 
-from . import boot_service, declared, schema, transaction, trust
+from . import declared, places, schema, trust
 from .declared import Declaration
-from .errors import DeclarationError, HostError
-from .facts import Facts
+from .errors import DeclarationError, HostError, MlnodeError
 from .host import Host
 from .judge import differs, judge, with_bar
-from .kind import Context, Kind, Row, Spec
+from .kind import AGENT_FAULT, AGENT_IMAGE_FAULT, Context, Facts, Kind, Row, Spec
 from .origin import Entry, Origin
-from .setting import BOTH_LAYERS, BootFile, Layer, Part, Setting
-from .status import Status
-from .transaction import FileWrite, KernelWrite, LoadModule, Refresh, Step
+from .setting import BOTH_LAYERS, BootFile, Layer, Part, Reading, Setting, Status
+from .steps import FileWrite, KernelWrite, LinkWrite, LoadModule, Refresh, Step, by_unit, kernel_writes
 
 
 class Request(NamedTuple):
@@ -70,8 +68,8 @@ def kept(host: Host, layers: Sequence[Layer], alone: bool = False) -> Kept:
     origins = Origin.for_look(host, alone).values()
     fault, unread, installed = "", "", False
     try:
-        installed = alone and boot_service.installed(host)
-        fault = boot_service.stopped(host, Layer.RUNTIME in layers)
+        installed = alone and host.exists(places.AGENT)
+        fault = host.read(AGENT_FAULT if Layer.RUNTIME in layers else AGENT_IMAGE_FAULT)
     except HostError as error:
         unread = str(error)
     return Kept(tuple(declarations), origins, fault, unread, installed)
@@ -149,7 +147,7 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
         found += [LoadModule(row.setting.key, module, stays) for module in row.reading.load]
         for write in writes_of(row, parts):
             (of_units if write.unit else found).append(write)
-    return [*found, *transaction.by_unit(of_units)]
+    return [*found, *by_unit(of_units)]
 
 
 def _due(row: Row) -> list[Part]:
@@ -267,3 +265,44 @@ def _refuse_rivals(request: Request, key: str, theirs: Mapping[str, str], other:
                 f"{key} (declared by {request.name}) and {their_key} (declared by {other.name}, "
                 f"{other.path}) change each other: one name has to declare both, or only one of them"
             )
+
+
+# -- and what has become of it -------------------------------------------------------------
+
+
+def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
+    """The rows as they are now, where what was mended says `changed`; and whether anything was."""
+    before = {row.setting.key: row for row in plan.rows}
+    written = {write.key for write in kernel_writes(plan.steps)}
+    rows = []
+    moved = False
+    for row in after.rows:
+        old = before.get(row.setting.key, row)
+        moved = moved or _seen(old.reading) != _seen(row.reading)
+        if row.status is Status.OK and old.status is not Status.OK:
+            row = row._replace(status=Status.CHANGED, reason=old.reason)
+        elif row.reading.partial and differs(row.reading) and row.setting.key in written:
+            words = f"asked for {row.reading.target}, the kernel gave {row.reading.runtime}"
+            words += ": no more memory is free in one piece"
+            row = row._replace(status=Status.CLAMPED, reason=words)
+        rows.append(row)
+    others = any(isinstance(step, _NO_VALUE) for step in plan.steps)
+    return tuple(rows), moved or others
+
+
+#: Steps whose effect no value of a setting shows
+_NO_VALUE = (FileWrite, LinkWrite, LoadModule, Refresh)
+
+
+def _seen(reading: Reading) -> tuple[object, ...]:
+    return (reading.runtime, *(part.now for part in reading.parts))
+
+
+def afterwards(error: MlnodeError, steps: Sequence[Step]) -> str:
+    """An error of the look at what has become of it: by then nothing is rolled back any more."""
+    keys = ", ".join(dict.fromkeys(step.key for step in steps))
+    return (
+        f"{error}. This was met after all changes had been made, and they stay: {keys}"
+        if keys
+        else str(error)
+    )

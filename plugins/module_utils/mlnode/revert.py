@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 from typing import Any, Mapping, NamedTuple
 
-from . import confirm, edited_file, refresh, unfinished
+from . import confirm, edited_file, lock, refresh
 from .agent_files import NIC_PATH_FILE
 from .edited_file import WayBack
 from .errors import HostError, TransactionError
@@ -138,7 +138,7 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         host.forget()
         if removed and not host.exists(NIC_PATH_FILE):
             refresh.forget_units(host)
-        unfinished.take(host)  # what they have left is back
+        lock.take_notes(host)  # what they have left is back
         if not stuck:
             for path in (path for pattern in BASELINES for path in host.matching(pattern)):
                 host.remove_file(path)

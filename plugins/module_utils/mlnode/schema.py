@@ -14,10 +14,14 @@ import copy
 import importlib
 import re
 from collections import abc
-from typing import Any, Callable, Collection, Mapping, NamedTuple, Pattern, Sequence
+from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Pattern, Sequence
 
-from . import cpulist, options, strict_json
+from . import cpulist, strict_json
 from .errors import DeclarationError
+
+#: How alike a mistaken name and the one that was meant are (difflib): one wrong letter of four or more,
+#: and not yet names that only begin alike
+_ALIKE = 0.75
 
 
 class Form(NamedTuple):
@@ -123,8 +127,8 @@ def one_of(*words: str) -> Form:
 
     def read(text: str) -> str:
         if text.casefold() not in known:
-            meant = options.meant(text, words)
-            raise ValueError(f"must be one of {', '.join(words)}, got {strict_json.shown(text)}{meant}")
+            hint = meant(text, words)
+            raise ValueError(f"must be one of {', '.join(words)}, got {strict_json.shown(text)}{hint}")
         return known[text.casefold()]
 
     return Form(_ANY, f"one of {', '.join(words)}", read)
@@ -218,7 +222,7 @@ def value(where: str, option: Option, raw: Any) -> Any:
     found = _READERS[option.type](where, option, raw)
     if option.choices and option.type != "list" and found not in option.choices:
         known = [str(choice) for choice in option.choices]
-        raise _wrong(where, f"one of {', '.join(known)}", raw, options.meant(raw, known))
+        raise _wrong(where, f"one of {', '.join(known)}", raw, meant(raw, known))
     if option.entries and not option.entries[0] <= len(found) <= option.entries[1]:
         low, high = option.entries
         words = f"{low} entries" if low == high else f"from {low} to {high} entries"
@@ -245,7 +249,7 @@ def _given(where: str, option: Option, raw: Any) -> Any:
 def _named(where: str, table: Table, raw: Any) -> dict[str, Any]:
     """What is given of a dictionary whose names are known."""
     given = _entries(where, raw)
-    options.refuse_unknown(where, given, tuple(table))
+    refuse_unknown(where, given, tuple(table))
     pairs = {name: _given(f"{where}.{name}", table[name], item) for name, item in given.items()}
     return {name: item for name, item in pairs.items() if item is not None}
 
@@ -394,3 +398,48 @@ _READERS = {
     "dict": _dictionary,
     "raw": _raw,
 }
+
+
+# -- names that are unknown, with the known one that was meant, and guards that stop a change -----------
+
+
+def refuse_unknown(where: str, given: Iterable[Any], known: Collection[str]) -> None:
+    """Raises DeclarationError for the first name that is none."""
+    for name in given:
+        if name not in known:
+            words = f"unknown; known are {', '.join(known)}{meant(name, known)}"
+            raise DeclarationError(f"{where}.{name}: {words}")
+
+
+def meant(name: Any, known: Collection[str]) -> str:
+    """`; did you mean X?` for the known name that is most like a mistaken one; empty if none is."""
+    near = nearest(name, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+def nearest(name: Any, known: Collection[str]) -> str:
+    """The known name that is most like a mistaken one; empty if none is."""
+    # Only here: most names are right.
+    import difflib
+
+    return "".join(difflib.get_close_matches(str(name), known, 1, _ALIKE))
+
+
+def refuse_others(where: str, given: Iterable[Any], what: str, known: Collection[str]) -> None:
+    """Raises DeclarationError for the first in a list of names that is none. what: of which thing."""
+    for name in given:
+        if name not in known:
+            raise DeclarationError(f"{where}: {name!r} is no {what}; {hint(name, known)}")
+
+
+def hint(name: Any, known: Collection[str]) -> str:
+    """`did you mean X?`, or all that are known where none is like a mistaken one."""
+    near = meant(name, known)
+    return near[len("; ") :] if near else f"known are {', '.join(known)}"
+
+
+def unless_allowed(guard: str, reason: str, allow: Collection[str]) -> str:
+    """A guard's reason with the way to switch it off; empty where there is none, or it is off already."""
+    if not reason or guard in allow:
+        return ""
+    return f"{reason}; to do it all the same: allow: [{guard}]"

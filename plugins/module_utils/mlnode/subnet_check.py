@@ -14,7 +14,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Callable, Sequence, TypeVar
 
-from . import reading, subnet
+from . import subnet, system
 from .checks.model import Check, Verdict
 from .errors import DeclarationError, HostError
 from .host import Host
@@ -105,7 +105,7 @@ class _Looker:
                 self._judge("baseline", command, lambda text: subnet.topology(text, source))
                 return
             if self._request.writable:
-                self._host.write_file(self._kept, reading.contents(self._cache, self._cache), mode=0o644)
+                self._host.write_file(self._kept, system.contents(self._cache, self._cache), mode=0o644)
         except HostError as error:
             self._unknown("baseline", str(error), self._kept, _HELP["baseline"])
             return

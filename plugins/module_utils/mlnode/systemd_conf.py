@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Sequence
 
-from . import systemd_show
+from . import refresh, systemd_show
 from .host import Host
 from .kind import Context
 from .setting import BootFile
@@ -126,7 +126,7 @@ def drop_in(context: Context, unit: str, path: str, content: bytes | None) -> Bo
     next boot only has written it, or one that was killed. Raises HostError."""
     host = context.host
     here = context.runtime and content is not None and host.content(path) == content
-    return BootFile(path, content, "units", stale=here and _is_unread(host, unit, path))
+    return BootFile(path, content, refresh.UNITS, stale=here and _is_unread(host, unit, path))
 
 
 def _is_unread(host: Host, unit: str, path: str) -> bool:

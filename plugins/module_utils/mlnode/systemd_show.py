@@ -18,7 +18,12 @@ MODULES_UNIT = "systemd-modules-load.service"
 _UNITS = (AGENT_UNIT, NIC_SERVICE, NIC_PATH_UNIT, SYSCTL_UNIT, MODULES_UNIT)
 _PROPERTIES = ("Id", "LoadState", "ActiveState", "NeedDaemonReload", "DropInPaths", "ExecStart")
 
-#: Those of our declarations, whatever their kind: owned.py
+#: Always there. It has the limits that systemd gives to units which do not say otherwise (src/core/unit.c:
+#: unit_patch_contexts): the properties of the manager itself would take one more start of systemctl.
+ROOT_MOUNT = "-.mount"
+_LIMITS = ("LimitNOFILE", "LimitMEMLOCK", "LimitSTACK", "LimitCORE", "LimitNPROC")
+
+#: Those of our declarations, whatever their kind: places.OWNED
 _DROP_INS = "/etc/systemd/system/*.service.d/zz-mlnode-*.conf"
 
 #: Property → its values, of which ExecStart= may have several
@@ -26,8 +31,8 @@ Said = Mapping[str, Tuple[str, ...]]
 
 
 def units(host: Host) -> Mapping[str, Said]:
-    """Unit → what systemd has loaded: the agent's, those that read our drop-ins, and those that have one.
-    Nothing where it does not run or does not answer."""
+    """Unit → what systemd has loaded: the agent's, those that read our drop-ins, those that have one, and
+    ROOT_MOUNT. Nothing where it does not run or does not answer."""
     return host.once("what systemd says of units", lambda: _ask(host))
 
 
@@ -36,8 +41,10 @@ def _ask(host: Host) -> Mapping[str, Said]:
         if not host.systemd_runs():
             return {}
         ours = [path.split("/")[-2][: -len(".d")] for path in host.matching(_DROP_INS)]
-        asked = [*dict.fromkeys((*_UNITS, *ours))]
-        done = host.run(["systemctl", "show", *(f"--property={name}" for name in _PROPERTIES), *asked])
+        asked = [*dict.fromkeys((*_UNITS, *ours, ROOT_MOUNT))]
+        limits = [f"{name}{kind}" for name in _LIMITS for kind in ("", "Soft")]
+        properties = [f"--property={name}" for name in (*_PROPERTIES, *limits)]
+        done = host.run(["systemctl", "show", *properties, "--", *asked])
     except HostError:  # as in a captured tree
         return {}
     # In the order in which they are asked for: the Id of an alias is another name.

@@ -4,290 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, NamedTuple, Sequence, Union
+from importlib import import_module
+from typing import Any, Callable, Protocol, Sequence
 
-from . import refresh
-from .errors import HostError, MlnodeError, TransactionError
+from .errors import HostError, MlnodeError, RefusedError, TransactionError
 from .host import Host
-from .origin import Entry, Origin, device_entry, file_entry, kernel_entry, module_entry, restore
-from .setting import Marker, Part, Unit, Write
-from .values import chosen, fits, same
-
-
-class KernelWrite(NamedTuple):
-    """A value for a kernel file. partial: the kernel may give less than asked (huge pages).
-
-    number, device, marker, unit, joined, risk, cpus: as in Part; number is None where there is one file only.
-    """
-
-    key: str
-    path: str
-    value: str
-    before: str
-    undo: tuple[Write, ...]
-    partial: bool = False
-    number: int | None = None
-    device: str = ""
-    marker: Marker | None = None
-    unit: Unit | None = None
-    joined: str = ""
-    risk: str = ""
-    made: str = ""
-    cpus: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, key: str, part: Part) -> KernelWrite:
-        return cls(
-            key, part.path, part.want, part.now, part.undo,
-            number=part.number, device=part.device, marker=part.marker,
-            unit=part.unit, joined=part.joined, risk=part.risk, made=part.made, cpus=part.cpus,
-        )  # fmt: skip
-
-    def entries(self, host: Host) -> list[Entry]:
-        if self.device:
-            key = f"{self.key} of {self.unit.name}" if self.unit else self.key
-            return [device_entry(host, key, self.path, self.before, self.undo, self.device)]
-        return [kernel_entry(self.key, self.path, self.before, self.undo)]
-
-    def perform(self, host: Host) -> None:
-        try:
-            host.write_kernel(self.path, self.value)
-        except HostError as error:
-            if self.marker is None or error.errno not in self.marker.errnos:
-                raise
-            host.write_file(self.marker.path, error.kernel.encode("utf-8", "backslashreplace"))
-            return
-        self.read_back(host)
-
-    def read_back(self, host: Host) -> None:
-        """Raises HostError where the kernel took the value and yet shows another one."""
-        now = host.value(self.path)
-        if now.text is None:
-            raise HostError("read back", self.path, None, now.problem)
-        if self.made and _another_number(self.before, self.value, now.text):
-            host.write_file(self.made, f"{self.value} {now.text.strip()}".encode("ascii"))
-            return
-        if not self.partial and not fits(self.path, now.text, self.value):
-            raise HostError(
-                f"set {self.key} to {self.value!r} in",
-                self.path,
-                None,
-                f"the write was accepted, but the kernel now shows {chosen(now.text)!r}",
-            )
-
-
-def _another_number(before: str, asked: str, now: str) -> bool:
-    """A device that rounds what it takes; one that does not move at all has ignored it."""
-    return now.strip().isdigit() and not same(now, asked) and not same(now, before)
-
-
-class JoinedWrite(NamedTuple):
-    """Files of one folder that one write sets together: two rings are one reset of the NIC, and not two."""
-
-    writes: tuple[KernelWrite, ...]
-
-    @property
-    def key(self) -> str:
-        return ", ".join(dict.fromkeys(write.key for write in self.writes))
-
-    @property
-    def path(self) -> str:
-        names = [write.path.rpartition("/")[2] for write in self.writes]
-        return f"{self.writes[0].joined}/{','.join(names)}"
-
-    @property
-    def value(self) -> str:
-        return " ".join(write.value for write in self.writes)
-
-    def entries(self, host: Host) -> list[Entry]:
-        return [entry for write in self.writes for entry in write.entries(host)]
-
-    def perform(self, host: Host) -> None:
-        try:
-            host.write_kernel(self.path, self.value)
-        except HostError as error:
-            if not any(write.marker and error.errno in write.marker.errnos for write in self.writes):
-                raise
-            # One of them can never be: each by itself tells which.
-            for write in self.writes:
-                write.perform(host)
-            return
-        for write in self.writes:
-            write.read_back(host)
-
-
-class UnitWrite(NamedTuple):
-    """All changes of one device, and a look at it before anything else is changed."""
-
-    unit: Unit
-    steps: tuple[KernelWrite | JoinedWrite, ...]
-
-    @property
-    def key(self) -> str:
-        keys = dict.fromkeys(step.key for step in self.steps)
-        return f"{self.unit.name}: {', '.join(keys)}"
-
-    @property
-    def risky(self) -> bool:
-        return any(write.risk for write in kernel_writes(self.steps))
-
-    def entries(self, host: Host) -> list[Entry]:
-        return [entry for step in self.steps for entry in step.entries(host)]
-
-    def perform(self, host: Host) -> None:
-        is_well = self.unit.look(host)
-        for step in self.steps:
-            step.perform(host)
-        is_well()
-
-
-class FileWrite(NamedTuple):
-    """A file of ours; content None removes it, mode None keeps the present one."""
-
-    key: str
-    path: str
-    content: bytes | None
-    before: bytes | None = None
-    mode: int | None = None
-    refresh: str = ""
-
-    def entries(self, host: Host) -> list[Entry]:
-        return [file_entry(host, self.path, self.refresh)]
-
-    def perform(self, host: Host) -> None:
-        if self.content is None:
-            host.remove_file(self.path)
-        else:
-            host.write_file(self.path, self.content, self.mode)
-
-
-class LinkWrite(NamedTuple):
-    """A symbolic link of ours."""
-
-    key: str
-    path: str
-    target: str
-    before: str = ""
-    refresh: str = ""
-
-    def entries(self, host: Host) -> list[Entry]:
-        return [file_entry(host, self.path, self.refresh)]
-
-    def perform(self, host: Host) -> None:
-        host.write_link(self.path, self.target)
-
-
-class LoadModule(NamedTuple):
-    """A kernel module that a value needs. stays: it is wanted for itself. Whoever uses it by the time of a
-    revert would lose their interfaces with it, so that it is left to the next boot."""
-
-    key: str
-    name: str
-    stays: bool = False
-
-    def entries(self, _host: Host) -> list[Entry]:
-        return [module_entry(self.name, self.stays)]
-
-    def perform(self, host: Host) -> None:
-        done = host.run(["modprobe", "--", self.name])
-        if done.rc != 0:
-            detail = done.err.strip() or f"modprobe ended with {done.rc}"
-            raise HostError(f"load the module {self.name} for {self.key}:", "modprobe", None, detail)
-
-
-class Refresh(NamedTuple):
-    """Nothing but to tell somebody, who made something else of a file than what it says."""
-
-    key: str
-    refresh: str
-
-    def entries(self, _host: Host) -> list[Entry]:
-        return []
-
-    def perform(self, host: Host) -> None:
-        """Told with all others, once all files are written."""
-
-
-class PutBack(NamedTuple):
-    """The origin of a kernel file whose setting is not declared any more. now: as it is read at present."""
-
-    entry: Entry
-    now: KernelWrite
-
-    @property
-    def key(self) -> str:
-        return str(self.entry["key"])
-
-    @property
-    def path(self) -> str:
-        return str(self.entry["id"]).partition(":")[2]
-
-    @property
-    def before(self) -> str:
-        return self.now.before
-
-    @property
-    def value(self) -> str:
-        return str(self.entry["value"])
-
-    def entries(self, host: Host) -> list[Entry]:
-        return self.now.entries(host)
-
-    def perform(self, host: Host) -> None:
-        restore(host, self.entry)
-
-
-Step = Union[KernelWrite, JoinedWrite, UnitWrite, FileWrite, LinkWrite, LoadModule, Refresh, PutBack]
-
-
-def kernel_writes(steps: Sequence[Step]) -> Iterator[KernelWrite]:
-    """Every single one of them, in order."""
-    for step in steps:
-        if isinstance(step, KernelWrite):
-            yield step
-        elif isinstance(step, JoinedWrite):
-            yield from step.writes
-        elif isinstance(step, UnitWrite):
-            yield from kernel_writes(step.steps)
-
-
-def single(steps: Sequence[Step]) -> Iterator[Step]:
-    """The same steps, each change of a device by itself."""
-    for step in steps:
-        if isinstance(step, UnitWrite):
-            for change in step.steps:
-                yield UnitWrite(_unit([*kernel_writes([change])], step.unit), (change,))
-        else:
-            yield step
-
-
-def by_unit(writes: Sequence[KernelWrite]) -> list[Step]:
-    """Writes that belong to no device in their order, and then those of each device together: what others
-    stand on before them, and what may cut off who asked for it at the end, so that nothing takes its time."""
-    units: dict[str, list[KernelWrite]] = {}
-    for write in writes:
-        if write.unit is not None:
-            units.setdefault(write.unit.name, []).append(write)
-    found: list[Step] = [write for write in writes if write.unit is None]
-    devices = [
-        UnitWrite(_unit(mine, mine[0].unit), tuple(_joined(mine)))
-        for mine in units.values()
-        if mine[0].unit is not None
-    ]
-    return [*found, *sorted(devices, key=lambda device: (device.risky, device.unit.depth))]
-
-
-def _unit(writes: Sequence[KernelWrite], usual: Unit) -> Unit:
-    """The one that watches for longer, where one of the writes interrupts the device."""
-    return next((write.unit for write in writes if write.unit and write.unit.resets), writes[0].unit or usual)
-
-
-def _joined(writes: Sequence[KernelWrite]) -> list[KernelWrite | JoinedWrite]:
-    """Each folder's files in one write, at the place of its first."""
-    folders: dict[str, list[KernelWrite]] = {}
-    for write in writes:
-        folders.setdefault(write.joined or write.path, []).append(write)
-    return [mine[0] if len(mine) == 1 else JoinedWrite(tuple(mine)) for mine in folders.values()]
+from .kind import AGENT_PENDING
+from .origin import Entry, Origin, restore
+from .steps import FileWrite, Step, UnitWrite
 
 
 def _unarmed(_entries: Sequence[Entry], _fresh: Sequence[Entry]) -> None:
@@ -300,6 +24,66 @@ def _unchecked() -> None:
 
 #: Called with how all steps so far are put back, and what of it is new in the origin
 Arm = Callable[[Sequence[Entry], Sequence[Entry]], Any]
+
+
+class Waiting(Protocol):
+    """A change that is undone unless it is confirmed. left: in so many seconds. text: all of it, in words."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def left(self) -> int: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+class Confirmation(Protocol):
+    """What undoes a change unless it is confirmed: the module confirm, which most areas need not bring along.
+    All functions raise MlnodeError."""
+
+    def refuse_while_pending(self, host: Host) -> None: ...
+
+    def arm(
+        self,
+        host: Host,
+        name: str,
+        seconds: int,
+        entries: Sequence[Entry],
+        fresh: Sequence[Entry],
+        words: str,
+    ) -> Waiting: ...
+
+    def extend(self, host: Host, armed: Any, entries: Sequence[Entry], fresh: Sequence[Entry]) -> Waiting: ...
+
+    def restart(self, host: Host, armed: Any) -> Waiting: ...
+
+    def cancel(self, host: Host) -> None: ...
+
+
+class _ForGood:
+    """Of areas in which nothing is confirmed: an earlier change that waits is left to the agent."""
+
+    def refuse_while_pending(self, host: Host) -> None:
+        if words := host.text(AGENT_PENDING):
+            raise RefusedError(words)
+
+    def arm(self, _host: Host, name: str, *_told: object) -> Waiting:
+        raise MlnodeError(f"{name}: a change of this area cannot be confirmed")
+
+    def extend(self, _host: Host, armed: Waiting, *_told: object) -> Waiting:
+        return armed
+
+    def restart(self, _host: Host, armed: Waiting) -> Waiting:
+        return armed
+
+    def cancel(self, host: Host) -> None:
+        """Nothing is armed."""
+
+
+#: For a run without anything that could be confirmed
+FOR_GOOD: Confirmation = _ForGood()
 
 
 class Transaction:
@@ -361,9 +145,9 @@ class Transaction:
             self._key = step.key
             step.perform(self._host)
         check()
-        for name in refresh.of(steps) if self._notify else []:
+        for name in _readers(steps) if self._notify else []:
             self._notified.append(name)
-            refresh.run(self._host, name)
+            _tell(self._host, name)
         if steps:
             self._host.forget()
 
@@ -442,7 +226,7 @@ def tell_again(host: Host, names: Sequence[str]) -> list[str]:
     stuck: list[str] = []
     for name in names:
         try:
-            refresh.run(host, name)
+            _tell(host, name)
         except MlnodeError as error:
             stuck.append(str(error))
     return stuck
@@ -454,3 +238,14 @@ def _forget(origin: Origin, entries: list[Entry]) -> list[str]:
     except HostError as error:
         return [f"the record of what was before ({error})"]
     return []
+
+
+def _readers(steps: Sequence[Step]) -> list[str]:
+    """Who has to be told of their files, each once, in their order."""
+    names = (getattr(step, "refresh", "") for step in steps)
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _tell(host: Host, name: str) -> None:
+    # By its name: who writes such a file brings it along.
+    import_module(f"{__package__}.refresh").run(host, name)

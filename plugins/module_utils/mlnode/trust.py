@@ -16,7 +16,7 @@ from typing import Iterator
 from . import places
 from .errors import HostError, UntrustedError
 from .host import Host
-from .writing import FOLDER_MODE
+from .system import FOLDER_MODE
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from . import confirm, declared, drivers, engine, origin, owned, refresh, registry
+from . import confirm, declared, drivers, engine, origin, places, refresh, registry
 from .declared import FOLDER as DECLARED
 from .engine import Request
 from .errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError
@@ -86,7 +86,7 @@ def _refuse_with_origin(host: Host) -> None:
 
 
 def _files(host: Host) -> list[_File]:
-    found = [_File(path, None, reader) for path, reader in owned.present(host).items()]
+    found = [_File(path, None, reader) for path, reader in places.present(host).items()]
     for path, text, reader in (
         (nccl_file.PATH, nccl_file.parse(host.text(nccl_file.PATH)).others, ""),
         *((path, text, "irqbalance") for path, text in irq_balance.without_block(host)),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...module_utils.mlnode.checks.model import Verdict
-from ...module_utils.mlnode.status import Severity, Status
+from ...module_utils.mlnode.setting import Severity, Status
 from .names import natural
 
 #: From the worst on

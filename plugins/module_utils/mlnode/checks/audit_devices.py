@@ -11,7 +11,7 @@ from typing import Iterator
 from .. import nvidia, values
 from ..errors import HostError
 from ..host import Host
-from ..status import Severity
+from ..setting import Severity
 from ..topology.model import Gpu, Topology
 from . import audit_model, pcie_link, pcie_subjects
 from .audit_model import Finding, Topic

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Collection, Mapping
 
-from .. import cpulist, jobs, options, perftest, schema
+from .. import cpulist, jobs, perftest, schema
 from ..errors import DeclarationError, RefusedError
 from ..host import Host
 from ..schema import Option
@@ -239,7 +239,7 @@ def _refuse_busy(host: Host, target: str, allow: Collection[str]) -> None:
         words = (
             f"{target}: this takes the whole link, under what runs here: {', '.join(running[:_LISTED])}{more}"
         )
-        raise RefusedError(options.unless_allowed("busy", words, allow))
+        raise RefusedError(schema.unless_allowed("busy", words, allow))
 
 
 def _cpus(topology: Topology, device: RdmaDevice) -> tuple[int, ...]:

@@ -12,13 +12,11 @@ from typing import Any, NamedTuple, Sequence
 
 from .. import cpulist, declared, jobs, values
 from ..errors import DeclarationError, HostError
-from ..facts import Facts
 from ..host import Host
 from ..judge import waits_for_boot
-from ..kind import Context, Info, Row, Spec, any_time, no_rivals
-from ..options import unless_allowed
-from ..setting import Boot, BootFile, Reading, Setting, Value
-from ..status import Severity, Status
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_rivals
+from ..schema import unless_allowed
+from ..setting import Boot, BootFile, Reading, Setting, Severity, Status, Value
 from ..topology import read as topology
 from ..topology.model import Topology
 from . import boot_isolation, boot_loaders, boot_parse, boot_words

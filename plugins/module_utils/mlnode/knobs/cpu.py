@@ -11,11 +11,9 @@ from __future__ import annotations
 from typing import Callable, Mapping, Sequence
 
 from .. import cpulist, values
-from ..facts import Facts
 from ..host import Host, Mounts
-from ..kind import Context, Info, Row, Spec, any_time, no_facts
-from ..setting import BootFile, Part, Reading, Setting, Value
-from ..status import Severity
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts
+from ..setting import BootFile, Part, Reading, Setting, Severity, Value
 from ..values import same
 from . import cpu_boost, cpu_files, cpu_parse
 from .cpu_node import WHOLE, Found, Node, NoReadingError, Scope, subject

@@ -13,13 +13,11 @@ from typing import Sequence
 
 from .. import nvidia, schema, service_files, systemd_conf, values
 from ..errors import HostError
-from ..facts import Facts
 from ..host import Host, Mounts
-from ..kind import Context, Info, Row, Spec, any_time, no_facts, no_rivals
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
 from ..nvidia import OFF, ON
 from ..service_files import RUNNING
-from ..setting import Boot, BootFile, Part, Reading, Setting, Value, Write
-from ..status import Severity
+from ..setting import Boot, BootFile, Part, Reading, Setting, Severity, Value, Write
 from ..topology import read as topology
 from ..topology.model import Gpu
 from . import services

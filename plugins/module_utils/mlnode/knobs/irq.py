@@ -12,11 +12,9 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Sequence
 
 from .. import cpulist, declared, values
-from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec, any_time, no_facts, no_rivals
-from ..setting import BootFile, Part, Reading, Setting, Value
-from ..status import Severity
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
+from ..setting import BootFile, Part, Reading, Setting, Severity, Value
 from ..topology import read as topology
 from ..topology.model import Topology
 from . import irq_balance, irq_parse, irq_parts, irq_plan, ports, rules

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Iterable, NamedTuple, Sequence
 
 from .. import cpulist, values
-from ..options import unless_allowed
+from ..schema import unless_allowed
 from ..topology.model import Cpus, Topology
 from .irq_parse import Rule
 

@@ -16,11 +16,10 @@ from typing import NamedTuple, Sequence
 
 from .. import daemons, sysctl_d, systemd_conf
 from ..errors import HostError
-from ..facts import Facts
 from ..host import Host, Mounts
-from ..kind import Context, Info, Row, Spec, any_time, no_facts, no_rivals
-from ..setting import Boot, BootFile, Reading, Setting, Value
-from ..status import Severity
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
+from ..refresh import UNITS
+from ..setting import Boot, BootFile, Reading, Setting, Severity, Value
 from . import limits_guards, limits_login, limits_pam, limits_parse, limits_pending, limits_units
 from .limits_pam import Limits, Line
 from .limits_parse import KIND, LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, taken_apart
@@ -308,7 +307,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     units = [one.unit for one in limits_units.installed(context.host, _wanted(context))[0]] if service else []
     return [
         BootFile(f"{_PAM}/{file}", _content(name, logins)),
-        BootFile(f"{_MANAGER}/{file}", _content(name, manager, "[Manager]"), "units", stale),
+        BootFile(f"{_MANAGER}/{file}", _content(name, manager, "[Manager]"), UNITS, stale),
         *(
             systemd_conf.drop_in(
                 context,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
-from .. import daemons, systemd_conf
+from .. import daemons, systemd_conf, systemd_show
 from ..errors import HostError
 from ..host import Host
 from ..setting import Value
@@ -161,17 +161,14 @@ def alike(now: Amount, want: Amount, raising: bool) -> bool:
 def manager_now(host: Host, limit: Limit) -> Value:
     """What systemd gives at present to services that do not say otherwise. Of a captured tree nobody can
     tell: neither text nor problem."""
-    key = f"Default{limit.key}"
-    try:
-        done = host.run(["systemctl", "show", f"--property={key}", f"--property={key}Soft"])
-    except HostError as error:
-        return Value(unreadable=str(error)) if host.live else Value()
-    fields = dict(line.partition("=")[::2] for line in done.out.splitlines())
+    said = systemd_show.units(host).get(systemd_show.ROOT_MOUNT, {})
+    if not said:
+        return Value(unreadable="systemctl does not tell the limits of services") if host.live else Value()
     # Older versions print the number that stands for none.
-    texts = [fields.get(name, "").replace(str(_INFINITY), "infinity") for name in (key, f"{key}Soft")]
+    names = (limit.key, f"{limit.key}Soft")
+    texts = [" ".join(said.get(name, ())).replace(str(_INFINITY), "infinity") for name in names]
     hard, soft = (_number(limit, text) for text in texts)
-    if done.rc != 0 or hard is None or soft is None:
-        words = done.err.strip().splitlines() or [f"it does not tell {key}"]
-        return Value(unreadable=f"cannot ask systemctl: {words[-1]}")
+    if hard is None or soft is None:
+        return Value(unreadable=f"systemctl does not tell {limit.key} of {systemd_show.ROOT_MOUNT}")
     low, high = (None if number == _INFINITY else number for number in (soft, hard))
     return Value(text=str(Amount(low, high)))

@@ -8,12 +8,10 @@ from typing import NamedTuple, Sequence
 
 from .. import boot_service, modules_load, schema, systemd_show
 from ..errors import HostError
-from ..facts import Facts
 from ..host import Host, Mounts
-from ..kind import Context, Info, Row, Spec, any_time, no_facts, no_rivals
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
 from ..modules_load import Bar, Config
-from ..setting import Boot, BootFile, Reading, Setting, Value
-from ..status import Severity
+from ..setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ..topology import machine
 from ..topology.reader import Reader
 from .modules_schema import OPTIONS

@@ -13,11 +13,9 @@ from typing import NamedTuple, Sequence
 
 from .. import declared, values
 from ..errors import HostError
-from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec, any_time, no_facts, no_rivals
-from ..setting import Boot, BootFile, Reading, Setting, Value
-from ..status import Severity
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
+from ..setting import Boot, BootFile, Reading, Setting, Severity, Value
 from . import nccl_auto, nccl_file, nccl_names, nccl_parse, nccl_places, qos_files
 from .nccl_file import PATH, Conf
 from .nccl_parse import KIND, name_of

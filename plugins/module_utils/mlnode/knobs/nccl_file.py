@@ -12,7 +12,12 @@ from __future__ import annotations
 import re
 from typing import Mapping, NamedTuple, Sequence
 
+from .. import edited_file
+
 PATH = "/etc/nccl.conf"
+
+#: Loaded by its name where a file is written that others edit, too: this area has it sent along
+BRINGS = (edited_file,)
 
 #: With a name as declarations have them (declared.check_name)
 _BEGIN = re.compile(r"# BEGIN mlnode\.tuning ([a-z0-9][a-z0-9_-]{0,62})(?: [^\n]*)?\n\Z", re.ASCII)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
-from .. import options, schema
+from .. import schema
 from ..errors import DeclarationError
 from ..setting import Setting
 from ..strict_json import shown
@@ -67,9 +67,9 @@ def _check(name: str, allow: Sequence[str]) -> str:
     is_foreign = _FOREIGN.match(name)
     if is_foreign and "unknown" in allow:
         return "text"
-    near = options.nearest(name.upper(), [*nccl_names.KNOWN, *nccl_names.UNFIT])
+    near = schema.nearest(name.upper(), [*nccl_names.KNOWN, *nccl_names.UNFIT])
     reason = f"{shown(name)}: NCCL knows no such variable{f'; did you mean {near}' if near else ''}"
-    raise DeclarationError(options.unless_allowed("unknown", reason, allow) if is_foreign else reason)
+    raise DeclarationError(schema.unless_allowed("unknown", reason, allow) if is_foreign else reason)
 
 
 def _text(name: str, raw: Any, check: schema.Form) -> str:

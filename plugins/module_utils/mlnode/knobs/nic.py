@@ -12,11 +12,9 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence, Tuple
 
 from .. import ethtool
-from ..facts import Facts
 from ..host import Host, Mounts
-from ..kind import Context, Info, Row, Spec, any_time, no_rivals
-from ..setting import Boot, Part, Reading, Setting, Value, Write
-from ..status import Severity
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_rivals
+from ..setting import Boot, Part, Reading, Setting, Severity, Value, Write
 from ..topology import read as topology
 from ..values import same
 from . import nic_commands, nic_files, nic_owners, nic_parse, nic_targets, rules

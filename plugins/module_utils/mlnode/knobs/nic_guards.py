@@ -10,7 +10,7 @@ from typing import Sequence
 from .. import jobs, management
 from ..held import held_back
 from ..host import Host
-from ..options import unless_allowed
+from ..schema import unless_allowed
 from ..setting import Part
 from . import nic_disruption, nic_settle
 from .nic_disruption import Disruption

@@ -10,9 +10,9 @@ import re
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from .. import values
+from ..errors import printable
 from ..ethtool import words as ethtool_words
 from ..host import Host
-from ..printable import printable
 
 _NETS = "/sys/class/net"
 

@@ -10,10 +10,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
-from ..errors import HostError
+from ..errors import HostError, paragraphs, printable
 from ..ethtool import words as ethtool_words
 from ..host import Host
-from ..printable import paragraphs, printable
 from . import nic_owner_lines
 from .nic_owner_lines import Known, Line, Target, source
 

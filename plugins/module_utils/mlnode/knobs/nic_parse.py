@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
-from .. import options, schema
+from .. import schema
 from ..errors import DeclarationError
 from ..ethtool import words
 from ..setting import Setting
@@ -161,7 +161,7 @@ def _is_section(raw: Any) -> bool:
 def _amounts(
     rule: Rule, group: str, where: str, raw: Mapping[str, Any], known: Sequence[str]
 ) -> list[NicSetting]:
-    options.refuse_unknown(where, raw, known)
+    schema.refuse_unknown(where, raw, known)
     return [
         _setting(rule, group, field, _amount(f"{where}.{field}", raw[field]))
         for field in known

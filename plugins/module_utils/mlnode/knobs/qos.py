@@ -14,11 +14,9 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from ..dcb import tools
 from ..errors import HostError
-from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec, any_time, no_rivals
-from ..setting import Part, Reading, Setting, Value
-from ..status import Severity
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_rivals
+from ..setting import Part, Reading, Setting, Severity, Value
 from . import nic_parse, nic_targets, qos_files, qos_guards, qos_parse, qos_switch, rules
 from .nic_files import Files
 from .nic_targets import Targets

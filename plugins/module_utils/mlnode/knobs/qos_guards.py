@@ -10,7 +10,7 @@ from .. import declared
 from ..dcb import answers
 from ..errors import MlnodeError
 from ..host import Host
-from ..options import unless_allowed
+from ..schema import unless_allowed
 from ..setting import Part
 from . import nic_parse, nic_targets
 from .nic_disruption import Disruption

@@ -13,11 +13,9 @@ from typing import NamedTuple, Sequence
 
 from .. import ethtool, sysctl_d
 from ..errors import HostError
-from ..facts import Facts
 from ..host import Host, Mounts
-from ..kind import Context, Info, Spec, WayBack, no_facts, no_rivals
-from ..setting import Boot, Reading, Setting, Value
-from ..status import Severity
+from ..kind import Context, Facts, Info, Spec, WayBack, no_facts, no_rivals
+from ..setting import Boot, Reading, Setting, Severity, Value
 from . import rail_files, rail_parse, rail_places, rules
 from .nic_files import Files
 from .rail_parse import KIND, RailSetting, path_of

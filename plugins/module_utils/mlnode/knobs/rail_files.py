@@ -9,7 +9,7 @@ from typing import Sequence
 from .. import management, sysctl_d, sysctl_values, values
 from ..errors import HostError
 from ..host import Host
-from ..options import unless_allowed
+from ..schema import unless_allowed
 from ..setting import Part, Write
 from .nic_files import Files
 from .nic_targets import Target

@@ -9,8 +9,7 @@ from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
 from .. import declared, management, schema
 from ..errors import DeclarationError, MlnodeError
 from ..kind import Context, Info, Row
-from ..setting import BootFile, Reading, Setting, Value
-from ..status import Severity
+from ..setting import BootFile, Reading, Setting, Severity, Value
 
 #: A name that declares, one of its settings, and how that reads
 Read = Tuple[str, Setting, Reading]

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
-from .. import declared, options, schema, service_files, systemd_conf, systemd_unit
+from .. import declared, schema, service_files, systemd_conf, systemd_unit
 from ..errors import DeclarationError, HostError
-from ..facts import Facts
 from ..host import Host, Mounts
-from ..kind import Context, Info, Row, Spec, WayBack, no_facts, no_rivals
+from ..kind import Context, Facts, Info, Row, Spec, WayBack, no_facts, no_rivals
 from ..service_files import STOPPED
 from ..setting import Boot, BootFile, Reading, Setting, Value, Write
 from . import services_known, services_rivals
@@ -50,7 +49,7 @@ def _setting(name: str, choice: str) -> Setting:
 def _unknown(name: str) -> str:
     if name == "irqbalance":
         return "is declared with irq_affinity, which can make it agree"
-    return f"unknown; {options.hint(name, SERVICES)}"
+    return f"unknown; {schema.hint(name, SERVICES)}"
 
 
 def service_of(key: str) -> Service:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple
 
-from ..status import Severity
+from ..setting import Severity
 
 
 class Service(NamedTuple):

@@ -7,9 +7,8 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from .. import declared, sysctl_d
-from ..errors import MlnodeError
+from ..errors import MlnodeError, printable
 from ..host import Host
-from ..printable import printable
 from .services_known import SERVICES, TUNED, Service
 
 ACTIVE_PROFILE = "/etc/tuned/active_profile"

@@ -8,9 +8,8 @@ from typing import NamedTuple, Sequence
 
 from .. import boot_service, modules_load, sysctl_d, sysctl_values, systemd_show, values
 from ..errors import DeclarationError, HostError
-from ..facts import Facts
 from ..host import Host, Mounts
-from ..kind import Context, Info, Row, Spec, WayBack, no_facts
+from ..kind import Context, Facts, Info, Row, Spec, WayBack, no_facts
 from ..setting import Boot, BootFile, Reading, Setting, Value, Write
 from . import sysctl_guards, sysctl_info, sysctl_parse
 

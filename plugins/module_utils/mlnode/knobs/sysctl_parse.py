@@ -9,7 +9,7 @@ from typing import Any, Callable, Mapping
 
 from .. import schema, sizing, sysctl_values
 from ..errors import DeclarationError
-from ..facts import Facts
+from ..kind import Facts
 from ..setting import Setting
 from ..sizing import Sizing
 from ..sysctl_d import dotted, slashed

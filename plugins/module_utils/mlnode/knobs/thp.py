@@ -12,11 +12,9 @@ import re
 from typing import Sequence
 
 from .. import schema, values
-from ..facts import Facts
 from ..host import Host, Mounts
-from ..kind import Context, Info, Row, Spec, any_time, no_facts, no_rivals
-from ..setting import Boot, BootFile, Reading, Setting, Value, Write
-from ..status import Severity
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
+from ..setting import Boot, BootFile, Reading, Setting, Severity, Value, Write
 from .thp_schema import OPTIONS
 
 KIND = "thp"

@@ -8,10 +8,10 @@ import hashlib
 from typing import Collection, Sequence
 
 from .. import cpulist, values
+from ..errors import paragraphs
 from ..host import Host
 from ..origin import Origin, is_closed
-from ..printable import paragraphs
-from ..transaction import (
+from ..steps import (
     FileWrite,
     JoinedWrite,
     KernelWrite,

@@ -11,8 +11,7 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.doc_fragments.declaration import ModuleDocFragment
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import call, schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Severity, Status
 from ansible_collections.mlnode.tuning.plugins.modules import (
     declare,
     node_drift,

@@ -20,7 +20,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     node,
     systemd_show,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.explain import explain
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import (
@@ -31,7 +30,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import (
     Row,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import modules, sysctl, thp
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Severity, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 
 ETC, RUN, USR = "/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"

@@ -20,8 +20,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     cli,
     drift,
     engine,
+    lock,
     node,
-    unfinished,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import thp
@@ -90,7 +90,7 @@ def test_an_answer_that_nobody_takes_is_left_for_the_next_run(
         monkeypatch.setattr("sys.stdout", gone)
         assert cli.main(["call"]) == cli.OK
 
-    assert [(note.name, note.end) for note in unfinished.read(machine)] == [("node", unfinished.UNHEARD)]
+    assert [(note.name, note.end) for note in lock.read_notes(machine)] == [("node", lock.UNHEARD)]
 
 
 def test_an_agent_that_is_replaced_while_it_runs_says_so(

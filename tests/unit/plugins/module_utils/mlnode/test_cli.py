@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator, Tuple
 import ansible_collections
 import jsonschema
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, cli, engine, owned
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, cli, engine, places
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
@@ -415,7 +415,7 @@ def test_apply_makes_the_node_what_is_declared_and_revert_undoes_it(live: Machin
     undone = ["vm.swappiness: 60", "thp.enabled: always", "3 put back"]
     assert [line for line in out.splitlines() if not line.startswith("/")] == undone
     assert live.tree() == {path: before[path] for path in before if "/var/lib/mlnode" not in path}
-    for path in owned.present(live):  # what was put there for this test, and no run
+    for path in places.present(live):  # what was put there for this test, and no run
         live.remove(path)
     assert run("revert") == (cli.OK, "nothing to put back\n", "")
 

@@ -26,7 +26,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import locked
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Write
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import KernelWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import KernelWrite
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 MAPS = "/proc/sys/vm/max_map_count"

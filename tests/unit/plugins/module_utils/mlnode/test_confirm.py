@@ -17,7 +17,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     detached,
     transaction,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm import (
     PENDING,
     UNDONE,
@@ -39,7 +38,13 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Unit, Write
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite, KernelWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import (
+    FileWrite,
+    KernelWrite,
+    Step,
+    UnitWrite,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 BOOT = "/proc/sys/kernel/random/boot_id"
@@ -101,9 +106,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confirm, "STUBBORN", 0.0)
 
 
-def steps(told: str = "") -> list[transaction.Step]:
+def steps(told: str = "") -> list[Step]:
     return [
-        transaction.UnitWrite(Unit("eth0", lambda _node: lambda: None), (at_risk(),)),
+        UnitWrite(Unit("eth0", lambda _node: lambda: None), (at_risk(),)),
         KernelWrite("vm.max_map_count", MAPS, "1", "65530", (Write(MAPS, "65530"),)),
         FileWrite(DECLARED, DECLARED, b"new\n", b"old\n"),
         FileWrite(RULES, RULES, b"rule\n", refresh=told),

@@ -20,7 +20,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm impor
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import LOCK_PATH, locked
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import FileWrite
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 FILE = "/etc/mlnode/declared.d/default.json"

@@ -13,19 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import confirm, lock
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm import PENDING, UNDONE, Pending
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm_store import CONFIRMED
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import locked
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Write
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import (
-    FileWrite,
-    KernelWrite,
-    Step,
-    Transaction,
-)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import FileWrite, KernelWrite, Step
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import Transaction
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 

@@ -28,7 +28,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import l
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Write
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import KernelWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import KernelWrite
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_child, in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 

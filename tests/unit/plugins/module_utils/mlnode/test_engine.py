@@ -25,8 +25,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.plan import Kept, Plan
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import writing
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import system
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError, NotMountedError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
@@ -337,7 +337,7 @@ def test_a_write_that_fails_anywhere_leaves_the_old_file_and_no_other(
     host: Host, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pass_through(gate: Gate) -> None:
-        for module in (host_module, writing):
+        for module in (host_module, system):
             monkeypatch.setattr(module, "os", Os(gate))
 
     gate = Gate()
@@ -436,7 +436,7 @@ def test_a_failed_link_leaves_the_old_one(
     # The first change is to clear away what a killed run may have left.
     for position in (2, 3):
         gate = Gate(position, failing(errno.EIO))
-        for module in (host_module, writing):
+        for module in (host_module, system):
             monkeypatch.setattr(module, "os", Os(gate))
         with pytest.raises(HostError, match="cannot link /etc/link: EIO"):
             host.write_link("/etc/link", "/new")

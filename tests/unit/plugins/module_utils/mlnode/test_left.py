@@ -24,6 +24,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.plan import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import PutBack
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RECOMMENDED_MIN_FREE, THP, Machine
 
@@ -228,7 +229,7 @@ def test_a_run_that_is_killed_before_a_service_runs_again_is_made_up_for(
     host.tuned()
     settle(host, {"services": {"services": {"tuned": "stop"}}})
     with monkeypatch.context() as patch:
-        patch.setattr(transaction.PutBack, "perform", _killed)
+        patch.setattr(PutBack, "perform", _killed)
         patch.setattr(transaction.Transaction, "_undo", lambda *_told: None)
         with pytest.raises(KeyboardInterrupt):
             run(host, {})

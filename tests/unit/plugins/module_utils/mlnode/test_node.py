@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import declared, node, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import Declaration
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
 SWAPPINESS = "/proc/sys/vm/swappiness"

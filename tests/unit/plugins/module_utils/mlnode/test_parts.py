@@ -18,6 +18,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     engine,
     node,
     origin,
+    places,
     refresh,
     registry,
     revert,
@@ -28,7 +29,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import H
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.judge import waits_for_boot
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Info, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.owned import present as owned_files
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.places import present as owned_files
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.schema import Option
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     Boot,
@@ -37,11 +38,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting impor
     Part,
     Reading,
     Setting,
+    Severity,
+    Status,
     Value,
     Write,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import Refresh
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import Refresh
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.values import grouped
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -276,6 +278,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         host.put(MADE, (text or "") + "\n")
 
     monkeypatch.setattr(refresh, "REFRESHES", {**refresh.REFRESHES, "thing": tell})
+    monkeypatch.setattr(places, "READERS", (*places.READERS, "thing"))
     return calls
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import path_mtu
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_mtu import Peer
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.path_machine import HERE, NIC, ROUTER, Path, PathMachine
 
 PEER = "10.0.0.7"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, owned, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, places, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
@@ -172,7 +172,7 @@ def test_look_apply_again_and_back(
         revert.revert(machine)
         assert machine.tree() == before
         # A node with our files and without an origin has lost it.
-        if not owned.present(machine):
+        if not places.present(machine):
             assert revert.revert(machine) == []
 
 

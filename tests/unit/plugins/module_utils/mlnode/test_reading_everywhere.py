@@ -33,15 +33,15 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     node,
     nvidia,
     origin,
-    reading,
     revert,
+    system,
     trust,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import audit
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import node as rendered
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology import read as topology
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology import reader
 from ansible_collections.mlnode.tuning.tests.fixtures import build
@@ -132,7 +132,7 @@ CHANGES: dict[str, Callable[[Host], object]] = {
 }
 
 #: Through which everything is read: who asks them is the reader
-_DOORS = tuple(str(module.__file__) for module in (host, reading, trust, reader, machines))
+_DOORS = tuple(str(module.__file__) for module in (host, system, trust, reader, machines))
 
 
 class Node(GrubMachine):
@@ -151,7 +151,7 @@ class Reads:
         self.paths: dict[str, str] = {}
         self.commands: dict[str, dict[bool, str]] = {}
         self.command = ""
-        true = reading.contents
+        true = system.contents
 
         def contents(real: str, path: str) -> bytes:
             if real.startswith(f"{root}/") and os.path.isfile(real):
@@ -160,7 +160,7 @@ class Reads:
                 self.commands.setdefault(at, {}).setdefault(self.command in LOOKS, self.command)
             return true(real, path)
 
-        patch.setattr(reading, "contents", contents)
+        patch.setattr(system, "contents", contents)
 
     @staticmethod
     def asked_at() -> str:

@@ -17,13 +17,13 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     origin,
     revert,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
     LockTimeoutError,
     TransactionError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 

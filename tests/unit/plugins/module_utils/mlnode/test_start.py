@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, declared, node
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import Declaration
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: Runs a command of the agent in an archive, and prints all that is imported then on the last line
@@ -101,7 +101,7 @@ def test_a_look_asks_systemd_once_for_all_units(tmp_path: pathlib.Path) -> None:
     kinds = {
         "thp": THP,
         "services": {"services": {"tuned": "stop", "power-profiles-daemon": "stop"}},
-        "limits": {"memlock": "unlimited", "domains": [], "defaults": False},
+        "limits": {"memlock": "unlimited", "nofile": 1048576, "domains": [], "defaults": True},
     }
     for unit in ("tuned", "power-profiles-daemon", "slurmd", "containerd"):
         machine.put(f"/usr/lib/systemd/system/{unit}.service", "[Service]\nExecStart=/usr/bin/true\n")
@@ -115,4 +115,4 @@ def test_a_look_asks_systemd_once_for_all_units(tmp_path: pathlib.Path) -> None:
     node.survey(machine)
 
     [asked] = machine.asked
-    assert {"mlnode-apply.service", "slurmd.service", "tuned.service"} <= {*asked}
+    assert {"mlnode-apply.service", "slurmd.service", "tuned.service", "-.mount"} <= {*asked}

@@ -11,9 +11,9 @@ import pathlib
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import revert, subnet_check
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.subnet_check import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import TOOLS, SubnetMachine, captured
 
 FILE = "/var/lib/mlnode/ib-subnet.cache"

@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import options
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import audit
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.audit_model import Finding
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render.audit import report
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 
@@ -333,9 +333,9 @@ def test_what_matters_most_comes_first(node: GpuMachine) -> None:
 def test_names_that_are_left_out(node: GpuMachine) -> None:
     assert "thp" not in {finding.name for finding in audit.findings(node, ["thp"])}
     with pytest.raises(DeclarationError, match="skip: 'thpp' is no check; did you mean thp"):
-        options.refuse_others("skip", ["thpp"], "check", audit.NAMES)
+        schema.refuse_others("skip", ["thpp"], "check", audit.NAMES)
     with pytest.raises(DeclarationError, match="known are kernel, thp"):
-        options.refuse_others("skip", ["?"], "check", audit.NAMES)
+        schema.refuse_others("skip", ["?"], "check", audit.NAMES)
 
 
 @pytest.mark.parametrize("name", [*machines.ALL])

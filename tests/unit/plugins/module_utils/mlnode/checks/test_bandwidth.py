@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import bandwidth
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.bandwidth import Measured
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     DeclarationError,
     RefusedError,
 )
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.fixtures.fabric_files import gid
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

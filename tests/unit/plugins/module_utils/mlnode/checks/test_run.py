@@ -10,7 +10,7 @@ import os
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import options
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import expect, run
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict, summary
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, HostError
@@ -249,7 +249,7 @@ def test_checks_can_be_left_out() -> None:
     [("gids", "skip: 'gids' is no check; did you mean gid?"), ("zzz", "is no check; known are inventory,")],
 )
 def test_a_check_that_does_not_exist_cannot_be_left_out(name: str, words: str) -> None:
-    options.refuse_others("skip", run.NAMES, "check", run.NAMES)
+    schema.refuse_others("skip", run.NAMES, "check", run.NAMES)
     with pytest.raises(DeclarationError) as caught:
-        options.refuse_others("skip", ["gid", name], "check", run.NAMES)
+        schema.refuse_others("skip", ["gid", name], "check", run.NAMES)
     assert words in str(caught.value)

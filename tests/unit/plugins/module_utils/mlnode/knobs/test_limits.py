@@ -21,10 +21,15 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BOTH_LAYERS, Layer, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
+    BOTH_LAYERS,
+    Layer,
+    Severity,
+    Value,
+)
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 
 FILE = "zz-mlnode-default.conf"
 PAM, MANAGER = f"/etc/security/limits.d/{FILE}", f"/etc/systemd/system.conf.d/{FILE}"
@@ -246,6 +251,7 @@ def test_a_later_file_of_the_manager_overrides(machine: LimitsMachine) -> None:
     machine.put("/usr/lib/systemd/system.conf.d/zzz.conf", "[Manager]\nDefaultLimitNOFILE=4096\n")
     apply(machine)
     machine.defaults["NOFILE"] = ("4096", "4096")
+    machine.forget()
     assert row(machine, "systemd.nofile") == (
         "overridden",
         "runtime is 4096; boot: /usr/lib/systemd/system.conf.d/zzz.conf:2 sets 4096",
@@ -255,6 +261,7 @@ def test_a_later_file_of_the_manager_overrides(machine: LimitsMachine) -> None:
 def test_a_file_that_systemd_has_not_read_is_read_once_more(machine: LimitsMachine) -> None:
     apply(machine)
     machine.defaults["NOFILE"] = ("1024", "524288")
+    machine.forget()
     reloads = machine.reloads
     assert row(machine, "systemd.nofile") == ("drifted", "runtime is 1024:524288")
     assert apply(machine)["systemd.nofile"] == ("changed", "runtime is 1024:524288")
@@ -526,9 +533,9 @@ def test_without_the_layer_boot_nothing_can_be_done(machine: LimitsMachine) -> N
 
 def test_a_captured_tree_is_read_as_a_machine(machine: LimitsMachine) -> None:
     apply(machine)
-    assert {str(one.status) for one in rows(Host(machine.root, limits.MOUNTS)).values()} == {"ok"}
+    assert {str(one.status) for one in rows(captured(machine.root, limits.MOUNTS)).values()} == {"ok"}
     machine.remove(MANAGER)
-    assert row(Host(machine.root, limits.MOUNTS), "systemd.nofile")[0] == "drifted"
+    assert row(captured(machine.root, limits.MOUNTS), "systemd.nofile")[0] == "drifted"
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,11 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import modules
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BOTH_LAYERS, Layer, Value
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
-from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine, captured
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 
@@ -326,7 +325,7 @@ def test_an_image_build_sees_the_files_of_its_image(machine: Machine) -> None:
 
 def test_a_captured_tree_is_read_as_a_machine(machine: Machine) -> None:
     apply(machine, "ib_uverbs")
-    [found] = engine.evaluate(Host(machine.root, modules.MOUNTS), request("ib_uverbs")).rows
+    [found] = engine.evaluate(captured(machine.root, modules.MOUNTS), request("ib_uverbs")).rows
     assert str(found.status) == "ok"
 
 

@@ -21,11 +21,14 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     MlnodeError,
     RefusedError,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nccl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.nccl_file import PATH
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BOTH_LAYERS, Layer, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
+    BOTH_LAYERS,
+    Layer,
+    Severity,
+    Value,
+)
 from ansible_collections.mlnode.tuning.tests.unit.faults import (
     ERRNOS,
     Gate,
@@ -35,7 +38,7 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import (
     install,
     no_disk,
 )
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine, captured
 
 from .nccl_node import HCAS, apply, block, conf, declare_class, give_addresses, plan, request, roce, row, rows
 
@@ -584,5 +587,5 @@ def test_no_variable_moves_another() -> None:
 def test_a_captured_tree_is_read_as_a_node_is(machine: Machine) -> None:
     spec: dict[str, Any] = {"NCCL_IB_HCA": "auto", "NCCL_SOCKET_IFNAME": "auto"}
     apply(machine, **spec)
-    found = engine.evaluate(Host(machine.root, nccl.MOUNTS), request("jobs", BOTH_LAYERS, (), spec))
+    found = engine.evaluate(captured(machine.root, nccl.MOUNTS), request("jobs", BOTH_LAYERS, (), spec))
     assert [str(one.status) for one in found.rows] == ["ok", "ok"]

@@ -21,8 +21,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.ethtool.device import capture
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nic, nic_commands, nic_settle
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Bits, Nic
 
 from .nic_node import NicNode, apply, plan, request, row, rows

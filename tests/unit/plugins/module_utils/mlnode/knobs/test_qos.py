@@ -32,8 +32,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.nic_dis
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.nic_targets import Target
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.qos_guards import QosGuards, as_nic
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.qos_parse import QosSetting
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Part, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Part, Status, Value
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
 
 from .qos_node import ROCE, QosNode, apply, plan, request, row, rows, rule

@@ -20,10 +20,9 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     RefusedError,
     TransactionError,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import rail
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CONF
 
 from .rail_node import RAILS, RailNode, apply, request, row, rows, rule
@@ -237,7 +236,7 @@ def test_without_anything_above_it_no_address_has_to_be_known(host: RailNode) ->
 
 def test_a_captured_tree_can_be_judged(host: RailNode) -> None:
     apply(host, RAILS)
-    tree = Host(host.root, rail.MOUNTS)
+    tree = captured(host.root, rail.MOUNTS)
     found = {one.setting.key: one for one in engine.evaluate(tree, request(RAILS)).rows}
     assert found["rail.rails.arp_ignore"].status is Status.OK
 

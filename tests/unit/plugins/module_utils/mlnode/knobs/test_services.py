@@ -18,9 +18,9 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import H
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Kind, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu, services, sysctl, thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.services_known import SERVICES
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status, Value
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import GROUPS, UNITS, WANTS, ServiceMachine
 from hypothesis import given
 from hypothesis import strategies as st
@@ -277,10 +277,10 @@ def test_control_groups_that_nobody_may_read(node: ServiceMachine) -> None:
 
 def test_a_captured_tree_tells_the_same(node: ServiceMachine) -> None:
     node.tuned()
-    captured = Host(node.root, services.MOUNTS)
-    assert row(captured, tuned="stop").reason == row(node, tuned="stop").reason
+    tree = captured(node.root, services.MOUNTS)
+    assert row(tree, tuned="stop").reason == row(node, tuned="stop").reason
     with pytest.raises(HostError, match="is a captured tree"):
-        captured.write_kernel(service_files.file_of(TUNED), "stopped")
+        tree.write_kernel(service_files.file_of(TUNED), "stopped")
 
 
 @pytest.mark.parametrize("group", service_files._GROUPS)

@@ -9,8 +9,7 @@ from typing import Any, Mapping
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, judge
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import node as whole_node
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context, Row
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context, Facts, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     BOTH_LAYERS,

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.sysctl_schema import GUARDS
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

@@ -7,8 +7,7 @@ import pathlib
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl_info, sysctl_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Severity, Value
 
 COLLECTION = pathlib.Path(__file__).parents[6]
 UNKNOWN = "declared by you"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl_parse, sysctl_schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.sysctl_parse import parse
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Setting

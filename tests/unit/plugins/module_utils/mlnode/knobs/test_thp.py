@@ -7,17 +7,16 @@ from typing import Any, Mapping
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context, Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     BOTH_LAYERS,
     Layer,
     Reading,
+    Severity,
     Value,
     Write,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import diff
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Part
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import (
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import (
     FileWrite,
     KernelWrite,
     LinkWrite,

@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How files and folders are written. Folders are the same whatever the umask of the run is; of a file that is
-not ours alone the attributes and the other names stay.
+"""The calls of the system behind Host: how files are read and written, and programs run.
 
-A rename is atomic and makes a new inode. Where the file has more than one name (hard links), only a write in
-place reaches all of them: the whole new content lies beside it, on disk, before the first byte of it is
-written, so that the next run completes what a killed one has begun.
+A file is read so that it can neither block nor fill the memory, whatever stands in its place. Folders get
+the same mode whatever the umask of the run is; of a file that is not ours alone the attributes and the other
+names stay. A rename is atomic and makes a new inode. Where the file has more than one name (hard links), only
+a write in place reaches all of them: the whole new content lies beside it, on disk, before the first byte of
+it is written, so that the next run completes what a killed one has begun. A program gets no shell, no input,
+an environment of our own, and a limit of time.
 """
 
 from __future__ import annotations
@@ -13,6 +15,131 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from typing import NamedTuple, Sequence
+
+from .errors import HostError
+
+# -- reading -----------------------------------------------------------------------------------
+
+#: The largest file that is read is the cache of an InfiniBand subnet (subnet_check.py): 207 bytes for a node
+#: and 104 for a port (libibnetdisc/ibnetdisc_cache.c), 6 MB for the 40,000 ports of 10,000 nodes. The origin
+#: has 2 MB with 16 NICs of 64 queues, modules.dep 0.7 MB.
+LIMIT = 64 << 20
+_MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
+#: /proc/interrupts is the longest: 11 bytes for each CPU in each line (kernel/irq/proc.c: show_interrupts),
+#: 110 MB for 512 CPUs with 20,000 interrupts
+KERNEL_LIMIT = 256 << 20
+
+# Without O_NONBLOCK a FIFO waits for a writer, and a terminal for its line (open(2)).
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+#: Most files of the kernel are shorter: a file of /proc or /sys is one page (fs/seq_file.c, sysfs.rst)
+_CHUNK = 1 << 16
+
+#: What masks a file of the system is a link to it; major 1, minor 3 (admin-guide/devices.txt)
+_NULL = os.makedev(1, 3)
+
+_NAMES = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+def inside(root: str, path: str, follow: bool, folders: set[str]) -> str:
+    """The path to open for a path of the tree below root, inside which its links lead. Raises HostError.
+
+    folders: what was found to be a folder and no link, which is not looked at twice.
+    """
+    here, links = root, 0
+    todo = [part for part in path.split("/") if part not in ("", ".")]
+    while todo:
+        part = todo.pop(0)
+        if part == "..":
+            here = root if here == root else os.path.dirname(here)
+            continue
+        inner = f"{here}/{part}"
+        target = _link_or_folder(inner, folders) if todo or follow else ""
+        if not target:
+            here = inner
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise HostError("resolve", path, errno.ELOOP)
+        here = root if target.startswith("/") else here
+        todo = [piece for piece in target.split("/") if piece not in ("", ".")] + todo
+    return here
+
+
+def _link_or_folder(path: str, folders: set[str]) -> str:
+    """What a link says; empty for all else, of which folders are remembered."""
+    if path in folders:
+        return ""
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return ""
+    if stat.S_ISDIR(mode):
+        folders.add(path)
+    return os.readlink(path) if stat.S_ISLNK(mode) else ""
+
+
+def contents(real: str, path: str) -> bytes:
+    """The whole file at real, which errors call path. Raises HostError.
+
+    All that is read below /proc and /sys is a regular file, too: procfs, sysfs, debugfs and configfs make no
+    others but folders and links.
+    """
+    try:
+        handle = os.open(real, _FLAGS)
+    except OSError as error:
+        raise _not_opened(real, path, error) from error
+    try:
+        return _all(handle, path)
+    except OSError as error:
+        raise HostError("read", path, error.errno) from error
+    finally:
+        os.close(handle)
+
+
+def _not_opened(real: str, path: str, error: OSError) -> HostError:
+    """ENXIO would count as absent, and is also what a socket answers (open(2))."""
+    if error.errno == errno.ENXIO:
+        try:
+            name = _NAMES.get(stat.S_IFMT(os.stat(real).st_mode))
+        except OSError:
+            name = None
+        if name:
+            return _unfit(path, name)
+    return HostError("read", path, error.errno)
+
+
+def _unfit(path: str, name: str) -> HostError:
+    return HostError("read", path, None, f"it is {name} and not a regular file")
+
+
+def _all(handle: int, path: str) -> bytes:
+    found = os.fstat(handle)
+    if stat.S_ISCHR(found.st_mode) and found.st_rdev == _NULL:
+        return b""
+    if stat.S_ISDIR(found.st_mode):
+        raise HostError("read", path, errno.EISDIR)
+    if not stat.S_ISREG(found.st_mode):
+        raise _unfit(path, _NAMES.get(stat.S_IFMT(found.st_mode), "something else"))
+    limit = KERNEL_LIMIT if path.startswith(("/proc/", "/sys/")) else LIMIT
+    chunks: list[bytes] = []
+    left = limit if found.st_size <= limit else -1  # the size that files of the kernel tell means nothing
+    while left >= 0:
+        chunk = os.read(handle, _CHUNK)
+        if not chunk:
+            return b"".join(chunks)
+        chunks.append(chunk)
+        left -= len(chunk)
+    raise HostError("read", path, errno.EFBIG)
+
+
+# -- writing -----------------------------------------------------------------------------------
 
 #: All users may read, only root may write
 FOLDER_MODE = 0o755
@@ -200,3 +327,40 @@ def _write(handle: int, content: bytes) -> None:
         left = left[os.write(handle, left) :]
     os.ftruncate(handle, len(content))
     os.fsync(handle)
+
+
+# -- programs ----------------------------------------------------------------------------------
+
+#: How long a helper program may take; modprobe of a driver is the slowest of most
+USUAL_SECONDS = 60.0
+
+
+class Finished(NamedTuple):
+    """What a command left: exit status and its two outputs."""
+
+    rc: int
+    out: str
+    err: str
+
+
+def run(command: Sequence[str], seconds: float) -> Finished:
+    """Raises HostError where it cannot be started or takes longer."""
+    # Only here: most commands start no program.
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=seconds,
+            check=False,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise HostError("run", command[0], None, f"no answer in {seconds:.0f} s") from error
+    except OSError as error:
+        raise HostError("run", command[0], error.errno) from error
+    return Finished(done.returncode, done.stdout, done.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import options, registry
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import registry, schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -17,10 +17,10 @@ def test_every_kind_names_what_it_does_not_know_and_what_it_knows(kind: str) -> 
 
 
 def test_an_unknown_name_is_told_with_its_place() -> None:
-    options.refuse_unknown("thp", ["enabled"], ("enabled", "defrag"))
+    schema.refuse_unknown("thp", ["enabled"], ("enabled", "defrag"))
     words = r"^thp\.enabeld: unknown; known are enabled, defrag; did you mean enabled\?$"
     with pytest.raises(DeclarationError, match=words):
-        options.refuse_unknown("thp", ["enabled", "enabeld"], ("enabled", "defrag"))
+        schema.refuse_unknown("thp", ["enabled", "enabeld"], ("enabled", "defrag"))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_an_unknown_name_is_told_with_its_place() -> None:
     ],
 )
 def test_a_guard_stops_what_is_not_allowed(reason: str, allow: tuple[str, ...], refusal: str) -> None:
-    assert options.unless_allowed("dog", reason, allow) == refusal
+    assert schema.unless_allowed("dog", reason, allow) == refusal
 
 
 def test_a_missing_file_is_an_empty_text(tmp_path: pathlib.Path) -> None:

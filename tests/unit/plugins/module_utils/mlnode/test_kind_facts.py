@@ -6,7 +6,7 @@ import errno
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Facts
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 
 

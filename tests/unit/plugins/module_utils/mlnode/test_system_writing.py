@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import writing
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import system
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, Os, failing, killed_at, no_disk
@@ -83,7 +83,7 @@ def test_all_attributes_are_copied_but_those_of_the_content(
         "security.ima",
     )
     known = {real(host): {name: name.encode() for name in names}}
-    monkeypatch.setattr(writing, "os", Attributes(known))
+    monkeypatch.setattr(system, "os", Attributes(known))
     host.write_file(FILE, NEW)
     copied = known[real(host, "/etc/.nccl.conf.mlnode-tmp")]
     assert copied == {name: name.encode() for name in names if name != "security.ima"}
@@ -101,7 +101,7 @@ def test_all_attributes_are_copied_but_those_of_the_content(
 def test_an_attribute_that_cannot_be_kept_stops_the_write(
     host: Host, monkeypatch: pytest.MonkeyPatch, name: str, number: int, stops: bool
 ) -> None:
-    monkeypatch.setattr(writing, "os", Attributes({real(host): {name: b"x"}}, {name: number}))
+    monkeypatch.setattr(system, "os", Attributes({real(host): {name: b"x"}}, {name: number}))
     if not stops:
         host.write_file(FILE, NEW)
         return
@@ -153,7 +153,7 @@ def test_a_write_in_place_that_fails_anywhere_leaves_the_old_content(
 ) -> None:
     os.link(real(host), real(host, "/etc/other"))
     gate = Gate()
-    for module in (host_module, writing):
+    for module in (host_module, system):
         monkeypatch.setattr(module, "os", Os(gate))
     host.write_file(FILE, OLD)
     names = [what.split()[0] for what in gate.seen]
@@ -162,7 +162,7 @@ def test_a_write_in_place_that_fails_anywhere_leaves_the_old_content(
     assert names[last - 3 : last] == ["write", "ftruncate", "fsync"]
     for position in range(2, last + 1):
         gate = Gate(position, failing(errno.ENOSPC))
-        for module in (host_module, writing):
+        for module in (host_module, system):
             monkeypatch.setattr(module, "os", Os(gate))
         with pytest.raises(HostError, match=f"write {FILE}: ENOSPC"):
             host.write_file(FILE, NEW)
@@ -195,7 +195,7 @@ def test_a_write_in_place_killed_anywhere_is_completed_or_was_never_begun(host: 
 
 
 def test_what_has_lost_its_other_name_meanwhile_is_completed_too(host: Host) -> None:
-    journal = writing.journal_of(real(host))
+    journal = system.journal_of(real(host))
     with open(journal, "wb") as stream:
         stream.write(NEW)
     os.unlink(real(host))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import reading
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import system
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 
@@ -81,14 +81,14 @@ def test_a_socket_is_not_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx"])
 def test_a_device_is_no_file(tmp_path: pathlib.Path, device: str) -> None:
     with pytest.raises(HostError) as caught:
-        reading.contents(device, "/etc/x")
+        system.contents(device, "/etc/x")
     words = "it is a character device and not a regular file"
     # Without a terminal there is no such device.
     assert caught.value.kernel == words or (device == "/dev/tty" and caught.value.errno == errno.ENXIO)
 
 
 def test_a_file_that_is_masked_is_empty(tmp_path: pathlib.Path) -> None:
-    assert reading.contents("/dev/null", "/etc/sysctl.d/x.conf") == b""
+    assert system.contents("/dev/null", "/etc/sysctl.d/x.conf") == b""
 
 
 def test_a_folder_says_that_it_is_one(tmp_path: pathlib.Path) -> None:
@@ -123,11 +123,11 @@ def test_a_file_that_does_not_tell_its_size_has_a_limit_too(
             return b"x" * size
 
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(reading, "os", Endless())
-    monkeypatch.setattr(reading, "KERNEL_LIMIT", 1 << 20)
+    monkeypatch.setattr(system, "os", Endless())
+    monkeypatch.setattr(system, "KERNEL_LIMIT", 1 << 20)
     for path in ("/proc/file", "/etc/file"):
         with pytest.raises(HostError, match=f"cannot read {path}: EFBIG"):
-            reading.contents(str(tmp_path / "file"), path)
+            system.contents(str(tmp_path / "file"), path)
 
 
 @pytest.mark.parametrize("size", [0, 1, 65535, 65536, 65537, 1 << 20])
@@ -140,7 +140,7 @@ def test_every_byte_of_a_file_is_read(tmp_path: pathlib.Path, size: int) -> None
 def test_exactly_the_limit_is_read_and_written(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LIMIT", 100_000)
+    monkeypatch.setattr(system, "LIMIT", 100_000)
     host = Host(str(tmp_path))
     host.write_file("/file", b"x" * 100_000)
     assert len(host.read_bytes("/file")) == 100_000

@@ -22,13 +22,11 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     lock,
     node,
     revert,
-    unfinished,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declare import Order
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import LOCK_PATH, locked
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import LOCK_PATH, Note, locked
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.unfinished import Note
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.writing import journal_of
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import journal_of
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -94,7 +92,7 @@ def test_a_file_that_it_was_writing_is_completed_and_named(machine: Machine) -> 
     ended(machine, signal.SIGKILL)
     journal = pathlib.Path(journal_of(machine.real(DROP_IN)))
     with locked(machine):
-        unfinished.add(machine, NOTE)
+        lock.add_note(machine, NOTE)
     journal.write_bytes(pathlib.Path(machine.real(DROP_IN)).read_bytes())
 
     [words] = earlier(declare.run(machine, ORDER).warnings)
@@ -144,7 +142,7 @@ def test_a_note_that_cannot_be_written_fails_no_run(
     def full(*_arguments: object) -> int:
         raise OSError(errno.ENOSPC, "full")
 
-    monkeypatch.setattr(unfinished, "os", Full(full))
+    monkeypatch.setattr(lock, "os", Full(full))
     found = declare.run(machine, ORDER)
 
     assert (found.failed, found.changed) == (False, True), found.msg
@@ -181,7 +179,7 @@ def test_after_a_revert_there_is_nothing_to_name(machine: Machine) -> None:
 def test_what_is_no_note_is_passed_over(machine: Machine, text: str) -> None:
     machine.put(LOCK_PATH, text)
 
-    assert unfinished.read(machine) == []
+    assert lock.read_notes(machine) == []
     with locked(machine):
         pass
     assert not machine.exists(LOCK_PATH)
@@ -190,16 +188,16 @@ def test_what_is_no_note_is_passed_over(machine: Machine, text: str) -> None:
 def test_a_note_cannot_command_a_terminal(machine: Machine) -> None:
     hostile = NOTE._replace(name="\x1b[2J", completed=("/etc/\x1b]0;x\x07",))
     with locked(machine):
-        unfinished.add(machine, hostile)
-        assert unfinished.read(machine) == [hostile]
+        lock.add_note(machine, hostile)
+        assert lock.read_notes(machine) == [hostile]
 
-    assert all(words.isprintable() for words in (note.text for note in unfinished.read(machine)))
+    assert all(words.isprintable() for words in (note.text for note in lock.read_notes(machine)))
     with locked(machine):
-        assert len(unfinished.take(machine)) == 1
+        assert len(lock.take_notes(machine)) == 1
 
 
 def test_a_run_that_waits_names_the_holder_alone(machine: Machine) -> None:
-    machine.put(LOCK_PATH, f"1\n{unfinished.render([NOTE])}")
+    machine.put(LOCK_PATH, f"1\n{lock.render([NOTE])}")
     with locked(machine):
         first = pathlib.Path(machine.real(LOCK_PATH)).read_text().split("\n")[0]
         assert first == str(os.getpid())

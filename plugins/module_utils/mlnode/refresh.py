@@ -10,7 +10,7 @@ from typing import Callable, Mapping
 from . import grub, places
 from .agent_files import NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE
 from .host import Host
-from .kind import AGENT_UNIT
+from .kind import AGENT_FILE, AGENT_UNIT
 
 UNITS, IRQBALANCE, IRQBALANCE_SERVICE, BOOT_LOADER = places.READERS
 
@@ -50,6 +50,9 @@ def forget_units(host: Host) -> None:
     A unit that systemd does not know any more is no error."""
     host.remove_file(NIC_FLAG)
     if host.systemd_runs():
+        if not host.exists(AGENT_FILE):
+            # It is active after its exit, and listed until it is stopped. What requires it goes on.
+            host.run(["systemctl", "stop", "--job-mode=ignore-requirements", AGENT_UNIT])
         for unit in (AGENT_UNIT, NIC_PATH_UNIT, NIC_SERVICE):
             host.run(["systemctl", "reset-failed", unit])
 

@@ -26,7 +26,7 @@ from .errors import HostError, MlnodeError, RefusedError
 from .host import Host
 from .kind import AGENT_COMMAND
 from .lock import locked
-from .origin import Entry, Origin, boot_id, is_back
+from .origin import Entry, Origin, boot_id, forget_left, is_back
 
 __all__ = [
     "PENDING", "UNDONE", "Pending", "Undone", "acknowledge", "arm", "cancel", "confirm", "extend", "notes",
@@ -93,10 +93,11 @@ def extend(host: Host, armed: Pending, entries: Sequence[Entry], fresh: Sequence
     return longer
 
 
-def restart(host: Host, armed: Pending) -> Pending:
+def restart(host: Host, armed: Pending, gone: Sequence[str] = ()) -> Pending:
     """The time to confirm begins again, as the run has needed some of it for what comes after the change.
-    Raises MlnodeError."""
-    again = armed._replace(deadline=_deadline(armed.seconds), due=time.monotonic() + armed.seconds)
+    gone: ids of the origin that are forgotten once it is confirmed. Raises MlnodeError."""
+    due = time.monotonic() + armed.seconds
+    again = armed._replace(deadline=_deadline(armed.seconds), due=due, gone=tuple(gone))
     store.save(host, again)
     return again
 
@@ -161,6 +162,7 @@ def confirm(host: Host, change_id: str) -> bool:
             if found is not None and found.id == change_id:
                 _refuse_now(host, found)
                 host.write_file(store.CONFIRMED, f"{change_id}\n".encode("ascii"))
+                forget_left(host, found.gone)
                 _disarm(host, found)
                 return True
             if change_id and store.confirmed(host) == change_id:

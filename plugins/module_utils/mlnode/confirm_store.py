@@ -36,7 +36,8 @@ class Pending(NamedTuple):
     """A change that waits.
 
     deadline: for people, as clocks jump; due is what counts, in seconds of CLOCK_MONOTONIC of this boot.
-    connection: over which it was made. fresh: ids of what is new in the origin.
+    connection: over which it was made. fresh: ids of what is new in the origin; gone: of what is forgotten
+    there once it is confirmed.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Pending(NamedTuple):
     connection: str
     entries: tuple[Entry, ...]
     fresh: tuple[str, ...]
+    gone: tuple[str, ...] = ()
 
     @property
     def left(self) -> int:
@@ -112,6 +114,7 @@ def load_pending(host: Host) -> Pending | None:
             due=due,
             entries=tuple(checked(dict(entry)) for entry in found["entries"]),
             fresh=_texts(*found["fresh"]),
+            gone=_texts(*found["gone"]),
         )
     except DAMAGE as error:
         # It stays where it is: nobody may go on as if nothing had been armed.

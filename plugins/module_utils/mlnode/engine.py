@@ -19,7 +19,7 @@ from .host import Host
 from .kind import Kind, Row
 from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
-from .origin import Entry, Origin, complete
+from .origin import Entry, Origin, complete, forget_left
 from .plan import (
     Kept,
     Plan,
@@ -244,10 +244,11 @@ class _Run:
                 plans = self._stages(work, foreseen, moved=bool(steps), risky=bool(risks))
                 if is_last:
                     work.perform(shared)
+                gone = [str(entry["id"]) for one in foreseen for entry in one.leaving.entries]
                 if self._waits:
-                    self._waits = self._confirmation.restart(self._host, self._waits)
+                    self._waits = self._confirmation.restart(self._host, self._waits, gone)
                 else:
-                    left.forget(self._host, [entry for one in foreseen for entry in one.leaving.entries])
+                    forget_left(self._host, gone)
         except BaseException as error:
             # What could not be put back is tried once more when the time is over.
             if self._waits and not getattr(error, "stuck", ()):

@@ -150,24 +150,6 @@ def _risk(write: KernelWrite) -> str:
     return write.risk or (f"putting it back resets {write.unit.name}" if write.unit.resets else "")
 
 
-def forget(host: Host, entries: Sequence[Entry]) -> None:
-    """What is back has no origin any more, as a later first change has to find a later one. One that moves
-    another knob, or is moved by one, is kept while that one has an origin. Raises MlnodeError."""
-    if not entries:
-        return
-    ids = {str(entry["id"]) for entry in entries}
-    store = Origin.load(host)
-    others = {path for entry in store.entries() if str(entry["id"]) not in ids for path in _moved(entry)}
-    store.forget([entry for entry in entries if not _moved(entry) & others])
-
-
-def _moved(entry: Entry) -> set[str]:
-    """The kernel files that its origin is about."""
-    if "writes" not in entry:
-        return set()
-    return {str(entry["id"]).partition(":")[2], *(str(path) for path, _value in entry["writes"])}
-
-
 def _rows(host: Host, request: Request, known: Kept) -> Sequence[Row]:
     """Of a declaration that may have been written by another version. Raises MlnodeError, also where only
     some of it is understood: the rest may be about any file."""

@@ -13,7 +13,7 @@ import base64
 import json
 import os
 import stat
-from typing import Any, Mapping, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 from . import lock, origin_paths, places, strict_json, system, trust
 from .errors import DamagedError, HostError, LostOriginError, MlnodeError
@@ -334,6 +334,24 @@ def restore(host: Host, entry: Entry) -> bool:
     # A module in use stays: it is harmless, and gone with the next boot.
     host.run(["modprobe", "-r", entry["module"]])
     return not host.exists(f"/sys/module/{entry['module']}")
+
+
+def forget_left(host: Host, ids: Collection[str]) -> None:
+    """What has left its declaration and is back has no origin any more, as a later first change has to find a
+    later one. One that moves another knob, or is moved by one, is kept while that one has an origin. Raises
+    MlnodeError."""
+    if not ids:
+        return
+    store = Origin.load(host)
+    others = {path for entry in store.entries() if entry["id"] not in ids for path in _moved(entry)}
+    store.forget([entry for entry in store.entries() if entry["id"] in ids and not _moved(entry) & others])
+
+
+def _moved(entry: Entry) -> set[str]:
+    """The kernel files that its origin is about."""
+    if "writes" not in entry:
+        return set()
+    return {str(entry["id"]).partition(":")[2], *(str(path) for path, _value in entry["writes"])}
 
 
 def remove_folders(host: Host, entry: Entry) -> None:

@@ -57,7 +57,7 @@ class Confirmation(Protocol):
 
     def extend(self, host: Host, armed: Any, entries: Sequence[Entry], fresh: Sequence[Entry]) -> Waiting: ...
 
-    def restart(self, host: Host, armed: Any) -> Waiting: ...
+    def restart(self, host: Host, armed: Any, gone: Sequence[str]) -> Waiting: ...
 
     def cancel(self, host: Host) -> None: ...
 
@@ -75,7 +75,7 @@ class _ForGood:
     def extend(self, _host: Host, armed: Waiting, *_told: object) -> Waiting:
         return armed
 
-    def restart(self, _host: Host, armed: Waiting) -> Waiting:
+    def restart(self, _host: Host, armed: Waiting, *_told: object) -> Waiting:
         return armed
 
     def cancel(self, host: Host) -> None:

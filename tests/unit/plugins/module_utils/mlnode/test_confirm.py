@@ -666,6 +666,7 @@ def damaged() -> list[tuple[str, object]]:
         ("name", None), ("words", 5), ("boot", []), ("connection", {}), ("deadline", 0), ("seconds", "x"),
         ("seconds", None), ("due", "soon"), ("due", float("nan")), ("due", float("inf")), ("entries", None),
         ("entries", [1]), ("entries", [{}]), ("entries", {"a": 1}), ("fresh", [1]), ("fresh", None),
+        ("gone", [1]),
     ]  # fmt: skip
     return wrong
 

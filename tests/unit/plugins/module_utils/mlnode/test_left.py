@@ -260,6 +260,22 @@ def test_an_undo_brings_back_what_left(tmp_path: pathlib.Path) -> None:
     assert [path for path, was in before.items() if after.get(path) != was] == []
 
 
+def test_a_confirmed_change_leaves_no_origin_of_what_left(tmp_path: pathlib.Path) -> None:
+    host = NicNode.made(tmp_path)
+    host.put(SWAPPINESS, "60\n")
+    settle(host, {"sysctl": {"settings": {"vm.swappiness": 10}}})
+    nic = {"allow": ["management"], "rules": {"path": {"nics": {"names": ["eth4"]}, "mtu": 9000}}}
+    settle(host, {"nic": nic}, confirm_seconds=60, confirmation=confirm)
+    waits = confirm.pending(host)
+    assert waits is not None
+    assert Origin.load(host).value_of(SWAPPINESS) == "60", "an undo needs it"
+    assert confirm.confirm(host, waits.id)
+    assert Origin.load(host).value_of(SWAPPINESS) is None
+    host.write_kernel(SWAPPINESS, "30")
+    settle(host, {"nic": nic, "sysctl": {"settings": {"vm.swappiness": 10}}})
+    assert Origin.load(host).value_of(SWAPPINESS) == "30"
+
+
 def test_what_an_area_moved_along_is_not_lost_where_it_leaves_alone(machine: Machine) -> None:
     before = machine.tree()
     engine.apply(machine, Request("node", thp, {"enabled": "never"}))

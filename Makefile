@@ -74,7 +74,7 @@ IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 .PHONY: test
 test: env-test env-oldest env-newest ## every gate, as CI runs them; goes on where one fails, and names those that did
 	@# The scenarios wait for their containers half of the time; what is made beside them leaves the machine alone.
-	$(call steps,$(IN_CONTAINERS) pytest -- $(LINT) sanity unit-ansible unit-oldest unit-newest unit-node)
+	$(call steps,$(IN_CONTAINERS) -- $(LINT) sanity unit-ansible unit-oldest unit-newest unit-node -- pytest)
 
 .PHONY: lint
 lint: env-test ## the static checks, each a target of its own

@@ -2,11 +2,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Usage: tools/steps.sh TARGET... [-- TARGET...]
+# Usage: tools/steps.sh TARGET... [-- TARGET... -- TARGET...]
 #
-# Makes one target after the other, also after a failure, and names at the end those that failed. Targets after
-# `--` are made beside them, one after the other as well; their output is printed between two of the others, each
-# in one piece. The Makefile says in MAKE which make that is.
+# Makes one target after the other, also after a failure, and names at the end those that failed. Targets between
+# the two `--` are made beside those before them, one after the other as well; their output is printed between two
+# of the others, each in one piece. Those at the end are made once all of these have ended. The Makefile says in
+# MAKE which make that is.
 set -uo pipefail
 
 results=$(mktemp -d)
@@ -15,14 +16,8 @@ trap 'rm -rf "$results"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-main=()
-while [ $# -gt 0 ] && [ "$1" != -- ]; do
-    main+=("$1")
-    shift
-done
-[ $# -eq 0 ] || shift
-
-build() { "${MAKE:-make}" "$1" || printf '%s\n' "$1" >>"$results/failed"; }
+all=("$@")
+build() { "${MAKE:-make}" "$1" || : >"$results/$1.failed"; }
 
 beside() {
     local target
@@ -41,14 +36,33 @@ report() {
     done
 }
 
-beside "$@" &
-for target in "${main[@]}"; do
+# Moves the targets before the next `--` from `rest` to `group`.
+next_group() {
+    group=()
+    while [ ${#rest[@]} -gt 0 ] && [ "${rest[0]}" != -- ]; do
+        group+=("${rest[0]}")
+        rest=("${rest[@]:1}")
+    done
+    rest=("${rest[@]:1}")
+}
+
+rest=("$@")
+next_group
+first=("${group[@]}")
+next_group
+beside "${group[@]}" &
+for target in "${first[@]}"; do
     build "$target"
     report
 done
 wait
 report
+for target in "${rest[@]}"; do build "$target"; done
 
-[ -s "$results/failed" ] || exit 0
-printf '==> [%s] failed: %s\n' "$(date +%T)" "$(paste -sd' ' "$results/failed")"
+failed=()
+for target in "${all[@]}"; do
+    [ ! -e "$results/$target.failed" ] || failed+=("$target")
+done
+[ ${#failed[@]} -ne 0 ] || exit 0
+printf '==> [%s] failed: %s\n' "$(date +%T)" "${failed[*]}"
 exit 1

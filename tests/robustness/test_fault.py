@@ -67,9 +67,12 @@ def fails(machine: Node, position: int, number: int, work: Callable[[Node], obje
         else:
             said = ""
     where = hit(gate, machine)
-    # To clear away a file that is not there, or an empty folder, is all that may fail unseen; and the note of
-    # a run in the file of the lock, without which no later run names this one.
-    unseen = ("unlink ", "rmdir ", *(f"{call} {LOCK_PATH}" for call in ("open", "ftruncate", "pwrite")))
+    # To clear away a file that is not there, or an empty folder, is all that may fail unseen; the note of a
+    # run in the file of the lock, without which no later run names this one; and that systemd forgets a unit
+    # whose file is gone.
+    forgets = [f"run systemctl {verb} " for verb in ("reset-failed", "stop --job-mode")]
+    notes = [f"{call} {LOCK_PATH}" for call in ("open", "ftruncate", "pwrite")]
+    unseen = ("unlink ", "rmdir ", *notes, *forgets)
     assert said or not where or where.startswith(unseen), f"{where}: {errno.errorcode[number]}"
     return f"{position}: {where}: {errno.errorcode[number]}: {said}", said
 

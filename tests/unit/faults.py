@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_zip, system
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import lock as lock_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import system
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_zip import INTERPRETER
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -116,9 +117,19 @@ def install(patch: pytest.MonkeyPatch, machine: Gated, gate: Gate) -> None:
 
 def no_disk() -> Iterator[None]:
     """Never wait for the disk, in tests that do the same a thousand times: a killed process loses nothing
-    that it had written, only a power cut would."""
+    that it had written, only a power cut would. And compile the agent once."""
+    build = agent_zip.build
+    built: dict[tuple[int, str, bool], bytes] = {}
+
+    def once(files: agent_zip.Files, interpreter: str = INTERPRETER, compiled: bool = True) -> bytes:
+        key = (len(files), interpreter, compiled)
+        if key not in built:
+            built[key] = build(files, interpreter, compiled)
+        return built[key]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
+        patch.setattr(agent_zip, "build", once)
         yield
 
 

@@ -15,6 +15,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry impo
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BOTH_LAYERS, Layer, Status
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.irq_node import IrqNode
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.nic_node import NicNode
@@ -144,7 +145,7 @@ def test_no_machine_refuses_a_profile(profile: str, name: str) -> None:
     """Of the trees, that is, which hold no answers of drivers."""
     for kind_name in declaration(profile):
         if kind_name not in ("nic", "qos"):
-            host = Host(tree(name), KINDS[kind_name].MOUNTS)
+            host = captured(tree(name), KINDS[kind_name].MOUNTS)
             assert wrong(evaluated(host, profile, kind_name)) == {}, kind_name
 
 

@@ -44,17 +44,12 @@ def test_check_mode_predicts_what_the_run_then_does(machine: ServiceMachine, ser
     assert not services.ok(name="training", services={"tuned": "stop"}).changed
 
 
-def test_an_active_profile_of_tuned_is_a_warning(
+def test_an_active_profile_of_tuned_is_named(
     machine: ServiceMachine, services: Runner, running: Make
 ) -> None:
-    from ansible_collections.mlnode.tuning.plugins.modules import thp
-
-    running(thp).ok(name="training", enabled="madvise")
     done = services.ok(name="training", services={"tuned": "leave", "tlp": None})
-    [warning] = done.warnings
-    assert warning.startswith(
-        "service.tuned is overridden: boot: tuned.service with the profile throughput-performance may set thp"
-    )
+    assert done.settings["service.tuned"]["status"] == "ok"
+    assert "with the profile throughput-performance" in done.settings["service.tuned"]["reason"]
     assert [*done.settings] == ["service.tuned"]
     assert machine.runs("tuned.service")
 

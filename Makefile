@@ -254,6 +254,6 @@ unit-node: link
 pytest: env-test
 	$(call step,unit and system tests with coverage)
 	@# A file stays with one process, so the system tests run one after the other; only they touch the machine.
-	$(in_test) pytest --numprocesses 2 --dist loadfile --cov --cov-report=term $(ARGS)
+	$(in_test) pytest --numprocesses 2 --dist loadfile --durations=10 --cov --cov-report=term $(ARGS)
 
 -include tests/lab/lab.mk

@@ -210,6 +210,7 @@ HARMLESS = re.compile(
 )
 
 
+@pytest.mark.robustness
 @pytest.mark.parametrize("name", ONE)
 def test_no_check_passes_without_the_file_it_is_about(name: str) -> None:
     whole = Hiding(tree(name))

@@ -14,6 +14,7 @@ import copy
 import importlib
 import re
 from collections import abc
+from types import MappingProxyType
 from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Pattern, Sequence
 
 from . import cpulist, strict_json
@@ -134,7 +135,9 @@ def one_of(*words: str) -> Form:
     return Form(_ANY, f"one of {', '.join(words)}", read)
 
 
-def word_or_number(pattern: str, words: str, most: int, spelled: Mapping[str, str] = {}) -> Form:
+def word_or_number(
+    pattern: str, words: str, most: int, spelled: Mapping[str, str] = MappingProxyType({})
+) -> Form:
     """A word with this pattern, or a number from 0. spelled: those that are another word for the same."""
 
     def read(text: str) -> str:

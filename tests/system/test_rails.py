@@ -47,7 +47,7 @@ ARP = {"arp_ignore": 1, "arp_announce": 2, "rp_filter": 2}
 SCRIPT = f"""
 import json, sys
 from ipaddress import IPv4Address
-from {LIBRARY} import engine, iproute, transaction
+from {LIBRARY} import drivers, engine, iproute, transaction
 from {LIBRARY}.engine import Request
 from {LIBRARY}.errors import MlnodeError
 from {LIBRARY}.host import Host
@@ -55,7 +55,7 @@ from {LIBRARY}.knobs import rail
 from {LIBRARY}.origin import Origin
 from {LIBRARY}.setting import Layer
 
-host, steps = Host("/", rail.MOUNTS), json.loads(sys.argv[1])
+host, steps = Host("/", drivers.ALL), json.loads(sys.argv[1])
 answers = []
 for spec in steps:
     host.forget()

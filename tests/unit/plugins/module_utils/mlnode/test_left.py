@@ -36,8 +36,6 @@ MIN_FREE = "/proc/sys/vm/min_free_kbytes"
 POOL = "/proc/sys/vm/nr_hugepages"
 SWAPPINESS = "/proc/sys/vm/swappiness"
 
-Areas = dict[str, dict[str, Any]]
-
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,12 +45,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detached, "start", lambda _work: None)
 
 
-def run(machine: Machine, areas: Areas, **more: Any) -> Result:
+def run(machine: Machine, areas: dict[str, dict[str, Any]], **more: Any) -> Result:
     machine.forget()
     return declare.run(machine, Order("node", KINDS, areas, tuple(KINDS), whole=True, **more))
 
 
-def settle(machine: Machine, areas: Areas, **more: Any) -> Result:
+def settle(machine: Machine, areas: dict[str, dict[str, Any]], **more: Any) -> Result:
     found = run(machine, areas, **more)
     assert not found.failed, found.msg
     return found
@@ -131,7 +129,10 @@ def test_what_cannot_be_read_keeps_all_that_leaves(machine: Machine) -> None:
 
 
 def test_a_failure_after_it_brings_it_back(machine: Machine) -> None:
-    areas: Areas = {"thp": {"enabled": "never"}, "sysctl": {"settings": {"vm.swappiness": 10}}}
+    areas: dict[str, dict[str, Any]] = {
+        "thp": {"enabled": "never"},
+        "sysctl": {"settings": {"vm.swappiness": 10}},
+    }
     settle(machine, areas)
     before = machine.tree()
     refuse(machine, SWAPPINESS)

@@ -17,7 +17,6 @@ ARGS ?=
 RUNTIME := $(CURDIR)/.venv/bin
 TEST := $(CURDIR)/.venv-test/bin
 BENCH := $(CURDIR)/.venv-bench/bin
-OLDEST := $(CURDIR)/.venv-oldest/bin
 COLLECTIONS := $(CURDIR)/.ansible/collections
 LINK := $(COLLECTIONS)/ansible_collections/mlnode/tuning
 
@@ -68,13 +67,14 @@ revert: env ## put back what was there before the first run
 
 ##@ Develop
 
-LINT := ruff mypy vermin yamllint ansible-lint reuse docs-lint docs-fresh changelog-lint
+LINT := ruff mypy vermin yamllint ansible-lint ee-lint reuse docs-lint docs-fresh changelog-lint
 SCENARIOS ?= default inference fabric mixed drift bake revert
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
-test: env-test ## every gate, as CI runs them; goes on where one fails, and names those that did at the end
-	$(call steps,$(LINT) sanity unit-ansible unit-oldest unit-node $(IN_CONTAINERS) pytest)
+test: env-test env-oldest env-newest ## every gate, as CI runs them; goes on where one fails, and names those that did
+	@# The scenarios wait for their containers half of the time; what is made beside them leaves the machine alone.
+	$(call steps,$(IN_CONTAINERS) -- $(LINT) sanity unit-ansible unit-oldest unit-newest unit-node -- pytest)
 
 .PHONY: lint
 lint: env-test ## the static checks, each a target of its own
@@ -99,7 +99,7 @@ sanity: env-test ## ansible-test sanity
 	$(in_test) tools/ansible-test.sh sanity
 
 .PHONY: molecule
-molecule: env-test ## the scenarios in containers (SCENARIOS="default drift" for some of them)
+molecule: env-test ## the scenarios in containers (SCENARIOS="default drift" for some of them, ANSIBLE=oldest|newest|test)
 	$(call steps,$(IN_CONTAINERS))
 
 .PHONY: docs
@@ -113,7 +113,7 @@ docs: env-test ## write docs/reference and the table of docs/values.md from the 
 lock: env-test ## pin what the requirements*.in files ask for (ARGS=--upgrade for newer versions)
 	$(call step,lock files)
 	$(in_test) $(foreach name,requirements requirements-test requirements-oldest benchmarks/requirements,$(call pin,$(name),3.11);) \
-	    $(call pin,requirements-node,3.8)
+	    $(call pin,requirements-newest,3.12); $(call pin,requirements-node,3.8)
 
 .PHONY: bench
 bench: env-bench ## measure the collection beside its peers, as root (ARGS="--nodes 4,10 --rounds 5 --only plays")
@@ -123,8 +123,8 @@ bench: env-bench ## measure the collection beside its peers, as root (ARGS="--no
 
 .PHONY: clean
 clean: ## remove environments, caches and results
-	rm -rf .venv .venv-bench .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* .hypothesis .mypy_cache \
-	    .pytest_cache .ruff_cache htmlcov tests/output mlnode-tuning-*.tar.gz
+	rm -rf .venv .venv-bench .venv-newest .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* \
+	    .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov tests/output mlnode-tuning-*.tar.gz
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 # What follows is made by the targets above, and can be called by name too.
@@ -144,11 +144,29 @@ env-bench: link
 
 .PHONY: env-oldest
 env-oldest: link
-	@tools/venv.sh .venv-oldest requirements-oldest.txt
+	@tools/venv.sh .venv-oldest requirements-oldest.txt $$(tools/python.sh 3.11)
+
+.PHONY: env-newest
+env-newest: link
+	@python=$$(tools/python.sh 3.13 3.12); \
+	if [ -z "$$python" ]; then \
+	    echo "skipped: the newest ansible-core needs Python 3.12 or 3.13, and neither is here"; exit 0; \
+	fi; \
+	tools/venv.sh .venv-newest requirements-newest.txt "$$python"
+
+# The environment whose ansible-core plays a scenario. Between them, the scenarios see the oldest and the newest supported
+# one without a second run of any; ANSIBLE=newest plays all of them with one.
+PLAYED_default := newest
+PLAYED_mixed := oldest
+ANSIBLE = $(or $(PLAYED_$*),test)
 
 molecule-%: env-test
-	$(call step,molecule: $*)
-	$(in_test) tools/container-lab.sh $(TEST)/molecule test -s $*
+	$(call step,molecule: $* with the ansible-core of .venv-$(ANSIBLE))
+	@$(MAKE) env-$(ANSIBLE)
+	@# Only ansible-playbook is taken from there. Where that environment was skipped, it is the one of .venv-test.
+	$(in_test) play=$$(mktemp -d); trap 'rm -rf "$$play"' EXIT; \
+	if [ -d .venv-$(ANSIBLE) ]; then ln -s "$(CURDIR)/.venv-$(ANSIBLE)/bin/ansible-playbook" "$$play"; fi; \
+	PATH="$$play:$$PATH" tools/container-lab.sh tools/play-limit.sh 600 $(TEST)/molecule test -s $*
 
 .PHONY: ruff
 ruff: env-test
@@ -177,6 +195,11 @@ ansible-lint: env-test
 	$(call step,ansible-lint)
 	$(in_test) ansible-lint --offline --profile production --strict
 
+.PHONY: ee-lint
+ee-lint: env-test
+	$(call step,execution environment)
+	$(in_test) tools/ee-lint.sh
+
 .PHONY: reuse
 reuse: env-test
 	$(call step,reuse)
@@ -201,18 +224,19 @@ changelog-lint: env-test
 	$(in_test) antsibull-changelog lint
 
 # What Ansible loads on the controller. `make pytest` runs the tests of the modules on the same Python and the same
-# ansible-core, and unit-oldest on the oldest one.
-ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ filter/)
+# ansible-core; unit-oldest and unit-newest run them on the others.
+ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ plugin_utils/)
+MODULE_TESTS := $(addprefix tests/unit/plugins/,modules/ module_utils/test_tuning_module.py)
 .PHONY: unit-ansible
 unit-ansible: env-test
 	$(call step,ansible-test units)
 	$(in_test) tools/ansible-test.sh units $(ANSIBLE_TESTS)
 
-.PHONY: unit-oldest
-unit-oldest: env-oldest
-	$(call step,unit tests on the oldest ansible-core)
-	@# The library knows nothing of ansible, so only what touches it is worth another core.
-	@PATH="$(OLDEST):$$PATH" pytest -q tests/unit/plugins/modules tests/unit/plugins/module_utils/test_tuning_module.py
+.PHONY: unit-oldest unit-newest
+unit-oldest unit-newest: unit-%: env-%
+	$(call step,unit tests on the $* supported ansible-core)
+	@[ ! -d .venv-$* ] || \
+	    PATH="$(CURDIR)/.venv-$*/bin:$$PATH" pytest -q --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS) $(MODULE_TESTS)
 
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the
 # type behind every method call, so this is what catches the newer ones. What hypothesis varies are values, which no
@@ -221,15 +245,15 @@ LIBRARY_TESTS := tests/unit/plugins/module_utils/mlnode
 .PHONY: unit-node
 unit-node: link
 	$(call step,unit tests of the library on Python 3.8)
-	@python=$$(tools/python38.sh); \
+	@python=$$(tools/python.sh 3.8); \
 	if [ -z "$$python" ]; then echo "skipped: there is no Python 3.8 here"; exit 0; fi; \
 	tools/venv.sh .venv-node requirements-node.txt "$$python"; \
-	.venv-node/bin/pytest $(LIBRARY_TESTS) -q -m "not hypothesis" --numprocesses 2 --dist loadfile
+	.venv-node/bin/pytest $(LIBRARY_TESTS) -q -m "not hypothesis and not robustness" --numprocesses 2 --dist loadfile
 
 .PHONY: pytest
 pytest: env-test
 	$(call step,unit and system tests with coverage)
 	@# A file stays with one process, so the system tests run one after the other; only they touch the machine.
-	$(in_test) pytest --numprocesses 2 --dist loadfile --cov --cov-report=term $(ARGS)
+	$(in_test) pytest --numprocesses 2 --dist loadfile --durations=10 --cov --cov-report=term $(ARGS)
 
 -include tests/lab/lab.mk

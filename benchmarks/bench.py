@@ -17,6 +17,9 @@ from . import commands, fleet, growth, others, report
 from .fleet import Fleet
 from .measure import BenchError
 
+#: For what does not depend on how many there are
+_SEVERAL = 4
+
 PROGRAMS = pathlib.Path(sys.executable).parent
 
 
@@ -27,7 +30,7 @@ def say(words: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--nodes", default="4,10,20,40", help="how many nodes a play has, one after the other"
+        "--nodes", default="1,4,10,20,40", help="how many nodes a play has, one after the other"
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=["plays", "commands", "growth"], action="append")
@@ -62,8 +65,8 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
             names = [f"mlnode-bench-{number:03d}" for number in range(1, max(counts) + 1)]
             with fleet.started(Fleet(names, folder, PROGRAMS), say) as made:
                 results["plays"] = fleet.plays(made, counts, options.rounds, say)
-                results["others"] = others.others(made, min(counts), options.rounds, say)
-                results["others_nodes"] = min(counts)
+                results["others"] = others.others(made, _SEVERAL, options.rounds, say)
+                results["others_nodes"] = _SEVERAL
         if "commands" in wanted:
             alone = Fleet([commands.NODE], folder, PROGRAMS, commands.recipe())
             with fleet.started(alone, say) as made:

@@ -17,7 +17,7 @@ from .measure import BenchError
 
 NODE = "mlnode-bench-tuned"
 
-#: Of a node as the role training_node declares it, by its own clock
+#: Of a node as the profile training declares it, by its own clock
 COMMANDS = {
     "python3 -c pass": ["python3", "-c", "pass"],
     "mlnode --version": ["mlnode", "--version"],

@@ -20,11 +20,16 @@ _SHARED = ROOT / "molecule/shared"
 _PLAYS = ROOT / "benchmarks/plays"
 _SITE = ROOT / "playbooks/site.yml"
 
+#: What is played while the nodes have no agent, which is then sent for this one run
+BARE = "site --check, no agent"
+_AGENT = "/usr/local/bin/mlnode"
+
 #: Name → arguments of ansible-playbook. All of them become root, as all but the first need it.
 PLAYS: dict[str, tuple[str, ...]] = {
     "ping": (str(_PLAYS / "ping.yml"),),
     "drift": (str(ROOT / "playbooks/drift.yml"),),
     "site --check": (str(_SITE), "--check"),
+    "site": (str(_SITE),),
     "ansible.posix.sysctl": (str(_PLAYS / "peer.yml"), "--check"),
 }
 
@@ -100,6 +105,19 @@ class Fleet:
         cpu, received = (after - then for after, then in zip(self._spent(count), before))
         return Sample(found.wall, found.cpu, found.peak, cpu / 1e6, received)
 
+    @contextmanager
+    def bare(self, count: int) -> Iterator[None]:
+        """The first containers without the agent that they have."""
+        self._move(count, _AGENT, f"{_AGENT}.away")
+        try:
+            yield
+        finally:
+            self._move(count, f"{_AGENT}.away", _AGENT)
+
+    def _move(self, count: int, old: str, new: str) -> None:
+        for name in self.names[:count]:
+            podman("exec", name, "mv", old, new)
+
     def _spent(self, count: int) -> tuple[int, int]:
         """Microseconds of CPU that the first containers have used, and bytes that have arrived there."""
         usage = received = 0
@@ -150,5 +168,9 @@ def plays(made: Fleet, counts: Sequence[int], rounds: int, say: Callable[[str], 
             name: functools.partial(made.sample, count, arguments) for name, arguments in PLAYS.items()
         }
         made.sample(count, PLAYS["ping"])  # the first one opens the connections
-        found[str(count)] = measure.told(measure.interleaved(rounds, measured, say))
+        figures = measure.told(measure.interleaved(rounds, measured, say))
+        with made.bare(count):
+            alone = {BARE: functools.partial(made.sample, count, PLAYS["site --check"])}
+            figures.update(measure.told(measure.interleaved(rounds, alone, say)))
+        found[str(count)] = figures
     return found

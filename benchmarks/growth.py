@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..plugins.module_utils.mlnode import declared, engine, node
+from ..plugins.module_utils.mlnode import declared, drivers, engine, node
 from ..plugins.module_utils.mlnode.declared import Declaration
 from ..plugins.module_utils.mlnode.engine import Request
 from ..plugins.module_utils.mlnode.host import Host
@@ -43,7 +43,7 @@ def growth(folder: pathlib.Path, rounds: int, say: Callable[[str], None]) -> dic
 
 
 def _declare(root: pathlib.Path) -> None:
-    kept = Declaration("training_node", declaration("training_node"))
+    kept = Declaration("node", declaration("training"))
     path = root / kept.path.lstrip("/")
     path.parent.mkdir(parents=True)
     path.write_bytes(declared.render(kept))
@@ -51,12 +51,12 @@ def _declare(root: pathlib.Path) -> None:
 
 def _steps(root: str, rounds: int) -> dict[str, float]:
     spread = Request("bench", irq, {"rules": [{"name": "all", "strategy": "spread"}]})
-    state = node.survey(Host(root))
+    state = node.survey(Host(root, drivers.ALL))
     settings = document.settings(state)
     return {
-        "read the topology": _median(rounds, lambda: read.read(Host(root))),
-        "plan all interrupts": _median(rounds, lambda: engine.evaluate(Host(root), spread)),
-        "survey the training node": _median(rounds, lambda: node.survey(Host(root))),
+        "read the topology": _median(rounds, lambda: read.read(Host(root, drivers.ALL))),
+        "plan all interrupts": _median(rounds, lambda: engine.evaluate(Host(root, drivers.ALL), spread)),
+        "survey the training node": _median(rounds, lambda: node.survey(Host(root, drivers.ALL))),
         "render table and JSON": _median(
             rounds, lambda: (table.render(settings, 120), json.dumps(document.node(state)))
         ),

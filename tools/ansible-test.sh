@@ -45,15 +45,19 @@ for folder in "${folders[@]}"; do
     if [ "$usable" = yes ]; then path=$path:$folder; fi
 done
 
-# 3.8 is the oldest Python of a managed node. Where one is at hand, modules are compiled and imported on it too.
-oldest=$(tools/python38.sh)
-if [ -n "$oldest" ]; then ln -s "$oldest" "$work/bin/python3.8"; fi
+# The oldest Python on which this ansible-core runs modules: 3.8 for 2.19, 3.9 for 2.21. Where one is at hand, modules are
+# compiled and imported on it too.
+oldest_version=$(python -c '
+from ansible_test._util.target.common.constants import REMOTE_ONLY_PYTHON_VERSIONS
+print(REMOTE_ONLY_PYTHON_VERSIONS[0])')
+oldest=$(tools/python.sh "$oldest_version")
+if [ -n "$oldest" ]; then ln -s "$oldest" "$work/bin/python$oldest_version"; fi
 path=${path#:}:$work/bin
 
 # The sanity tests install their pinned tools with a pip that ansible-test fetches from a site of its own, which
 # not every network reaches. Python carries a pip: where nothing was fetched yet, that one does the same.
 local_version=$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-python - 3.8 "$local_version" <<'PYTHON'
+python - "$oldest_version" "$local_version" <<'PYTHON'
 import os
 import sys
 
@@ -84,9 +88,9 @@ PYTHON
 case $command in
 sanity)
     if [ -n "$oldest" ]; then
-        say "compile and import on Python $local_version and 3.8"
+        say "compile and import on Python $local_version and $oldest_version"
     else
-        say "compile and import on Python $local_version; there is no python3.8 here"
+        say "compile and import on Python $local_version; there is no Python $oldest_version here"
     fi
     # The scenarios are not part of the built collection and follow ruff's rules, not those for plugins.
     if [ -d molecule ]; then set -- --exclude molecule/ "$@"; fi

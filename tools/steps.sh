@@ -2,19 +2,66 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Usage: tools/steps.sh TARGET...
+# Usage: tools/steps.sh TARGET... [-- TARGET... -- TARGET...]
 #
-# Makes one target after the other, also after a failure, and names at the end those that failed. The Makefile
-# says in MAKE which make that is.
+# Makes one target after the other, also after a failure, and names at the end those that failed. Targets between
+# the two `--` are made beside those before them, one after the other as well; their output is printed between two
+# of the others, each in one piece. Those at the end are made once all of these have ended. The Makefile says in
+# MAKE which make that is.
 set -uo pipefail
 
-# Somebody who interrupts one of them means all.
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+# An interrupt of one of them is meant for all.
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+all=("$@")
+build() { "${MAKE:-make}" "$1" || : >"$results/$1.failed"; }
+
+beside() {
+    local target
+    for target in "$@"; do
+        build "$target" >"$results/output" 2>&1
+        mv "$results/output" "$results/$EPOCHREALTIME.ended"
+    done
+}
+
+report() {
+    local ended
+    for ended in "$results"/*.ended; do
+        [ -e "$ended" ] || return 0
+        cat "$ended"
+        rm "$ended"
+    done
+}
+
+# Moves the targets before the next `--` from `rest` to `group`.
+next_group() {
+    group=()
+    while [ ${#rest[@]} -gt 0 ] && [ "${rest[0]}" != -- ]; do
+        group+=("${rest[0]}")
+        rest=("${rest[@]:1}")
+    done
+    rest=("${rest[@]:1}")
+}
+
+rest=("$@")
+next_group
+first=("${group[@]}")
+next_group
+beside "${group[@]}" &
+for target in "${first[@]}"; do
+    build "$target"
+    report
+done
+wait
+report
+for target in "${rest[@]}"; do build "$target"; done
+
 failed=()
-for target in "$@"; do
-    "${MAKE:-make}" "$target" || failed+=("$target")
+for target in "${all[@]}"; do
+    [ ! -e "$results/$target.failed" ] || failed+=("$target")
 done
 [ ${#failed[@]} -ne 0 ] || exit 0
 printf '==> [%s] failed: %s\n' "$(date +%T)" "${failed[*]}"

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes the tables of defaults into docs/values.md, so that they cannot differ from what the roles declare.
+"""Write the tables of docs/values.md, so that they cannot differ from what the profiles declare.
 
-Run by `make docs`; with --check it only tells whether the tables are fresh.
+Run by `make docs`; with --check it only reports stale tables.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import re
 import sys
 from typing import Any
 
-import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/values.md"
@@ -22,31 +22,15 @@ TABLE = re.compile(r"(<!-- table of (\w+) -->\n).*?(<!-- end of table -->\n)", r
 HEAD = "| setting | default | severity | reason | source |\n|---|---|---|---|---|\n"
 
 
-def declaration(role: str) -> dict[str, Any]:
-    """What the defaults of a role declare, by kind, as its tasks hand it to the modules."""
-    defaults = yaml.safe_load((ROOT / f"roles/{role}/defaults/main.yml").read_text(encoding="utf-8"))
-    here = [kind for kind in KINDS if f"{role}_{kind}_defaults" in defaults]
-    specs = {kind: _given(kind, defaults[f"{role}_{kind}_defaults"]) for kind in here}
-    specs["sysctl"]["sizing"] = defaults.get(f"{role}_sizing_defaults", defaults[f"{role}_sizing"])
-    return specs
+def declaration(name: str) -> dict[str, Any]:
+    """Area and its specification, in the order in which they are applied, of a profile without overrides."""
+    found = profile.areas(name, {})
+    return {area: found[area] for area in KINDS if area in found}
 
 
-def _given(kind: str, declared: dict[str, Any]) -> dict[str, Any]:
-    """As roles/node/tasks/declare.yml hands it to the module of the kind."""
-    if kind == "modules":
-        return {"modules": [name for name, wanted in declared.items() if wanted]}
-    named = {"services": "services", "sysctl": "settings", "nccl": "variables"}
-    if kind in named:
-        return {named[kind]: declared}
-    if "rules" in declared:
-        return {**declared, "rules": [*declared["rules"].values()]}
-    return declared
-
-
-def table(role: str) -> str:
+def table(name: str) -> str:
     """One row for each setting, in the order in which they are applied."""
-    specs = declaration(role)
-    settings = [setting for name, spec in specs.items() for setting in KINDS[name].parse(spec, None)]
+    settings = [item for area, spec in declaration(name).items() for item in KINDS[area].parse(spec, None)]
     rows = []
     for setting in settings:
         info = KINDS[setting.kind].info(setting.key, Value())
@@ -56,11 +40,12 @@ def table(role: str) -> str:
 
 
 def fresh(page: str) -> str:
-    """The page with the tables of today. Raises ValueError where the table of a role is missing."""
-    roles = {path.parent.parent.name for path in ROOT.glob("roles/*/defaults/main.yml")}
-    missing = roles.symmetric_difference(match[2] for match in TABLE.finditer(page))
+    """The page with the tables of today. Raises ValueError where the table of a profile is missing."""
+    missing = {*profile.known()}.symmetric_difference(match[2] for match in TABLE.finditer(page))
     if missing:
-        raise ValueError(f"{PAGE.relative_to(ROOT)}: role or table is missing: {', '.join(sorted(missing))}")
+        raise ValueError(
+            f"{PAGE.relative_to(ROOT)}: profile or table is missing: {', '.join(sorted(missing))}"
+        )
     return TABLE.sub(lambda match: match[1] + table(match[2]) + match[3], page)
 
 

@@ -147,7 +147,7 @@ class CallbackModule(CallbackBase):
         if ignore_errors:
             return
         # What our modules told, and an assertion about it, is in the findings and errors already.
-        told_so = any(told.get(name) for name in ("settings", "checks", "errors"))
+        told_so = any(told.get(name) for name in ("settings", "areas", "checks", "errors"))
         verdict = _action(result) in _VERDICTS and not _of_role(result)
         if (host.bad or host.errors) and (told_so or verdict):
             return
@@ -161,7 +161,7 @@ class CallbackModule(CallbackBase):
     def _take(self, result: Any, troubled: bool = False) -> Any:
         """The host with what was told about it. One of which nothing is told is not counted, unless it is in
         trouble: it may be there for something else, as localhost is."""
-        known = result._host
+        known = result.host
         fresh = known.get_name() not in self._fleet.hosts
         host = self._fleet.host(known.get_name(), _groups(known))
         found = self._fleet.take(host, _told(result), _action(result).rpartition(".")[2])
@@ -226,20 +226,20 @@ class CallbackModule(CallbackBase):
 
 
 def _told(result: Any) -> Mapping[str, Any]:
-    told: Mapping[str, Any] = result._result
+    told: Mapping[str, Any] = result.result
     return told
 
 
 def _of_role(result: Any) -> bool:
-    return getattr(result._task, "_role", None) is not None
+    return getattr(result.task, "_role", None) is not None
 
 
 def _action(result: Any) -> str:
-    return str(result._task.action)
+    return str(result.task.action)
 
 
 def _task_name(result: Any) -> str:
-    return str(result._task.get_name())
+    return str(result.task.get_name())
 
 
 def _groups(host: Any) -> list[str]:

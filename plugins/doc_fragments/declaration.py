@@ -34,6 +34,9 @@ options:
     type: str
     choices: [fail, warn, ignore]
     default: warn
+notes:
+  - Where the agent of this collection is installed on the node, it is asked, in one remote call; else the module
+    runs with the files of its own area. The result is the same.
 """
 
     ATTRIBUTES = r"""

@@ -4,129 +4,102 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any, Callable, Collection, NoReturn, Sequence
+import errno
+import json
+from typing import Any, NoReturn
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .mlnode import confirm, cpulist, engine, judge, origin, values
-from .mlnode.confirm import Pending
-from .mlnode.engine import Plan, Request
-from .mlnode.errors import MlnodeError
+from .mlnode import declare as whole
+from .mlnode import places, schema, trust
+from .mlnode.errors import HostError, MlnodeError, paragraphs, printable
 from .mlnode.host import Host
-from .mlnode.kind import Kind, Row
-from .mlnode.printable import paragraphs, printable
-from .mlnode.render import document
-from .mlnode.revert import Change
+from .mlnode.kind import AGENT_COMMAND, AGENT_FAULT, AGENT_IMAGE_FAULT, AGENT_PENDING, NO_AGENT, Kind
 from .mlnode.setting import Layer
-from .mlnode.status import Status
-from .mlnode.transaction import (
-    JoinedWrite,
-    KernelWrite,
-    LinkWrite,
-    LoadModule,
-    Refresh,
-    Step,
-    UnitWrite,
-    kernel_writes,
-)
-
-#: Options every module that declares something takes; documented in doc_fragments/declaration.py
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "name": {"type": "str", "default": "default"},
-    "layers": {
-        "type": "list",
-        "elements": "str",
-        "choices": ["runtime", "boot"],
-        "default": ["runtime", "boot"],
-    },
-    "on_unsupported": {"type": "str", "choices": ["fail", "warn", "ignore"], "default": "warn"},
-}
-
-
-def given(value: Any) -> Any:
-    """Without what was not given: the declaration on the node holds what was declared, and nothing else."""
-    if isinstance(value, dict):
-        return {name: given(item) for name, item in value.items() if item is not None}
-    return [given(item) for item in value] if isinstance(value, list) else value
+from .mlnode.transaction import FOR_GOOD, Confirmation
 
 
 def declare(
-    module: AnsibleModule,
-    kind: Kind,
-    spec: dict[str, Any],
-    confirm_seconds: int = 0,
-    more: Callable[[Host, Sequence[Row]], dict[str, Any]] = lambda _host, _rows: {},
+    module: AnsibleModule, kind: Kind, confirm_seconds: int = 0, confirmation: Confirmation = FOR_GOOD
 ) -> NoReturn:
-    """Check or apply one kind of one declaration, and end the module.
-
-    confirm_seconds: as in engine.apply(). more: what else the kind tells of its rows.
-    """
+    """Check or apply one area of one declaration, and end the module. confirm_seconds, confirmation: as in
+    engine."""
     if not module.params["layers"]:
         fail(module, "layers: name runtime, boot or both; none would do nothing")
-    layers = tuple(layer for layer in Layer if layer.value in module.params["layers"])
-    request = Request(module.params["name"], kind, spec, layers)
-    host = Host()
-    waits: Pending | None = None
-
-    def gate(plan: Plan) -> None:
-        engine.admit(plan)
-        _stop_if_unsupported(module, plan)
-
-    try:
-        if module.check_mode:
-            plan = engine.evaluate(host, request)
-            gate(plan)
-            rows, changed = plan.rows, bool(plan.steps)
-        else:
-            outcome = engine.apply(host, request, gate, confirm_seconds=confirm_seconds)
-            plan, rows, changed = outcome.plan, outcome.rows, outcome.changed
-            waits = outcome.waits
-    except MlnodeError as error:
-        fail(module, f"{kind.KIND} {module.params['name']}: {error}")
-    _warn(module, rows)
-    tell_undone(module, host)
-    leave(
-        module,
-        changed=changed,
-        settings=[document.setting(row) for row in rows],
-        reboot_required=waits_for_boot(rows),
-        diff=diff(plan.steps),
-        **(
-            {"confirm": {"id": waits.id, "seconds": waits.seconds} if waits else {}}
-            if confirm_seconds
-            else {}
-        ),
-        **more(host, rows),
+    order = whole.Order(
+        module.params["name"],
+        {kind.KIND: kind},
+        {kind.KIND: {name: module.params[name] for name in schema.of(kind.KIND)}},
+        (kind.KIND,),
+        layers=tuple(layer for layer in Layer if layer.value in module.params["layers"]),
+        on_unsupported=module.params["on_unsupported"],
+        check=module.check_mode,
+        confirm_seconds=confirm_seconds,
+        confirmation=confirmation,
+        diff=module._diff,
     )
+    agent = Agent()
+    found = whole.run(Host(mounts={**kind.MOUNTS, places.AGENT: lambda: agent}), order)
+    for words in found.warnings:
+        module.warn(words)
+    area = found.areas.get(kind.KIND, {})
+    more = {} if confirmation is FOR_GOOD else {"confirm": found.confirm}
+    if found.failed:
+        module.fail_json(msg=found.msg, **{**area, "changed": found.changed, "diff": found.diff, **more})
+    leave(module, **{**area, "changed": found.changed, "diff": found.diff, **more})
 
 
-def tell_undone(module: AnsibleModule, host: Host) -> None:
-    """A change that has undone itself is told by the next run, once; a damaged store by each."""
-    damage = origin.note(host)
-    if damage:
-        module.warn(damage)
-    words = confirm.report(host)
-    if not words:
-        return
-    warn(module, words)
+class Agent:
+    """Mounted at places.AGENT: the installed agent is asked once, as its files are not sent along. Of a node
+    without it nothing has to be asked."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, Any] = {}
+
+    def read(self, host: Host, path: str) -> bytes:
+        if not host.exists(AGENT_COMMAND):
+            return _without_agent(host, path).encode("utf-8")
+        self._answers = self._answers or _asked(host)
+        found = self._answers.get(path, {})
+        if "text" not in found:
+            raise HostError("ask the agent for", path, None, str(found.get("error", "it is another version")))
+        return str(found["text"]).encode("utf-8", "surrogateescape")
+
+    def write(self, _host: Host, path: str, value: str) -> None:
+        raise HostError(f"write {value!r} to", path, errno.EROFS)
+
+    def names(self, _host: Host, _path: str) -> list[str]:
+        return []
+
+    def exists(self, host: Host, _path: str) -> bool:
+        return host.exists(AGENT_COMMAND)
+
+    def blocked(self, _host: Host, _path: str) -> str:
+        return ""
+
+
+def _asked(host: Host) -> dict[str, Any]:
+    """Raises HostError."""
     try:
-        if not module.check_mode and host.is_superuser():
-            confirm.acknowledge(host)
-    except MlnodeError as error:
-        warn(module, str(error))
+        trust.require(host, AGENT_COMMAND)
+        answers = json.loads(host.must_run([AGENT_COMMAND, "self"], "ask the agent:"))
+    except HostError:
+        raise
+    except (MlnodeError, ValueError) as error:
+        raise HostError("ask the agent:", AGENT_COMMAND, None, str(error)) from error
+    found: dict[str, Any] = answers if isinstance(answers, dict) else {}
+    return {path: answer for path, answer in found.items() if isinstance(answer, dict)}
 
 
-def waits_for_boot(rows: Sequence[Row]) -> bool:
-    """Whether something takes effect only after a reboot."""
-    return any(_waits_for_boot(row) for row in rows)
-
-
-def _waits_for_boot(row: Row) -> bool:
-    """Also of a check: the run that it predicts would end like that."""
-    if row.status is Status.PENDING_REBOOT:
-        return True
-    return row.status is Status.DRIFTED and row.reading.at_boot and judge.differs(row.reading)
+def _without_agent(host: Host, path: str) -> str:
+    if path in (AGENT_FAULT, AGENT_IMAGE_FAULT):
+        return NO_AGENT
+    if path == AGENT_PENDING and host.exists(places.PENDING):
+        return (
+            f"a change of NICs waits to be confirmed ({places.PENDING}), and the agent that would undo it is "
+            "gone: install the agent again, then `mlnode confirm` or `mlnode undo`"
+        )
+    return ""
 
 
 def warn(module: AnsibleModule, words: str) -> None:
@@ -144,121 +117,3 @@ def leave(module: AnsibleModule, **result: Any) -> NoReturn:
     """exit_json() as a type checker understands it."""
     module.exit_json(**result)
     raise SystemExit(0)  # exit_json() has left already
-
-
-def diff(steps: Sequence[Step]) -> list[dict[str, str]]:
-    """One before/after pair for the running kernel, and one per file or link."""
-    old: list[str] = []
-    new: list[str] = []
-    files: list[dict[str, str]] = []
-    writes: dict[str, list[KernelWrite]] = {}
-    for step in steps:
-        if isinstance(step, (KernelWrite, JoinedWrite, UnitWrite)):
-            for write in kernel_writes([step]):
-                writes.setdefault(write.key, []).append(write)
-        elif isinstance(step, LoadModule):
-            writes[f"module {step.name} loaded"] = []
-        elif isinstance(step, Refresh):
-            files.append(_pair(step.key, "", f"as it should be; the {step.refresh} reads it once more\n"))
-        elif isinstance(step, LinkWrite):
-            files.append(_pair(step.path, _link(step.before), _link(step.target)))
-        else:
-            files.append(_pair(step.path, _content(step.before), _content(step.content)))
-    for key, found in writes.items():
-        if not found:  # a module, which has no value
-            new.append(key)
-            continue
-        old += _lines(key, found, [step.before for step in found])
-        new += _lines(key, found, [step.value for step in found])
-    runtime = [_pair("runtime", _text(old), _text(new))] if old or new else []
-    return runtime + files
-
-
-def _lines(key: str, writes: Sequence[KernelWrite], texts: Sequence[str]) -> list[str]:
-    """One line, or one for each value that some of the CPUs have."""
-    cpus: dict[str, set[int]] = {}
-    for step, text in zip(writes, texts):
-        if step.cpus:
-            cpus.setdefault(text, set()).update(step.cpus)
-    rest = [(step, text) for step, text in zip(writes, texts) if not step.cpus]
-    whole = _all([step for step, _text in rest], [text for _step, text in rest]) if rest else None
-    return [
-        *([] if whole is None else [f"{key} = {document.shown(whole)}"]),
-        *(f"{key} ({_named(numbers)}) = {document.shown(text)}" for text, numbers in cpus.items()),
-    ]
-
-
-def _named(cpus: Collection[int]) -> str:
-    return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {cpulist.render(cpus)}"
-
-
-def _all(writes: Sequence[KernelWrite], texts: Sequence[str]) -> str:
-    """The value of a setting's one file, or of its many in one line."""
-    if any(step.unit for step in writes):
-        alike: dict[str, list[str]] = {}
-        for step, text in zip(writes, texts):
-            alike.setdefault(text, []).append(step.unit.name if step.unit else step.path)
-        return "; ".join(f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in alike.items())
-    shown = {step.number or 0: text for step, text in zip(writes, texts)}
-    if len(shown) < len(writes):  # queues of several NICs have the same numbers
-        return "; ".join(document.counted(texts))
-    return values.grouped(shown)
-
-
-def revert_diff(changes: Sequence[Change]) -> list[dict[str, str]]:
-    """As diff(), for what a revert puts back."""
-    kernel = [change for change in changes if not change.is_file]
-    old = document.counted(f"{change.key} = {document.shown(change.before)}" for change in kernel)
-    new = document.counted(f"{change.key} = {document.shown(change.after)}" for change in kernel)
-    runtime = [_pair("runtime", _text(old), _text(new))] if kernel else []
-    files = [change for change in changes if change.is_file]
-    return runtime + [_pair(item.key, item.before or "", item.after or "") for item in files]
-
-
-def _link(target: str) -> str:
-    return f"link to {target}\n" if target else ""
-
-
-def _content(content: bytes | None) -> str:
-    """Text as it is; of the agent's archive only its digest, as nobody reads a zip in a diff."""
-    if content is None:
-        return ""
-    if b"\0" in content:
-        return f"{len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}\n"
-    return content.decode("utf-8", "replace")
-
-
-def _stop_if_unsupported(module: AnsibleModule, plan: Plan) -> None:
-    found = [row for row in plan.rows if row.status is Status.UNSUPPORTED or row.reading.missing]
-    if found and module.params["on_unsupported"] == "fail":
-        causes = [row for row in found if not row.reading.refers]
-        fail(module, f"unsupported, and nothing was changed: {_words(causes)}")
-
-
-def _warn(module: AnsibleModule, rows: Sequence[Row]) -> None:
-    loud = {Status.OVERRIDDEN, Status.CLAMPED, Status.DRIFTED, Status.UNKNOWN}
-    if module.check_mode:
-        loud.discard(Status.DRIFTED)  # it is what check mode is there to show, and it is in the diff
-    if module.params["on_unsupported"] == "warn":
-        loud.add(Status.UNSUPPORTED)
-    # What is true of many settings, such as that a rule's NICs are not there, is said once.
-    told: dict[tuple[Status, str], list[str]] = {}
-    for row in rows:
-        if (row.status in loud or row.reading.missing) and not row.reading.refers:
-            told.setdefault((row.status, row.reason), []).append(row.setting.key)
-    for (status, reason), keys in told.items():
-        warn(module, f"{', '.join(keys)} {'is' if len(keys) == 1 else 'are'} {status}: {reason}")
-
-
-def _words(rows: Sequence[Row]) -> str:
-    return "; ".join(f"{row.setting.key}: {row.reason}" for row in rows)
-
-
-def _text(lines: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _pair(name: str, before: str, after: str) -> dict[str, str]:
-    """The contents are printed as they are, too."""
-    texts = {"before": paragraphs(before), "after": paragraphs(after)}
-    return {"before_header": name, "after_header": name, **texts}

@@ -57,9 +57,10 @@ path:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, boot_service
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, boot_service, drivers
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render.diff import diff
 
 
 def main() -> None:
@@ -70,7 +71,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    host, interpreter = Host(), module.params["interpreter"]
+    host, interpreter = Host(mounts=drivers.ALL), module.params["interpreter"]
     try:
         if module.check_mode:
             steps = agent.plan(host, interpreter, module.params["reload"])
@@ -85,7 +86,7 @@ def main() -> None:
         module,
         changed=bool(steps),
         path=agent.COMMAND,
-        diff=tuning_module.diff(steps),
+        diff=diff(steps) if module._diff else [],
     )
 
 

@@ -17,69 +17,8 @@ description:
   - Isolates CPUs from one list, and refuses to leave too few of them for everything else.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options:
-  parameters:
-    description:
-      - Name and value. Names are written as the kernel does; C(-) and C(_) are the same to it.
-      - A number or text makes C(NAME=VALUE), V("") the bare C(NAME), and a list one word for each of its values in
-        this order. Whatever else the command line had under this name is taken away.
-      - V(null) leaves a parameter untouched.
-      - A YAML boolean is refused, as V(on) and V(off) without quotes are booleans to YAML and words to the kernel.
-      - A value may hold letters, digits and C(_.,:=/@+%!~^-); everything else means something to a shell or to GRUB.
-      - C(console) has to be a list, as the order of its words counts.
-      - What finds and starts the system (C(root), C(rootflags), C(rootfstype), C(ro), C(rw), C(init), C(rdinit),
-        C(initrd), C(BOOT_IMAGE)) cannot be declared, and neither can C(hugepagesz) and C(hugepages), whose order
-        between each other counts. See C(vm.nr_hugepages) of M(mlnode.tuning.sysctl_ml).
-      - C(isolcpus), C(nohz_full), C(rcu_nocbs) and C(irqaffinity) take plain lists of CPUs such as V(2-31,34-63).
-    type: dict
-    default: {}
-  absent:
-    description: Names of parameters that must not be on the command line, with whatever value.
-    type: list
-    elements: str
-    default: []
-  isolate:
-    description:
-      - CPUs to keep free of all work that is not put there on purpose, for latency on serving nodes. Do not use it on
-        training nodes.
-    type: dict
-    suboptions:
-      cpus:
-        description:
-          - The exact list, such as V(2-31,34-63). V(2,10) is two CPUs.
-          - At least two CPUs of each NUMA node, and CPU 0, have to be left over; see O(allow).
-        type: str
-        required: true
-      managed_irq:
-        description: Keep interrupts that the kernel places by itself off these CPUs (C(isolcpus=managed_irq)).
-        type: bool
-        default: true
-      domain:
-        description: Take the CPUs out of the scheduler's balancing (C(isolcpus=domain)).
-        type: bool
-        default: true
-      nohz_full:
-        description: Stop the timer tick while one task alone runs (C(nohz_full)).
-        type: bool
-        default: true
-      rcu_nocbs:
-        description: Do the CPUs' RCU callbacks elsewhere (C(rcu_nocbs)).
-        type: bool
-        default: true
-      irqaffinity:
-        description: Send all other interrupts to the CPUs that are left over (C(irqaffinity)).
-        type: bool
-        default: true
-  allow:
-    description:
-      - Guards to switch off. Without it a dangerous change is refused before anything is written.
-      - V(housekeeping) is an isolation that leaves fewer than two CPUs of a NUMA node, or takes CPU 0, together
-        with what other declarations isolate. V(mitigations) is C(mitigations=off).
-    type: list
-    elements: str
-    choices: [housekeeping, mitigations]
-    default: []
 extends_documentation_fragment:
+  - mlnode.tuning.area.boot
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
@@ -111,7 +50,7 @@ seealso:
 EXAMPLES = r"""
 - name: Boot a training node without surprises
   mlnode.tuning.boot_params:
-    name: training_node
+    name: site
     parameters:
       transparent_hugepage: madvise
       numa_balancing: disable
@@ -121,7 +60,7 @@ EXAMPLES = r"""
 
 - name: Keep the CPUs of a serving node to the server, but for two on each socket
   mlnode.tuning.boot_params:
-    name: inference_node
+    name: site
     isolate:
       cpus: 2-31,34-63
     parameters:
@@ -129,7 +68,7 @@ EXAMPLES = r"""
 
 - name: Isolate CPUs for the scheduler only
   mlnode.tuning.boot_params:
-    name: inference_node
+    name: site
     isolate:
       cpus: 2-31,34-63
       managed_irq: false
@@ -173,49 +112,17 @@ running:
   sample: [Slurm job 4711, pid 8120 (python3) holds /dev/nvidia0 and 7 more]
 """
 
-from typing import Any, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import jobs
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot
 
 
 def main() -> None:
-    switches = ("managed_irq", "domain", "nohz_full", "rcu_nocbs", "irqaffinity")
-    isolate = {
-        "cpus": {"type": "str", "required": True},
-        **{name: {"type": "bool", "default": True} for name in switches},
-    }
-    own = {
-        "parameters": {"type": "dict", "default": {}},
-        "absent": {"type": "list", "elements": "str", "default": []},
-        "isolate": {"type": "dict", "options": isolate},
-        "allow": {
-            "type": "list",
-            "elements": "str",
-            "choices": ["housekeeping", "mitigations"],
-            "default": [],
-        },
-    }
-    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
-    spec = {name: module.params[name] for name in own if module.params[name]}
-    if not any(spec.get(name) for name in ("parameters", "absent", "isolate")):
-        spec = {}  # a guard that is switched off declares nothing
-    tuning_module.declare(module, boot, spec, more=_running)
-
-
-def _running(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-    """Asked only where it matters, as every process has to be looked into."""
-    if not tuning_module.waits_for_boot(rows):
-        return {}
-    try:
-        return {"running": jobs.running(host)}
-    except HostError as error:  # who cannot look does not know that nothing runs
-        return {"running": [f"processes that cannot be looked at: {error}"]}
+    arguments = schema.module_spec(boot.KIND)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, boot)
 
 
 if __name__ == "__main__":

@@ -21,60 +21,8 @@ description:
     machines, ends as V(unsupported), see O(on_unsupported).
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options:
-  governor:
-    description:
-      - One of the words in C(scaling_available_governors) of every policy, such as V(performance).
-      - With the drivers C(intel_pstate) and C(amd-pstate-epp) there are two, V(performance) and V(powersave). The
-        latter follows the load there, as O(energy_performance_preference) says.
-      - A governor that is a kernel module is offered once C(cpufreq_NAME) is loaded.
-      - Unset leaves it untouched, as with all other options.
-    type: str
-  energy_performance_preference:
-    description:
-      - What the processor itself weighs, a word in C(energy_performance_available_preferences) or a number from
-        V(0) (performance) to V(255) (power).
-      - The kernel prints a word wherever it has one for a number. Which number C(balance_performance) and
-        C(balance_power) stand for differs from one processor to the next, so declare the word where there is one;
-        a number that reads back as a word is put back and reported as an error. C(amd-pstate-epp) takes words only
-        on many kernels.
-      - Under the governor V(performance) those two drivers take nothing but V(performance), and answer EBUSY. This
-        is refused before anything is written.
-    type: str
-  energy_perf_bias:
-    description:
-      - Another hint to Intel processors, a number from V(0) to V(15), or one of V(performance) (0),
-        V(balance-performance) (4), V(normal) (6), V(balance-power) (8), V(power) (15).
-    type: str
-  boost:
-    description:
-      - Whether CPUs may run above their base frequency.
-      - It is written to C(intel_pstate/no_turbo) (inverted), or to C(cpufreq/boost) and the file C(boost) of each
-        policy. With O(cpus) only the latter can do it, since Linux 6.7.
-    type: bool
-  min_perf_pct:
-    description:
-      - The least performance in percent of the greatest, from V(0) to V(100), for C(intel_pstate) only. There is
-        one for the whole machine, so it goes without O(cpus).
-      - The kernel takes no less than the lowest frequency of the processor. A number below it does not read back,
-        is put back and reported as an error.
-    type: int
-  max_latency_us:
-    description:
-      - The longest time in microseconds that a CPU may take to wake up, so that deeper idle states are left out.
-        V(0) leaves none that takes any time, V(unlimited) allows all of them.
-      - The kernel's C(pm_qos_resume_latency_us) is inverted. It shows C(n/a) for V(0), and 0 for V(unlimited).
-      - CPUs that never sleep take power and heat from those that could boost.
-    type: str
-  cpus:
-    description:
-      - The CPUs, as a list such as V(0-3,8), or V(all), which is the default.
-      - A policy that sets several CPUs together cannot be set for some of them only, which is refused. CPUs that
-        the machine does not have are an error.
-      - For another list use another O(name). Two names may not declare one option for the same CPU, nor
-        O(governor) and O(energy_performance_preference), or O(boost) and O(min_perf_pct), as one moves the other.
-    type: str
 extends_documentation_fragment:
+  - mlnode.tuning.area.cpu
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
@@ -93,7 +41,7 @@ seealso:
 EXAMPLES = r"""
 - name: Full clock on every CPU of a training node
   mlnode.tuning.cpu_governor:
-    name: training_node
+    name: site
     governor: performance
     energy_perf_bias: performance
     boost: true
@@ -106,7 +54,7 @@ EXAMPLES = r"""
 
 - name: A dynamic clock that leans to performance
   mlnode.tuning.cpu_governor:
-    name: inference_node
+    name: site
     governor: powersave
     energy_performance_preference: balance_performance
 """
@@ -140,24 +88,14 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu
 
 
 def main() -> None:
-    own = {
-        "governor": {"type": "str"},
-        "energy_performance_preference": {"type": "str"},
-        "energy_perf_bias": {"type": "str"},
-        "boost": {"type": "bool"},
-        "min_perf_pct": {"type": "int"},
-        "max_latency_us": {"type": "str"},
-        "cpus": {"type": "str"},
-    }
-    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
-    spec = {name: module.params[name] for name in own if module.params[name] is not None}
-    if [*spec] == ["cpus"]:  # a rule about nothing: declared anew, the name lets go of what it had
-        spec = {}
-    tuning_module.declare(module, cpu, spec)
+    arguments = schema.module_spec(cpu.KIND)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, cpu)
 
 
 if __name__ == "__main__":

@@ -16,13 +16,8 @@ description:
     C(nvidia-smi), which is the only one that tells it.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options:
-  persistence:
-    description:
-      - Whether GPUs are kept awake. Unset leaves them as they are.
-      - V(false) sets the mode of each GPU, and leaves the daemon as it is.
-    type: bool
 extends_documentation_fragment:
+  - mlnode.tuning.area.gpu
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
@@ -39,7 +34,7 @@ seealso:
 EXAMPLES = r"""
 - name: Keep GPUs awake
   mlnode.tuning.gpu_persistence:
-    name: training_node
+    name: site
     persistence: true
 """
 
@@ -71,13 +66,14 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import gpu
 
 
 def main() -> None:
-    own = {"persistence": {"type": "bool"}}
-    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
-    tuning_module.declare(module, gpu, tuning_module.given({name: module.params[name] for name in own}))
+    arguments = schema.module_spec(gpu.KIND)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, gpu)
 
 
 if __name__ == "__main__":

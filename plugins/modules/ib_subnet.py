@@ -11,13 +11,13 @@ module: ib_subnet
 short_description: Check the InfiniBand subnet that a node is in
 version_added: 0.1.0
 description:
-  - Looks at the whole subnet from one node, with the tools of infiniband-diags - which subnet manager is its master,
-    which nodes and cables it has, whether each link is up and as fast and wide as both of its ends can be, and how much
-    the error counters of each cable have risen. Changes nothing of the subnet, and clears no counter.
-  - The topology is kept on the node in C(/var/lib/mlnode/ib-subnet.json), or in C(ib-subnet-PORT.json) beside it where
-    O(port) is given, and later looks are compared with it. What is gone or moved fails, what is new is a warning, until
-    O(baseline=reset) accepts it. Counters are compared with that look and with the last one. The file is no setting of
-    the node, so that writing it is no change. In check mode and without root nothing is written.
+  - Looks at the whole subnet from one node, with the tools of infiniband-diags - whether a subnet manager is its master,
+    which cables have changed, whether each link is up and as fast and wide as both of its ends can be, and which ports
+    have error counters beyond the thresholds of C(ibqueryerrors). Changes nothing of the subnet, and clears no counter.
+  - The first look is kept on the node as C(/var/lib/mlnode/ib-subnet.cache), or as C(ib-subnet-PORT.cache) beside it
+    where O(port) is given, the cache of C(ibnetdiscover). C(iblinkinfo --diff) compares later looks with it. A cable that
+    is gone or moved fails, a new one is a warning, until O(baseline=reset) accepts it. The file is no setting of the node,
+    so that writing it is no change. In check mode and without root nothing is kept.
   - A port without a cable is no error, unless a cable was there.
   - What could not be looked at is V(unknown), which is never V(pass), and nothing of it is kept.
 author:
@@ -26,13 +26,14 @@ options:
   port:
     description:
       - The InfiniBand device (C(mlx5_0)) or port (C(mlx5_0/1)) of this node to look from.
-      - If omitted, the first one that is active. Name one where ports of the node are in different subnets.
+      - If omitted, the first one that is active, as the tools choose it. Name one where ports of the node are in
+        different subnets.
     type: str
     default: ""
   baseline:
     description:
       - V(keep) compares with what is kept.
-      - V(reset) makes what is there now the topology and the counters to compare with.
+      - V(reset) keeps what is there now, to compare with.
     type: str
     choices: [keep, reset]
     default: keep
@@ -79,16 +80,16 @@ checks:
   elements: dict
   contains:
     name:
-      description: V(access), V(manager), V(topology), V(links), V(errors) or V(baseline).
+      description: V(manager), V(topology), V(links), V(errors) or V(baseline).
       type: str
       sample: links
     target:
-      description: The cable by its two ends, the node, or V(subnet).
+      description: The cable by its two ends, the port, or V(subnet).
       type: str
       sample: gpu003 mlx5_0/1 - leaf2/1
     verdict:
       description:
-        - V(pass), as expected; V(warn), new, or counters that rose; V(fail), gone, moved, down, slow or failing.
+        - V(pass), as expected; V(warn), new, or errors beyond a threshold; V(fail), gone, moved, down or slow.
         - V(skip), a first look; V(unknown), it could not be looked at.
       type: str
       sample: fail
@@ -97,35 +98,35 @@ checks:
       type: str
       sample: 4X
     found:
-      description: What was found, or why there is nothing.
+      description: What the tool reports, or why there is nothing.
       type: str
-      sample: 2X 106.25 Gbps Active/LinkUp
+      sample: >-
+        0x946dae0300d40031 " gpu003 mlx5_0" 8 1[ ] ==( 2X 106.25 Gbps Active/ LinkUp)==> 0xfc6a1c0300b80080 4 1[ ] "leaf2"
+        (Could be 4X )
     source:
       description: The command, and the file with what it was compared with.
       type: str
-      sample: iblinkinfo --line
+      sample: iblinkinfo
     advice:
       description: What to do. Empty if nothing.
       type: str
-      sample: "the link trained down: reseat or replace the cable or transceiver"
+      sample: reseat or replace the cable or transceiver if it is Active; if not, look at the subnet manager's log
 failures:
   description: One line for each check that is V(fail), V(unknown) or V(warn), in this order.
   returned: success, and where checks fail
   type: list
   elements: str
-  sample:
-    - "gpu003 mlx5_0/1 - leaf2/1: links fail: 2X 106.25 Gbps Active/LinkUp (expected 4X); the link trained down: reseat or
-      replace the cable or transceiver"
+  sample: ["leaf1/1: errors warn: [SymbolErrorCounter == 17]; clean or replace the cable or transceiver"]
 summary:
   description: How many checks ended with each verdict.
   returned: success, and where checks fail
   type: dict
   sample: {fail: 1, pass: 3}
 subnet:
-  description: The port that was looked from, the GUID of the subnet manager's port, and how much of everything there is.
+  description: How many nodes of each kind there are. Empty where they could not be looked at.
   returned: success, and where checks fail
   type: dict
-  sample: {port: mlx5_0/1, manager: "0x946dae0300d40041", switches: 4, hcas: 4, routers: 0, cables: 8}
+  sample: {switches: 4, hcas: 4, routers: 0}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -172,7 +173,7 @@ def main() -> None:
         "checks": [check.document() for check in found.checks],
         "failures": [str(check) for check in bad],
         "summary": summary(found.checks),
-        "subnet": found.document(),
+        "subnet": found.counts,
     }
     loud = [check for check in bad if check.verdict in FAIL_ON[given["fail_on"]]]
     more = [f"and {len(loud) - NAMED} more"] if len(loud) > NAMED else []

@@ -16,15 +16,8 @@ description:
     V(overridden), with file and line.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options:
-  modules:
-    description:
-      - Names of modules, such as V(ib_uverbs). C(-) and C(_) are one.
-      - Names only. Parameters of modules belong into a file of C(/etc/modprobe.d).
-    type: list
-    elements: str
-    default: []
 extends_documentation_fragment:
+  - mlnode.tuning.area.modules
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
@@ -47,12 +40,12 @@ seealso:
 EXAMPLES = r"""
 - name: What programs need to use RDMA
   mlnode.tuning.kernel_modules:
-    name: fabric
+    name: site
     modules: [ib_uverbs, rdma_ucm]
 
 - name: Into an image, for the machines that boot it
   mlnode.tuning.kernel_modules:
-    name: fabric
+    name: site
     modules: [ib_uverbs, rdma_ucm, nvidia_peermem]
     layers: [boot]
 """
@@ -86,14 +79,14 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import modules
 
 
 def main() -> None:
-    own = {"modules": {"type": "list", "elements": "str", "default": []}}
-    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
-    spec = {name: module.params[name] for name in own if module.params[name]}
-    tuning_module.declare(module, modules, spec)
+    arguments = schema.module_spec(modules.KIND)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, modules)
 
 
 if __name__ == "__main__":

@@ -19,44 +19,8 @@ description:
     V(overridden), with file and line.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options:
-  nofile:
-    description:
-      - Files that a process may have open, at least V(1024). The kernel has no V(unlimited) here, so that it is refused.
-      - A number, or V(SOFT:HARD). Unset leaves the limit untouched, as for all others.
-    type: str
-  memlock:
-    description:
-      - Memory that a process may lock, in bytes, as a multiple of 1024, or V(unlimited). RDMA needs all that it can get.
-    type: str
-  stack:
-    description: Size of the stack, in bytes, or V(unlimited). At least 8 MiB, which is what the kernel gives.
-    type: str
-  core:
-    description: Size of the file that a crash leaves, in bytes, or V(unlimited). V(0) leaves none.
-    type: str
-  nproc:
-    description: Processes and threads of one user, at least V(1024), or V(unlimited).
-    type: str
-  domains:
-    description:
-      - Whose logins, each V(*) for everybody, a user, or V(@) and a group. An empty list leaves logins alone.
-      - V(root) has a line of its own, as Debian and Ubuntu do not take V(*) for it.
-    type: list
-    elements: str
-    default: ["*", root]
-  services:
-    description:
-      - Services with a drop-in of their own, of V(slurmd), V(containerd), V(docker), V(kubelet), V(crio), V(ssh) and
-        V(sshd). V(auto) is those that are installed. An empty list leaves them alone.
-    type: list
-    elements: str
-    default: [auto]
-  defaults:
-    description: Whether systemd gives the limits to every service that does not say otherwise.
-    type: bool
-    default: true
 extends_documentation_fragment:
+  - mlnode.tuning.area.limits
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
@@ -78,13 +42,13 @@ seealso:
 EXAMPLES = r"""
 - name: Files and locked memory for logins, services and jobs
   mlnode.tuning.limits:
-    name: training_node
+    name: site
     nofile: 1048576
     memlock: unlimited
 
 - name: A soft limit of files that a program may raise, for users of Slurm alone
   mlnode.tuning.limits:
-    name: training_node
+    name: site
     nofile: "65536:1048576"
     domains: ["@slurm-users"]
     services: [slurmd]
@@ -120,21 +84,14 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits, limits_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits
 
 
 def main() -> None:
-    own = {
-        **{name: {"type": "str"} for name in limits_parse.LIMITS},
-        "domains": {"type": "list", "elements": "str", "default": [*limits_parse.DOMAINS]},
-        "services": {"type": "list", "elements": "str", "default": [limits_parse.AUTO]},
-        "defaults": {"type": "bool", "default": True},
-    }
-    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
-    spec = {name: module.params[name] for name in own if module.params[name] is not None}
-    if not any(name in spec for name in limits_parse.LIMITS):
-        spec = {}  # to whom limits are given declares none
-    tuning_module.declare(module, limits, spec)
+    arguments = schema.module_spec(limits.KIND)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, limits)
 
 
 if __name__ == "__main__":

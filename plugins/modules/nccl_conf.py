@@ -14,42 +14,12 @@ description:
   - Keeps variables of NCCL in C(/etc/nccl.conf), which every job that uses NCCL reads when it starts.
   - Finds out the RDMA devices that are rails, and the interface on which jobs meet, on the machine itself. The agent
     does so again at every boot.
-  - Checks names and values, as NCCL itself says nothing. It does not know a misspelled name, of V(4M) it reads 4, and
-    of V(010) it reads 8.
+  - Checks names, and the values that NCCL misreads without a word. It ignores a misspelled name, of V(4M) it reads 4,
+    and of V(010) it reads 8.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options:
-  variables:
-    description:
-      - Name and value. V(null) leaves a variable untouched.
-      - Known are the variables of NCCL's user guide as of NCCL 2.32, and those that its library reads without telling
-        about them. A name that is none is refused with the known one that is most like it, and a value of the wrong
-        type with what is allowed.
-      - A list of YAML is written with commas.
-      - C(NCCL_IB_HCA) as V(auto) is the exact list of the rails, each with its port, such as
-        V(=mlx5_0:1,mlx5_3:1). See M(mlnode.tuning.node_topology) for which ports are rails.
-      - C(NCCL_SOCKET_IFNAME) as V(auto) is the interface of the default route. Without one it is what the node was
-        reached over when it was last set up, and without that all but C(lo) and C(docker0).
-      - C(NCCL_IB_GID_INDEX) as V(auto) is the index of the IPv4 address of RoCE v2, if each rail has one such address
-        and all have it at the same index. Else the variable is left out, and the row says why. NCCL finds out the
-        index by itself since 2.21.
-      - C(NCCL_IB_TC) as V(auto) is the traffic class that a declaration of kind C(qos) on this node gives to RoCE. Where
-        there is none, where there are several, where the rails are InfiniBand, or where no rail has the priorities that
-        are declared beside it, it is left out, and the row says why.
-      - Variables that do not belong into a file of the node are refused, each with its reason, such as C(NCCL_COMM_ID),
-        C(NCCL_CONF_FILE) and C(NCCL_PSK), and so are those that NCCL no longer reads.
-    type: dict
-    default: {}
-  allow:
-    description:
-      - Guards to switch off.
-      - V(unknown) takes names that are not known, with any line of text as value, if they begin with C(NCCL_),
-        C(SHARP_COLL_) or C(OFI_NCCL_). It is for plugins, and for versions of NCCL that are newer than this module.
-    type: list
-    elements: str
-    choices: [unknown]
-    default: []
 extends_documentation_fragment:
+  - mlnode.tuning.area.nccl
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
@@ -73,7 +43,7 @@ seealso:
 EXAMPLES = r"""
 - name: Rails and meeting point as the machine has them
   mlnode.tuning.nccl_conf:
-    name: fabric
+    name: site
     variables:
       NCCL_IB_HCA: auto
       NCCL_SOCKET_IFNAME: auto
@@ -81,7 +51,7 @@ EXAMPLES = r"""
 
 - name: A RoCE node, with the traffic class for which its NICs are set up
   mlnode.tuning.nccl_conf:
-    name: fabric
+    name: site
     variables:
       NCCL_IB_HCA: auto
       NCCL_SOCKET_IFNAME: auto
@@ -92,7 +62,7 @@ EXAMPLES = r"""
 
 - name: An InfiniBand node with SHARP, and a variable of a plugin
   mlnode.tuning.nccl_conf:
-    name: fabric
+    name: site
     variables:
       NCCL_IB_HCA: "=mlx5_0:1,mlx5_1:1"
       NCCL_COLLNET_ENABLE: 1
@@ -129,19 +99,14 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nccl
 
 
 def main() -> None:
-    own = {
-        "variables": {"type": "dict", "default": {}},
-        "allow": {"type": "list", "elements": "str", "choices": ["unknown"], "default": []},
-    }
-    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
-    spec = {name: module.params[name] for name in own if module.params[name]}
-    if not spec.get("variables"):
-        spec = {}  # a guard that is switched off declares nothing
-    tuning_module.declare(module, nccl, spec)
+    arguments = schema.module_spec(nccl.KIND)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, nccl)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ summary:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import options
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import audit
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict, summary
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
@@ -149,8 +149,8 @@ def main() -> None:
     )
     given = module.params
     try:
-        options.refuse_others("skip", given["skip"], "check", audit.NAMES)
-        found = audit.findings(Host(), given["skip"])
+        schema.refuse_others("skip", given["skip"], "check", audit.NAMES)
+        found = audit.findings(Host(mounts=audit.MOUNTS), given["skip"])
     except MlnodeError as error:
         tuning_module.fail(module, f"node_audit: {error}")
     result = {

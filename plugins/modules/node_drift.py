@@ -49,35 +49,18 @@ options:
             there was an exception.
         type: str
         required: true
-  roles:
+  declarations:
     description:
-      - Roles of this collection that the node should have been given, such as V(training_node). What the inventory says
-        about them now is compared with what is declared on the node, so that a change of the inventory that has not
-        arrived is found, too.
-      - A role of this collection that is not in the list should have declared nothing. Without a list, nothing is
-        compared.
-      - This needs the controller, as it has the inventory. It computes a digest for each kind of setting.
-    type: list
-    elements: str
-  expected:
-    description:
-      - What O(roles) is computed to. Name of a declaration, kind of setting, and its digest as in RV(digests).
+      - What the inventory says now. Name of a declaration, and its areas as M(mlnode.tuning.declare) takes them. Each is
+        compared with what is kept on the node, so that a change of the inventory that has not arrived is found, too.
+      - Of a name without areas nothing should be declared on the node. A name that is not here is not compared. Where
+        no name has areas, a node without agent and declarations is compliant, and no agent is sent to it.
     type: dict
     default: {}
-  agent:
-    description:
-      - For the controller, which fills this in by itself and overwrites what is given. It asks the agent on the node, so
-        that a check costs no more than a ping, and sends its own where that is not the one of this collection.
-    type: dict
-    suboptions:
-      path:
-        description: The agent that was sent to the node.
-        type: path
-        required: true
-      instead:
-        description: What is wrong with the one there. This becomes one of RV(errors).
-        type: str
-        default: ""
+  interpreter:
+    description: The Python for an agent that is sent, as O(mlnode.tuning.declare#module:interpreter).
+    type: str
+    default: /usr/bin/env python3
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 seealso:
@@ -106,7 +89,10 @@ EXAMPLES = r"""
 
 - name: Look whether the node has heard of the inventory's last change, too
   mlnode.tuning.node_drift:
-    roles: [training_node, fabric]
+    declarations:
+      node:
+        thp: {enabled: madvise}
+      fabric: {}
 """
 
 RETURN = r"""
@@ -166,24 +152,17 @@ exceptions:
       sample: used
 errors:
   description:
-    - What kept parts of the node from being checked, what is declared otherwise than O(roles) say, and an agent that is
+    - What kept parts of the node from being checked, what is declared otherwise than O(declarations) say, and an agent that is
       not the one of this collection.
   returned: success, and where drift fails the module
   type: list
   elements: str
   sample: []
-not_compared:
-  description:
-    - By name, kinds of setting for which a role asks the node before it declares anything, so that the controller
-      cannot tell what it would be.
-  returned: success, and where drift fails the module
-  type: dict
-  sample: {fabric: [nic, qos]}
 digests:
   description: Of what is declared on the node, by name and kind of setting.
   returned: success, and where drift fails the module
   type: dict
-  sample: {training_node: {sysctl: 1f0e3dad99908345, thp: 98f13708210194c4}}
+  sample: {node: {sysctl: 1f0e3dad99908345, thp: 98f13708210194c4}}
 summary:
   description: How many settings ended in each status.
   returned: success, and where drift fails the module
@@ -201,19 +180,16 @@ settings:
       key: vm.swappiness
       path: /proc/sys/vm/swappiness
       declared: "1"
-      declared_by: [training_node]
+      declared_by: [node]
       want: "1"
       runtime: "60"
       boot: "1"
-      boot_source: /etc/sysctl.d/zz-mlnode-training_node.conf:3
+      boot_source: /etc/sysctl.d/zz-mlnode-node.conf:3
       origin: "60"
       status: drifted
       severity: high
       reason: runtime is 60
 """
-
-import importlib
-import sys
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -233,30 +209,12 @@ def main() -> None:
                     "until": {"type": "str", "required": True},
                 },
             },
-            "roles": {"type": "list", "elements": "str"},
-            "expected": {"type": "dict", "default": {}},
-            "agent": {
-                "type": "dict",
-                "options": {
-                    "path": {"type": "path", "required": True},
-                    "instead": {"type": "str", "default": ""},
-                },
-            },
+            "declarations": {"type": "dict", "default": {}},
+            "interpreter": {"type": "str", "default": "/usr/bin/env python3"},
         },
         supports_check_mode=True,
     )
-    agent = module.params["agent"]
-    if agent is None:
-        module.fail_json(
-            msg="node_drift: this needs its action plugin, which knows the inventory and the agent"
-        )
-    sys.path.insert(0, agent["path"])
-    drift, host = (importlib.import_module(f"mlnode.{name}") for name in ("drift", "host"))
-    known = [agent["instead"]] if agent["instead"] else []
-    result = drift.answer(host.Host(), {**module.params, "errors": known})
-    if result.get("failed"):
-        module.fail_json(**result)
-    module.exit_json(**result)
+    module.fail_json(msg="node_drift: this needs its action plugin, which asks the agent on the node")
 
 
 if __name__ == "__main__":

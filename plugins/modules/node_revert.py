@@ -76,17 +76,24 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import revert, without_origin
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    declare,
+    drivers,
+    revert,
+    without_origin,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import reverted
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={"without_origin": {"type": "bool", "default": False}}, supports_check_mode=True
     )
-    host = Host()
-    tuning_module.tell_undone(module, host)
+    host = Host(mounts=drivers.ALL)
+    for words in declare.undone(host, module.check_mode):
+        module.warn(words)
     try:
         if module.params["without_origin"]:
             removal = without_origin.pending(host) if module.check_mode else without_origin.remove(host)
@@ -101,7 +108,7 @@ def main() -> None:
         changed=any(change.changes for change in changes),
         reverted=[{"key": change.key, "value": change.result} for change in changes],
         reboot_required=any(change.at_boot for change in changes),
-        diff=tuning_module.revert_diff(changes),
+        diff=reverted.diff(changes) if module._diff else [],
         **stays,
     )
 

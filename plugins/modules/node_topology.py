@@ -179,7 +179,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology impo
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    tuning_module.leave(module, changed=False, topology=document(read.of(Host())))
+    tuning_module.leave(module, changed=False, topology=document(read.of(Host(mounts=read.MOUNTS))))
 
 
 if __name__ == "__main__":

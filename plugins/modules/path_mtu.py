@@ -11,13 +11,13 @@ module: path_mtu
 short_description: Check that large packets really arrive at other nodes
 version_added: 0.1.0
 description:
-  - Sends each peer ICMP echo requests of a given size that nobody may fragment. Where they do not arrive, it finds the
-    largest size that does, and says who is to blame if anybody tells - this node's own interface, a router, or nobody,
-    which is a switch port or the peer's interface.
+  - Sends each peer ICMP echo requests of a given size that may not be fragmented, with C(ping) of iputils. Where they do
+    not arrive, it finds the largest of the usual sizes that does, and reports what refused them - this node's own
+    interface, or a router. Where nothing reports it, it is a switch port or the peer's interface.
   - Run it before an MTU is raised, without O(size), and after it, with the new one. Changes nothing, in check mode or
     out of it.
-  - All peers are measured at the same time, with at most 1000 packets in a second.
-  - A peer that answers no ICMP at all proves nothing; it is V(unreachable), which is neither V(pass) nor V(fail).
+  - A peer that answers no ICMP at all proves nothing; it is V(unknown), which is neither V(pass) nor V(fail). So is every
+    peer of a node without C(ping).
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
@@ -26,7 +26,7 @@ options:
       - The other nodes. Each is an IPv4 or IPv6 address, or a name that this node can resolve, of which the first
         address counts.
       - Or a dictionary with the C(address), the C(interface) to send from, and as C(source) the address of this node
-        to send from. Without the last two, the routes of this node decide.
+        to send from. Without the last two, the routes of this node decide. A link-local address needs its interface.
     type: list
     elements: raw
     required: true
@@ -36,28 +36,29 @@ options:
       - If omitted, the MTU that the interface to each peer has now.
     type: int
   tries:
-    description: How often a size is sent before it counts as lost, at most 20.
+    description: How often a size is sent at least before it counts as lost, at most 20.
     type: int
     default: 3
   timeout:
-    description: Seconds to wait for each answer, from 0.05 to 60.
+    description: Seconds between two packets of a size, from 0.2 to 60.
     type: float
     default: 1.0
   fail_on:
     description:
       - When this module fails.
-      - V(unreachable) is where the packets are not proven to arrive at all peers.
-      - V(fail) lets peers that answer no ICMP at all pass with a warning.
+      - V(unknown) is where the packets are not proven to arrive at all peers.
+      - V(fail) is where a check is V(fail). What is V(unknown) is a warning then.
       - V(never) leaves it to who reads RV(checks).
     type: str
-    choices: [unreachable, fail, never]
-    default: unreachable
+    choices: [unknown, fail, never]
+    default: unknown
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 notes:
-  - Needs root, or a group in C(net.ipv4.ping_group_range).
-  - The kernel remembers for ten minutes (C(net.ipv4.route.mtu_expires)) what a router said of its MTU, as it does after
-    any other packet. This module does not believe what it remembers, so it sees a mended path at once.
+  - Needs C(ping) of iputils on the node (package C(iputils-ping) on Debian and Ubuntu, C(iputils) elsewhere), C(ip) of
+    iproute2, and root or a group in C(net.ipv4.ping_group_range).
+  - The kernel remembers for ten minutes (C(net.ipv4.route.mtu_expires)) what a router reported of its MTU, and C(ping)
+    keeps to that. RV(checks[].found) says so where it does; C(ip route flush cache) makes the kernel forget it.
 seealso:
   - module: mlnode.tuning.node_topology
 """
@@ -92,9 +93,9 @@ checks:
       sample: 10.0.0.7
     verdict:
       description:
-        - V(pass), the packets arrive; V(fail), they do not, and smaller ones do, or their answers come in fragments.
-        - V(unreachable), not even small ones are answered; V(error), there was no way to ask, such as no route, a name
-          that nobody knows, or no permission.
+        - V(pass), the packets arrive; V(fail), they do not, and smaller ones do.
+        - V(unknown), not even small ones are answered, or there was no way to ask, such as no C(ping), no route, an
+          unknown name, or no permission.
       type: str
       sample: fail
     expected:
@@ -104,7 +105,7 @@ checks:
     found:
       description: What was seen.
       type: str
-      sample: packets of 9000 bytes do not arrive, 1500 do (the largest that passes)
+      sample: packets of 9000 bytes do not arrive, 1500 do and 2044 do not
     source:
       description: How it was seen. Empty where nothing could be sent.
       type: str
@@ -113,7 +114,7 @@ checks:
       description: What to look at. Empty where all is well.
       type: str
       sample: >-
-        no router says why, so a link on the way drops them: look at the MTU of the peer's interface and of every
+        no router reports why, so a link on the way drops them: look at the MTU of the peer's interface and of every
         switch port between
 failures:
   description: One line for each peer that is not V(pass).
@@ -121,7 +122,7 @@ failures:
   type: list
   elements: str
   sample:
-    - "10.0.0.7: packets of 9000 bytes do not arrive, 1500 do (the largest that passes)"
+    - "10.0.0.7: packets of 9000 bytes do not arrive, 1500 do and 2044 do not"
 summary:
   description: How many peers ended with each verdict.
   returned: success, and where peers fail
@@ -129,22 +130,19 @@ summary:
   sample: {pass: 510, fail: 1}
 """
 
-from collections import Counter
-from contextlib import closing
 from typing import Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import path_mtu
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict, summary
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.icmp import Network
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_mtu import Check
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_search import Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 
 #: The verdicts that make the module fail
 FAIL_ON = {
-    "unreachable": (Verdict.FAIL, Verdict.ERROR, Verdict.UNREACHABLE),
-    "fail": (Verdict.FAIL, Verdict.ERROR),
+    "unknown": (Verdict.FAIL, Verdict.UNKNOWN),
+    "fail": (Verdict.FAIL,),
     "never": (),
 }
 
@@ -154,7 +152,7 @@ NAMED = 8
 
 def words(checks: Sequence[Check], all_of_them: int) -> str:
     """The message about peers that fail, each named with what is to be done."""
-    lines = [f"{check}; {check.advice}" for check in checks[:NAMED]]
+    lines = [f"{path_mtu.line(check)}; {check.advice}" for check in checks[:NAMED]]
     if len(checks) > NAMED:
         lines.append(f"and {len(checks) - NAMED} more")
     title = f"path_mtu: large packets are not proven to arrive at {len(checks)} of {all_of_them} peers:"
@@ -168,7 +166,7 @@ def main() -> None:
             "size": {"type": "int"},
             "tries": {"type": "int", "default": 3},
             "timeout": {"type": "float", "default": 1.0},
-            "fail_on": {"type": "str", "choices": [*FAIL_ON], "default": "unreachable"},
+            "fail_on": {"type": "str", "choices": [*FAIL_ON], "default": "unknown"},
         },
         supports_check_mode=True,
     )
@@ -177,13 +175,12 @@ def main() -> None:
         request = path_mtu.parse(given["peers"], given["size"], given["tries"], given["timeout"])
     except MlnodeError as error:
         tuning_module.fail(module, f"path_mtu: {error}")
-    with closing(Network()) as network:
-        checks = path_mtu.measure(request, network)
+    checks = path_mtu.measure(Host(), request)
     result = {
         "changed": False,
         "checks": [check.document() for check in checks],
-        "failures": [str(check) for check in checks if check.verdict is not Verdict.PASS],
-        "summary": dict(Counter(str(check.verdict) for check in checks)),
+        "failures": [path_mtu.line(check) for check in checks if check.verdict is not Verdict.PASS],
+        "summary": summary(checks),
     }
     loud = FAIL_ON[given["fail_on"]]
     failing = [check for check in checks if check.verdict in loud]
@@ -191,8 +188,8 @@ def main() -> None:
         tuning_module.fail(module, words(failing, len(checks)), **result)
     if given["fail_on"] == "fail":
         for check in checks:
-            if check.verdict is Verdict.UNREACHABLE:
-                tuning_module.warn(module, f"{check}: {check.advice}")
+            if check.verdict is Verdict.UNKNOWN:
+                tuning_module.warn(module, f"{path_mtu.line(check)}; {check.advice}")
     tuning_module.leave(module, **result)
 
 

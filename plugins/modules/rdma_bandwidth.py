@@ -205,7 +205,9 @@ def main() -> None:
     )
     given = module.params
     try:
-        found = bandwidth.measure(Host(), bandwidth.parse(given), dry=module.check_mode)
+        found = bandwidth.measure(
+            Host(mounts=bandwidth.MOUNTS), bandwidth.parse(given), dry=module.check_mode
+        )
     except MlnodeError as error:
         tuning_module.fail(module, f"rdma_bandwidth: {error}")
     check = found.check

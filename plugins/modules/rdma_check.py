@@ -13,8 +13,8 @@ version_added: 0.1.0
 description:
   - Looks at every declared port of InfiniBand, RoCE, EFA and Soft-RoCE devices, at its counters and addresses, at PCIe
     between NICs and GPUs, and at what jobs need of the node. Reads C(/sys), C(/proc), configuration space and ethtool's
-    ioctls by itself, and asks C(mlxlink) or C(mstlink) where one of them is installed. Changes nothing of the node, in
-    check mode or out of it.
+    ioctls by itself, asks C(ip) for the way of replies, and C(mlxlink) or C(mstlink) where one of them is installed.
+    Changes nothing of the node, in check mode or out of it.
   - What is expected is declared for all devices, for rails, or for single devices and ports. What is not declared is
     told and not judged, apart from what can only be wrong, such as a link that is not up.
   - Error counters are compared with what they were before, which is kept in C(/var/lib/mlnode/rdma-baseline.json) for
@@ -67,6 +67,7 @@ notes:
   - Anybody may run it. Without root, PCI configuration space cannot be read in full and limits of daemons are hidden,
     which is V(unknown), and no baseline is kept.
 seealso:
+  - module: mlnode.tuning.multi_rail
   - module: mlnode.tuning.node_topology
   - module: mlnode.tuning.path_mtu
 """
@@ -159,7 +160,7 @@ from typing import Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import options
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import expect, run
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict, summary
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
@@ -192,10 +193,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    host = Host()
+    host = Host(mounts=run.MOUNTS)
     try:
         wanted = expect.parse(given["expect"])
-        options.refuse_others("skip", given["skip"], "check", run.NAMES)
+        schema.refuse_others("skip", given["skip"], "check", run.NAMES)
         writable = host.is_superuser() and not module.check_mode
         checks = run.all_checks(host, wanted, given["skip"], given["baseline"] == "reset", writable)
     except MlnodeError as error:

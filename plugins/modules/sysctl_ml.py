@@ -20,56 +20,8 @@ description:
     C(mlnode revert) can put it back.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options:
-  settings:
-    description:
-      - Key and value. Keys are written as C(sysctl(8)) does; in the name of a VLAN interface the dot becomes a
-        slash, as in C(net.ipv4.conf.eth0/100.rp_filter). C(vm.nr_hugepages@node0) is the share of one NUMA
-        node, C(vm.nr_hugepages@node0/1048576kB) the same for another page size.
-      - A number or text is the exact value. Values are compared word by word, so that tabs do not matter.
-      - V(auto) is computed on the node, for C(net.core.rmem_max), C(net.core.wmem_max), C(vm.min_free_kbytes),
-        C(vm.dirty_bytes), C(vm.dirty_background_bytes) and C(net.ipv4.neigh.default.gc_thresh1) to C(3). In
-        C(net.ipv4.tcp_rmem) and C(net.ipv4.tcp_wmem) it stands for one of the three numbers. Apart from
-        the two dirty limits, V(auto) never lowers a present value.
-      - "V({at_least: N}) raises a value that is lower and leaves one that is higher. In a list of ports it
-        adds what is missing."
-      - "V({for_bytes: N}) computes the number of huge pages that hold N bytes and 5 % over."
-      - V(null) leaves a setting untouched.
-      - A YAML boolean is refused, as the kernel wants a number. So are V(y), V(off) and the like, and numbers that
-        are not plain decimal ones, as V(010) is octal to the kernel.
-      - C(vm.dirty_bytes) and C(vm.dirty_ratio), and the like, cannot be declared together, because writing one
-        sets the other to 0.
-    type: dict
-    required: true
-  sizing:
-    description: What the formulas of V(auto) need and the node cannot tell.
-    type: dict
-    default: {}
-    suboptions:
-      rtt_us:
-        description: Round trip to the farthest peer that must be reached at full rate, in microseconds.
-        type: int
-        default: 100
-      disk_bytes_per_s:
-        description: What the slowest disk that takes dirty pages can write, in bytes per second.
-        type: int
-        default: 2000000000
-      hosts:
-        description: Hosts in the layer 2 domain, for the neighbour table.
-        type: int
-      rails:
-        description: Network ports per host in that domain.
-        type: int
-  allow:
-    description:
-      - Guards to switch off. Without it a dangerous change is refused before anything is written.
-      - V(hugepages) is a pool over half of the free memory, or under what programs use of it, V(min_free) is C(vm.min_free_kbytes) over 5 % of
-        memory, V(overcommit) is C(vm.overcommit_memory=2), V(one_way) is what only a reboot can undo.
-    type: list
-    elements: str
-    choices: [hugepages, min_free, overcommit, one_way]
-    default: []
 extends_documentation_fragment:
+  - mlnode.tuning.area.sysctl
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
@@ -86,7 +38,7 @@ seealso:
 EXAMPLES = r"""
 - name: Memory and network of a training node
   mlnode.tuning.sysctl_ml:
-    name: training_node
+    name: site
     settings:
       vm.swappiness: 1
       vm.min_free_kbytes: auto
@@ -116,7 +68,7 @@ EXAMPLES = r"""
 
 - name: Image build, where nothing of the build host may be read or changed
   mlnode.tuning.sysctl_ml:
-    name: training_node
+    name: site
     layers: [boot]
     settings:
       vm.swappiness: 1
@@ -189,40 +141,14 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            **tuning_module.ARGUMENTS,
-            "settings": {"type": "dict", "required": True},
-            "sizing": {
-                "type": "dict",
-                "default": {},
-                "options": {
-                    "rtt_us": {"type": "int", "default": 100},
-                    "disk_bytes_per_s": {"type": "int", "default": 2_000_000_000},
-                    "hosts": {"type": "int"},
-                    "rails": {"type": "int"},
-                },
-            },
-            "allow": {
-                "type": "list",
-                "elements": "str",
-                "choices": ["hugepages", "min_free", "overcommit", "one_way"],
-                "default": [],
-            },
-        },
-        supports_check_mode=True,
-    )
-    # Kept on the node, so only what was really said.
-    sizing = {name: value for name, value in module.params["sizing"].items() if value is not None}
-    said = {"settings": module.params["settings"], "sizing": sizing, "allow": module.params["allow"]}
-    spec = {name: value for name, value in said.items() if value or name == "settings"}
-    if not said["settings"]:  # sizing and guards of nothing are no declaration
-        spec = {"settings": {}}
-    tuning_module.declare(module, sysctl, spec)
+    arguments = schema.module_spec(sysctl.KIND)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, sysctl)
 
 
 if __name__ == "__main__":

@@ -17,53 +17,8 @@ description:
     V(overridden), because it rules the boot until the agent runs.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options:
-  enabled:
-    description:
-      - When anonymous memory gets huge pages. V(always) lets any process stall in compaction; V(madvise) gives
-        them to programs that ask.
-      - One of the words in C(/sys/kernel/mm/transparent_hugepage/enabled). Unset leaves it untouched.
-    type: str
-  defrag:
-    description: How hard a page fault tries to get a huge page, such as V(madvise) or V(defer+madvise).
-    type: str
-  shmem_enabled:
-    description: Huge pages for shared memory, such as V(advise).
-    type: str
-  use_zero_page:
-    description: Whether a read fault maps one shared zero page, V(0) or V(1).
-    type: int
-  khugepaged:
-    description: The background daemon that collects pages into huge pages. It runs under V(madvise) too.
-    type: dict
-    suboptions:
-      defrag:
-        description: Whether it may compact memory, V(0) or V(1).
-        type: int
-      scan_sleep_millisecs:
-        description: Pause between two scans, in milliseconds.
-        type: int
-      alloc_sleep_millisecs:
-        description: Pause after a failed allocation, in milliseconds.
-        type: int
-      pages_to_scan:
-        description: Pages per scan.
-        type: int
-      max_ptes_none:
-        description: Unused small pages that a huge page may be made of.
-        type: int
-      max_ptes_swap:
-        description: Swapped-out small pages that it may bring in for a huge page.
-        type: int
-      max_ptes_shared:
-        description: Shared small pages that a huge page may be made of.
-        type: int
-  sizes:
-    description:
-      - Policy per huge page size, for kernels with C(hugepages-*kB) folders. The key is the size as the kernel
-        writes it, such as V(64kB); the value holds C(enabled), C(shmem_enabled) or both.
-    type: dict
 extends_documentation_fragment:
+  - mlnode.tuning.area.thp
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
@@ -79,13 +34,13 @@ seealso:
 EXAMPLES = r"""
 - name: Huge pages for programs that ask for them
   mlnode.tuning.thp:
-    name: training_node
+    name: site
     enabled: madvise
     defrag: madvise
 
 - name: Less background work on a serving node, and 64 kB folios where the kernel has them
   mlnode.tuning.thp:
-    name: inference_node
+    name: site
     enabled: madvise
     defrag: defer+madvise
     khugepaged:
@@ -123,21 +78,14 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import thp
 
 
 def main() -> None:
-    own = {
-        "enabled": {"type": "str"},
-        "defrag": {"type": "str"},
-        "shmem_enabled": {"type": "str"},
-        "use_zero_page": {"type": "int"},
-        "khugepaged": {"type": "dict", "options": {name: {"type": "int"} for name in thp.KHUGEPAGED}},
-        "sizes": {"type": "dict"},
-    }
-    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
-    spec = {name: module.params[name] for name in own if module.params[name] is not None}
-    tuning_module.declare(module, thp, spec)
+    arguments = schema.module_spec(thp.KIND)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, thp)
 
 
 if __name__ == "__main__":

@@ -11,33 +11,24 @@ module: tuning_services
 short_description: Declare what becomes of services that tune the same settings
 version_added: 0.1.0
 description:
-  - Leaves a service such as tuned alone, and tells which declared settings it sets to other values; or stops it, now
-    and at every boot.
+  - Leaves a service such as tuned alone, and reports which declared settings it may set to other values; or stops it,
+    now and at every boot.
   - A service that is stopped keeps its unit and what enables it. A drop-in with a condition keeps systemd from starting
     it, be it at boot, by D-Bus or by hand, and a revert removes the drop-in and starts the service if it ran before.
   - Changes no service that is not named.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
-options:
-  services:
-    description:
-      - Name of a service to V(leave) or V(stop). A name without a value is not declared.
-      - Known are C(tuned), C(tuned-ppd), C(power-profiles-daemon), C(auto-cpufreq), C(tlp), C(cpupower),
-        C(cpufrequtils), C(ondemand), C(laptop-mode), C(thermald), C(numad) and C(ksmtuned).
-      - V(leave) is V(overridden) where the service sets what is declared to something else. For C(tuned) that is read
-        line by line from its active profile and all that it includes; for the others it is what they may set.
-    type: dict
-    default: {}
 extends_documentation_fragment:
+  - mlnode.tuning.area.services
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
   - irqbalance is not among them, as it can be told to agree, see M(mlnode.tuning.irq_affinity).
   - tuned puts back what it has set when it is stopped. So run this module before those whose settings it moves.
-  - tuned sets what C(/etc/sysctl.d) says once more after its own values, so that a profile beats no sysctl value that a
-    drop-in carries, unless C(reapply_sysctl) is off in C(tuned-main.conf).
-  - There is no choice that makes tuned agree. Its profile is yours to change, with C(include=) and C(drop=) in one of
-    your own; this module then tells that nothing is left to be overridden.
+  - tuned is reported with its active profile, from C(/etc/tuned/active_profile). The profile itself is not read. A
+    value that it has changed is drift of that setting.
+  - There is no choice that makes tuned agree. If a profile of your own sets nothing that is declared, leave tuned out of
+    the declaration.
   - A service that sets something once at boot and ends, such as C(cpupower), does not run, so that stopping it takes
     effect with the next boot.
 seealso:
@@ -49,15 +40,15 @@ seealso:
 EXAMPLES = r"""
 - name: Nothing but the declaration sets clocks
   mlnode.tuning.tuning_services:
-    name: training_node
+    name: site
     services:
       tuned: stop
       power-profiles-daemon: stop
       ondemand: stop
 
-- name: Keep tuned, and be told what it sets to other values
+- name: Keep tuned, and have its active profile reported
   mlnode.tuning.tuning_services:
-    name: training_node
+    name: site
     services:
       tuned: leave
 """
@@ -76,13 +67,12 @@ settings:
       want: left
       runtime: left
       boot: null
-      boot_source: /usr/lib/tuned/throughput-performance/tuned.conf:12
+      boot_source: /etc/tuned/active_profile
       origin: null
       status: overridden
       severity: medium
       reason: >-
-        boot: the profile throughput-performance sets thp.enabled to always
-        (/usr/lib/tuned/throughput-performance/tuned.conf:12): declare stop, or take that out
+        boot: tuned.service with the profile throughput-performance may set thp.enabled (declared by site): declare stop
 reboot_required:
   description: Whether something takes effect only after a reboot; never for this module.
   returned: success
@@ -92,14 +82,14 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import services
 
 
 def main() -> None:
-    own = {"services": {"type": "dict", "default": {}}}
-    module = AnsibleModule(argument_spec={**tuning_module.ARGUMENTS, **own}, supports_check_mode=True)
-    given = tuning_module.given(module.params["services"])
-    tuning_module.declare(module, services, {"services": given} if given else {})
+    arguments = schema.module_spec(services.KIND)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, services)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import pathlib
 from typing import Any
@@ -21,7 +20,7 @@ def warm() -> None:
 
 def said() -> dict[str, Any]:
     """What a node has to know of the agent to find out whether it has the same."""
-    return dataclasses.asdict(_sources())
+    return _sources()._asdict()
 
 
 def archive() -> bytes:

@@ -32,7 +32,7 @@ def converge(collection: Collection, machine: Machine, *areas: str, **variables:
 
 def boot_files_alone_bring_values_back(collection: Collection, machine: Machine) -> None:
     """sysctl.d and modules-load.d, without the help of the agent, after a power cut."""
-    converge(collection, machine, "sysctl", training_node_sysctl=WITH_MODULES)
+    converge(collection, machine, "sysctl", node_sysctl=WITH_MODULES)
     machine.run("sync")
     machine.cut_power()
     machine.extra_command_line = _WITHOUT_AGENT
@@ -48,7 +48,7 @@ def boot_files_alone_bring_values_back(collection: Collection, machine: Machine)
 def a_value_that_does_not_take_is_an_error(collection: Collection, machine: Machine) -> None:
     """Read back, told, and everything of that call put back."""
     before = {key: facts.sysctl(machine, key) for key in (ROUNDED, "vm.swappiness")}
-    played = collection.play("site", machine, "--tags", "sysctl", training_node_sysctl={ROUNDED: "5"})
+    played = collection.play("site", machine, "--tags", "sysctl", node_sysctl={ROUNDED: "5"})
     assert played.status != 0, f"a value that did not take went unnoticed: {facts.sysctl(machine, ROUNDED)}"
     assert "the write was accepted, but the kernel now shows" in played.output
     after = {key: facts.sysctl(machine, key) for key in before}

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
@@ -93,6 +95,13 @@ debian12 = _fixture("debian12")
 @pytest.fixture(scope="session")
 def collection() -> Collection:
     return Collection.checkout()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A failure is printed at once, as the end of the session may be an hour away, or never come."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\n{report.nodeid} ({report.when}):\n{report.longreprtext}", file=sys.stderr, flush=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -42,10 +42,18 @@ failed=$(systemctl list-units --state=failed --plain --no-legend | cut -d' ' -f1
 true
 """
 
+#: QEMU has lost the one interrupt that a timer waits for: the timers of that CPU never expire again.
+#: Seen twice in some hundred boots, with nothing but the kernel's own code at work on the CPU.
+_TIMER_LOST = "kthread timer wakeup didn't happen"
+
 #: What a machine that will never answer says on its console
 _DEAD = re.compile(r"Kernel panic|emergency mode|ALERT!.*does not exist|No bootable device|error: no such")
 
 Finished = subprocess.CompletedProcess[str]
+
+
+class _TimerLostError(LabError):
+    """A fault of the emulator, of which its kernel's console is the proof."""
 
 
 class Machine:
@@ -62,6 +70,8 @@ class Machine:
         # More words for the kernel at the next start; not for a machine that boots through GRUB.
         self.extra_command_line = ""
         self._paused = False
+        # Where on its console the latest boot begins
+        self._boot = 0
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self.close)
         self._ssh_key()
@@ -86,11 +96,18 @@ class Machine:
     def start(self) -> Machine:
         """Switch on and wait until the machine is up. Raises LabError with the end of its console."""
         self.power_on()
-        self.wait()
+        try:
+            self.wait()
+        except _TimerLostError as error:
+            print(f"{error}. It is switched off and on again, this once.")
+            self.cut_power()
+            self.power_on()
+            self.wait()
         return self
 
     def power_on(self) -> None:
         cable = self.profile.cable
+        self._boot = len(self.console())
         # Between finding a free port and QEMU taking it, somebody else may: then another one is tried.
         for _attempt in range(3):
             self.port = _free_port()
@@ -127,12 +144,18 @@ class Machine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def reboot(self) -> None:
-        """Ask the machine itself to reboot, and wait until it is up again."""
+        """Ask the machine itself to reboot, and wait until it is up again, in a QEMU of its own: in one that
+        has been reset, a CPU was twice left without its timer."""
         self.assert_no_unit_failed()
-        before = self.boot_id()
+        self._qmp("set-action", {"reboot": "shutdown"})
         self.run("systemctl reboot", check=False)
-        self.hang_up()
-        self.wait(before)
+        deadline = time.monotonic() + BOOT_SECONDS
+        while self._process is not None and self._process.poll() is None:
+            if time.monotonic() > deadline:
+                raise self._failed(f"not down within {BOOT_SECONDS} s")
+            time.sleep(0.2)
+        self.cut_power()
+        self.start()
 
     def assert_no_unit_failed(self) -> None:
         """Asked where the list of failed units is about to be lost, before a reboot or a reset, and after the
@@ -143,25 +166,25 @@ class Machine:
         # 255 is that of ssh: a machine that cannot be reached is for the test that made it so.
         assert failed.returncode == 255 or not failed.stdout, f"{self.profile.name}: {failed.stdout}"
 
-    def boot_id(self) -> str:
-        return self.out("cat /proc/sys/kernel/random/boot_id")
-
-    def wait(self, old_boot_id: str = "") -> None:
-        """Wait until every job of the boot is done and SSH answers; with an old boot id, for another boot."""
+    def wait(self) -> None:
+        """Wait until every job of the boot is done and SSH answers."""
         deadline = time.monotonic() + BOOT_SECONDS
-        seen = len(self.console()) if old_boot_id else 0
         while True:
             if self._process is None or self._process.poll() is not None:
                 words = (self.folder / "qemu.log").read_text(errors="replace").strip()
                 raise self._failed(f"QEMU has ended ({self._process and self._process.returncode}): {words}")
             if time.monotonic() > deadline:
+                # A busy host makes the kernel say the same, and it goes on then.
+                if _TIMER_LOST in self.console()[self._boot :]:
+                    raise _TimerLostError(
+                        f"{self.profile.name}: QEMU has lost the interrupt of a CPU's timer"
+                    )
                 raise self._failed(f"no SSH within {BOOT_SECONDS} s")
-            dead = _DEAD.search(self.console(), seen)
+            dead = _DEAD.search(self.console(), self._boot)
             if dead:
                 raise self._failed(f"the machine is lost ({dead.group()})")
             # A machine that is booting may let the connection hang, so it is tried often and briefly.
-            answer = self.run("cat /proc/sys/kernel/random/boot_id", check=False, seconds=4)
-            if answer.returncode == 0 and answer.stdout.strip() != old_boot_id:
+            if self.run("true", check=False, seconds=4).returncode == 0:
                 break
             self.hang_up()
             time.sleep(1)

@@ -29,7 +29,7 @@ _PACKAGE = ("ansible==12.3.0", "cd156f82fa87f7a899212b0efa9f7ca3a24d609212de9f78
 _CONNECTION = "ansible_collections/community/general"
 
 MIN_FREE = "/proc/sys/vm/min_free_kbytes"
-DROP_IN = "/etc/sysctl.d/zz-mlnode-training_node.conf"
+DROP_IN = "/etc/sysctl.d/zz-mlnode-node.conf"
 
 #: A way out, as every machine of a fleet has one: it tells the agent which NIC must not be interrupted.
 _ROUTE = "etc/systemd/network/10-lab.network.d/route.conf"

@@ -21,7 +21,7 @@ THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 @pytest.mark.long
 def test_a_word_on_the_command_line_is_reported_as_override(boot: Machine, collection: Collection) -> None:
     # Left to somebody else, as the role itself would otherwise put its own word there.
-    claims.converge(collection, boot, "thp", "boot", training_node_boot=UNDECLARED)
+    claims.converge(collection, boot, "thp", "boot", node_boot=UNDECLARED)
     assert facts.wrong(boot) == {}
     boot.write(GRUB, 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX transparent_hugepage=always"\n')
     boot.run("update-grub")
@@ -33,8 +33,8 @@ def test_a_word_on_the_command_line_is_reported_as_override(boot: Machine, colle
     assert "kernel command line (transparent_hugepage=always)" in found["thp.enabled"]
     assert facts.chosen(boot, THP) == "madvise", "the agent still has the last word at run time"
     # Compared with nothing but itself, as most areas were not played.
-    assert collection.play("drift", boot, drift_roles=[], drift_ignore=IGNORED).status == 0
-    drift = collection.play("drift", boot, drift_roles=[])
+    assert collection.task("node_drift", boot, fail_at="low", ignore=IGNORED).status == 0
+    drift = collection.task("node_drift", boot, fail_at="low")
     assert drift.status != 0
     assert "thp.enabled: overridden" in drift.output
 

@@ -34,7 +34,7 @@ def words(machine: Machine) -> set[str]:
 
 
 def declare(machine: Machine, collection: Collection, parameters: Mapping[str, Any]) -> Played:
-    return collection.play("site", machine, "--tags", "boot", training_node_boot=parameters)
+    return collection.play("site", machine, "--tags", "boot", node_boot=parameters)
 
 
 def test_too_few_cpus_left_over_is_refused_before_anything_is_written(
@@ -116,7 +116,7 @@ def test_the_role_leaves_a_node_up_on_which_a_job_runs(boot: Machine, collection
     boot.run(
         f"systemd-run --unit=step bash -c \"exec -a 'slurmstepd: [4711.0]' /root/slurmstepd {JOB_SECONDS}\""
     )
-    played = collection.play("site", boot, "--tags", "boot", training_node_reboot=True)
+    played = collection.play("site", boot, "--tags", "boot", node_reboot=True)
     boot.run("systemctl stop step; rm /root/slurmstepd")
     assert played.status == 0
     assert "Not rebooted, because of what runs here: Slurm job 4711." in played.output
@@ -127,7 +127,7 @@ def test_the_role_leaves_a_node_up_on_which_a_job_runs(boot: Machine, collection
 @pytest.mark.long
 def test_the_role_reboots_where_it_may(boot: Machine, collection: Collection) -> None:
     before = boot.read(BOOT_ID)
-    played = collection.play("site", boot, training_node_reboot=True)
+    played = collection.play("site", boot, node_reboot=True)
     assert played.status == 0
     boot.hang_up()
     assert boot.read(BOOT_ID) != before

@@ -10,6 +10,7 @@ The tests themselves look at the node over its other NIC, which has no part in i
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -214,6 +215,10 @@ def test_without_permission_nothing_is_changed(network: Network, collection: Col
     assert played.status != 0
     assert f"{network.nic}: it carries the default route" in played.result["msg"]
     assert "allow: [management]" in played.result["msg"]
+    # It is declared all the same, and the agent would be refused it as well.
+    assert network.mtu == SMALL
+    assert json.loads(network.node.out(f"cat {DECLARED}"))["kinds"]["nic"]["rules"] == wanted["rules"]
+    assert collection.task("nic_ethtool", network.hosts(), name=NAME).status == 0
     network.assert_unchanged()
 
 
@@ -302,5 +307,4 @@ def test_after_the_change_all_of_it_is_proven(network: Network, collection: Coll
     network.takes(LARGE)
     assert played.status != 0
     for words in (f"peer -> {NODE}", f"lab -> {SWITCH}"):
-        # To a bridge of Linux a packet may be as much longer as a VLAN tag is (is_skb_forwardable).
-        assert f"{words}: packets of {LARGE} bytes do not arrive, {SMALL + 4} do" in played.output
+        assert f"{words}: packets of {LARGE} bytes do not arrive, {SMALL} do" in played.output

@@ -24,7 +24,7 @@ def both(machine: Machine, name: str) -> list[str]:
 
 
 def declare(machine: Machine, collection: Collection, **cpu: Any) -> Played:
-    return collection.play("site", machine, "--tags", "cpu", training_node_cpu=cpu)
+    return collection.play("site", machine, "--tags", "cpu", node_cpu=cpu)
 
 
 def test_governor_and_preference_are_set_in_an_order_that_works(epp: Machine, collection: Collection) -> None:

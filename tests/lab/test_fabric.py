@@ -45,7 +45,7 @@ DRIFT = {
     "module.rdma_ucm": "modprobe --remove rdma_ucm",
     "thp.enabled": "echo always >/sys/kernel/mm/transparent_hugepage/enabled",
     "vm.swappiness": "sysctl -w vm.swappiness=60",
-    "limits.systemd.nofile": "rm /etc/systemd/system.conf.d/zz-mlnode-training_node.conf",
+    "limits.systemd.nofile": "rm /etc/systemd/system.conf.d/zz-mlnode-node.conf",
     "cpu.governor": "echo powersave >/sys/devices/system/cpu/cpufreq/policy3/scaling_governor",
     "nic.fabric.ring.rx": "ethtool -G {igb} rx 256",
     "nic.rails.mtu": "ip link set {rail} mtu 1500",
@@ -60,7 +60,7 @@ PRIORITIES = {"pfc": "3", "26": "3", "48": "6"}
 
 
 class Fabric:
-    """The node, and what is declared on it besides the role's defaults."""
+    """The node, and what is declared on it besides the profiles."""
 
     def __init__(self, machine: Machine, collection: Collection) -> None:
         self.machine = machine
@@ -76,7 +76,7 @@ class Fabric:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """Soft-RoCE makes e1000e the rail that the role's own rules are for, as its interface is on the port;
+        """Soft-RoCE makes e1000e the rail that the profile's rules are for, as its interface is on the port;
         what has priorities is no rail, and named."""
         simulated = {"names": [self.simulated], "rails": None, "link_layer": None}
         lacking = dict.fromkeys(("ecn", "cnp", "rdma_cm_tos", "traffic_class"))
@@ -232,7 +232,7 @@ def test_drift_of_every_kind_is_told_alike_by_the_node_and_by_both_playbooks(fab
     for command in DRIFT.values():
         machine.run(command.format(**names))
     expected = {*DRIFT}
-    # Both limits are in the file that is gone; memory is in that of the role fabric, too.
+    # Both limits are in the file that is gone; memory is in that of the fabric, too.
     assert {*facts.wrong(machine)} == expected
     assert told(fabric, "drift") == expected
     assert told(fabric, "site", "--check", "--diff") == expected

@@ -21,14 +21,14 @@ pytestmark = pytest.mark.long
 
 CUT = pathlib.Path(__file__).with_name("cut.py")
 TUNED = "tuned"
-DECLARED = "/etc/mlnode/declared.d/training_node.json"
+DECLARED = "/etc/mlnode/declared.d/node.json"
 ORIGIN = "/var/lib/mlnode/origin.json"
 OFFERED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control: "
-DROP_IN = "/etc/sysctl.d/zz-mlnode-training_node.conf"
+DROP_IN = "/etc/sysctl.d/zz-mlnode-node.conf"
 
 #: What `mlnode apply` has to mend, so that it has files and values to write
 DAMAGE = f"""
-rm {DROP_IN} /etc/modules-load.d/mlnode-training_node.conf
+rm {DROP_IN} /etc/modules-load.d/mlnode-node.conf
 sysctl -w vm.swappiness=60 net.core.somaxconn=128 net.ipv4.tcp_congestion_control=cubic
 echo always >/sys/kernel/mm/transparent_hugepage/enabled
 sync
@@ -39,7 +39,7 @@ sync
 def born(cloud: Machine, collection: Collection) -> Born:
     """Of a machine that is now tuned, and saved so."""
     before = Born.of(cloud)
-    claims.converge(collection, cloud, training_node_sysctl=claims.WITH_MODULES)
+    claims.converge(collection, cloud, node_sysctl=claims.WITH_MODULES)
     cloud.save(TUNED)
     return before
 
@@ -85,7 +85,7 @@ def _wait_for(words: str, machine: Machine, seen: int, working: subprocess.Popen
 
 def test_power_fails_in_the_middle_of_a_playbook(cloud: Machine, born: Born, collection: Collection) -> None:
     cloud.load("born")
-    playing = collection.start("site", cloud, training_node_sysctl=claims.WITH_MODULES)
+    playing = collection.start("site", cloud, node_sysctl=claims.WITH_MODULES)
     cloud.run(f"until test -s {DECLARED}; do sleep 0.1; done", seconds=300)
     cloud.cut_power()
     playing.communicate(timeout=300)
@@ -97,5 +97,5 @@ def test_power_fails_in_the_middle_of_a_playbook(cloud: Machine, born: Born, col
 def test_the_interrupted_playbook_finishes_the_second_time(
     cloud: Machine, born: Born, collection: Collection
 ) -> None:
-    claims.converge(collection, cloud, training_node_sysctl=claims.WITH_MODULES)
+    claims.converge(collection, cloud, node_sysctl=claims.WITH_MODULES)
     assert facts.wrong(cloud) == {}

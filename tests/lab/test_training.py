@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role training_node on machines that really boot: one story per machine, in the order of the file."""
+"""The profile training on machines that really boot: one story per machine, in the order of the file."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class Story:
     def play(self, name: str) -> Any:
         variables: dict[str, Any] = {}
         if name in ("site", "drift"):
-            variables["training_node_sysctl"] = self.settings
+            variables["node_sysctl"] = self.settings
         if name in ("site", "drift") and self.two_nodes:
-            variables["training_node_cpu"] = {"max_latency_us": LATENCY}
-            variables["training_node_irq"] = {"rules": {"nics": STEERED}}
+            variables["node_cpu"] = {"max_latency_us": LATENCY}
+            variables["node_irq"] = {"rules": {"nics": STEERED}}
         return self.collection.play(name, self.machine, **variables)
 
     def assert_as_declared(self) -> None:
@@ -143,6 +143,9 @@ def test_bbr_and_fq_carry_traffic(story: Story) -> None:
 
 def test_drift_by_hand_is_found_named_and_mended(story: Story) -> None:
     machine = story.machine
+    # What site has changed of NICs makes the agent look at them twice, and mend what it finds.
+    working = "systemctl list-units --state=activating --plain --no-legend 'mlnode*'"
+    facts.until(lambda: machine.out(working) == "", "the agent has seen to the NICs", 60)
     machine.run("sysctl -w vm.swappiness=60 net.ipv4.tcp_congestion_control=cubic")
     machine.write(THP, "always")
     machine.write(DEBUG_COST, "500000")

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_zip, engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    agent_zip,
+    boot_run,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nic_settle
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
@@ -29,7 +32,7 @@ def _built(files: agent_zip.Files, interpreter: str = agent_zip.INTERPRETER, com
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Links of these NICs are up again at once, and nothing here survives a power cut anyway."""
     monkeypatch.setattr(nic_settle, "RESET_SECONDS", 0.0)
-    monkeypatch.setattr(engine, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(boot_run, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(agent_zip, "build", _built)
     yield from no_disk()
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, agent_files, origin
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import LOCK_PATH
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated
@@ -57,9 +57,7 @@ class Node(Gated):
 
     def memory(self) -> dict[str, str]:
         """What no file below root shows: the kernels and daemons of some machines are objects."""
-        found = {
-            name: repr(vars(self)[name]) for name in ("rules", "routes", "modes", "cm") if name in vars(self)
-        }
+        found = {name: repr(vars(self)[name]) for name in ("modes", "cm") if name in vars(self)}
         for name, nic in getattr(self, "nics", {}).items():
             groups = [
                 {k: v for k, v in (group or {}).items() if v}

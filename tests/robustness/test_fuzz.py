@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    call,
     cli,
     confirm,
     declared,
-    drift,
     engine,
     node,
     origin,
@@ -107,7 +107,6 @@ def test_a_declaration_is_taken_as_it_will_be_read_again_or_refused(
     TRIED["ill-formed inputs"] += 1
     kind, spec = found
     try:
-        declared.check_spec(kind, spec)
         settings = KINDS[kind].parse(spec, None)
     except DeclarationError:
         event(f"{kind}: refused")
@@ -147,7 +146,6 @@ def test_what_no_grammar_has_is_never_accepted(found: tuple[str, dict[str, Any],
     TRIED["ill-formed inputs"] += 1
     kind, spec, stranger = found
     try:
-        declared.check_spec(kind, spec)
         settings = KINDS[kind].parse(spec, None)
     except DeclarationError:
         return
@@ -212,7 +210,6 @@ FILES = {
         "/etc/environment": "NCCL_DEBUG=\"WARN\"\nexport NCCL_NET=IB\n",
     },
     "services": {
-        "/usr/lib/tuned/throughput-performance/tuned.conf": "[main]\ninclude=x\n[sysctl]\nvm.swappiness=>1\n",
         "/etc/tuned/active_profile": "throughput-performance network-latency\n",
     },
     "nic": {
@@ -226,8 +223,8 @@ FILES = {
     "gpu": {"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15\n"},
 }  # fmt: skip
 
-#: Without them the files of NICs are not read
-RUNNING = ("NetworkManager.service", "networking.service", "systemd-networkd.service", "network.service")
+#: Without them the files of NICs are not read, nor without ifup
+RUNNING = ("NetworkManager.service", "systemd-networkd.service")
 
 #: Of every kind: what runs keep, and what systemd and the kernel say of any node
 COMMON = (
@@ -278,6 +275,7 @@ def tuned() -> Iterator[dict[str, Node]]:
             engine.apply(machine, case.other_request if kind == "services" else case.request)
             for unit in RUNNING:
                 machine.put(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", "1\n")
+            machine.put("/usr/sbin/ifup", "")
             # Not before: an update-grub has a real shell read them.
             for path, text in files.items():
                 if not machine.exists(path):
@@ -355,12 +353,59 @@ def test_a_damaged_store_makes_a_revert_write_nowhere_else(kind: str, changes: E
 
 
 OPTIONS = st.dictionaries(
-    st.sampled_from(["ignore", "expected", "errors", "fail_at", "size", "sha256", "options"])
+    st.sampled_from(
+        [
+            "ignore",
+            "declarations",
+            "instead",
+            "fail_at",
+            "size",
+            "sha256",
+            "options",
+            "call",
+            "layers",
+            "areas",
+            "selected",
+            "leave",
+            "risky",
+            "confirm_seconds",
+            "fabric_type",
+            "on_unsupported",
+            "diff",
+            "install",
+            "id",
+            "padding",
+        ]
+    )
     | st.text(max_size=4),
     st.recursive(
         junk, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner)
     ),
 )
+
+
+#: What a controller asks → its options; a check of a declaration, as all of them are asked of one node
+ASKED: dict[str, dict[str, Any]] = {
+    "confirm": {"id": "", "padding": 0},
+    "drift": {"ignore": [], "declarations": {}, "fail_at": "low"},
+    "declare": {
+        "name": "node",
+        "on_unsupported": "warn",
+        "fabric_type": "",
+        "fail_at": "high",
+        "interpreter": "",
+        "layers": ["runtime", "boot"],
+        "selected": ["sysctl"],
+        "ignore": [],
+        "leave": False,
+        "check": True,
+        "risky": False,
+        "diff": True,
+        "install": True,
+        "areas": {"sysctl": {"settings": {"vm.swappiness": 10}}},
+        "confirm_seconds": 0,
+    },
+}
 
 
 @examples(150)
@@ -369,14 +414,22 @@ def test_an_ill_formed_question_of_a_controller_is_answered(
     tuned: dict[str, Node], question: str, options: dict[str, Any]
 ) -> None:
     TRIED["ill-formed inputs"] += 1
-    right = {
-        "size": 0,
-        "sha256": "",
-        "options": {"ignore": [], "expected": {}, "errors": [], "fail_at": "low"},
-    }
-    for asked in (question, json.dumps({**right, "options": {**right["options"], **options}})):
-        with contextlib.suppress(MlnodeError):
-            assert json.dumps(drift.asked(tuned["sysctl"], asked))
+    right = {"size": 0, "sha256": ""}
+    for name, mine in ASKED.items():
+        for asked in (
+            question,
+            json.dumps({**right, "call": name, "options": {**mine, **options}}),
+            json.dumps({**right, "call": name, "options": mine, **options}),
+        ):
+            with contextlib.suppress(MlnodeError):
+                assert json.dumps(call.answer(tuned["sysctl"], asked))
+
+
+def test_the_questions_that_are_made_ill_formed_are_answered(tuned: dict[str, Node]) -> None:
+    assert {*ASKED} == {*call.CALLS}
+    for name, options in ASKED.items():
+        question = {"size": 0, "sha256": "", "call": name, "options": options}
+        assert "answer" in call.answer(tuned["sysctl"], json.dumps(question))
 
 
 def note_reads(patch: pytest.MonkeyPatch, machine: Node, opened: set[str]) -> None:

@@ -21,6 +21,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from ansible_collections.mlnode.tuning.tests.system import packages
+
 #: Names of the program, the smallest first; Debian's chromium-headless-shell has what is needed and no more
 PROGRAMS = (
     "chromium-headless-shell",
@@ -43,14 +45,8 @@ def find() -> str | None:
             path = shutil.which(program)
             if path and subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0:
                 return path
-        if os.geteuid() or not shutil.which("apt-get"):
+        if not packages.install(PACKAGE):
             break
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for words in (["update"], ["install", "-y", "--no-install-recommends", PACKAGE]):
-            command = ["apt-get", "-qq", *words]
-            subprocess.run(
-                command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-            )
     return None
 
 

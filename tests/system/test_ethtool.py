@@ -24,10 +24,12 @@ pytestmark = [pytest.mark.system, pytest.mark.skipif(os.geteuid() != 0, reason="
 BEGIN = f"""
 import json, socket
 from {LIBRARY}.errors import HostError
+from {LIBRARY}.drivers import ALL
+from {LIBRARY}.ethtool import files
 from {LIBRARY}.ethtool.device import capture
 from {LIBRARY}.host import Host
 
-host = Host()
+host = Host("/", ALL)
 
 def text(path):
     return host.value("/ethtool/v0/" + path).text
@@ -111,7 +113,7 @@ def test_a_link_that_comes_up(namespace: Namespace) -> None:
 def test_features_are_set_one_by_one_and_together(namespace: Namespace) -> None:
     found = namespace.run("""
 tso = "tx-tcp-segmentation,tx-tcp6-segmentation"
-before = capture(host.nic("v0"))
+before = capture(files.device(host, "v0"))
 seen = [text("feature/" + tso)]
 host.write_kernel("/ethtool/v0/feature/" + tso, "off off")
 seen.append(text("feature/" + tso))
@@ -121,7 +123,7 @@ host.write_kernel("/ethtool/v0/feature/" + tso, "on on")
 host.write_kernel("/ethtool/v0/feature/rx-gro", "on")
 seen.append(text("feature/rx-gro"))
 host.write_kernel("/ethtool/v0/feature/rx-gro", "off")
-print(json.dumps([seen, capture(host.nic("v0")) == before]))""")
+print(json.dumps([seen, capture(files.device(host, "v0")) == before]))""")
     assert found == [["on on", "off off", "on off", "on"], True]
 
 
@@ -163,8 +165,8 @@ def test_a_captured_veth_tells_the_same(namespace: Namespace, tmp_path: pathlib.
     (tmp_path / "ethtool").mkdir()
     found = namespace.run(f"""
 with open("{tmp_path}/ethtool/v0.json", "w") as stream:
-    json.dump(capture(host.nic("v0")), stream)
-tree = Host("{tmp_path}")
+    json.dump(capture(files.device(host, "v0")), stream)
+tree = Host("{tmp_path}", ALL)
 names = [name for name in host.names("/ethtool/v0/feature") if name not in ("fixed", "requested")]
 paths = ["/ethtool/v0/feature/" + name for name in names] + ["/ethtool/v0/ring/rx", "/ethtool/v0/channels/rx"]
 different = [path for path in paths if tree.value(path) != host.value(path)]

@@ -193,7 +193,7 @@ def test_explain_tells_everything_about_a_setting(born: Born) -> None:
     told = mlnode("explain", "vm.dirty_bytes").stdout
     for word in ("declared by", "formula", "origin", "severity", "purpose", "source", "boot lines"):
         assert re.search(rf"^{word} +\S", told, re.MULTILINE), word
-    assert "training_node (/etc/mlnode/declared.d/training_node.json)" in told
+    assert "node (/etc/mlnode/declared.d/node.json)" in told
     assert "min(40 % of memory" in told
 
 

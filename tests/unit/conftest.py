@@ -36,14 +36,14 @@ def _umask() -> Iterator[None]:
 def _known_files() -> Iterator[None]:
     """No kind may ask for a file that a revert would refuse to put back: every file that any test makes one
     ask for is held against the table."""
-    init = BootFile.__init__
+    new = BootFile.__new__
 
-    def checked(self: BootFile, path: str, *rest: Any, **named: Any) -> None:
+    def checked(cls: type[BootFile], path: str, *rest: Any, **named: Any) -> BootFile:
         assert places.may_write(path), f"{path} is missing in places.py"
-        init(self, path, *rest, **named)
+        return new(cls, path, *rest, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BootFile, "__init__", checked)
+        patch.setattr(BootFile, "__new__", checked)
         yield
 
 

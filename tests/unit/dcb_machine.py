@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.dcb import tools
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.dcb import TOP, files, tools
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.dcb.device import Device
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import NicMachine
 
 CONFIG = "/sys/kernel/config/rdma_cm"
@@ -292,12 +292,16 @@ class DcbMachine(NicMachine):
             if name in names:
                 self.put(path, "", 0o755)
 
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.mounts = {**self.mounts, TOP: lambda: files.Files(lambda _host, name: self.bridging(name))}
+
     def with_rdma_cm(self, **devices: Sequence[int]) -> None:
         """The module is loaded, and knows these devices with their ports."""
         os.makedirs(self.root + CONFIG, exist_ok=True)
         self.cm = {name: {port: Port() for port in ports} for name, ports in devices.items()}
 
-    def dcb(self, name: str) -> Device:
+    def bridging(self, name: str) -> Device:
         return tools.of(self, name)
 
     def run(self, command: Sequence[str], seconds: float = 60) -> Finished:

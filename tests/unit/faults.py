@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import file_swap, folders
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_zip, system
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import lock as lock_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_zip import INTERPRETER
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: Calls of os that change a file, or promise that it is on disk
@@ -62,7 +63,14 @@ class Os:
             return call
 
         def guarded(*arguments: Any, **named: Any) -> Any:
-            self._gate.step(f"{name} {arguments[0]}")
+            what = arguments[0]
+            if name == "open" and arguments[1] & os.O_NOCTTY:  # as only what is read is opened
+                return call(*arguments, **named)
+            if isinstance(
+                what, int
+            ):  # by its name, as the number of a handle tells no reader which file it is
+                what = os.readlink(f"/proc/self/fd/{what}")
+            self._gate.step(f"{name} {what}")
             return call(*arguments, **named)
 
         return guarded
@@ -103,15 +111,25 @@ def failing(number: int) -> Callable[[], object]:
 def install(patch: pytest.MonkeyPatch, machine: Gated, gate: Gate) -> None:
     """Let all that the machine changes from now on pass the gate."""
     machine.gate = gate
-    for module in (host_module, file_swap, folders):
+    for module in (host_module, system):
         patch.setattr(module, "os", Os(gate))
 
 
 def no_disk() -> Iterator[None]:
     """Never wait for the disk, in tests that do the same a thousand times: a killed process loses nothing
-    that it had written, only a power cut would."""
+    that it had written, only a power cut would. And compile the agent once."""
+    build = agent_zip.build
+    built: dict[tuple[int, str, bool], bytes] = {}
+
+    def once(files: agent_zip.Files, interpreter: str = INTERPRETER, compiled: bool = True) -> bytes:
+        key = (len(files), interpreter, compiled)
+        if key not in built:
+            built[key] = build(files, interpreter, compiled)
+        return built[key]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
+        patch.setattr(agent_zip, "build", once)
         yield
 
 
@@ -147,7 +165,7 @@ def killed_at(position: int, machine: Gated, work: Callable[[Machine], object]) 
 
     def run() -> None:
         machine.gate = Gate(position, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        for module in (host_module, file_swap, folders, lock_module):
+        for module in (host_module, system, lock_module):
             vars(module)["os"] = Os(machine.gate)
         work(machine)
 

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import systemd_show
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 
 from .machine import Machine
 from .systemd_machine import SystemdMachine
@@ -77,11 +78,10 @@ class LimitsMachine(SystemdMachine):
     def _systemctl(self, verb: str, unit: str) -> Finished:
         if verb == "daemon-reload":
             self._read_defaults()
-        if not unit.startswith("--property=Default"):
+        if verb != "show" or unit != systemd_show.ROOT_MOUNT:
             return super()._systemctl(verb, unit)
-        key = unit[len("--property=DefaultLimit") : -len("Soft")]
-        soft, hard = self.defaults[key]
-        return Finished(0, f"DefaultLimit{key}={hard}\nDefaultLimit{key}Soft={soft}\n", "")
+        lines = [f"Limit{key}={hard}\nLimit{key}Soft={soft}\n" for key, (soft, hard) in self.defaults.items()]
+        return Finished(0, "".join(lines), "")
 
     def _read_defaults(self) -> None:
         folder = "/etc/systemd/system.conf.d"

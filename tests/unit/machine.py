@@ -12,10 +12,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, origin, owned
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, drivers, origin, places
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host, Mounts
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE = "6.12.0-test"
@@ -94,6 +94,15 @@ _OF_STORE = {_STORE, f".{_STORE}.mlnode-tmp"}
 _STORE_FOLDERS = tuple(map(os.path.dirname, _STORES))
 
 
+def mounted(mounts: Mounts) -> Mounts:
+    """The drivers of one kind and that of the agent: as of a module of one area."""
+    return {**mounts, places.AGENT: drivers.ALL[places.AGENT]}
+
+
+def captured(root: str, mounts: Mounts) -> Host:
+    return Host(root, mounted(mounts))
+
+
 class Machine(Host):
     """A Host below a folder. Attributes steer the kernel's moods:
 
@@ -103,7 +112,7 @@ class Machine(Host):
     """
 
     def __init__(self, root: str) -> None:
-        super().__init__(root)
+        super().__init__(root, drivers.ALL)
         self.fails: dict[str, int] = {}
         self.unreadable: dict[str, int] = {}
         self.ignores: set[str] = set()
@@ -146,7 +155,7 @@ class Machine(Host):
     def _has_origin(self, path: str) -> None:
         """Who puts a file of ours into a tree means a node that was tuned, and whose origin is there: one
         that knows the file as it is. A node that has lost it is made by removing the store."""
-        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in owned.PATTERNS):
+        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in places.OWNED):
             return
         if any(os.path.lexists(self.root + store) for store in (origin.PATH, origin.COPY)):
             return
@@ -180,6 +189,12 @@ class Machine(Host):
                         content = stream.read().decode("utf-8", "surrogateescape")
                     found[path] = (content, os.stat(real).st_mode & 0o7777)
         return found
+
+    def tuned(self) -> dict[str, tuple[str, int]]:
+        """tree() without the declarations, which keep what was refused as well."""
+        return {
+            path: found for path, found in self.tree().items() if not f"{path}/".startswith("/etc/mlnode/")
+        }
 
     def now(self, path: str) -> str:
         return self.read(path).rstrip("\n")
@@ -217,8 +232,16 @@ class Machine(Host):
         if list(command[:2]) == ["modprobe", "-r"]:
             return self._unload(command[2])
         if command[0] == "systemctl":
-            return self._systemctl(command[1], command[-1])
+            units = [word for word in command[2:] if not word.startswith("--")]
+            return self._shown_all(units) if len(units) > 1 else self._systemctl(command[1], command[-1])
         return super().run(command, seconds)
+
+    def _shown_all(self, units: Sequence[str]) -> Finished:
+        """What a machine does not know of a unit, it says nothing of."""
+        said = [self._systemctl("show", unit) for unit in units]
+        if all(one.rc for one in said):
+            return said[0]
+        return Finished(0, "\n".join(one.out if one.rc == 0 else "Id=\n" for one in said), "")
 
     def _systemctl(self, verb: str, unit: str) -> Finished:
         if verb == "daemon-reload":

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import ethtool
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.ethtool import files
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.ethtool.device import Device
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.ethtool.ioctls import Kernel
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -282,6 +284,10 @@ class NicMachine(Machine):
 
     nics: Mapping[str, Nic]
 
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.mounts = {**self.mounts, ethtool.TOP: lambda: files.Files(lambda _host, name: self.nic(name))}
+
     @classmethod
     def with_nics(cls, root: str, **nics: Nic) -> NicMachine:
         machine = cls.debian(root)
@@ -292,7 +298,7 @@ class NicMachine(Machine):
 
     def nic(self, name: str) -> Device:
         """A NIC without a driver of its own is one of the captured tree."""
-        return Kernel(name, self.nics[name].call) if name in self.nics else super().nic(name)
+        return Kernel(name, self.nics[name].call) if name in self.nics else files.device(self, name)
 
     def write_kernel(self, path: str, value: str) -> None:
         if not path.startswith("/ethtool/"):

@@ -6,46 +6,13 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.systemd_machine import SystemdMachine
 
 UNITS = "/usr/lib/systemd/system"
 WANTS = "/etc/systemd/system/multi-user.target.wants"
 GROUPS = "/sys/fs/cgroup/system.slice"
-
-#: As tuned has them, with what matters here
-THROUGHPUT = """\
-#
-# tuned configuration
-#
-[main]
-summary=Broadly applicable tuning
-
-[cpu]
-governor=performance
-energy_perf_bias=performance
-
-[vm]
-transparent_hugepages=always
-
-[sysctl]
-# Start writeback at this percentage
-vm.dirty_ratio = 40
-vm.swappiness=10 # in [0, 100]
-vm.max_map_count=>1048576
-"""
-LATENCY = """\
-[main]
-summary=Low latency
-include=throughput-performance
-
-[vm]
-transparent_hugepages=never
-
-[sysctl]
-kernel.numa_balancing=0
-"""
 
 
 class ServiceMachine(SystemdMachine):
@@ -72,13 +39,9 @@ class ServiceMachine(SystemdMachine):
         if runs:
             self.put(f"{GROUPS}/{unit}/cgroup.procs", "77\n")
 
-    def tuned(self, profile: str = "throughput-performance", **profiles: str) -> None:
-        """tuned, which runs a profile. profiles: name, with _ for -, → tuned.conf."""
+    def tuned(self, profile: str = "throughput-performance") -> None:
+        """tuned, which runs a profile."""
         self.install("tuned.service")
-        self.put("/usr/lib/tuned/throughput-performance/tuned.conf", THROUGHPUT)
-        self.put("/usr/lib/tuned/network-latency/tuned.conf", LATENCY)
-        for name, text in profiles.items():
-            self.put(f"/etc/tuned/{name.replace('_', '-')}/tuned.conf", text)
         self.put("/etc/tuned/active_profile", f"{profile}\n")
 
     def runs(self, unit: str) -> bool:

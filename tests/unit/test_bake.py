@@ -13,25 +13,33 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     agent,
+    call,
     engine,
     grub,
-    missed,
     node,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_files import NIC_PATH_UNIT
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.plan import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import document
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.revert import revert
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MENU, MKCONFIG, GrubMachine
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROLES, ROOT, declaration, load, options
-from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import GROUPS, ansible
+from ansible_collections.mlnode.tuning.tests.unit.roles import (
+    PROFILES,
+    ROLES,
+    ROOT,
+    declaration,
+    load,
+    name_of,
+    options,
+)
+from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
 
 BAKE = "playbooks/bake.yml"
-GRUB_DROP_IN = "/etc/default/grub.d/zz-mlnode-training_node.cfg"
+GRUB_DROP_IN = "/etc/default/grub.d/zz-mlnode-node.cfg"
 
 
 class Image(GrubMachine):
@@ -41,7 +49,7 @@ class Image(GrubMachine):
     built = False
 
     def _guard(self, path: str) -> None:
-        assert self.built or not path.startswith(("/proc/", "/sys/", "/ethtool", "/dcb", "/rail")), path
+        assert self.built or not path.startswith(("/proc/", "/sys/", "/ethtool", "/dcb")), path
 
     def read_bytes(self, path: str) -> bytes:
         self._guard(path)
@@ -89,58 +97,72 @@ def _a_class_is_as_it_was() -> Any:
     Image.built = False
 
 
-def bake(image: Image, role: str) -> bool:
-    """What the tasks of the role do there, and whether anything had to be done."""
-    steps = agent.install(image, tell=False)
-    changed = bool(steps)
-    for kind, spec in declaration(role).items():
-        if kind in KINDS:
-            done = engine.apply(image, Request(role, KINDS[kind], spec, (Layer.BOOT,)))
-            changed = changed or done.changed
+def bake(image: Image, profile: str) -> bool:
+    """What the role with that profile does there, and whether anything had to be done."""
+    options = {
+        "name": name_of(profile),
+        "areas": declaration(profile),
+        "layers": ["boot"],
+        "selected": [*KINDS],
+        "on_unsupported": "warn",
+        "fabric_type": "auto" if profile == "fabric" else "",
+        "fail_at": "high",
+        "ignore": [],
+        "leave": False,
+        "check": False,
+        "risky": False,
+        "install": True,
+        "diff": False,
+        "confirm_seconds": 60,
+        "interpreter": agent.INTERPRETER,
+    }
+    done = call.CALLS["declare"](image, options)
+    assert not done["failed"], done["msg"]
+    assert done["not_in_force"] == []
+    changed: bool = done["changed"]
     return changed
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_no_role_looks_at_the_build_host_or_tells_anybody_there(image: Image, role: str) -> None:
+def rows(image: Image, profile: str, area: str) -> Sequence[Row]:
+    spec = declaration(profile)[area]
+    return engine.evaluate(image, Request(name_of(profile), KINDS[area], spec, (Layer.BOOT,))).rows
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_role_looks_at_the_build_host_or_tells_anybody_there(image: Image, profile: str) -> None:
     before = image.tree()
 
-    assert bake(image, role)
+    assert bake(image, profile)
 
     assert (image.writes, image.reloads, image.active) == ([], 0, set())
     assert image.updates == 0
     new = {path: text for path, (text, _mode) in image.tree().items() if path not in before}
     assert "/usr/local/bin/mlnode" in new
-    assert f"/etc/mlnode/declared.d/{role}.json" in new
+    assert f"/etc/mlnode/declared.d/{name_of(profile)}.json" in new
     assert not [path for path in new if path.startswith(("/run", "/proc", "/sys"))]
     assert not [path for path in before if path not in image.tree()], "what was tried there is still known"
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_a_bake_reaches_its_goal_where_no_service_is_installed(image: Image, role: str) -> None:
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_bake_reaches_its_goal_where_no_service_is_installed(image: Image, profile: str) -> None:
     """An image for containers, for one, has no sshd."""
-    bake(image, role)
-    settings = [
-        document.setting(row)
-        for kind, spec in declaration(role).items()
-        for row in engine.evaluate(image, Request(role, KINDS[kind], spec, (Layer.BOOT,))).rows
-    ]
-    limits = {item["key"]: item["status"] for item in settings if item["kind"] == "limits"}
-    assert limits["limits.services.memlock"] == "unsupported"
-    assert missed.judge(settings, [], "high").failures == []
+    bake(image, profile)
+    limits = {row.setting.key: row.status for row in rows(image, profile, "limits")}
+    assert limits["limits.services.memlock"] is Status.UNSUPPORTED
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_a_second_bake_has_nothing_to_do(image: Image, role: str) -> None:
-    bake(image, role)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_second_bake_has_nothing_to_do(image: Image, profile: str) -> None:
+    bake(image, profile)
     before = image.tree()
 
-    assert not bake(image, role)
+    assert not bake(image, profile)
     assert image.tree() == before
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_what_is_kept_for_a_revert_are_files_alone(image: Image, role: str) -> None:
-    bake(image, role)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_is_kept_for_a_revert_are_files_alone(image: Image, profile: str) -> None:
+    bake(image, profile)
 
     entries = Origin.load(image).entries()
     assert entries
@@ -149,7 +171,7 @@ def test_what_is_kept_for_a_revert_are_files_alone(image: Image, role: str) -> N
 
 def test_a_machine_from_the_image_tells_everybody_when_it_is_reverted(image: Image) -> None:
     before = {path: found for path, found in image.tree().items() if not path.startswith("/run")}
-    bake(image, "training_node")
+    bake(image, "training")
     image.built = True
     image.active.add(NIC_PATH_UNIT)
 
@@ -163,7 +185,7 @@ def test_a_machine_from_the_image_tells_everybody_when_it_is_reverted(image: Ima
 
 
 def test_the_first_boot_does_the_rest(image: Image) -> None:
-    bake(image, "training_node")
+    bake(image, "training")
     buffer = "/proc/sys/net/core/rmem_max"
     image.built = True
     born = image.now(buffer)
@@ -177,24 +199,23 @@ def test_the_first_boot_does_the_rest(image: Image) -> None:
 
 
 def test_the_menu_of_the_boot_loader_is_made_by_somebody_else(image: Image) -> None:
-    bake(image, "training_node")
-    spec = declaration("training_node")["boot"]
-    rows = engine.evaluate(image, Request("training_node", KINDS["boot"], spec, (Layer.BOOT,))).rows
+    bake(image, "training")
+    found = rows(image, "training", "boot")
 
-    assert {(str(row.status), row.reading.boot.source) for row in rows} == {("ok", GRUB_DROP_IN)}
-    assert {"the boot loader's menu is not made of it yet" in row.reason for row in rows} == {True}
+    assert {(str(row.status), row.reading.boot.source) for row in found} == {("ok", GRUB_DROP_IN)}
+    assert {"the boot loader's menu is not made of it yet" in row.reason for row in found} == {True}
 
     image.built = True
     grub.regenerate(image)
     image.built = False
-    rows = engine.evaluate(image, Request("training_node", KINDS["boot"], spec, (Layer.BOOT,))).rows
-    assert {(str(row.status), row.reason) for row in rows} == {("ok", "")}
+    found = rows(image, "training", "boot")
+    assert {(str(row.status), row.reason) for row in found} == {("ok", "")}
 
 
 def test_an_image_whose_menu_is_written_last_of_all_has_the_drop_in(image: Image) -> None:
     image.remove(MENU)
 
-    bake(image, "training_node")
+    bake(image, "training")
 
     assert "transparent_hugepage=madvise" in image.read(GRUB_DROP_IN)
 
@@ -202,23 +223,21 @@ def test_an_image_whose_menu_is_written_last_of_all_has_the_drop_in(image: Image
 def test_where_grub_reads_no_drop_ins_its_defaults_are_what_counts(image: Image) -> None:
     image.put("/usr/sbin/grub-mkconfig", MKCONFIG, 0o755)
 
-    bake(image, "training_node")
+    bake(image, "training")
 
     assert "transparent_hugepage=madvise" in image.read(DEFAULTS)
-    spec = declaration("training_node")["boot"]
-    rows = engine.evaluate(image, Request("training_node", KINDS["boot"], spec, (Layer.BOOT,))).rows
-    assert {(str(row.status), row.reading.boot.source) for row in rows} == {("ok", DEFAULTS)}
+    found = rows(image, "training", "boot")
+    assert {(str(row.status), row.reading.boot.source) for row in found} == {("ok", DEFAULTS)}
 
 
 def test_a_drop_in_that_undoes_ours_is_named_already_in_the_image(image: Image) -> None:
     image.put(
         "/etc/default/grub.d/zzz.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX numa_balancing=enable"\n'
     )
-    bake(image, "training_node")
-    spec = declaration("training_node")["boot"]
-    rows = engine.evaluate(image, Request("training_node", KINDS["boot"], spec, (Layer.BOOT,))).rows
+    bake(image, "training")
+    found = rows(image, "training", "boot")
 
-    wrong = {row.setting.key for row in rows if "not made of it yet" not in row.reason}
+    wrong = {row.setting.key for row in found if "not made of it yet" not in row.reason}
     assert wrong == {"boot.numa_balancing"}
 
 
@@ -234,7 +253,7 @@ def bake_play() -> dict[str, Any]:
 def test_every_role_can_be_baked_and_declares_the_boot_alone() -> None:
     play = bake_play()
 
-    assert play["vars"]["bake_known"] == {group: role for role, group in GROUPS.items()}
+    assert play["vars"]["bake_known"] == PROFILES
     for role in ROLES:
         assert play["vars"][f"{role}_layers"] == ["boot"]
         if f"{role}_reboot" in options(role):
@@ -242,8 +261,13 @@ def test_every_role_can_be_baked_and_declares_the_boot_alone() -> None:
 
 
 def played(tmp_path: pathlib.Path, *groups: str, **variables: str) -> tuple[int, str]:
-    """On a host that is none: what passes the questions ends at the first look at it."""
-    host = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": "/nothing"}
+    """On a host that cannot be reached: what passes the questions ends at the first look at it."""
+    host = {
+        "ansible_connection": "ssh",
+        "ansible_host": "127.0.0.1",
+        "ansible_port": 1,
+        "ansible_become": False,
+    }
     inventory = tmp_path / "hosts.yml"
     hosts = {
         "all": {"hosts": {"image": host}, "children": {name: {"hosts": {"image": {}}} for name in groups}}

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a run ends where something declared is not in force afterwards. The plays are real; the modules are
-exchanged for ones that note that they were called, and answer as they were told to."""
+"""How a run ends where something declared is not in force afterwards. The plays are real; nodes are not
+asked: their answers are what they were told to give, and what they would have been asked is noted."""
 
 from __future__ import annotations
 
@@ -15,41 +15,38 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 
-#: ansible_remote_tmp of a host is in its own folder, so that this knows where it runs.
+#: In the place of plugin_utils/agent_call.py. ansible_remote_tmp of a host is in its own folder, so that this
+#: knows where it runs.
 _STUB = """\
-#!/usr/bin/python
-# WANT_JSON
 import json
 import pathlib
-import sys
 
-with open(sys.argv[1]) as stream:
-    given = json.load(stream)
-host = pathlib.Path(sys.argv[0]).parents[2]
-with open(host / "called", "a") as stream:
-    stream.write("{module} " + str(given.get("name")) + chr(10))
-answers = json.loads((host / "answers.json").read_text())
-answer = answers.get("{module} " + str(given.get("name")), {{}})
-print(json.dumps({{"changed": False, "running": [], **answer}}))
+from ansible.plugins.action import ActionBase
+
+
+class NoAnswerError(Exception):
+    pass
+
+
+class AgentAction(ActionBase):
+    TRANSFERS_FILES = False
+
+    def call(self, name, options, interpreter="", changes=False):
+        host = pathlib.Path(self.get_shell_option("remote_tmp")).parent
+        with open(host / "asked", "a") as stream:
+            stream.write(json.dumps({"call": name, **options}) + chr(10))
+        answers = json.loads((host / "answers.json").read_text())
+        missed = [] if options["check"] else answers.get(options["name"], [])
+        return {"changed": False, "areas": {}, "reboot_required": False, "not_in_force": missed}
 """
 
-MODULES = sorted(path.stem for path in ROOT.glob("plugins/modules/*.py"))
 FILE = "/etc/sysctl.d/zzz.conf:2"
-#: All that a role declares, in the order of its tasks
-AREAS = [
-    name.rpartition(".")[2]
-    for task in load("roles/node/tasks/declare.yml")
-    for name in task
-    if name.startswith("mlnode.tuning.")
-]
-
-
-def swappiness(status: str = "overridden", severity: str = "high") -> dict[str, Any]:
-    reason = f"boot: {FILE} sets 30"
-    row = {"key": "vm.swappiness", "status": status, "severity": severity, "reason": reason}
-    return {"sysctl_ml training_node": {"settings": [{**row, "want": "1", "runtime": "1", "boot": "30"}]}}
+MISSED = f"vm.swappiness: overridden, want 1, runtime 1, boot 30 (high): boot: {FILE} sets 30"
+SWAPPINESS = {"node": [MISSED]}
 
 
 class Site:
@@ -59,13 +56,16 @@ class Site:
         self.folder = folder
         self.inventory: dict[str, Any] = {"training": {"hosts": {}}, "fabric": {"hosts": {}}}
         collection = folder / "collections/ansible_collections/mlnode/tuning"
-        (collection / "plugins/modules").mkdir(parents=True)
+        utils = collection / "plugins/plugin_utils"
+        utils.mkdir(parents=True)
         (folder / "ansible.cfg").write_text("[defaults]\nforks = 8\n")
-        for name in ("galaxy.yml", "meta", "playbooks", "roles", "plugins/filter", "plugins/module_utils"):
+        plugins = ("action", "doc_fragments", "filter", "module_utils", "modules")
+        for name in ("galaxy.yml", "meta", "playbooks", "roles", *(f"plugins/{one}" for one in plugins)):
             (collection / name).symlink_to(ROOT / name)
-        for module in MODULES:
-            stub = collection / f"plugins/modules/{module}.py"
-            stub.write_text(_STUB.format(module=module), encoding="utf-8")
+        for path in (ROOT / "plugins/plugin_utils").glob("*.py"):
+            (utils / path.name).symlink_to(path)
+        (utils / "agent_call.py").unlink()
+        (utils / "agent_call.py").write_text(_STUB, encoding="utf-8")
 
     def host(self, name: str, answers: dict[str, Any], *groups: str, **variables: Any) -> None:
         (self.folder / name).mkdir()
@@ -101,9 +101,9 @@ class Site:
         )
         return done.returncode, done.stdout + done.stderr
 
-    def called(self, name: str) -> list[str]:
-        path = self.folder / name / "called"
-        return path.read_text().splitlines() if path.exists() else []
+    def asked(self, name: str) -> list[dict[str, Any]]:
+        path = self.folder / name / "asked"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 @pytest.fixture
@@ -116,68 +116,76 @@ def failed(output: str) -> set[str]:
     return {*re.findall(r"^(\S+) +: .* failed=[1-9]", output, re.MULTILINE)}
 
 
-def declares(site: Site, name: str, role: str) -> set[str]:
-    return {call.split()[0] for call in site.called(name) if call.endswith(f" {role}")}
-
-
 def test_it_ends_in_failure_after_all_nodes_and_groups(site: Site) -> None:
     known = {"key": "vm.swap*", "reason": "OPS-1", "until": "2099-12-31"}
-    site.host("both", swappiness(), "training", "fabric")
-    site.host("mild", swappiness(severity="medium"))
-    hostile = swappiness(severity="low")
-    hostile["sysctl_ml training_node"]["settings"][0]["reason"] = "{{ 6000 * 7 }}"
-    site.host("strict", hostile, training_node_fail_at="low")
-    site.host("lenient", swappiness(), training_node_fail_at="never")
-    site.host("known", swappiness(), drift_ignore=[known])
-    site.host("waiting", swappiness("pending_reboot"), training_node_fail_at="low")
-    site.host("unsupported", swappiness("unsupported"), training_node_fail_at="low")
+    site.host("both", SWAPPINESS, "training", "fabric")
+    site.host("fine", {}, drift_ignore=[known], node_fail_at="low")
+    site.host("hostile", {"node": ["{{ 6000 * 7 }}"]})
+    site.host("rail", {"fabric": ["qos.rails.trust: drifted"]}, "fabric")
 
     code, output = site.play()
 
-    assert (code, failed(output)) == (2, {"both", "strict"}), output
-    assert f"vm.swappiness: overridden, want 1, runtime 1, boot 30 (high): boot: {FILE} sets 30" in output
-    assert "(low): {{ 6000 * 7 }}" in output, "what a node says is no template"
-    training = {*AREAS} - {"multi_rail", "roce_qos", "nccl_conf", "kernel_modules"}
-    for name in site.inventory["training"]["hosts"]:
-        assert declares(site, name, "training_node") == training, name
-    assert declares(site, "both", "fabric") >= {"multi_rail", "roce_qos", "nccl_conf", "kernel_modules"}
+    assert (code, failed(output)) == (2, {"both", "hostile", "rail"}), output
+    assert MISSED in " ".join(output.split())
+    assert "qos.rails.trust: drifted" in output
+    assert "{{ 6000 * 7 }}" in output, "what a node says is no template"
+    assert [asked["name"] for asked in site.asked("both")] == ["node", "fabric"], "one call per declaration"
+    node, fabric = (
+        {area for area, spec in asked["areas"].items() if schema.checked(area, spec)}
+        for asked in site.asked("both")
+    )
+    assert node == {*KINDS} - {"modules", "rail", "qos", "nccl"}
+    assert fabric == {"modules", "sysctl", "limits", "nic", "rail", "qos", "nccl"}
+    [asked] = site.asked("fine")
+    assert (asked["fail_at"], asked["ignore"]) == ("low", [known])
 
 
 def test_a_check_fails_nothing(site: Site) -> None:
-    site.host("one", swappiness(), "training", "fabric")
+    site.host("one", SWAPPINESS, "training", "fabric")
     code, output = site.play("--check")
     assert (code, failed(output)) == (0, set()), output
+    assert [asked["check"] for asked in site.asked("one")] == [True, True]
 
 
 def test_in_batches_the_next_one_is_left_alone(site: Site) -> None:
-    site.host("first", swappiness())
+    site.host("first", SWAPPINESS)
     site.host("second", {})
     code, output = site.play(mlnode_serial=1)
     assert (code, failed(output)) == (2, {"first"}), output
     assert FILE in output
-    assert site.called("second") == []
+    assert site.asked("second") == []
 
 
-@pytest.mark.parametrize(("tag", "code"), [("thp", 0), ("sysctl", 2)])
-def test_what_was_not_played_is_not_judged(site: Site, tag: str, code: int) -> None:
-    site.host("one", swappiness())
-    ended, output = site.play("--tags", tag)
-    assert ended == code, output
-    assert len(declares(site, "one", "training_node")) == 1
+@pytest.mark.parametrize(
+    ("words", "selected"),
+    [
+        (["--tags", "thp"], [["thp"]]),
+        (["--skip-tags", "nic,irq"], [[area for area in KINDS if area not in ("nic", "irq")]]),
+        (["--tags", "verify"], []),
+    ],
+)
+def test_tags_choose_areas_of_the_one_call(site: Site, words: list[str], selected: list[list[str]]) -> None:
+    site.host("one", {})
+    code, output = site.play(*words)
+    assert code == 0, output
+    assert [asked["selected"] for asked in site.asked("one")] == selected
 
 
 def test_a_role_alone_ends_like_that(site: Site) -> None:
-    site.host("one", swappiness())
+    site.host("one", SWAPPINESS)
     task = {"ansible.builtin.include_role": {"name": "mlnode.tuning.training_node"}}
     playbook = site.folder / "play.yml"
     playbook.write_text(yaml.safe_dump([{"hosts": "training", "gather_facts": False, "tasks": [task]}]))
     code, output = site.play(playbook=str(playbook))
     assert (code, failed(output)) == (2, {"one"}), output
     assert FILE in output
-    assert site.called("one")[-1] == "boot_params training_node"
 
 
-def test_every_area_hands_over_its_result() -> None:
-    for task in load("roles/node/tasks/declare.yml"):
-        [tag] = task["tags"]
-        assert task["register"] == f"node_declared_{tag}"
+@pytest.mark.parametrize("name", ["node_sysctll", "training_node_sysctl"])
+def test_a_mistaken_variable_is_named_before_a_node_is_asked(site: Site, name: str) -> None:
+    site.host("one", {}, **{name: {}, "node_exporter_port": 9100})
+    code, output = site.play("--tags", "no_area")
+    assert (code, failed(output)) == (2, {"one"}), output
+    assert f"{name}: unknown variable; did you mean node_sysctl?" in " ".join(output.split())
+    assert "node_exporter_port" not in output
+    assert site.asked("one") == []

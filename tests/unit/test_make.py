@@ -18,6 +18,9 @@ PROGRAM = """#!/bin/bash
 said="$(basename "$0") $*"
 echo "called: $said"
 if [ "${0##*/}" = pytest ]; then echo "==== 7 passed in 1.23s ===="; fi
+if [ "${0##*/}" = container-lab.sh ]; then
+    echo "played by: $(readlink -f "$(command -v ansible-playbook)")"
+fi
 for word in $FAILING; do
     if [[ "$said" == *"$word"* ]]; then exit 1; fi
 done
@@ -25,9 +28,11 @@ done
 PROGRAMS = (
     *(".venv-test/bin/" + name for name in ("ruff", "mypy", "vermin", "yamllint", "ansible-lint", "reuse")),
     *(".venv-test/bin/" + name for name in ("antsibull-docs", "antsibull-changelog", "pytest", "python")),
-    ".venv-oldest/bin/pytest",
-    *("tools/" + name for name in ("venv.sh", "ansible-test.sh", "container-lab.sh")),
+    ".venv-test/bin/ansible-playbook",
+    *(".venv-oldest/bin/" + name for name in ("pytest", "ansible-playbook")),
+    *("tools/" + name for name in ("venv.sh", "ansible-test.sh", "container-lab.sh", "ee-lint.sh")),
 )
+NEWEST = (".venv-newest/bin/pytest", ".venv-newest/bin/ansible-playbook")
 LAB = "test-lab:\n\t$(call step,the lab)\n\t@.venv-test/bin/pytest tests/lab\n"
 
 SCENARIOS = sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
@@ -40,17 +45,18 @@ def checkout(tmp_path: pathlib.Path) -> pathlib.Path:
         if (ROOT / path).exists():
             shutil.copy(ROOT / path, tmp_path / path)
     for path in PROGRAMS:
-        program = tmp_path / path
-        program.parent.mkdir(parents=True, exist_ok=True)
-        program.write_text(PROGRAM)
-        program.chmod(0o755)
-    nothing = tmp_path / "tools/python38.sh"  # no Python 3.8 here
-    nothing.write_text("#!/bin/sh\n")
-    nothing.chmod(0o755)
+        put(tmp_path / path, PROGRAM)
+    put(tmp_path / "tools/python.sh", "#!/bin/sh\n")  # neither Python 3.8 nor 3.12 here
     (tmp_path / "docs/reference").mkdir(parents=True)
     (tmp_path / "tests/lab").mkdir(parents=True)
     (tmp_path / "tests/lab/lab.mk").write_text(LAB)
     return tmp_path
+
+
+def put(path: pathlib.Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
 
 
 def run(checkout: pathlib.Path, *command: str, failing: str = "") -> tuple[int, list[str]]:
@@ -91,16 +97,19 @@ def test_every_step_is_made_whatever_fails(checkout: pathlib.Path) -> None:
     assert code == 0, lines
     assert lines[-1] == "==== 7 passed in 1.23s ===="
     every = gates(lines)
+    assert "--cov" in every[-1]
     for scenario in SCENARIOS:
         assert any(f"molecule test -s {scenario}" in call for call in every), scenario
-    for begin in ("ruff", "mypy", "reuse", "ansible-test.sh sanity", "ansible-test.sh units", "pytest -q"):
+    scripts = ("ansible-test.sh sanity", "ansible-test.sh units", "ee-lint.sh")
+    for begin in ("ruff", "mypy", "reuse", *scripts, "pytest -q"):
         assert any(call.startswith(begin) for call in every), begin
 
-    code, lines = run(checkout, "make", "test", failing="vermin default sanity --numprocesses")
+    code, lines = run(checkout, "make", "test", failing="vermin default sanity --cov")
 
     assert code == 2
-    assert gates(lines) == every
-    named = "==> failed: vermin sanity molecule-default pytest"
+    # Some are made beside others.
+    assert sorted(gates(lines)) == sorted(every)
+    named = "==> failed: molecule-default vermin sanity pytest"
     assert [line for line in last(lines, 2) if line.startswith("==>")] == [named]
 
 
@@ -118,6 +127,39 @@ def test_a_part_of_it_does_the_same(checkout: pathlib.Path, target: str, failing
     assert (code, gates(lines)) == (2 if named else 0, gates(whole))
     found = [line for line in last(lines, 2) if "failed: " in line]
     assert found == ([f"==> failed: {named}"] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("command", "played"),
+    [
+        ("molecule-default", "newest"),
+        ("molecule-mixed", "oldest"),
+        ("molecule-drift", "test"),
+        ("molecule SCENARIOS=drift ANSIBLE=newest", "newest"),
+        ("molecule SCENARIOS=default ANSIBLE=test", "test"),
+    ],
+)
+def test_a_scenario_is_played_with_one_of_the_supported_versions(
+    checkout: pathlib.Path, command: str, played: str
+) -> None:
+    for path in NEWEST:
+        put(checkout / path, PROGRAM)
+    put(checkout / "tools/python.sh", "#!/bin/sh\necho /usr/bin/python3.12\n")
+
+    code, lines = run(checkout, "make", *command.split())
+
+    assert code == 0, lines
+    assert f"played by: {checkout}/.venv-{played}/bin/ansible-playbook" in lines
+    assert any(call.startswith(f"venv.sh .venv-{played} ") for call in calls(lines))
+
+
+def test_without_python_3_12_the_newest_version_is_skipped(checkout: pathlib.Path) -> None:
+    code, lines = run(checkout, "make", "unit-newest", "molecule-default")
+
+    assert code == 0, lines
+    assert len([line for line in lines if line.startswith("skipped: ")]) == 2
+    assert not any(call.startswith("pytest") for call in calls(lines))
+    assert f"played by: {checkout}/.venv-test/bin/ansible-playbook" in lines
 
 
 def test_without_an_environment_nothing_is_tried(checkout: pathlib.Path) -> None:

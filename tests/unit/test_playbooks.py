@@ -13,31 +13,28 @@ from collections import Counter
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROLES, ROOT, declaration, load, options
+from ansible_collections.mlnode.tuning.tests.unit.roles import (
+    NODES,
+    PROFILES,
+    ROLES,
+    ROOT,
+    declaration,
+    load,
+    options,
+    said,
+)
 
-GROUPS = {role: role.partition("_")[0] for role in ROLES}
-
+#: Whatever tags are named: areas are chosen inside of the call
 ALWAYS = {
     "Stop if there is no node to work on": 1,
-    "Stop where too many nodes are lost": 2 * len(ROLES),
-    "Install the command mlnode and its boot service": len(ROLES),
+    "Stop where too many nodes are lost": 2 * len(PROFILES),
+    "Declare the node": len(NODES),
+    "Declare the RDMA fabric": 1,
+    "Stop where what was declared is not in force": 1,
 }
-TAGGED = {
-    "services": "Declare what becomes of services that tune",
-    "modules": "Declare kernel modules",
-    "thp": "Declare transparent huge pages",
-    "sysctl": "Declare kernel settings",
-    "limits": "Declare resource limits",
-    "cpu": "Declare how CPUs choose their clock",
-    "gpu": "Declare the persistence mode of GPUs",
-    "nic": "Declare queues, rings and offloads of NICs",
-    "rail": "Declare how rails answer and route",
-    "qos": "Declare the priorities of RoCE",
-    "irq": "Declare where interrupts go",
-    "nccl": "Declare what NCCL starts with",
-    "boot": "Declare the kernel command line",
-}
+TAGGED = {"Verify the fabric": "verify", "Reboot for what takes effect only then": "boot"}
 
 
 def ansible(program: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -47,10 +44,10 @@ def ansible(program: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("tags", "declared"),
-    [([], {*TAGGED}), (["thp"], {"thp"}), (["sysctl"], {"sysctl"}), (["no_such_tag"], set())],
+    ("tags", "listed_too"),
+    [([], {*TAGGED.values()}), (["thp"], set()), (["thp", "boot"], {"boot"}), (["verify"], {"verify"})],
 )
-def test_tags_reach_the_tasks_of_every_role(tags: list[str], declared: set[str]) -> None:
+def test_every_area_is_declared_by_one_task_of_a_role(tags: list[str], listed_too: set[str]) -> None:
     chosen = ["--tags", ",".join(tags)] if tags else []
 
     done = ansible(
@@ -62,15 +59,14 @@ def test_tags_reach_the_tasks_of_every_role(tags: list[str], declared: set[str])
         line.split("\tTAGS:")[0].strip().rpartition(" : ")[2] for line in done.stdout.splitlines()
     )
     assert {name: listed[name] for name in ALWAYS} == ALWAYS
-    expected = {TAGGED[name]: len(ROLES) if name in declared else 0 for name in TAGGED}
-    assert {name: listed[name] for name in TAGGED.values()} == expected
+    assert {TAGGED[name] for name in TAGGED if listed[name]} == listed_too
 
 
-def test_every_role_has_a_play_for_the_group_of_its_name() -> None:
+def test_every_profile_has_a_play_for_the_group_of_its_name() -> None:
     _preflight, *plays, _end = load("playbooks/site.yml")
 
     found = {role["role"]: play["hosts"] for play in plays for role in play["roles"]}
-    assert found == {f"mlnode.tuning.{role}": group for role, group in GROUPS.items()}
+    assert found == {f"mlnode.tuning.{role}": name for name, role in PROFILES.items()}
     first, *others = plays
     for play in others:
         own = ("name", "hosts", "roles")
@@ -82,14 +78,54 @@ def test_every_role_has_a_play_for_the_group_of_its_name() -> None:
 def test_a_run_ends_with_a_look_at_hosts_of_all_groups() -> None:
     *_plays, end = load("playbooks/site.yml")
 
-    assert {*end["hosts"].split(":")} == {*GROUPS.values()}
+    assert {*end["hosts"].split(":")} == {*PROFILES}
 
 
-@pytest.mark.parametrize("playbook", ["drift", "revert"])
-def test_what_a_play_has_done_is_looked_at_and_undone_on_hosts_of_all_groups(playbook: str) -> None:
-    _preflight, play = load(f"playbooks/{playbook}.yml")
+def test_what_a_play_has_done_is_looked_at_on_every_host() -> None:
+    _preflight, play, others = load("playbooks/drift.yml")
 
-    assert {*play["hosts"].split(":")} == {*GROUPS.values()}
+    assert {*play["hosts"].split(":")} == {*PROFILES}
+    assert {*others["hosts"].split(":")} == {"all", *(f"!{name}" for name in PROFILES)}
+    names = [one["tasks"][0]["mlnode.tuning.node_drift"]["declarations"] for one in (play, others)]
+    assert {*names[0]} == {*names[1]} == {*ROLES, *(PROFILES[name] for name in NODES)}
+    assert not any(names[1].values())
+
+
+@pytest.fixture
+def fleet(tmp_path: pathlib.Path) -> str:
+    """A host in a group, one that has left it, and one that does not answer: nothing listens at TCP port 1,
+    tcpmux (IANA), of this machine."""
+    groups = {
+        "training": {"hosts": {"in": {"ansible_connection": "local"}}},
+        "others": {
+            "hosts": {
+                "left": {"ansible_connection": "local"},
+                "dead": {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"},
+            }
+        },
+    }
+    path = tmp_path / "hosts.yml"
+    path.write_text(yaml.safe_dump({"all": {"children": groups}}), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(("limit", "hosts"), [([], ["in"]), (["--limit", "left"], ["left"])])
+def test_a_host_that_has_left_its_groups_is_reverted_by_its_name(
+    fleet: str, limit: list[str], hosts: list[str]
+) -> None:
+    done = ansible("ansible-playbook", "playbooks/revert.yml", "-i", fleet, "--list-hosts", *limit)
+
+    found = done.stdout.partition("Put everything back")[2].partition("):\n")[2].split()
+    assert found == hosts, done.stdout + done.stderr
+
+
+def test_a_host_of_no_group_that_does_not_answer_is_named_and_no_drift(fleet: str) -> None:
+    done = ansible("ansible-playbook", "playbooks/drift.yml", "-i", fleet, "--limit", "dead")
+
+    assert done.returncode == 0, done.stdout
+    assert re.search(
+        r"Name hosts that could not be asked.*\bdead: .*\bport 1\b", " ".join(done.stdout.split())
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,28 +155,26 @@ def test_a_play_without_a_node_is_refused_with_the_reason(
 
 
 def test_the_example_declares_what_the_roles_take() -> None:
-    """Every host of it, with its variables in the place of the defaults, as the tasks combine them."""
+    """Every host of it, with its variables over the profile."""
     found = json.loads(ansible("ansible-inventory", "-i", "inventory/example", "--list").stdout)
-    assert {*GROUPS.values()} <= {*found}
+    assert {*PROFILES} <= {*found}
 
-    for role, group in GROUPS.items():
+    for group in PROFILES:
         assert found[group]["hosts"], group
         for host in found[group]["hosts"]:
             mine = {
                 name: value
                 for name, value in found["_meta"]["hostvars"][host].items()
-                if name.startswith(tuple(f"{one}_" for one in ROLES))
+                if name.startswith(tuple(f"{role}_" for role in ROLES))
             }
-            roles = [one for one in ROLES if host in found[GROUPS[one]]["hosts"]]
-            assert {*mine} <= {name for one in roles for name in options(one)}, host
-            specs = declaration(role)
-            specs["sysctl"]["settings"] |= mine.get(f"{role}_sysctl", {})
-            specs["sysctl"]["sizing"] |= mine.get(f"{role}_sizing", {})
-            for area in ("thp", "cpu", "boot"):
-                if area in specs:
-                    specs[area] |= mine.get(f"{role}_{area}", {})
-            for name, spec in specs.items():
-                KINDS[name].parse(spec, None)
+            known = {name for role in ROLES for name in options(role)}
+            assert {*mine} <= known, host
+            role = "node" if group in NODES else group
+            areas = said(role, **mine, **({"node_profile": group} if group in NODES else {}))
+            found_areas = {area: schema.checked(area, spec) for area, spec in areas.items()}
+            assert {*declaration(group)} <= {area for area, spec in found_areas.items() if spec}, host
+            for area, spec in found_areas.items():
+                assert bool(KINDS[area].parse(spec, None)) == bool(spec), (host, area)
 
 
 def test_every_tag_is_documented() -> None:
@@ -148,10 +182,10 @@ def test_every_tag_is_documented() -> None:
     tags = {
         tag
         for path in ROOT.glob("roles/*/tasks/*.yml")
-        for task in load(path)
+        for task in load(str(path.relative_to(ROOT)))
         for tag in task.get("tags", [])
     }
 
     table = text.partition("| tags | area |")[2].partition("\n\n")[0]
     found = {tag for row in table.splitlines()[2:] for tag in re.findall(r"`(\w+)`", row.split("|")[1])}
-    assert found == tags - {"always"}
+    assert found == {*KINDS, *tags} - {"always"}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the roles declare, on machines."""
+"""What the profiles declare, on machines."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import declared, engine
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import Declaration
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Plan, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BOTH_LAYERS, Layer, Status
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.irq_node import IrqNode
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.nic_node import NicNode
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROLES, ROOT, declaration, defaults
+from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, ROOT, declaration, name_of
 
-TRAINING, INFERENCE = "training_node", "inference_node"
+INFERENCE = "inference"
 
-#: What was decided for nodes that serve models, and why it is so stands in the role
+#: What was decided for nodes that serve models, and why it is so stands in the profile
 SERVING = {
     "vm.swappiness": 1,
     "vm.dirty_background_bytes": "auto",
@@ -84,8 +81,13 @@ LEFT_OUT = (
 )
 
 
-def evaluated(host: Host, role: str, kind_name: str, layers: tuple[Layer, ...] = (Layer.RUNTIME,)) -> Plan:
-    return engine.evaluate(host, Request(role, KINDS[kind_name], declaration(role)[kind_name], layers))
+def request(profile: str, kind_name: str, *layers: Layer) -> Request:
+    spec = declaration(profile)[kind_name]
+    return Request(name_of(profile), KINDS[kind_name], spec, layers or BOTH_LAYERS)
+
+
+def evaluated(host: Host, profile: str, kind_name: str) -> Plan:
+    return engine.evaluate(host, request(profile, kind_name, Layer.RUNTIME))
 
 
 def wrong(plan: Plan) -> dict[str, str]:
@@ -101,24 +103,24 @@ def wrong(plan: Plan) -> dict[str, str]:
 
 
 def test_kernel_settings_of_a_serving_node() -> None:
-    assert defaults(INFERENCE)["inference_node_sysctl_defaults"] == SERVING
+    assert declaration(INFERENCE)["sysctl"]["settings"] == SERVING
 
 
 def test_all_else_of_a_serving_node() -> None:
     specs = declaration(INFERENCE)
     offloads = {"tx", "sg", "tso", "gso", "gro"}
-    (serving,) = specs["nic"]["rules"]
+    serving = {**specs["nic"]["rules"]["serving"]}
 
     assert specs["thp"] == {"enabled": "madvise", "defrag": "madvise"}
     assert specs["cpu"] == {"governor": "performance", "max_latency_us": "10"}
     assert specs["boot"] == {"parameters": {"transparent_hugepage": "madvise", "numa_balancing": "disable"}}
     assert specs["irq"] == {
-        "rules": [{"name": "nics", "strategy": "housekeeping", "rfs_entries": 32768}],
+        "rules": {"nics": {"strategy": "housekeeping", "rfs_entries": 32768}},
         "irqbalance": "agree",
     }
+    assert {*specs["nic"]["rules"]} == {"serving"}
     assert serving.pop("features") == dict.fromkeys({*offloads, "rx"}, True)
     assert serving == {
-        "name": "serving",
         "nics": {"management": False},
         "channels": "auto",
         "rings": {"rx": {"at_most": 2048}, "tx": {"at_most": 2048}},
@@ -128,7 +130,7 @@ def test_all_else_of_a_serving_node() -> None:
 
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_what_is_left_out_is_told_with_its_reason(name: str) -> None:
-    told = (ROOT / f"roles/{INFERENCE}/README.md").read_text(encoding="utf-8")
+    told = (ROOT / "roles/node/README.md").read_text(encoding="utf-8")
 
     assert name not in str(declaration(INFERENCE))
     assert name in told[told.index("## Opt-in") :]
@@ -138,26 +140,27 @@ def test_what_is_left_out_is_told_with_its_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("role", ROLES)
-def test_no_machine_refuses_the_defaults(role: str, name: str) -> None:
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_machine_refuses_a_profile(profile: str, name: str) -> None:
     """Of the trees, that is, which hold no answers of drivers."""
-    for kind_name in declaration(role):
+    for kind_name in declaration(profile):
         if kind_name not in ("nic", "qos"):
-            assert wrong(evaluated(Host(tree(name)), role, kind_name)) == {}, kind_name
+            host = captured(tree(name), KINDS[kind_name].MOUNTS)
+            assert wrong(evaluated(host, profile, kind_name)) == {}, kind_name
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_the_management_path_gets_nothing_that_interrupts_it(role: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_management_path_gets_nothing_that_interrupts_it(profile: str, tmp_path: pathlib.Path) -> None:
     node = NicNode.made(tmp_path / "node")
     node.nics = {**node.nics, "eth4": Nic(coalesce={"adaptive-rx": 1, "rx-usecs": 8})}
-    request = Request(role, KINDS["nic"], declaration(role)["nic"])
+    wanted = request(profile, "nic")
 
-    assert wrong(engine.evaluate(node, request)) == {}
-    engine.apply(node, request)
+    assert wrong(engine.evaluate(node, wanted)) == {}
+    engine.apply(node, wanted)
 
     assert node.writes
     assert [path for path, _value in node.writes if "eth4" in path] == []
-    assert engine.evaluate(node, request).steps == ()
+    assert engine.evaluate(node, wanted).steps == ()
 
 
 #: The moderation that drivers begin with, and what they take: igb and e1000e know no adaptive-rx and refuse
@@ -173,48 +176,25 @@ MODERATIONS: dict[str, dict[str, Any]] = {
 def test_nics_of_every_driver_interrupt_at_once(driver: str, tmp_path: pathlib.Path) -> None:
     node = NicNode.made(tmp_path / "node")
     node.nics = {**node.nics, "eth2": Nic(driver, **MODERATIONS[driver])}
-    request = Request(INFERENCE, KINDS["nic"], declaration(INFERENCE)["nic"])
+    wanted = request(INFERENCE, "nic")
 
-    engine.apply(node, request)
+    engine.apply(node, wanted)
 
     assert (node.eth2.coalesce or {}).get("rx-usecs", 0) == 0
     assert (node.eth2.ring, node.eth2.channels) == (
         {"rx": 2048, "tx": 2048, "rx-mini": 0, "rx-jumbo": 0},
         {"combined": 4, "rx": 0, "tx": 0, "other": 0},
     )
-    assert engine.evaluate(node, request).steps == ()
+    assert engine.evaluate(node, wanted).steps == ()
 
 
 def test_interrupts_of_a_serving_node_stay_on_its_housekeeping_cores(tmp_path: pathlib.Path) -> None:
     node = IrqNode.made(str(tmp_path / "node"))
     node.put("/sys/devices/system/cpu/isolated", "2-3,6-15\n")
-    request = Request(INFERENCE, KINDS["irq"], declaration(INFERENCE)["irq"])
+    wanted = request(INFERENCE, "irq")
 
-    engine.apply(node, request)
+    engine.apply(node, wanted)
 
     assert (node.affinity("eth2"), node.affinity("eth3")) == (["0", "1"] * 2, ["4", "5"] * 3)
     assert node.now("/proc/sys/net/core/rps_sock_flow_entries") == "32768"
     assert node.now("/sys/class/net/eth2/queues/rx-0/rps_flow_cnt") == "8192"
-
-
-# -- both roles ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("first", "second"), [(TRAINING, INFERENCE), (INFERENCE, TRAINING)])
-def test_a_node_with_one_role_refuses_the_other_and_names_both(
-    machine: Machine, first: str, second: str
-) -> None:
-    specs = declaration(first)
-    machine.put(declared.path_of(first), declared.render(Declaration(first, specs)).decode())
-
-    with pytest.raises(DeclarationError) as raised:
-        evaluated(machine, second, "sysctl")
-
-    words = str(raised.value)
-    assert f"by {second}" in words
-    assert f"by {first} ({declared.path_of(first)})" in words
-    assert "net.core.netdev_max_backlog" in words or "net.ipv4.tcp_keepalive_time" in words
-    # What both want is no quarrel.
-    assert "vm.swappiness" not in words
-    evaluated(machine, second, "thp")
-    evaluated(machine, second, "boot")

@@ -5,133 +5,189 @@
 from __future__ import annotations
 
 import re
-import types
+from typing import Any
 
 import pytest
-import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, kind
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import FOLDER
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import (
-    sysctl,
-    sysctl_info,
-    sysctl_parse,
-)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.digests import digests
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Facts
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, sysctl_info
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Value
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.version import VERSION
-from ansible_collections.mlnode.tuning.plugins.modules import (
-    boot_params,
-    cpu_governor,
-    gpu_persistence,
-    irq_affinity,
-    limits,
-    multi_rail,
-    nic_ethtool,
-    roce_qos,
-    thp,
-)
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of, profile
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
+    NODES,
+    PROFILES,
     ROLES,
     ROOT,
     declaration,
     defaults,
     load,
     options,
+    said,
+    says,
 )
 
 MODULES = sorted(path.stem for path in ROOT.glob("plugins/modules/*.py") if path.stem != "__init__")
 
 TYPES = {"dict": dict, "list": list, "str": str, "int": int, "bool": bool}
 
+#: Areas of which a role's variable is one option, and that option; of the others it is all of them
+ONE_OPTION = {"services": "services", "modules": "modules", "sysctl": "settings", "nccl": "variables"}
 
-#: A role's dictionary of options → the module that takes them, and options of another type there: rules stand
-#: under their names in a role, so that one of them can be changed without a copy of all
-AREAS: dict[str, tuple[types.ModuleType, dict[str, str]]] = {
-    "thp": (thp, {}),
-    "limits": (limits, {}),
-    "cpu": (cpu_governor, {}),
-    "gpu": (gpu_persistence, {}),
-    "nic": (nic_ethtool, {"rules": "dict"}),
-    "rail": (multi_rail, {"rules": "dict"}),
-    "qos": (roce_qos, {"rules": "dict"}),
-    "irq": (irq_affinity, {"rules": "dict"}),
-    "boot": (boot_params, {}),
+#: Of the action `declare`, what a role does not take from a variable that has its name
+ELSEWHERE = {
+    "name": None,
+    "ignore": "drift_ignore",
+    "judged_later": "node_judged_later",
 }
 
-
-#: Each with those of the areas that it declares something of
-ROLE_AREAS = [(role, area) for role in ROLES for area in AREAS if f"{role}_{area}" in defaults(role)]
-
-#: A node is one of these; that it is in a fabric comes on top.
-NODE_ROLES = ["inference_node", "training_node"]
+#: What one of the roles has and the other one does not
+OWN = {"node": {"profile", "reboot"}, "fabric": {"type", "expect", "fail_on"}}
 
 
-def test_there_are_roles_to_look_at() -> None:
-    assert {*ROLES} == {"fabric", *NODE_ROLES}
-    assert {area for _role, area in ROLE_AREAS} == {*AREAS}
+#: What fabric takes from the role node where it is not given itself
+SAME_AS_THE_NODE = {"interpreter"}
 
 
-def test_roles_of_nodes_have_the_same_variables_and_tasks() -> None:
-    first, *others = NODE_ROLES
-    for role in others:
-        assert [name.replace(role, first) for name in defaults(role)] == [*defaults(first)]
-        for path in ("tasks/main.yml", "meta/main.yml"):
-            mine, theirs = (
-                (ROOT / "roles" / one / path).read_text(encoding="utf-8") for one in (role, first)
-            )
-            said = [line.replace(role, first) for line in mine.splitlines() if "description:" not in line]
-            assert said == [line for line in theirs.splitlines() if "description:" not in line]
+def declare_task(role: str) -> dict[str, Any]:
+    found: dict[str, Any] = load(f"roles/{role}/tasks/main.yml")[0]["mlnode.tuning.declare"]
+    return found
+
+
+def test_there_are_roles_and_profiles_to_look_at() -> None:
+    assert {path.name for path in ROOT.glob("roles/*")} == {*ROLES, *PROFILES.values()}
+    assert {*profile.known()} == {*PROFILES}
+    assert {area for name in PROFILES for area in declaration(name)} == {*KINDS}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_the_role_of_a_profile_is_the_role_node_with_it(name: str) -> None:
+    role = PROFILES[name]
+    [task] = load(f"roles/{role}/tasks/main.yml")
+
+    assert task["ansible.builtin.import_role"] == {"name": "mlnode.tuning.node"}
+    assert task["vars"] == {"node_usual_profile": name}
+    # A profile that the inventory names comes first.
+    assert says("node", **task["vars"])["profile"] == name
+    assert says("node", **task["vars"], node_profile="/srv/own.yml")["profile"] == "/srv/own.yml"
+    assert options(role) == {}
+
+
+def test_roles_that_declare_have_the_same_variables_and_tasks() -> None:
+    names = {role: {name.removeprefix(f"{role}_") for name in defaults(role)} for role in ROLES}
+    assert {role: names[role] - OWN[role] for role in ROLES} == dict.fromkeys(
+        ROLES, names["node"] & names["fabric"]
+    )
+    for name in names["node"] & names["fabric"] - SAME_AS_THE_NODE:
+        node, fabric = ({**options(role)[f"{role}_{name}"]} for role in ROLES[::-1])
+        assert node == fabric, name
+    mine, theirs = (
+        {option: str(value).replace(f"{role}_", "node_") for option, value in declare_task(role).items()}
+        for role in ROLES[::-1]
+    )
+    assert {option for option in {**mine, **theirs} if mine.get(option) != theirs.get(option)} == {
+        "name",
+        "fabric_type",
+    }
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_default_is_documented_with_the_same_value_in_the_same_order(role: str) -> None:
+def test_every_default_is_documented_with_the_same_value(role: str) -> None:
     documented = options(role)
 
     assert {name: about.get("default") for name, about in documented.items()} == defaults(role)
     for name, value in defaults(role).items():
         assert isinstance(value, TYPES[documented[name]["type"]]), name
-        if isinstance(value, dict):
-            assert [*value] == [*documented[name]["default"]], name
         assert documented[name]["description"], name
+        assert name.startswith(f"{role}_")
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_variable_carries_the_prefix_of_its_role(role: str) -> None:
-    assert all(name.startswith(f"{role}_") for name in defaults(role))
+def test_options_of_a_role_are_those_of_the_action(role: str) -> None:
+    documented, taken = options(role), options_of.module("declare")
+    same = {name.removeprefix(f"{role}_"): about for name, about in documented.items()}
+    same["fabric_type"] = same.pop("type", {})
+
+    own = SAME_AS_THE_NODE if role == "fabric" else set()
+    for name in {*same} & {*taken} - {*KINDS, "profile", "fabric_type"} - own:
+        for word in ("type", "elements", "choices", "default"):
+            assert same[name].get(word) == taken[name].get(word), (name, word)
+    if role == "fabric":
+        assert same["fabric_type"]["choices"] == taken["fabric_type"]["choices"]
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_documented_choices_are_those_of_the_modules(role: str) -> None:
-    documented = options(role)
+def test_a_role_hands_over_every_option_of_the_action(role: str) -> None:
+    task = declare_task(role)
 
-    if role in NODE_ROLES:
-        assert sorted(documented[f"{role}_allow"]["choices"]) == sorted(sysctl_parse.GUARDS)
-    assert documented[f"{role}_layers"]["choices"] == [layer.value for layer in Layer]
+    assert {*options_of.module("declare")} - {*task} <= ({"fabric_type"} if role == "node" else set())
+    assert task["name"] == role
+    for name, value in task.items():
+        variable = ELSEWHERE.get(name, f"{role}_{name.removeprefix('fabric_')}")
+        if name in KINDS or name == "profile":
+            assert value == f"{{{{ {role}_declared.{name} }}}}"
+        elif variable:
+            assert re.fullmatch(rf"{{{{ {variable}( \| default\(.*\))? }}}}", value), name
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_the_default_settings_are_a_sound_declaration(role: str, machine: Machine) -> None:
-    values = defaults(role)
-    settings = values[f"{role}_sysctl_defaults"]
-    spec = {"settings": settings, "sizing": declaration(role)["sysctl"]["sizing"]}
+@pytest.mark.parametrize("area", KINDS)
+def test_a_variable_of_a_role_is_an_override_of_its_area(role: str, area: str) -> None:
+    given = {"one": {"of": "these"}}
+    found = says(role, **{**defaults(role), f"{role}_{area}": given})
+
+    assert found.pop("profile") in profile.known()
+    option = ONE_OPTION.get(area)
+    assert (found[area][option] if option else found[area]) == given
+    for other in {*KINDS} - {area}:
+        assert not any((found[other] or {}).values()), other
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_sizing_and_guards_go_with_the_kernel_settings(role: str) -> None:
+    found = says(role, **{f"{role}_sizing": {"rtt_us": 5}, f"{role}_allow": ["hugepages"]})
+
+    assert found["sysctl"] == {"settings": {}, "sizing": {"rtt_us": 5}, "allow": ["hugepages"]}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_drift_finds_in_an_inventory_without_variables_what_the_role_declares(role: str) -> None:
+    """There, the role's own defaults are not known."""
+    assert said(role) == said(role, **defaults(role))
+    assert digests(said(role)) == digests(declaration("training" if role == "node" else role))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_null_leaves_an_area_alone(role: str) -> None:
+    assert "nic" in said(role)
+    assert "nic" not in said(role, **{f"{role}_nic": None})
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_settings_of_a_profile_are_a_sound_declaration(name: str, machine: Machine) -> None:
+    spec = declaration(name)["sysctl"]
 
     parsed = sysctl.parse(spec, Facts(machine))
 
-    assert [setting.key for setting in parsed] == [*settings]
+    assert [setting.key for setting in parsed] == [*spec["settings"]]
     assert all(setting.want for setting in parsed)
-    assert [setting.key for setting in sysctl.parse(spec, None)] == [*settings]
+    assert [setting.key for setting in sysctl.parse(spec, None)] == [*spec["settings"]]
 
 
 @pytest.mark.parametrize(
-    ("role", "kind_name"), [(role, kind_name) for role in ROLES for kind_name in declaration(role)]
+    ("name", "kind_name"), [(name, kind_name) for name in PROFILES for kind_name in declaration(name)]
 )
-def test_every_kind_takes_the_defaults_and_has_a_reason_for_each(role: str, kind_name: str) -> None:
+def test_every_kind_takes_the_profile_and_has_a_reason_for_each_setting(name: str, kind_name: str) -> None:
     knob = KINDS[kind_name]
 
-    settings = knob.parse(declaration(role)[kind_name], None)
+    settings = knob.parse(declaration(name)[kind_name], None)
 
     assert settings
     for setting in settings:
@@ -141,35 +197,30 @@ def test_every_kind_takes_the_defaults_and_has_a_reason_for_each(role: str, kind
         assert "declared by you" not in about.reason, setting.key
 
 
-@pytest.mark.parametrize(("role", "area"), ROLE_AREAS)
-def test_rules_stand_under_their_names(role: str, area: str) -> None:
-    rules = defaults(role)[f"{role}_{area}_defaults"].get("rules", {})
-
-    assert [rule["name"] for rule in rules.values()] == [*rules]
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_no_default_has_to_be_allowed_on_an_ordinary_node(role: str, machine: Machine) -> None:
-    values = defaults(role)
-    context = kind.Context(machine, Facts(machine), allow=tuple(values.get(f"{role}_allow", ())))
-    spec = declaration(role)["sysctl"]
+@pytest.mark.parametrize("name", PROFILES)
+def test_nothing_has_to_be_allowed_on_an_ordinary_node(name: str, machine: Machine) -> None:
+    context = kind.Context(machine, Facts(machine))
+    spec = declaration(name)["sysctl"]
 
     readings = sysctl.read(sysctl.parse(spec, Facts(machine)), context)
 
     assert [reading.refusal for reading in readings if reading.refusal] == []
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_the_library_has_a_reason_for_every_default_setting(role: str) -> None:
-    missing = [key for key in defaults(role)[f"{role}_sysctl_defaults"] if key not in sysctl_info.INFO]
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_library_has_a_reason_for_every_kernel_setting(name: str) -> None:
+    missing = [key for key in declaration(name)["sysctl"]["settings"] if key not in sysctl_info.INFO]
 
     assert missing == []
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_every_default_has_its_reason_beside_it(role: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [*(f"roles/node/profiles/{name}.yml" for name in PROFILES), "roles/fabric/defaults/main.yml"],
+)
+def test_every_value_has_its_reason_beside_it(path: str) -> None:
     """A comment stands above the line, or above the group of lines that it belongs to."""
-    lines = (ROOT / f"roles/{role}/defaults/main.yml").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
     bare = []
     explained = False  # by the comment above, as long as no empty line or headline stands between
     for line in lines[lines.index("---") + 1 :]:
@@ -214,46 +265,19 @@ def test_tasks_call_modules_that_exist(path: str) -> None:
     assert all(task["name"] for task in tasks)
 
 
-@pytest.mark.parametrize(("role", "area"), ROLE_AREAS)
-def test_options_of_a_role_are_those_of_the_module(role: str, area: str) -> None:
-    module, other = AREAS[area]
-    documented = yaml.safe_load(module.DOCUMENTATION)["options"]
-    mine = options(role)[f"{role}_{area}"]["options"]
-
-    assert {name: about["type"] for name, about in mine.items()} == {
-        **{name: about["type"] for name, about in documented.items()},
-        **other,
-    }
-    assert all(about["description"] for about in mine.values())
-    assert {*defaults(role)[f"{role}_{area}_defaults"]} <= {*mine}
+def test_the_interpreter_is_that_of_the_agent() -> None:
+    assert defaults("node")["node_interpreter"] == agent.INTERPRETER
 
 
-@pytest.mark.parametrize(("role", "area"), ROLE_AREAS)
-def test_the_tasks_hand_over_every_option_of_a_role(role: str, area: str) -> None:
-    tasks = load("roles/node/tasks/declare.yml")
-    [given] = [
-        arguments
-        for task in tasks
-        if area in task.get("tags", [])
-        for name, arguments in task.items()
-        if name.startswith("mlnode.tuning.")
-    ]
-    for name in options(role)[f"{role}_{area}"]["options"]:
-        assert f"node_{area}.{name}" in given[name], name
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, agent.INTERPRETER), ({"node_interpreter": "/opt/py/python3"}, "/opt/py/python3")],
+)
+def test_both_roles_install_the_agent_for_one_interpreter(given: dict[str, str], found: str) -> None:
+    """Each would else replace the agent that the other one has installed."""
+    text = trust_as_template(defaults("fabric")["fabric_interpreter"])
 
-
-@pytest.mark.parametrize("role", ROLES)
-def test_a_role_hands_its_interpreter_to_the_agent(role: str) -> None:
-    assert defaults(role)[f"{role}_interpreter"] == agent.INTERPRETER
-    given = {
-        name: value
-        for task in load(f"roles/{role}/tasks/main.yml")
-        for name, value in task.get("vars", {}).items()
-    }
-    assert given["node_interpreter"] == f"{{{{ {role}_interpreter }}}}"
-    assert given["node_name"] == role
-    [task] = load("roles/node/tasks/agent.yml")
-    assert task["mlnode.tuning.agent"]["interpreter"] == "{{ node_interpreter }}"
+    assert Templar(loader=DataLoader(), variables=given).template(text) == found
 
 
 def test_roles_and_collection_promise_the_same_ansible() -> None:

@@ -6,36 +6,21 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import Any
+from typing import Any, Sequence
 
-from . import agent_zip, boot_service, cli, drift, registry, shown, transaction, trust, without_origin
+from . import agent_zip, boot_service, own_archive, transaction, trust
 from .agent_files import LINKS, NIC_PATH_UNIT, TEXTS, UNIT
 from .agent_zip import INTERPRETER
-from .checks import audit
-from .dcb import tools
 from .errors import HostError, MlnodeError
 from .host import Host
 from .kind import AGENT_COMMAND, AGENT_FILE
 from .lock import WAIT_SECONDS, locked
 from .origin import Origin, complete
-from .render import audit as audit_report
-from .transaction import FileWrite, LinkWrite, Refresh, Step
+from .steps import FileWrite, LinkWrite, Refresh, Step
 
 __all__ = ["COMMAND", "INTERPRETER", "UNIT", "UNIT_FILE", "build", "install", "plan"]
 
 COMMAND, UNIT_FILE = AGENT_COMMAND, AGENT_FILE
-
-#: Imported for real, so that Ansible sends everything the agent can run along with a module that builds it
-_SENT_ALONG = (
-    cli.main,
-    drift.answer,
-    audit.findings,
-    audit_report.report,
-    *registry.imported(),
-    *shown.imported(),
-    tools.of,
-    without_origin.remove,
-)
 
 
 def build(interpreter: str = INTERPRETER) -> bytes:
@@ -47,10 +32,10 @@ def plan(host: Host, interpreter: str = INTERPRETER, tell: bool = True) -> list[
     """The steps that install or renew command, units, rule and links; empty where all is as it should be.
     tell: as in install()."""
     steps: list[Step] = []
-    command, files, compiled = host.content(COMMAND), _files(), _compiles(host, interpreter)
-    right = command is not None and agent_zip.is_right(command, files, interpreter, compiled)
-    if not right or not _has_mode(host, COMMAND, 0o755):
-        built = agent_zip.build(files, interpreter, compiled)
+    command = host.content(COMMAND)
+    compiled = _compiles(host, interpreter, command)
+    if not _is_right(command, interpreter, compiled) or not _has_mode(host, COMMAND, 0o755):
+        built = agent_zip.build(_files(), interpreter, compiled)
         steps.append(FileWrite(COMMAND, COMMAND, built, command, 0o755))
     for path, text in TEXTS.items():
         content, old = text.encode("utf-8"), host.content(path)
@@ -77,16 +62,20 @@ def install(
         steps = plan(host, interpreter, tell)
         if steps and not host.is_superuser():
             raise HostError("install", COMMAND, None, "root is needed")
-        # Who can write there could put another command in the place of this one.
-        for folder in dict.fromkeys(path.rpartition("/")[0] for path in (COMMAND, *TEXTS, *LINKS)):
-            trust.require(host, folder)
-        transaction.run(host, Origin.load(host), steps, tell=tell, check=lambda: _try(host, bool(steps)))
+        require_folders(host)
+        transaction.run(host, Origin.load(host), steps, notify=tell, check=lambda: try_out(host, steps))
     return steps
 
 
-def _try(host: Host, is_new: bool) -> None:
+def require_folders(host: Host) -> None:
+    """Raises UntrustedError where others can write: they could put another command in its place."""
+    for folder in dict.fromkeys(path.rpartition("/")[0] for path in (COMMAND, *TEXTS, *LINKS)):
+        trust.require(host, folder)
+
+
+def try_out(host: Host, steps: Sequence[Step]) -> None:
     """Raises MlnodeError where the command does not start, as it would not at boot either."""
-    if not is_new or not host.live:
+    if not steps or not host.live:
         return
     done = host.run([COMMAND, "--version"])
     if done.rc != 0:
@@ -97,10 +86,11 @@ def _try(host: Host, is_new: bool) -> None:
         )
 
 
-def _compiles(host: Host, interpreter: str) -> bool:
-    """Whether the agent's Python runs what this one compiles. Ansible may have found another on the node,
+def _compiles(host: Host, interpreter: str, command: bytes | None = None) -> bool:
+    """True if the agent's Python runs what this one compiles. Ansible may have found another on the node,
     whose code would lie there for nothing."""
-    if not host.live:
+    first = f"#!{agent_zip.isolated(interpreter)}\n".encode()
+    if not host.live or (own_archive.path() == COMMAND and command is not None and command.startswith(first)):
         return True
     try:
         words = shlex.split(agent_zip.isolated(interpreter))
@@ -109,10 +99,17 @@ def _compiles(host: Host, interpreter: str) -> bool:
         return False
 
 
+def _is_right(command: bytes | None, interpreter: str, compiled: bool) -> bool:
+    if command is None:
+        return False
+    if compiled and own_archive.path() == COMMAND:  # made of its own sources
+        return agent_zip.is_whole(command, interpreter)
+    return agent_zip.is_right(command, _files(), interpreter, compiled)
+
+
 def _has_mode(host: Host, path: str, mode: int) -> bool:
     """Of the file itself: a link to one that is as it should be may lead elsewhere tomorrow. And root's."""
-    saved = host.snapshot(path)
-    return saved is not None and saved.get("mode") == mode and trust.is_right(host, path)
+    return not host.is_link(path) and host.mode(path) == mode and trust.is_right(host, path)
 
 
 def _files() -> dict[str, bytes]:
@@ -121,6 +118,12 @@ def _files() -> dict[str, bytes]:
     Asked of the import system, not of the file system: inside a running Ansible module the sources lie in
     a zip themselves.
     """
+    if own_archive.path():
+        return own_archive.sources()
+    # Only here: what is built from an archive has to import none of it.
+    from . import everything
+
+    del everything
     package = __name__.rpartition(".")[0]
     found: dict[str, bytes] = {}
     for name, module in sorted(sys.modules.items()):

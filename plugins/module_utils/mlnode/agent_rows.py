@@ -17,8 +17,7 @@ from .errors import HostError
 from .host import Host
 from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_ROW, Info, Row
 from .registry import ON_ARRIVAL
-from .setting import Boot, Reading, Setting, Value
-from .status import Severity, Status
+from .setting import Boot, Reading, Setting, Severity, Status, Value
 
 KIND = "agent"
 

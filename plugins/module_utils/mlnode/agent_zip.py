@@ -19,9 +19,9 @@ import re
 import struct
 import zipfile
 import zlib
-from dataclasses import dataclass
-from typing import Mapping
+from typing import Mapping, NamedTuple
 
+from .errors import DeclarationError
 from .kind import AGENT_COMMAND
 
 #: Any Python 3.8 or newer that the node has; env, as distributions keep it in different places.
@@ -29,13 +29,31 @@ INTERPRETER = "/usr/bin/env python3"
 
 _ISOLATED = "-I"
 
-_MAIN = b"import sys\n\nfrom mlnode.cli import main\n\nsys.exit(main())\n"
+#: The kernel splits a first line at blanks and knows no quotes (execve(2)), while the shell of a controller
+#: would; what follows a line break would be part of the archive.
+_PROGRAM = re.compile(r"""[!-~]+(?: [!-~]+)*\Z""", re.ASCII)
+_QUOTES = re.compile(r"""['"\\`$]""")
+
+#: Of the program and its arguments, in bytes: what a kernel takes of a first line is 255
+#: (include/uapi/linux/binfmts.h, BINPRM_BUF_SIZE), of which `#!`, -S and -I need some
+_LONGEST = 240
+
+#: The words are for a Python that could not read the rest
+_MAIN = b"""import sys
+
+if sys.version_info < (3, 8):
+    sys.exit("mlnode needs Python 3.8 or newer, and %s is %d.%d" % ((sys.executable,) + sys.version_info[:2]))
+
+from mlnode.cli import main
+
+sys.exit(main())
+"""
 
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
 ELSEWHERE = (
-    *("agent", "agent_zip", "checks", "icmp", "path_mtu", "path_search", "pci_config", "perftest"),
-    *("fleet", "subnet", "subnet_book", "subnet_check", "subnet_moves", "subnet_rises"),
+    *("checks", "everything", "path_mtu", "pci_config", "perftest", "ping"),
+    *("fleet", "render.reverted", "subnet", "subnet_check"),
 )
 #: What `mlnode audit` needs of the former all the same, and changes of NICs, which keep the counters of links
 AUDIT = (
@@ -62,8 +80,7 @@ _UNCHECKED_HASH = (1).to_bytes(4, "little")
 Files = Mapping[str, bytes]
 
 
-@dataclass(frozen=True)
-class Sources:
+class Sources(NamedTuple):
     """What is the same in each agent of these sources: so many bytes after the first line, and their
     SHA-256."""
 
@@ -76,8 +93,14 @@ def isolated(interpreter: str) -> str:
     calls the command, no package in a home folder and no file in the present folder is run by root.
 
     Linux hands over all behind the program as one argument (execve(2)), which env takes apart with -S, since
-    coreutils 8.30, and Python as a group of its one-letter options.
+    coreutils 8.30, and Python as a group of its one-letter options. Raises DeclarationError for what is no
+    first line.
     """
+    if not _PROGRAM.match(interpreter) or _QUOTES.search(interpreter) or len(interpreter) > _LONGEST:
+        raise DeclarationError(
+            f"interpreter: must be the path of a Python, and its options after a blank, in up to {_LONGEST} "
+            f"characters without quotes, as written behind #!, got {interpreter[:80]!a}"
+        )
     program, _blank, arguments = interpreter.partition(" ")
     if program.rpartition("/")[2] == "env":
         split = arguments if arguments.startswith("-S") else f"-S {arguments}"
@@ -104,7 +127,12 @@ def is_right(content: bytes, files: Files, interpreter: str, compiled: bool = Tr
     if not compiled:
         return content == build(files, interpreter, compiled=False)
     first, packed = _same(files, interpreter)
-    if not content.startswith(first + packed) or not content.endswith(_MADE_BY):
+    return content.startswith(first + packed) and is_whole(content, interpreter)
+
+
+def is_whole(content: bytes, interpreter: str) -> bool:
+    """Whether this is undamaged and compiled by this Python, whatever its sources are."""
+    if not content.startswith(_first_line(interpreter)) or not content.endswith(_MADE_BY):
         return False
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -120,20 +148,22 @@ def is_mine(said: str) -> bool:
 
 def is_elsewhere(name: str) -> bool:
     """Whether a module of this package is none of the agent's."""
-    return name not in AUDIT and name.partition(".")[0] in ELSEWHERE
+    return name not in AUDIT and (name in ELSEWHERE or name.partition(".")[0] in ELSEWHERE)
 
 
 def _packed(files: Files, interpreter: str, compiled: bool) -> tuple[bytes, int]:
     """The whole file, and where in it the sources end."""
     stream = io.BytesIO()
-    stream.write(f"#!{isolated(interpreter)}\n".encode())
+    stream.write(_first_line(interpreter))
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, content in sorted({**files, "__main__.py": _MAIN}.items()):
             archive.writestr(_entry(name), content)
         end = stream.tell()
         if compiled:
             for name, content in sorted(files.items()):
-                archive.writestr(_entry(f"{name}c"), _compiled(name, content))
+                # Packed, which costs a start nothing. The sources are not: other versions of zlib make other
+                # bytes of them.
+                archive.writestr(_entry(f"{name}c"), _compiled(name, content), zipfile.ZIP_DEFLATED)
             archive.comment = _MADE_BY
     return stream.getvalue(), end
 
@@ -145,6 +175,10 @@ def _same(files: Files, interpreter: str) -> tuple[bytes, bytes]:
     return content[:start], content[start:end]
 
 
+def _first_line(interpreter: str) -> bytes:
+    return f"#!{isolated(interpreter)}\n".encode()
+
+
 def _entry(name: str) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name, _EPOCH)
     entry.external_attr = 0o644 << 16
@@ -154,6 +188,7 @@ def _entry(name: str) -> zipfile.ZipInfo:
 @functools.lru_cache(maxsize=None)
 def _compiled(name: str, source: bytes) -> bytes:
     """As a .pyc file has it. The name is what a traceback shows."""
-    code = compile(source, f"{AGENT_COMMAND}/{name}", "exec", dont_inherit=True, optimize=0)
+    # Without docstrings, which are a twentieth of the file, and which no command shows.
+    code = compile(source, f"{AGENT_COMMAND}/{name}", "exec", dont_inherit=True, optimize=2)
     head = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + importlib.util.source_hash(source)
     return head + marshal.dumps(code)

@@ -9,10 +9,9 @@ drop-ins from places that are not known here, and a unit that it could not load 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Mapping, Sequence, Tuple
+from typing import Mapping, NamedTuple, Sequence
 
-from . import systemd_unit
+from . import systemd_show, systemd_unit
 from .agent_files import (
     LINKS,
     NIC_PATH_FILE,
@@ -25,13 +24,10 @@ from .agent_files import (
     TEXTS,
     UDEV_FILE,
 )
-from .errors import HostError
 from .host import Host
-from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, AGENT_UNIT
+from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
+from .systemd_show import Said
 from .systemd_unit import Line, Unit
-
-SYSCTL_UNIT = "systemd-sysctl.service"
-MODULES_UNIT = "systemd-modules-load.service"
 
 #: What makes all right that is the agent's own
 MEND = "run site.yml, or install the agent"
@@ -51,15 +47,11 @@ _MUST_BE_OFF = (
 )
 _NO = ("", "0", "no", "n", "false", "f", "off")
 
-_ASKED = (AGENT_UNIT, NIC_SERVICE, NIC_PATH_UNIT, SYSCTL_UNIT, MODULES_UNIT)
-_PROPERTIES = ("Id", "LoadState", "ActiveState", "NeedDaemonReload", "DropInPaths", "ExecStart")
-
 #: Distributions have these in /usr/lib; the order of systemd_unit.PLACES
 _VENDOR = ("/usr/lib/", "/lib/")
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """remedy: what to do. theirs: it lies in a file of others, which an installation leaves alone. stops: the
     unit does not do its work; else it is only not as it was installed."""
 
@@ -84,7 +76,7 @@ def installed(host: Host) -> bool:
 def stopped(host: Host, running: bool = True) -> str:
     """Why the next boot does not run our command; empty if it does. Raises HostError."""
     if not installed(host):
-        return f"{AGENT_UNIT} is not enabled (install the agent)"
+        return NO_AGENT
     return next((str(fault) for fault in boot_faults(host, running) if fault.stops), "")
 
 
@@ -263,34 +255,12 @@ def _loader_off(host: Host, name: str, running: bool) -> str:
 
 # -- what systemd says ---------------------------------------------------------------------
 
-#: Property → its values, of which ExecStart= may have several
-_Said = Mapping[str, Tuple[str, ...]]
+
+def _said(host: Host, running: bool) -> Mapping[str, Said]:
+    return systemd_show.units(host) if running else {}
 
 
-def _said(host: Host, running: bool) -> Mapping[str, _Said]:
-    """Unit → what systemd has loaded; nothing where it does not run or does not answer."""
-    return host.once("what systemd says of units", lambda: _ask(host)) if running else {}
-
-
-def _ask(host: Host) -> Mapping[str, _Said]:
-    try:
-        if not host.systemd_runs():
-            return {}
-        done = host.run(["systemctl", "show", *(f"--property={name}" for name in _PROPERTIES), *_ASKED])
-    except HostError:  # as in a captured tree
-        return {}
-    found: dict[str, _Said] = {}
-    for block in done.out.split("\n\n") if done.rc == 0 else []:
-        fields: dict[str, tuple[str, ...]] = {}
-        for line in block.splitlines():
-            name, _equals, value = line.partition("=")
-            values = value.split() if name == "DropInPaths" else [value]
-            fields[name] = (*fields.get(name, ()), *values)
-        found[next(iter(fields.get("Id", ())), "")] = fields
-    return found
-
-
-def _as_loaded(name: str, said: _Said, ours: Unit) -> list[Fault]:
+def _as_loaded(name: str, said: Said, ours: Unit) -> list[Fault]:
     """What is wrong with a unit though its files are right. What was loaded before they changed says nothing
     about the next boot."""
     if not said or said.get("NeedDaemonReload") != ("no",):

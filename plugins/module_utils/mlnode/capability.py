@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import re
-from typing import Protocol
 
-from .setting import Value
+from .host import Host
 
 #: include/uapi/linux/capability.h
 _NET_ADMIN = 12
@@ -15,21 +14,12 @@ _NET_ADMIN = 12
 _EFFECTIVE = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE | re.ASCII)
 
 
-class Machine(Protocol):
-    """What is needed of Host."""
-
-    @property
-    def live(self) -> bool: ...
-    def is_superuser(self) -> bool: ...
-    def value(self, path: str) -> Value: ...
-
-
-def lacks_net_admin(machine: Machine, path: str) -> str:
+def lacks_net_admin(host: Host, path: str) -> str:
     """Why not even root may set what path shows; empty if it may, if we are not root, in a captured tree, or
     where nobody can tell."""
-    if not machine.live or not machine.is_superuser():
+    if not host.live or not host.is_superuser():
         return ""
-    held = _EFFECTIVE.search(machine.value("/proc/self/status").text or "")
+    held = _EFFECTIVE.search(host.value("/proc/self/status").text or "")
     if not held or int(held.group(1), 16) >> _NET_ADMIN & 1:
         return ""
     return (

@@ -7,22 +7,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import sys
-from typing import Any, NoReturn, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Sequence
 
-from . import confirm, origin, registry, revert, shown
-from .errors import MlnodeError
-from .explain import explain
+from . import drivers, registry
+from .errors import MlnodeError, paragraphs, printable
 from .host import Host
-from .node import Survey, apply_all, survey
-from .printable import paragraphs, printable
-from .registry import ON_ARRIVAL
-from .render import document, node, table, topology_table
-from .render.topology import document as topology_document
-from .topology import read as topology
 from .version import VERSION
+
+if TYPE_CHECKING:
+    from .node import Survey
+
+# What a command needs, it imports itself: a start takes longer than most commands do.
 
 OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
 
@@ -36,7 +33,7 @@ _EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit: a f
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     options = _parser().parse_args(arguments)
-    host = Host(options.root)
+    host = Host(options.root, drivers.ALL)
     if not host.live and options.command in ("apply", "revert"):
         return _fail(f"{options.command} changes the machine it runs on: --root is for reading only", USAGE)
     if not os.path.isdir(host.root):
@@ -91,48 +88,65 @@ def _parser() -> argparse.ArgumentParser:
         if name == "apply":
             words = "only what NICs are declared to be, as when one has arrived"
             one.add_argument("--nics", action="store_true", help=words)
-    text = "answer the module node_drift of a controller, which asks with JSON on the standard input"
-    one = commands.add_parser("drift", help=text, description=text, epilog=_EXIT)
+    text = "answer an action of a controller, which asks with JSON on the standard input"
+    one = commands.add_parser("call", help=text, description=text, epilog=_EXIT)
     one.set_defaults(root="/", json=True)
-    one.add_argument("question", nargs="?", help="instead of the standard input")
+    text = "what modules of one area ask: whether the next boot runs the agent, and changes that wait (JSON)"
+    one = commands.add_parser("self", help=text, description=text, epilog=_EXIT)
+    one.set_defaults(root="/", json=True)
     text = "everything about one setting"
     one = commands.add_parser("explain", help=text, description=text, parents=[common], epilog=_EXIT)
     one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
     for name, text in (
         ("confirm", "keep a change that would undo itself, over a new connection"),
-        ("undo", "undo a change that waits to be confirmed (its timer does this)"),
+        ("undo", "undo a change that waits to be confirmed"),
     ):
         one = commands.add_parser(name, help=text, description=text, epilog=_EXIT)
         one.set_defaults(root="/", json=False)
         one.add_argument("id", metavar="ID", help="as `mlnode status` shows it")
+        if name == "undo":
+            words = "wait until its time is over, and do nothing if it was confirmed (its timer does this)"
+            one.add_argument("--when-due", action="store_true", help=words)
     return parser
 
 
 def _status(host: Host, options: argparse.Namespace) -> int:
+    from .node import survey
+    from .render import node
+
     found = survey(host)
     return _report(host, found, options, node.settings(found))
 
 
 def _check(host: Host, options: argparse.Namespace) -> int:
+    from .node import survey
+    from .render import node
+
     found = survey(host)
     wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
     return _report(host, found, options, wanted)
 
 
 def _apply(host: Host, options: argparse.Namespace) -> int:
+    from .node import apply_all
+    from .render import node, table
+
     # It may have to wait for a run that installs another agent, and what is imported late is of that one.
+    del table
     registry.imported()
-    shown.imported()
-    found = apply_all(host, ON_ARRIVAL, _NICS_WAIT) if options.nics else apply_all(host)
+    drivers.imported()
+    found = apply_all(host, registry.ON_ARRIVAL, _NICS_WAIT) if options.nics else apply_all(host)
     wanted = [item for item in node.settings(found) if options.json or item["status"] != "ok"]
     return _report(host, found, options, wanted)
 
 
 def _revert(host: Host, options: argparse.Namespace) -> int:
+    from . import confirm, revert
+    from .render import document, node
+
     undone = confirm.report(host)
     stays: Sequence[str] = ()
     if options.without_origin:
-        # Only here: nobody else needs it.
         from . import without_origin
 
         removal = without_origin.remove(host)
@@ -160,6 +174,8 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
 
 
 def _explain(host: Host, options: argparse.Namespace) -> int:
+    from .explain import explain
+
     facts = explain(host, options.key)
     if options.json:
         _print_json(facts)
@@ -171,43 +187,69 @@ def _explain(host: Host, options: argparse.Namespace) -> int:
 
 
 def _confirm(host: Host, options: argparse.Namespace) -> int:
+    from . import confirm
+
     first = confirm.confirm(host, options.id)
     _say(f"{options.id} is confirmed" if first else f"{options.id} had been confirmed before")
     return OK
 
 
 def _undo(host: Host, options: argparse.Namespace) -> int:
-    done = confirm.undo(host, options.id)
+    from . import confirm, drivers, registry
+
+    # It may have to wait for a run that installs another agent, and what is imported late is of that one.
+    registry.imported()
+    drivers.imported()
+    if options.when_due:
+        done = confirm.undo_when_due(host, options.id)
+    else:
+        done = confirm.undo(host, options.id)
+    if done is None:
+        return OK
     if done.stuck:
         return _fail(done.text, ERROR)
     _say(done.text)
     return OK
 
 
-def _drift(host: Host, options: argparse.Namespace) -> int:
-    # Only here: nobody else needs it.
-    from . import drift
+def _call(host: Host, _options: argparse.Namespace) -> int:
+    from . import call
 
     # Bytes: a text that this locale cannot decode is refused in words, too.
-    question = sys.stdin.buffer.read() if options.question is None else options.question
-    _say(drift.MARK + _json(drift.asked(host, question)))
+    question = sys.stdin.buffer.read()
+    heard: list[bool] = []
+    found = call.answer(host, question, begin=lambda: heard.append(_say(call.BEGUN)))
+    heard.append(_say(call.MARK + _json(found)))
+    if not all(heard):
+        call.unheard(host, question, found)
+    return OK
+
+
+def _self(host: Host, _options: argparse.Namespace) -> int:
+    from . import agent_state
+
+    _say(_json(agent_state.answers(host)))
     return OK
 
 
 def _topology(host: Host, options: argparse.Namespace) -> int:
-    found = topology.of(host)
+    from .render import topology_table
+    from .render.topology import document
+    from .topology import read
+
+    found = read.of(host)
     if options.json:
-        _print_json(topology_document(found))
+        _print_json(document(found))
     else:
         _say(topology_table.table(found, _width()))
     return OK
 
 
 def _audit(host: Host, options: argparse.Namespace) -> int:
-    # Only here: Python compiles what the agent imports at each of its starts.
     from .checks import audit
     from .checks.model import Verdict, summary
     from .render import audit as audit_report
+    from .render import node
 
     found = audit.findings(host)
     if options.json:
@@ -219,6 +261,8 @@ def _audit(host: Host, options: argparse.Namespace) -> int:
 
 
 def _lines(value: Any) -> list[str]:
+    from .render import document
+
     if isinstance(value, list):
         return [str(item) for item in value] or ["-"]
     return [document.shown(value)]
@@ -230,7 +274,8 @@ _COMMANDS = {
     "apply": _apply,
     "revert": _revert,
     "explain": _explain,
-    "drift": _drift,
+    "call": _call,
+    "self": _self,
     "topology": _topology,
     "audit": _audit,
     "confirm": _confirm,
@@ -239,6 +284,9 @@ _COMMANDS = {
 
 
 def _report(host: Host, found: Survey, options: argparse.Namespace, settings: list[dict[str, Any]]) -> int:
+    from . import confirm, origin
+    from .render import document, node
+
     counts = document.summary(item.row for item in found.rows)
     if options.json:
         _print_json(node.node(found))
@@ -253,6 +301,8 @@ def _report(host: Host, found: Survey, options: argparse.Namespace, settings: li
 
 
 def _print_text(found: Survey, settings: list[dict[str, Any]], counts: dict[str, int]) -> None:
+    from .render import table
+
     if settings:
         _say(table.render(settings, _width()))
         _say("")
@@ -266,7 +316,11 @@ def _print_text(found: Survey, settings: list[dict[str, Any]], counts: dict[str,
 
 
 def _width() -> int | None:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def _print_json(value: Any) -> None:
@@ -278,8 +332,8 @@ def _json(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent, ensure_ascii=True).replace("\x7f", "\\u007f")
 
 
-def _say(text: str) -> None:
-    """Write and flush. A reader that went away (`mlnode check | head`) changes no exit status.
+def _say(text: str) -> bool:
+    """Write and flush; False where the reader went away (`mlnode check | head`), which is no error.
 
     All that is printed goes through here or _fail(), where nothing gets past that a terminal would obey.
     """
@@ -292,6 +346,8 @@ def _say(text: str) -> None:
     except BrokenPipeError:
         # What is still buffered, and all that follows, goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 def _fail(message: str, status: int) -> int:

@@ -3,8 +3,9 @@
 """A change that undoes itself unless somebody who has come over a new connection confirms it.
 
 What it takes to undo it is on disk, and a restore has been started, before the first write. The restore is a
-timer of systemd that runs `mlnode undo ID`, or a detached process where there is no systemd.
-PENDING is the truth: whoever removes it under the node's lock, confirm() or undo(), has decided.
+timer of systemd that runs `mlnode undo --when-due ID`, or a detached process where there is no systemd.
+PENDING is the truth: whoever removes it under the node's lock, confirm() or undo(), has decided. It says when
+the time is over, too: a restore that finds more time left in it waits for longer.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from typing import Iterator, Sequence
 
 from . import confirm_store as store
 from . import detached, transaction
-from .confirm_store import PENDING, UNDONE, Pending, Undone
+from .confirm_store import PENDING, UNDONE, Pending, Undone, acknowledge, report
 from .errors import HostError, MlnodeError, RefusedError
 from .host import Host
 from .kind import AGENT_COMMAND
 from .lock import locked
-from .origin import Entry, Origin, boot_id, is_back
+from .origin import Entry, Origin, boot_id, forget_left, is_back
 
 __all__ = [
-    "PENDING", "UNDONE", "Pending", "Undone", "acknowledge", "arm", "cancel", "confirm", "notes", "pending",
-    "ready", "refuse_while_pending", "report", "resume", "undo", "undone",
+    "PENDING", "UNDONE", "Pending", "Undone", "acknowledge", "arm", "cancel", "confirm", "extend", "notes",
+    "pending", "refuse_while_pending", "report", "restart", "resume", "undo", "undo_when_due", "undone",
 ]  # fmt: skip
 
 #: For the lock, in seconds. Who gives up leaves the node cut off, and nobody else would come: so it is longer
@@ -39,8 +40,11 @@ UNDO_WAIT = 3600.0
 #: For how long what a driver refuses is tried again, in seconds: longer than any reset of a NIC
 STUBBORN = 30.0
 
-#: How often the detached process looks whether it is still needed, in seconds
+#: How often a restore looks whether it is still needed, in seconds
 _LOOK = 1.0
+
+#: The option of `mlnode undo` that makes a restore of it
+_WHEN_DUE = "--when-due"
 
 #: More than any way into a machine makes: sshd thrice, a shell, sudo twice and python are seven
 _MAX_ANCESTORS = 64
@@ -61,7 +65,7 @@ def arm(
     armed = Pending(
         id=os.urandom(4).hex(),
         name=name,
-        deadline=(datetime.now(timezone.utc) + timedelta(seconds=seconds)).strftime(store.TIME),
+        deadline=_deadline(seconds),
         seconds=seconds,
         words=words,
         boot=boot_id(host),
@@ -80,6 +84,22 @@ def arm(
             pass
         raise
     return armed
+
+
+def extend(host: Host, armed: Pending, entries: Sequence[Entry], fresh: Sequence[Entry]) -> Pending:
+    """More is done in the same run, and is undone with the rest. Raises MlnodeError."""
+    longer = armed._replace(entries=tuple(entries), fresh=tuple(str(entry["id"]) for entry in fresh))
+    store.save(host, longer)
+    return longer
+
+
+def restart(host: Host, armed: Pending, gone: Sequence[str] = ()) -> Pending:
+    """The time to confirm begins again, as the run has needed some of it for what comes after the change.
+    gone: ids of the origin that are forgotten once it is confirmed. Raises MlnodeError."""
+    due = time.monotonic() + armed.seconds
+    again = armed._replace(deadline=_deadline(armed.seconds), due=due, gone=tuple(gone))
+    store.save(host, again)
+    return again
 
 
 def cancel(host: Host) -> None:
@@ -105,6 +125,9 @@ def resume(host: Host) -> str:
     if found is None or not found.lapsed(host):
         return ""
     _needs_root(host, "undo")
+    # A module of one area brings the drivers of its own area only.
+    if not all(host.is_mounted(path) for entry in found.entries for path, _text in entry.get("writes", ())):
+        raise RefusedError(f"{found.text}; its time is over, and `mlnode undo {found.id}` undoes it now")
     return _put_back(host, found).text
 
 
@@ -114,19 +137,6 @@ def resume(host: Host) -> str:
 def pending(host: Host) -> Pending | None:
     """What waits to be confirmed. Raises MlnodeError, also for who may not read it."""
     return store.load_pending(host)
-
-
-def ready(host: Host, change_id: str) -> bool:
-    """True if it waits and may be confirmed by this process; False if it has been before. Raises MlnodeError,
-    which says what became of it. Changes nothing."""
-    found = store.load_pending(host)
-    if _record(host, change_id) is None:
-        if found is not None and found.id == change_id:
-            _refuse_now(host, found)
-            return True
-        if change_id and store.confirmed(host) == change_id:
-            return False
-    raise MlnodeError(_nothing(host, change_id, found))
 
 
 def _refuse_now(host: Host, found: Pending) -> None:
@@ -143,16 +153,21 @@ def _refuse_now(host: Host, found: Pending) -> None:
 
 
 def confirm(host: Host, change_id: str) -> bool:
-    """Keep the change. Answers as ready() does, and disarms what waits."""
+    """Keep the change, and disarm what waits. True if it waited; False if it had been confirmed before.
+    Raises MlnodeError, which says what became of it."""
     _needs_root(host, "confirm")
     with locked(host):
-        if not ready(host, change_id):
-            return False
         found = store.load_pending(host)
-        if found is not None:
-            host.write_file(store.CONFIRMED, f"{change_id}\n".encode("ascii"))
-            _disarm(host, found)
-        return True
+        if _record(host, change_id) is None:
+            if found is not None and found.id == change_id:
+                _refuse_now(host, found)
+                host.write_file(store.CONFIRMED, f"{change_id}\n".encode("ascii"))
+                forget_left(host, found.gone)
+                _disarm(host, found)
+                return True
+            if change_id and store.confirmed(host) == change_id:
+                return False
+        raise MlnodeError(_nothing(host, change_id, found))
 
 
 def undo(host: Host, change_id: str = "", wait_seconds: float = UNDO_WAIT) -> Undone:
@@ -169,26 +184,38 @@ def undo(host: Host, change_id: str = "", wait_seconds: float = UNDO_WAIT) -> Un
         return before
 
 
+def undo_when_due(host: Host, change_id: str) -> Undone | None:
+    """The work of a restore: wait until the time to confirm is over, and undo the change then. Returns None
+    where that was decided otherwise. Raises MlnodeError."""
+    _needs_root(host, "undo")
+    armed = store.load_pending(host)
+    while armed is not None and armed.id == change_id:
+        if not armed.lapsed(host):
+            time.sleep(min(_LOOK, armed.left))
+            armed = _looked(host, armed)
+            continue
+        with locked(host, UNDO_WAIT):
+            now = store.load_pending(host)
+            if now == armed:
+                return _put_back(host, armed)
+        # A run has held the lock until now, and has decided, or has begun the time again.
+        armed = now
+    return None
+
+
+def _looked(host: Host, before: Pending) -> Pending | None:
+    try:
+        return store.load_pending(host)
+    except MlnodeError:  # nothing is decided before it is read under the lock
+        return before
+
+
 # -- what is told --------------------------------------------------------------------------------
 
 
 def undone(host: Host) -> Undone | None:
     """What was undone and not acknowledged yet. Raises MlnodeError."""
     return store.load_undone(host)
-
-
-def report(host: Host) -> str:
-    """The same in words, empty if nothing. That it cannot be read is told as well."""
-    try:
-        found = store.load_undone(host)
-    except MlnodeError as error:
-        return str(error)
-    return "" if found is None else found.text
-
-
-def acknowledge(host: Host) -> None:
-    """It has been told. Raises HostError."""
-    store.remove(host, UNDONE)
 
 
 def notes(host: Host) -> list[str]:
@@ -212,7 +239,7 @@ def _start(host: Host, armed: Pending) -> None:
         if host.systemd_runs():
             _timer(host, armed)
         else:
-            detached.start(partial(_wait_and_undo, host, armed))
+            detached.start(partial(undo_when_due, host, armed.id))
     except (OSError, HostError) as error:
         words = "nothing was changed, as it could not be undone: no restore could be started"
         raise MlnodeError(f"{words} ({error})") from error
@@ -224,31 +251,18 @@ def _timer(host: Host, armed: Pending) -> None:
     timer_enter_waiting): the restore may come late then, but never early."""
     if not host.exists(AGENT_COMMAND):
         raise HostError("find", AGENT_COMMAND, None, "install the agent first (module agent, or any role)")
-    # An older one knows no undo, and would say so to nobody when it is too late.
-    if host.run([AGENT_COMMAND, "undo", "--help"]).rc != 0:
+    # An older one would refuse the option when it is too late, and nobody would see that.
+    if _WHEN_DUE not in host.run([AGENT_COMMAND, "undo", "--help"]).out:
         raise HostError(
             "use", AGENT_COMMAND, None, "it is too old, or does not start: install the agent again"
         )
     command = ["systemd-run", "--collect", f"--unit={_unit(armed)}", f"--on-active={armed.seconds}"]
-    command += ["--timer-property=AccuracySec=1s", AGENT_COMMAND, "undo", armed.id]
+    command += ["--timer-property=AccuracySec=1s", AGENT_COMMAND, "undo", _WHEN_DUE, armed.id]
     host.must_run(command, "start the restore with")
 
 
 def _unit(armed: Pending) -> str:
     return f"mlnode-undo-{armed.id}"
-
-
-def _wait_and_undo(host: Host, armed: Pending) -> None:
-    """In the detached process, which ends as soon as it is not needed any more."""
-    while armed.left:
-        time.sleep(min(_LOOK, armed.left))
-        try:
-            now = store.load_pending(host)
-        except MlnodeError:
-            continue
-        if now is None or now.id != armed.id:
-            return
-    undo(host, armed.id)
 
 
 def _disarm(host: Host, armed: Pending) -> None:
@@ -335,6 +349,10 @@ def _undisturbed() -> Iterator[None]:
 
 
 # -- details -------------------------------------------------------------------------------------
+
+
+def _deadline(seconds: int) -> str:
+    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).strftime(store.TIME)
 
 
 def _record(host: Host, change_id: str) -> Undone | None:

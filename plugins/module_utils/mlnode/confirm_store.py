@@ -8,19 +8,18 @@ import json
 import math
 import re
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from . import trust
-from .errors import HostError, StoreError
+from . import places, trust
+from .errors import HostError, MlnodeError, StoreError
 from .host import Host
 from .origin import Entry, boot_id, checked
 from .origin_paths import DAMAGE, check_texts
 
 #: What waits to be confirmed; 0600, as it may hold the content of files that not everybody may read
-PENDING = "/var/lib/mlnode/confirm.json"
+PENDING = places.PENDING
 #: What was undone and has not been told yet
-UNDONE = "/var/lib/mlnode/undone.json"
+UNDONE = places.UNDONE
 #: The last id that was confirmed since the boot, so that asking again after a lost answer is no error
 CONFIRMED = "/run/mlnode/confirmed"
 
@@ -33,12 +32,12 @@ TIME = "%Y-%m-%d %H:%M:%S UTC"
 _ID = re.compile(r"[0-9a-f]{8}\Z")
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(NamedTuple):
     """A change that waits.
 
     deadline: for people, as clocks jump; due is what counts, in seconds of CLOCK_MONOTONIC of this boot.
-    connection: over which it was made. fresh: ids of what is new in the origin.
+    connection: over which it was made. fresh: ids of what is new in the origin; gone: of what is forgotten
+    there once it is confirmed.
     """
 
     id: str
@@ -51,6 +50,7 @@ class Pending:
     connection: str
     entries: tuple[Entry, ...]
     fresh: tuple[str, ...]
+    gone: tuple[str, ...] = ()
 
     @property
     def left(self) -> int:
@@ -76,8 +76,7 @@ class Pending:
         )
 
 
-@dataclass(frozen=True)
-class Undone:
+class Undone(NamedTuple):
     """A change that is no more. stuck: what could not be put back, and why."""
 
     id: str
@@ -115,6 +114,7 @@ def load_pending(host: Host) -> Pending | None:
             due=due,
             entries=tuple(checked(dict(entry)) for entry in found["entries"]),
             fresh=_texts(*found["fresh"]),
+            gone=_texts(*found["gone"]),
         )
     except DAMAGE as error:
         # It stays where it is: nobody may go on as if nothing had been armed.
@@ -142,10 +142,24 @@ def load_undone(host: Host) -> Undone | None:
         ) from error
 
 
+def report(host: Host) -> str:
+    """What was undone and not told yet, in words; empty if nothing. That it cannot be read is told, too."""
+    try:
+        found = load_undone(host)
+    except MlnodeError as error:
+        return str(error)
+    return "" if found is None else found.text
+
+
+def acknowledge(host: Host) -> None:
+    """It has been told. Raises HostError."""
+    remove(host, UNDONE)
+
+
 def save(host: Host, record: Pending | Undone) -> None:
     """On disk before it returns. Raises HostError."""
     path, mode = (PENDING, 0o600) if isinstance(record, Pending) else (UNDONE, 0o644)
-    text = json.dumps({"format": FORMAT, **asdict(record)}, indent=1)
+    text = json.dumps({"format": FORMAT, **record._asdict()}, indent=1)
     host.write_file(path, f"{text}\n".encode("ascii"), mode)
 
 

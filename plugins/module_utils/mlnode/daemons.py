@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Collection, Mapping
+from typing import Collection, Mapping, NamedTuple
 
 from .errors import HostError
 from .host import Host
@@ -18,8 +17,7 @@ _GROUP = re.compile(r"^([0-9]{1,10}:[^:\n]*):(/.*)$", re.MULTILINE | re.ASCII)
 _INIT = "/init.scope"
 
 
-@dataclass(frozen=True)
-class Daemon:
+class Daemon(NamedTuple):
     pid: int
     name: str
     parent: int
@@ -30,8 +28,7 @@ class Daemon:
         return f"/proc/{self.pid}/limits"
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(NamedTuple):
     """hidden: why some processes cannot be seen; empty if all can. none: no process is shown at all."""
 
     daemons: tuple[Daemon, ...]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any, Mapping
+from contextlib import contextmanager
+from typing import Any, Iterator, Mapping, NamedTuple
 
 from . import strict_json, trust
 from .errors import DeclarationError, HostError, MlnodeError, StoreError
@@ -28,8 +28,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z", re.ASCII)
 Spec = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Declaration:
+class Declaration(NamedTuple):
     """Everything declared under one name: kind of knob → its specification."""
 
     name: str
@@ -70,14 +69,6 @@ def render(declaration: Declaration) -> bytes:
             "declare less under one name"
         )
     return text.encode("utf-8")
-
-
-def check_spec(kind: str, spec: Spec) -> None:
-    """Raises DeclarationError for what render() cannot write, or parse() would refuse to read again."""
-    try:
-        strict_json.check(spec)
-    except ValueError as error:
-        raise DeclarationError(f"{kind}: {error}") from error
 
 
 def parse(content: bytes, path: str) -> Declaration:
@@ -128,6 +119,27 @@ def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
                 # One folder may be the cause for all files in it.
                 errors += [str(error)] if str(error) not in errors else []
     return found
+
+
+def expected(host: Host) -> list[Declaration]:
+    """Those that can be used, as they are once the run that is under way has ended: what one area makes of
+    another's must not depend on which of them is written first. Raises HostError."""
+    new: Declaration | None = host.under_way.get(FOLDER)
+    found = [item for item in load_all(host, []) if new is None or item.name != new.name]
+    if new is not None and new.kinds:
+        found.append(new)
+    return sorted(found, key=lambda item: item.name)
+
+
+@contextmanager
+def expecting(host: Host, new: Declaration | None) -> Iterator[None]:
+    """While a run plans and writes this declaration; None if it writes none."""
+    if new is not None:
+        host.under_way[FOLDER] = new
+    try:
+        yield
+    finally:
+        host.under_way.pop(FOLDER, None)
 
 
 def declares(spec: Spec) -> bool:

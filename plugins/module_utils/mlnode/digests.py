@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Iterable, Mapping, Optional
+from typing import Any, Iterable, Mapping
 
 from .declared import Declaration, Spec
 
@@ -31,29 +31,42 @@ def digests(kinds: Mapping[str, Spec]) -> dict[str, str]:
     return found
 
 
-#: Name of a declaration → kind → digest; None where nobody knows what to expect
-Expected = Mapping[str, Mapping[str, Optional[str]]]
+#: Name of a declaration → kind → digest
+Expected = Mapping[str, Mapping[str, str]]
 
 
-def differences(expected: Expected, declarations: Iterable[Declaration]) -> list[str]:
-    """In words, each name that is not declared on the node as somebody expects it."""
+def differences(expected: Expected, declarations: Iterable[Declaration], host: str) -> list[str]:
+    """In words, each name that is not declared on the node as the inventory says. host: its name there."""
     there = {declaration.name: digests(declaration.kinds) for declaration in declarations}
     words = []
     for name, wanted in expected.items():
         found = there.get(name, {})
-        known = [kind for kind in wanted if wanted[kind] is not None]
-        told = {
-            "other than there": [kind for kind in known if kind in found and found[kind] != wanted[kind]],
-            "missing there": [kind for kind in known if kind not in found],
+        if found and not wanted:
+            words.append(
+                f"declared on the node as {name}, and the inventory declares {_remedy(expected, name, host)}"
+            )
+            continue
+        differing = {
+            "other than there": [kind for kind in wanted if kind in found and found[kind] != wanted[kind]],
+            "missing there": [kind for kind in wanted if kind not in found],
             "left over there": [kind for kind in found if kind not in wanted],
         }
-        parts = [f"{what}: {', '.join(kinds)}" for what, kinds in told.items() if kinds]
+        parts = [f"{what}: {', '.join(kinds)}" for what, kinds in differing.items() if kinds]
         if parts:
             words.append(
-                f"{name} is not declared on the node as the inventory says ({'; '.join(parts)}): site.yml "
-                "declares it anew; what is left over goes with `mlnode revert` or once it declares nothing"
+                f"{name} is not declared on the node as the inventory says ({'; '.join(parts)}): run site.yml"
             )
     return words
+
+
+def _remedy(expected: Expected, name: str, host: str) -> str:
+    """What is declared instead, and how the rest goes back to its origin."""
+    others = [other for other, wanted in expected.items() if wanted]
+    if not others:
+        return f"nothing: ansible-playbook playbooks/revert.yml --limit {host or 'HOST'}"
+    return (
+        f"only {', '.join(others)}: ansible {host or 'HOST'} --become -m mlnode.tuning.declare -a name={name}"
+    )
 
 
 def _plain(value: Any) -> Any:

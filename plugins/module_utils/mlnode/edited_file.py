@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file that both mlnode and others write: what is recorded of it before each write, and its way back.
+"""A file that both mlnode and others write, and its way back. Loaded by its name where such a file is
+written, so that only areas with such files have it sent along.
 
 An entry of the origin holds `saved`, the file without us, and `wrote`, what we made of it last: two
 contents, as a killed run leaves the one before or the new one. Where the file is one of those, `saved` comes
@@ -11,18 +12,15 @@ back whole. Else it was edited since: what we wrote is merged out, and the edits
 from __future__ import annotations
 
 import base64
-import hashlib
-from dataclasses import dataclass
-from difflib import SequenceMatcher
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import merge
 from .errors import HostError
 from .host import Host
+from .origin_paths import Saved, content_of, is_known, is_named_ours, is_plain
 
-#: As in origin.py, which needs this module
+#: As in origin.py
 Entry = Mapping[str, Any]
-Saved = Mapping[str, Any]
 
 #: Behind the name of an own file that was edited and is removed, as rpm does with .rpmsave: nothing that
 #: reads the folders we write to reads such a name.
@@ -33,8 +31,7 @@ _GONE_SINCE = "left as it is: removed by others since"
 _LEFT_SINCE = "left as it is: replaced by others since"
 
 
-@dataclass(frozen=True)
-class WayBack:
+class WayBack(NamedTuple):
     """What a revert makes of a file. after: what it will be, as snapshot() gives it; None: not there. note:
     what became of edits, for people; empty if there were none. copy: where an edited own file is kept."""
 
@@ -55,33 +52,13 @@ class WayBack:
             host.put_back(path, self.after)
 
 
-def is_named_ours(path: str) -> bool:
-    """Files with our name in their path are ours as a whole. Others belong to the system or its people."""
-    return "mlnode" in path
-
-
-def followed(host: Host, entry: Entry, content: bytes | None) -> Entry:
-    """The entry as it has to be on disk before this content is written. Raises HostError."""
-    now, saved = host.snapshot(entry["file"]), entry["saved"]
-    new = _record(entry, content)
-    if _content(now) == _content(saved) and _is_plain(now) and _is_plain(saved):
-        return {**entry, "wrote": [new]}
-    known = entry.get("wrote", [])
-    # A link is replaced, and an edit of an own file overwritten, as its first line says.
-    if not _is_plain(now) or (known and is_named_ours(entry["file"]) and not _is_known(entry, now)):
-        return {**entry, "wrote": _two(known[-1:], new)}
-    current = _record(entry, _content(now))
-    if not known or current in known:
-        return {**entry, "wrote": _two([current], new)}
+def rebased(entry: Entry, now: Saved | None, content: bytes | None, wrote: Sequence[Any]) -> Entry:
+    """The entry of a file that was edited since, as it has to be on disk before this content is written."""
     try:
-        rebased = _rebased(entry, now, content)
+        saved = _rebased(entry, now, content)
     except (merge.BrokenError, _NoTextError):
         return entry  # the new content counts as one more edit
-    return {**entry, "saved": rebased, "wrote": _two([current], new), "edited": True}
-
-
-def _two(old: Sequence[Any], new: Any) -> list[Any]:
-    return [*(record for record in old if record != new), new]
+    return {**entry, "saved": saved, "wrote": wrote, "edited": True}
 
 
 def way_back(host: Host, entry: Entry) -> WayBack:
@@ -91,19 +68,19 @@ def way_back(host: Host, entry: Entry) -> WayBack:
     whole = WayBack(now, saved, KEPT if entry.get("edited") and saved is not None else "")
     if now == saved:
         return WayBack(now, saved)
-    if "wrote" not in entry or _is_known(entry, now) or _same(now, saved):
+    if "wrote" not in entry or is_known(entry, now) or _same(now, saved):
         return whole
     if is_named_ours(path):
         return _without_ours(path, now, saved)
     if now is None:
         return WayBack(None, None, _GONE_SINCE)
-    if not _is_plain(now) or not _is_plain(saved):
+    if not is_plain(now) or not is_plain(saved):
         return WayBack(now, now, _LEFT_SINCE)
     return _merged_back(path, entry, now)
 
 
 def _without_ours(path: str, now: Saved | None, saved: Saved | None) -> WayBack:
-    content = _content(now)
+    content = content_of(now)
     if content is None or b"\0" in content:  # a link, or an archive, which is not edited
         return WayBack(now, saved)
     copy = path + COPY_SUFFIX
@@ -126,53 +103,9 @@ def _merged_back(path: str, entry: Entry, now: Saved) -> WayBack:
     return WayBack(now, after, note if after != now or found.left else "")
 
 
-# -- what is recorded ----------------------------------------------------------------------
-
-
-def check(entry: Entry) -> None:
-    """Raises ValueError, KeyError or TypeError for a record that the functions here cannot have made."""
-    for record in entry.get("wrote", []):
-        if record is None:
-            continue
-        if "sha256" in record:
-            bytes.fromhex(record["sha256"])
-        else:
-            base64.b64decode(record["content"], validate=True)
-
-
-def _record(entry: Entry, content: bytes | None) -> dict[str, str] | None:
-    """Enough to know it again; the content itself only where it may have to be merged."""
-    if content is None:
-        return None
-    if b"\0" in content or (is_named_ours(entry["file"]) and entry["saved"] is None):
-        return {"sha256": hashlib.sha256(content).hexdigest()}
-    return {"content": base64.b64encode(content).decode("ascii")}
-
-
-def _is_known(entry: Entry, now: Saved | None) -> bool:
-    if not _is_plain(now):
-        return False
-    content = _content(now)
-    return any(known in entry["wrote"] for known in (_record(entry, content), _digest(content)))
-
-
-def _digest(content: bytes | None) -> dict[str, str] | None:
-    return None if content is None else {"sha256": hashlib.sha256(content).hexdigest()}
-
-
-def _is_plain(saved: Saved | None) -> bool:
-    return saved is None or "link" not in saved
-
-
 def _same(now: Saved | None, saved: Saved | None) -> bool:
     """The same content; owner or mode may differ."""
-    return _is_plain(now) and _is_plain(saved) and _content(now) == _content(saved)
-
-
-def _content(saved: Saved | None) -> bytes | None:
-    if saved is None or "link" in saved:
-        return None
-    return base64.b64decode(saved["content"])
+    return is_plain(now) and is_plain(saved) and content_of(now) == content_of(saved)
 
 
 # -- the merge -----------------------------------------------------------------------------
@@ -193,7 +126,7 @@ def _rebased(entry: Entry, now: Saved | None, content: bytes | None) -> Saved | 
 
 
 def _merge(entry: Entry, now: Saved, after: str | None = None) -> merge.Merged:
-    saved, text = _text(_content(entry["saved"])), _text(_content(now))
+    saved, text = _text(content_of(entry["saved"])), _text(content_of(now))
     return merge.undone(saved, _base(entry, text), text, after)
 
 
@@ -203,6 +136,8 @@ def _base(entry: Entry, now: str) -> str:
     if not known:
         raise _NoTextError
     texts = [_text(base64.b64decode(content)) for content in known]
+    from difflib import SequenceMatcher
+
     # The last of equally near ones, which is what is there after a run that ended well.
     return max(reversed(texts), key=lambda text: SequenceMatcher(None, text, now).quick_ratio())
 

@@ -1,6 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every error the library raises on purpose. Anything else that escapes is a bug."""
+"""Every error the library raises on purpose, and texts for people. Any other error that escapes is a bug.
+
+Values, file lines and names that any user of the machine may have chosen are part of such texts. A terminal
+obeys control characters: they move its cursor, change its title and hide what was printed before.
+Bidirectional overrides (Unicode Standard Annex #9) show a text in another order than it has.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,19 @@ import os
 
 
 class MlnodeError(Exception):
-    """Base of all errors: the message is complete and meant for an operator."""
+    """Base of all errors: the message is complete and meant for an operator. area: of a declaration, where
+    one of its areas is at fault."""
+
+    area = ""
 
 
 class DeclarationError(MlnodeError):
     """What was declared is wrong; nothing was touched."""
+
+
+class RiskError(MlnodeError):
+    """A change may cut off the connection over which it is made, and was not to be made now; nothing was
+    touched."""
 
 
 class StoreError(MlnodeError):
@@ -38,6 +51,14 @@ class LockTimeoutError(MlnodeError):
 
 class RefusedError(MlnodeError):
     """A guard stopped the change before anything was written."""
+
+
+class NotMountedError(Exception):
+    """A mistake in the program and not of the machine, so that nothing takes it for a missing file: it looks
+    below the folder of a driver that its Host was not given."""
+
+    def __init__(self, folder: str, path: str) -> None:
+        super().__init__(f"{path}: no driver is mounted at {folder}; name it in the MOUNTS of what looks")
 
 
 class HostError(MlnodeError):
@@ -125,3 +146,16 @@ def _kernel_words(number: int | None, path: str) -> str:
     if number == _errno.ENOSPC and path.startswith("/proc/irq/"):
         meaning = _NO_VECTOR
     return f"{name} ({os.strerror(number)}{'; ' + meaning if meaning else ''})"
+
+
+def printable(text: str) -> str:
+    """One line in which each invisible character is spelled, such as \\x1b or \\u202e."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def paragraphs(text: str) -> str:
+    """As printable(), of a text whose line ends and tabs are meant."""
+    lines = (line.split("\t") for line in text.split("\n"))
+    return "\n".join("\t".join(map(printable, parts)) for parts in lines)

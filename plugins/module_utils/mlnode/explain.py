@@ -24,9 +24,6 @@ def explain(host: Host, key: str) -> dict[str, Any]:
             return _facts(host, item)
     for error in found.errors:
         raise MlnodeError(error)
-    freed = _freed_by(host, key)
-    if freed:
-        raise MlnodeError(f"{key} is left untouched: {freed} declares it as null")
     keys = [item.row.setting.key for item in found.rows]
     close = difflib.get_close_matches(key, keys, n=3)
     hint = f"; close to it: {', '.join(close)}" if close else "; `mlnode status` lists what is"
@@ -46,16 +43,6 @@ def _canonical(key: str) -> str:
         return sysctl_parse.canonical(key)
     except DeclarationError:
         return key
-
-
-def _freed_by(host: Host, key: str) -> str:
-    for declaration in declared.load_all(host):
-        settings = declaration.kinds.get("sysctl", {}).get("settings")
-        if not isinstance(settings, dict):  # whatever stands in a damaged file
-            continue
-        if any(value is None and _canonical(name) == _canonical(key) for name, value in settings.items()):
-            return declaration.path
-    return ""
 
 
 def _facts(host: Host, item: NodeRow) -> dict[str, Any]:

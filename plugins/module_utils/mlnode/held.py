@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from typing import Any, Iterable
 
-from . import trust
+from . import places, trust
 from .errors import HostError, StoreError
 from .host import Host
 from .setting import Part
-from .transaction import KernelWrite
+from .steps import KernelWrite
 
-#: One file for each device; gone at the next boot, which may bring another kernel or cable
-FOLDER = "/run/mlnode/held"
+#: One file for each device
+FOLDER = places.HELD
 
 
 def hold(host: Host, device: str, writes: Iterable[KernelWrite], words: str) -> None:
@@ -32,12 +32,6 @@ def held_back(host: Host, part: Part) -> str:
     if not words or value != part.want:
         return ""
     return f"it was tried and put back: {words}; a playbook tries again, and so does the next boot"
-
-
-def release(host: Host) -> None:
-    """Somebody watches, so that all of it may be tried again. Raises HostError."""
-    for name in host.names(FOLDER):
-        host.remove_file(f"{FOLDER}/{name}")
 
 
 def _values(host: Host, device: str) -> dict[str, Any]:

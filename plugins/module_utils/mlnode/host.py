@@ -10,29 +10,43 @@ import errno
 import fnmatch
 import os
 import stat
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
+from types import MappingProxyType
+from typing import Any, Callable, Mapping, Protocol, Sequence, TypeVar
 
-from . import command as command_line
-from . import file_swap, folders, mounts, paths, places, reading, shown
-from .command import USUAL_SECONDS, Finished
-from .errors import HostError
+from . import mountinfo, places, system
+from .errors import HostError, NotMountedError
 from .setting import Value
-
-if TYPE_CHECKING:
-    from .dcb.device import Device as Bridging
-    from .ethtool.device import Device
+from .system import USUAL_SECONDS, Finished
 
 T = TypeVar("T")
 
-_MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
+
+class Driver(Protocol):
+    """Shows below one folder what the kernel has no files for, as if it had: the functions of Host of the
+    same names, all of which raise HostError."""
+
+    def read(self, host: Host, path: str) -> bytes: ...
+    def write(self, host: Host, path: str, value: str) -> None: ...
+    def names(self, host: Host, path: str) -> list[str]: ...
+    def exists(self, host: Host, path: str) -> bool: ...
+    def blocked(self, host: Host, path: str) -> str: ...
+
+
+#: Folder, one of places.DRIVEN → what gives the driver that is mounted there, at each look
+Mounts = Mapping[str, Callable[[], Driver]]
 
 
 class Host:
     """A machine seen through its file system below root, and its commands where root is /."""
 
-    def __init__(self, root: str = "/") -> None:
+    def __init__(self, root: str = "/", mounts: Mounts = MappingProxyType({})) -> None:
         self.root = os.path.abspath(root)
+        self.mounts = mounts
         self._known: dict[str, Any] = {}
+        #: Of a captured tree: what is a folder and no link, as each of its paths leads through some
+        self._folders: set[str] = set()
+        #: What the run that is under way is about to make of the node, for those who read it meanwhile
+        self.under_way: dict[str, Any] = {}
 
     def once(self, key: str, make: Callable[[], T]) -> T:
         """What does not change during one run, such as the topology, is made once. forget() ends that."""
@@ -44,6 +58,7 @@ class Host:
     def forget(self) -> None:
         """Something was changed, so that what once() keeps has to be read again."""
         self._known.clear()
+        self._folders.clear()
 
     @property
     def live(self) -> bool:
@@ -62,41 +77,20 @@ class Host:
     def real(self, path: str, follow: bool = True) -> str:
         """The path to open for a path of the machine; links of a captured tree stay inside it."""
         if self.live:
-            return paths.checked(path)
-        done: list[str] = []
-        todo = [part for part in paths.checked(path).split("/") if part]
-        links = 0
-        while todo:
-            part = todo.pop(0)
-            if part == ".":
-                continue
-            if part == "..":
-                done = done[:-1]
-                continue
-            here = os.path.join(self.root, *done, part)
-            if (todo or follow) and os.path.islink(here):
-                links += 1
-                if links > _MAX_LINKS:
-                    raise HostError("resolve", path, errno.ELOOP)
-                target = os.readlink(here)
-                if target.startswith("/"):
-                    done = []
-                todo = [piece for piece in target.split("/") if piece] + todo
-                continue
-            done.append(part)
-        return os.path.join(self.root, *done)
+            return places.checked(path)
+        return system.inside(self.root, places.checked(path), follow, self._folders)
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises HostError, whose .absent tells missing from unreadable."""
-        if files := shown.at(path):
-            return files.read(self, path)
-        if fake := mounts.over(self, path):
+        if driver := self._driver(path):
+            return driver.read(self, path)
+        if fake := mountinfo.over(self, path):
             raise HostError("read", path, None, fake)
         return self.stored(path)
 
     def stored(self, path: str) -> bytes:
-        """As read_bytes(), but what lies in the tree itself where shown.py has other files of that name."""
-        return reading.contents(self.real(path), path)
+        """As read_bytes(), but below a driver's folder what lies in the tree itself: what was captured."""
+        return system.contents(self.real(path), path)
 
     def content(self, path: str) -> bytes | None:
         """The whole file, or None where there is none. Raises HostError if it cannot be read."""
@@ -126,8 +120,8 @@ class Host:
 
     def names(self, path: str) -> list[str]:
         """Sorted names in a folder; empty if there is no such folder. Raises HostError if unreadable."""
-        if files := shown.at(path):
-            return files.names(self, path)
+        if driver := self._driver(path):
+            return driver.names(self, path)
         try:
             return sorted(os.listdir(self.real(path)))
         except OSError as error:
@@ -153,8 +147,8 @@ class Host:
 
     def exists(self, path: str) -> bool:
         """True if the path, links followed, is there. Raises HostError where nobody can tell."""
-        if files := shown.at(path):
-            return files.exists(self, path)
+        if driver := self._driver(path):
+            return driver.exists(self, path)
         return self._stat(path, follow=True) is not None
 
     def is_link(self, path: str) -> bool:
@@ -182,10 +176,10 @@ class Host:
         return None if found is None else stat.S_IMODE(found.st_mode)
 
     def blocked(self, path: str) -> str:
-        """Why this kernel file is not this node's to set, as in a container; empty if it is. See mounts."""
-        if files := shown.at(path):
-            return files.blocked(self, path)
-        return mounts.blocked(self, path)
+        """Why this kernel file is not this node's to set, as in a container; empty if it is: mountinfo."""
+        if driver := self._driver(path):
+            return driver.blocked(self, path)
+        return mountinfo.blocked(self, path)
 
     def _stat(self, path: str, follow: bool) -> os.stat_result | None:
         try:
@@ -197,22 +191,28 @@ class Host:
                 return None
             raise problem from error
 
-    def nic(self, name: str) -> Device:
-        """A network interface behind the files below /ethtool. Raises HostError."""
-        return shown.nic(self, name)
+    def _driver(self, path: str) -> Driver | None:
+        """The one that is mounted over a path; None for a file of the machine itself."""
+        folder = f"/{path[1:].partition('/')[0]}"
+        if folder in self.mounts:
+            return self.mounts[folder]()
+        if folder in places.DRIVEN:
+            raise NotMountedError(folder, path)
+        return None
 
-    def dcb(self, name: str) -> Bridging:
-        """A network interface behind the files below /dcb. Raises HostError."""
-        return shown.bridging(self, name)
+    def is_mounted(self, path: str) -> bool:
+        """False where a driver has this path, and it was not given."""
+        folder = f"/{path[1:].partition('/')[0]}"
+        return folder in self.mounts or folder not in places.DRIVEN
 
     # -- writing ---------------------------------------------------------------------------
 
     def write_kernel(self, path: str, value: str) -> None:
         """One write(2) into a file the kernel made; never creates one. Raises HostError."""
-        if files := shown.at(path):
-            files.write(self, path, value)
+        if driver := self._driver(path):
+            driver.write(self, path, value)
             return
-        if fake := mounts.over(self, path):
+        if fake := mountinfo.over(self, path):
             raise HostError(f"write {value!r} to", path, None, fake)
         try:
             # O_NONBLOCK: without a reader a FIFO would wait for one. No kernel file has one.
@@ -224,17 +224,17 @@ class Host:
             finally:
                 os.close(handle)
         except OSError as error:
-            words = mounts.barred(self, path)
+            words = mountinfo.barred(self, path)
             raise HostError(f"write {value!r} to", path, error.errno, cause=words) from error
 
     def write_file(self, path: str, content: bytes, mode: int | None = None) -> None:
-        """Replace a file whole: old or new after a power cut, never half of it; see file_swap for one that
+        """Replace a file whole: old or new after a power cut, never half of it; see writing for one that
         has several names.
 
         A file that we share keeps its owner, its ACL and other extended attributes, and its mode where none
         is given. One that is ours alone is root's, and 0644 then, whatever was there. Raises HostError.
         """
-        if len(content) > reading.LIMIT:  # and could not be read again
+        if len(content) > system.LIMIT:  # and could not be read again
             raise HostError("write", path, errno.EFBIG)
         real = self.real(path, follow=False)
         folder, name = os.path.split(real)
@@ -242,18 +242,18 @@ class Host:
         # takes it over. No reader of a .d folder picks it up, as it ends in no known suffix.
         temporary = os.path.join(folder, f".{name}.mlnode-tmp")
         try:
-            folders.make(folder)
+            system.make_folder(folder)
             try:
                 if places.is_own(path):
-                    self._fill(temporary, content, mode, "")
+                    system.fill(temporary, content, mode, "")
                     os.rename(temporary, real)
                 else:
-                    self._fill(temporary, content, mode, real)
-                    file_swap.put(temporary, real)
+                    system.fill(temporary, content, mode, real)
+                    system.put(temporary, real)
             except BaseException:
-                _unlink_quietly(temporary)
+                system.unlink_quietly(temporary)
                 raise
-            folders.sync(folder)
+            system.sync(folder)
         except OSError as error:
             raise HostError("write", path, error.errno) from error
 
@@ -263,15 +263,15 @@ class Host:
         folder, name = os.path.split(real)
         temporary = os.path.join(folder, f".{name}.mlnode-tmp")
         try:
-            folders.make(folder)
-            _unlink_quietly(temporary)
+            system.make_folder(folder)
+            system.unlink_quietly(temporary)
             try:
                 os.symlink(target, temporary)
                 os.rename(temporary, real)
             except BaseException:
-                _unlink_quietly(temporary)
+                system.unlink_quietly(temporary)
                 raise
-            folders.sync(folder)
+            system.sync(folder)
         except OSError as error:
             raise HostError("link", path, error.errno) from error
 
@@ -279,31 +279,38 @@ class Host:
         """Remove a file of ours and what a killed write left beside it. Absent is fine."""
         real = self.real(path, follow=False)
         folder, name = os.path.split(real)
-        _unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
-        _unlink_quietly(file_swap.journal_of(real))
+        system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+        system.unlink_quietly(system.journal_of(real))
         try:
             os.unlink(real)
-            folders.sync(folder)
+            system.sync(folder)
         except FileNotFoundError:
             return
         except OSError as error:
             raise HostError("remove", path, error.errno) from error
 
-    def complete(self, path: str) -> None:
-        """Finish the writing of a file that a killed run has begun. Raises HostError."""
+    def complete(self, path: str) -> bool:
+        """Finish the writing of a file that a killed run has begun; False where there is nothing to finish.
+        Raises HostError."""
         try:
-            file_swap.complete(self.real(path, follow=False))
+            return system.complete(self.real(path, follow=False))
         except OSError as error:
             raise HostError("finish writing", path, error.errno) from error
 
     def tidy(self, path: str) -> None:
         """Remove what a killed run has left beside a file that is as it should be."""
         folder, name = os.path.split(self.real(path, follow=False))
-        _unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+        system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
 
     def make_folder(self, path: str) -> None:
-        """One folder in configfs, where that makes the kernel's files in it, too. Raises HostError."""
-        shown.make_folder(self, path)
+        """One folder in configfs, where that makes the kernel's files in it, too. Never in a captured tree,
+        where it would make none. Raises HostError."""
+        if not self.live:
+            raise HostError("look into", path, None, f"it was not captured in {self.root}")
+        try:
+            os.mkdir(path)
+        except OSError as error:
+            raise HostError("make", path, error.errno) from error
 
     def remove_folder_if_empty(self, path: str, may_stay: bool = False) -> None:
         """Remove a folder we made, unless somebody put something into it. may_stay: no failure where it is on
@@ -359,7 +366,7 @@ class Host:
         """Run a program without a shell. Raises HostError where it cannot be started or takes longer."""
         if not self.live:
             raise HostError("run", command[0], None, f"{self.root} is a captured tree, not a machine")
-        return command_line.run(command, seconds)
+        return system.run(command, seconds)
 
     def must_run(self, command: Sequence[str], purpose: str, seconds: float = USUAL_SECONDS) -> str:
         """The output of a program that ended well. Raises HostError with its own last words."""
@@ -368,40 +375,3 @@ class Host:
             words = done.err.strip().splitlines() or [f"exit status {done.rc}"]
             raise HostError(purpose, command[0], None, words[-1])
         return done.out
-
-    # -- details ---------------------------------------------------------------------------
-
-    @staticmethod
-    def _fill(temporary: str, content: bytes, mode: int | None, target: str) -> None:
-        # Anew: what somebody else put there would keep its owner.
-        _unlink_quietly(temporary)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(temporary, flags, 0o600)
-        try:
-            usual = 0o644
-            try:
-                old = os.lstat(target)
-            except FileNotFoundError:
-                pass
-            else:
-                if not stat.S_ISLNK(old.st_mode):  # whose 0777 means nothing
-                    usual = stat.S_IMODE(old.st_mode)
-                if os.geteuid() == 0:
-                    os.fchown(handle, old.st_uid, old.st_gid)
-                if stat.S_ISREG(old.st_mode):
-                    file_swap.copy_attributes(target, temporary)
-            # After the owner, as a change of owner clears the set-user-ID bit (chown(2)).
-            os.fchmod(handle, usual if mode is None else mode)
-            left = memoryview(content)
-            while left:
-                left = left[os.write(handle, left) :]
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _unlink_quietly(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass

@@ -12,9 +12,8 @@ import errno
 import re
 from typing import Sequence
 
-from .errors import HostError
+from .errors import HostError, printable
 from .host import Host
-from .printable import printable
 
 #: As many as fit into a message that people still read
 _MOST = 8

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Sequence
 
-from . import mounts, values
-from .kind import Context
-from .setting import Reading, Setting
-from .status import Status
+from . import mountinfo, values
+from .kind import Context, Row
+from .setting import Reading, Setting, Status
 
 #: An empty value, as people can see it
 EMPTY = '""'
@@ -79,8 +78,8 @@ def with_bar(reading: Reading, context: Context) -> Reading:
     if not context.runtime or reading.blocked or not differs(reading):
         return reading
     paths = [part.path for part in reading.parts if part.differs] or [reading.path]
-    words = (mounts.barred(context.host, path) for path in paths)
-    return replace(reading, barred=next(filter(None, words), ""))
+    words = (mountinfo.barred(context.host, path) for path in paths)
+    return reading._replace(barred=next(filter(None, words), ""))
 
 
 def differs(reading: Reading) -> bool:
@@ -114,3 +113,12 @@ def _suffices(setting: Setting, reading: Reading, text: str) -> bool:
     if not setting.raise_only:
         return values.same(text, reading.target)
     return values.reaches(setting.want or "", text)
+
+
+def waits_for_boot(rows: Sequence[Row]) -> bool:
+    """True if something takes effect only after a reboot; of a check, if the run that it predicts ends so."""
+    return any(
+        row.status is Status.PENDING_REBOOT
+        or (row.status is Status.DRIFTED and row.reading.at_boot and differs(row.reading))
+        for row in rows
+    )

@@ -8,14 +8,13 @@ Both look like a node on which all is well: nothing is compared, so nothing diff
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Callable, Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from . import declared
 from .declared import Declaration
 from .errors import HostError, MlnodeError
 from .host import Host
-from .transaction import FileWrite, Step
+from .steps import FileWrite, Step
 
 #: Stands for the name of a declaration, which has neither a dot nor a slash
 _NAME = "NAME"
@@ -51,8 +50,7 @@ BLOCKS: Mapping[str, tuple[str, str]] = {
 _ADVICE = "run the playbook that declares it, or `mlnode revert` to undo all that mlnode has changed"
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     """A file, or a block in one, that is there. name: of its declaration; "" where all share it."""
 
     what: str

@@ -17,14 +17,13 @@ import ipaddress
 import json
 import os
 import re
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, Mapping, Sequence, TypeVar
+from typing import Any, Callable, Mapping, NamedTuple, Sequence, TypeVar
 
+from . import ethtool, strict_json, trust
 from . import routes as tables
-from . import strict_json, trust
 from .errors import HostError, MlnodeError, StoreError
-from .host import Host
+from .host import Host, Mounts
 from .routes import Address, Route
 from .topology.nics import NETS, behind, function
 
@@ -33,6 +32,9 @@ T = TypeVar("T")
 #: What the last run saw, for the next boot, when there are no routes yet
 RECORD = "/etc/mlnode/management.json"
 FORMAT = 1
+
+#: The drivers that a look here needs, as of every MOUNTS
+MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
 #: The interface of an openvswitch bridge (net/openvswitch/vport-internal_dev.c) has no links to the ports:
 #: these all have them to the one that stands for the datapath (vport-netdev.c: ovs_netdev_link), by this name
@@ -81,8 +83,7 @@ def record(host: Host, pid: int | None = None) -> bytes | None:
 # -- all together --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Reason:
+class _Reason(NamedTuple):
     """carries: of _CARRIED. it, which: the words for the interface itself, and for its name before them."""
 
     carries: str
@@ -90,8 +91,7 @@ class _Reason:
     which: str
 
 
-@dataclass(frozen=True)
-class _Carrier:
+class _Carrier(NamedTuple):
     """An interface of the path. top: the one that stands on it and carries something; "" if itself does."""
 
     carries: str
@@ -105,8 +105,7 @@ class _Carrier:
         return cls(reason.carries, top, address, words)
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     """carriers: all that count. lasting: those to be kept, by the names that they have or had."""
 
     carriers: Mapping[str, _Carrier]
@@ -180,16 +179,14 @@ def _nothing(host: Host, routes: Sequence[Route]) -> str:
 # -- the connection ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _End:
+class _End(NamedTuple):
     """One end of a connection. zone: the interface that a link-local address belongs to, or its number."""
 
     address: Address
     zone: str
 
 
-@dataclass(frozen=True)
-class _Connection:
+class _Connection(NamedTuple):
     client: _End
     server: _End
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Container, Iterator, NamedTuple, Sequence
 
 #: Blanks belong to what follows them; the last token of a text is an empty one
@@ -25,8 +23,7 @@ class BrokenError(ValueError):
     """What the merge would make has a quote that is not closed."""
 
 
-@dataclass(frozen=True)
-class Merged:
+class Merged(NamedTuple):
     """text: without what was written. left: what of it is still there or did not come back, because others
     edited just that; for people."""
 
@@ -105,11 +102,11 @@ def _edits(base: Sequence[_Token], other: Sequence[_Token]) -> list[_Edit]:
     found: list[_Edit] = []
     ours, theirs = _lines(base), _lines(other)
     whole = [_text(base, line) for line in ours], [_text(other, line) for line in theirs]
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, *whole).get_opcodes():
+    for tag, i1, i2, j1, j2 in _opcodes(*whole):
         if tag == "equal":
             continue
         names = [_name(base, line) for line in ours[i1:i2]], [_name(other, line) for line in theirs[j1:j2]]
-        for alike, a1, a2, b1, b2 in SequenceMatcher(None, *names).get_opcodes():
+        for alike, a1, a2, b1, b2 in _opcodes(*names):
             spans = [(i1 + a1, i1 + a2, j1 + b1, j1 + b2)]
             if alike == "equal":
                 pairs = zip(range(i1 + a1, i1 + a2), range(j1 + b1, j1 + b2))
@@ -143,11 +140,18 @@ def _span(
     return start, lines[last - 1][1] if last > first else start
 
 
+def _opcodes(ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    # Only here: most looks merge nothing.
+    from difflib import SequenceMatcher
+
+    yield from SequenceMatcher(None, ours, theirs).get_opcodes()
+
+
 def _word_edits(
     base: Sequence[_Token], other: Sequence[_Token], mine: tuple[int, int], theirs: tuple[int, int]
 ) -> Iterator[_Edit]:
     words = [token.text for token in base[slice(*mine)]], [token.text for token in other[slice(*theirs)]]
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, *words).get_opcodes():
+    for tag, i1, i2, j1, j2 in _opcodes(*words):
         if tag != "equal":
             yield _Edit(mine[0] + i1, mine[0] + i2, theirs[0] + j1, theirs[0] + j2)
 

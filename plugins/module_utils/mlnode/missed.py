@@ -7,12 +7,11 @@ Settings are plain data here, so that a node and a controller judge alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import waivers
 from .render.document import drift_line
-from .status import Severity, Status
+from .setting import Severity, Status
 from .waivers import Waiver
 
 #: From the worst on
@@ -21,8 +20,7 @@ SEVERITIES = tuple(str(severity) for severity in Severity)
 Settings = Sequence[Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class Missed:
+class Missed(NamedTuple):
     """What differs from the declaration.
 
     drift: one line for each setting that counts. failures: those of them that are severe enough. ignored:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import errno
 import fnmatch
 import re
-from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from .errors import HostError
 from .host import Host
@@ -41,8 +40,7 @@ def underscored(name: str) -> str:
     return name.replace("-", "_")
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line that speaks of a module. text: what it says."""
 
     text: str
@@ -54,8 +52,7 @@ class Line:
         return f"{self.file}:{self.number}"
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """Why a module does not come at boot although it is listed. for_all: nor by hand, with modprobe."""
 
     where: str
@@ -67,8 +64,7 @@ class Bar:
         return f"{self.where} {self.what}"
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """What all files say, and those that could not be read, as they may say anything."""
 
     listed: tuple[Line, ...]

@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Callable, Sequence
+from typing import Callable, NamedTuple, Sequence
 
-from . import agent_rows, confirm, declared, engine, leftovers, lock, management, trust
+from . import agent_rows, boot_run, confirm, declared, engine, leftovers, lock, management, trust
 from .declared import Declaration
 from .engine import Request
 from .errors import HostError, LostOriginError, MlnodeError, UntrustedError
@@ -15,21 +14,19 @@ from .host import Host
 from .kind import Row
 from .lock import WAIT_SECONDS, locked
 from .origin import Origin, complete
+from .plan import kept
 from .registry import KINDS
-from .setting import Layer
-from .status import Status
+from .setting import BOTH_LAYERS, Layer, Status
 
 
-@dataclass(frozen=True)
-class NodeRow:
+class NodeRow(NamedTuple):
     """A row and the names that declare it."""
 
     row: Row
     declared_by: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """The state of a node. errors: what kept parts of it from being looked at or applied."""
 
     rows: tuple[NodeRow, ...]
@@ -46,34 +43,36 @@ class Survey:
         return not self.errors and not self.drifted
 
 
-def survey(host: Host) -> Survey:
-    """Look at everything declared; writes nothing."""
-    found, left = _look(host)
+def survey(host: Host, may_be_bare: bool = False) -> Survey:
+    """Look at everything declared; writes nothing. may_be_bare: it is no error that nothing is."""
+    found, left = _look(host, may_be_bare)
     if left and lock.is_held(host):
         # A run writes the declaration before its files, so that they do not belong together for a moment.
         left = []
     elif left:
         host.forget()
-        found, left = _look(host)
-    return replace(found, errors=tuple(dict.fromkeys([*found.errors, *left, *trust.problems(host)])))
+        found, left = _look(host, may_be_bare)
+    return found._replace(errors=tuple(dict.fromkeys([*found.errors, *left, *trust.problems(host)])))
 
 
-def _look(host: Host) -> tuple[Survey, list[str]]:
+def _look(host: Host, may_be_bare: bool) -> tuple[Survey, list[str]]:
     """All rows, and what is left over from what was declared before."""
     errors: list[str] = []
     left: list[str] = []
 
     def look(request: Request) -> tuple[Sequence[Row], bool]:
-        plan = engine.evaluate(host, request)
+        # Once for all of them: nothing is written meanwhile.
+        known = host.once("what the node keeps", lambda: kept(host, BOTH_LAYERS, alone=True))
+        plan = engine.evaluate(host, request, known)
         about = f"{request.name}, {request.kind.KIND}"
         errors.extend(f"{about}: {word}" for word in plan.errors)
         if host.is_superuser():  # who can read all that a file is made of
-            image = replace(request, layers=(Layer.BOOT,))
+            image = request._replace(layers=(Layer.BOOT,))
             stale = leftovers.outlived(plan.steps, lambda: engine.evaluate(host, image).steps, request.name)
             left.extend(f"{about}: {word}" for word in stale)
         return plan.rows, False
 
-    found = _each(host, look, errors)
+    found = _each(host, look, errors, may_be_bare=may_be_bare)
     return found, [*left, *leftovers.report(host)]
 
 
@@ -85,7 +84,7 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
     unrisked = ""
 
     def work(request: Request) -> tuple[Sequence[Row], bool]:
-        outcome, failed = engine.apply_each(host, request, unrisked)
+        outcome, failed = boot_run.apply_each(host, request, unrisked)
         errors.extend(f"{request.name}, {request.kind.KIND}: {words}" for words in failed)
         return outcome.rows, outcome.changed
 
@@ -99,9 +98,10 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
         except MlnodeError as error:
             errors.append(str(error))
             unrisked = "nobody can tell whether it is safe"
-        found = _each(host, work, errors, only)
+        # A NIC may arrive where nothing is declared for it.
+        found = _each(host, work, errors, only, may_be_bare=bool(only))
         left = [] if only else leftovers.report(host)
-        return replace(found, errors=(*found.errors, *left), changed=found.changed or bool(mended))
+        return found._replace(errors=(*found.errors, *left), changed=found.changed or bool(mended))
 
 
 def _unrisked(host: Host, arrival: bool) -> str:
@@ -121,12 +121,13 @@ def _each(
     treat: Callable[[Request], tuple[Sequence[Row], bool]],
     errors: list[str],
     only: Sequence[str] = (),
+    may_be_bare: bool = False,
 ) -> Survey:
     try:
         declarations = declared.load_all(host, errors)
     except MlnodeError as error:
         return Survey((), (str(error),))
-    if not declarations and not errors and not only:  # a NIC may arrive where nothing is declared for it
+    if not declarations and not errors and not may_be_bare:
         errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
     errors += _lost(host)
     found: dict[str, NodeRow] = {}
@@ -190,4 +191,4 @@ def _merge(found: dict[str, NodeRow], name: str, row: Row) -> None:
         found[row.setting.key] = NodeRow(row, (name,))
         return
     worse = row if known.row.status in (Status.OK, Status.CHANGED) else known.row
-    found[row.setting.key] = replace(known, row=worse, declared_by=(*known.declared_by, name))
+    found[row.setting.key] = known._replace(row=worse, declared_by=(*known.declared_by, name))

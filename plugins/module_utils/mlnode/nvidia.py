@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import Callable, Protocol, Sequence, TypeVar
+from typing import TypeVar
 
-from .command import Finished
 from .errors import HostError, MissingError
-from .setting import Value
+from .host import Host
 
 T = TypeVar("T")
 
@@ -40,19 +39,6 @@ _FOLDER = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII
 _BUS_ID = re.compile(r"0{0,4}([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\Z", re.ASCII)
 
 
-class Machine(Protocol):
-    """What is needed of Host."""
-
-    @property
-    def live(self) -> bool: ...
-    def once(self, key: str, make: Callable[[], T]) -> T: ...
-    def forget(self) -> None: ...
-    def stored(self, path: str) -> bytes: ...
-    def value(self, path: str) -> Value: ...
-    def run(self, command: Sequence[str]) -> Finished: ...
-    def must_run(self, command: Sequence[str], purpose: str) -> str: ...
-
-
 def file_of(address: str) -> str:
     return f"{TOP}/{address}/{_FILE}"
 
@@ -72,28 +58,28 @@ def rows(text: str, columns: int) -> dict[str, list[str]]:
     return found
 
 
-def persistence(machine: Machine) -> dict[str, str]:
+def persistence(host: Host) -> dict[str, str]:
     """Address → on, off, or the tool's own word for neither. Raises HostError."""
-    return machine.once("nvidia persistence", lambda: _persistence(machine))
+    return host.once("nvidia persistence", lambda: _persistence(host))
 
 
-def _persistence(machine: Machine) -> dict[str, str]:
+def _persistence(host: Host) -> dict[str, str]:
     found = {}
-    for address, words in rows(_answer(machine), 1).items():
+    for address, words in rows(_answer(host), 1).items():
         if words[0] not in _WORDS and words[0] not in NOT_THERE:
             raise HostError("understand", TOOL, None, f"it says that persistence mode is {words[0][:40]!r}")
         found[address] = _WORDS.get(words[0], words[0])
     return found
 
 
-def _answer(machine: Machine) -> str:
-    if not machine.live:
+def _answer(host: Host) -> str:
+    if not host.live:
         try:
-            return machine.stored(CAPTURED).decode("utf-8", "replace")
+            return host.stored(CAPTURED).decode("utf-8", "replace")
         except HostError as error:
             if not error.absent:  # which is said by what is asked instead
                 raise
-    done = machine.run(QUERY)
+    done = host.run(QUERY)
     if done.rc != 0:
         # It complains on either of its two outputs.
         lines = [line for line in (done.err + "\n" + done.out).splitlines() if line.strip()]
@@ -104,50 +90,50 @@ def _answer(machine: Machine) -> str:
 # -- the files -----------------------------------------------------------------------------
 
 
-def read(machine: Machine, path: str) -> bytes:
-    return f"{_mode(machine, 'read', path)}\n".encode("ascii")
+def read(host: Host, path: str) -> bytes:
+    return f"{_mode(host, 'read', path)}\n".encode("ascii")
 
 
-def write(machine: Machine, path: str, value: str) -> None:
+def write(host: Host, path: str, value: str) -> None:
     """With nvidia-persistenced running, the tool asks it, else the driver (nvidia-persistenced(1))."""
     action = f"write {value!r} to"
-    _mode(machine, action, path)
+    _mode(host, action, path)
     if value not in (ON, OFF):
         raise HostError(action, path, errno.EINVAL)
     address = path.split("/")[2]
     number = "1" if value == ON else "0"
-    machine.must_run([TOOL, "-i", address, "-pm", number], f"set the persistence mode of {address} with")
-    machine.forget()
+    host.must_run([TOOL, "-i", address, "-pm", number], f"set the persistence mode of {address} with")
+    host.forget()
 
 
-def names(machine: Machine, path: str) -> list[str]:
+def names(host: Host, path: str) -> list[str]:
     parts = path.strip("/").split("/")
     if len(parts) == 1:
-        return sorted(persistence(machine))
-    return [_FILE] if len(parts) == 2 and parts[1] in persistence(machine) else []
+        return sorted(persistence(host))
+    return [_FILE] if len(parts) == 2 and parts[1] in persistence(host) else []
 
 
-def exists(machine: Machine, path: str) -> bool:
+def exists(host: Host, path: str) -> bool:
     parts = path.strip("/").split("/")
     if len(parts) == 1:
         return True
     known = len(parts) == 2 or (len(parts) == 3 and parts[2] == _FILE)
-    return known and bool(_FOLDER.match(parts[1])) and parts[1] in persistence(machine)
+    return known and bool(_FOLDER.match(parts[1])) and parts[1] in persistence(host)
 
 
-def blocked(machine: Machine, path: str) -> str:
+def blocked(host: Host, path: str) -> str:
     """Never: who may set it is for the driver to say."""
-    del machine, path
+    del host, path
     return ""
 
 
-def _mode(machine: Machine, action: str, path: str) -> str:
+def _mode(host: Host, action: str, path: str) -> str:
     parts = path.strip("/").split("/")
     if len(parts) != 3 or parts[2] != _FILE or not _FOLDER.match(parts[1]):
         raise MissingError(action, path, f"{path} does not exist")
-    if machine.value(DRIVER).absent is not None:
+    if host.value(DRIVER).absent is not None:
         raise MissingError(action, path, f"{DRIVER} does not exist: NVIDIA's driver is not loaded")
-    found = persistence(machine).get(parts[1])
+    found = persistence(host).get(parts[1])
     if found is None:
         raise MissingError(action, path, f"{TOOL} shows no GPU {parts[1]}")
     if found in NOT_THERE:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import base64
 import json
 import os
-from typing import Any, Mapping, Sequence
+import stat
+from typing import Any, Collection, Mapping, Sequence
 
-from . import edited_file, entry_forms, origin_paths, owned, reading, strict_json, trust
+from . import lock, origin_paths, places, strict_json, system, trust
 from .errors import DamagedError, HostError, LostOriginError, MlnodeError
 from .host import Host
 from .setting import Write
@@ -63,6 +64,11 @@ def file_entry(host: Host, path: str, refresh: str = "") -> Entry:
     return entry
 
 
+def is_closed(saved: Mapping[str, Any] | None) -> bool:
+    """True for a file, as Host.snapshot() gives it, whose mode keeps others from reading it."""
+    return saved is not None and "mode" in saved and not int(saved["mode"]) & stat.S_IROTH
+
+
 def module_entry(name: str, stays: bool = False) -> Entry:
     """stays: only a rollback unloads it."""
     found = {"id": f"module:{name}", "key": f"module {name}", "value": "not loaded", "module": name}
@@ -100,7 +106,7 @@ class Origin:
         found, copied = _read(host, COPY)
         if found is not None:
             return cls(host, found, f"{problem or f'{PATH} is missing'}: its copy {COPY} is used")
-        trace = next(iter(owned.present(host)), "")
+        trace = next(iter(places.present(host)), "")
         if not problem and not copied and not trace:
             return cls(host, [])
         words = f"{problem or f'{PATH} is missing'}, {copied or f'and so is its copy {COPY}'}"
@@ -144,6 +150,10 @@ class Origin:
         entry = self._entries.get(f"kernel:{path}")
         return None if entry is None else str(entry["value"])
 
+    def begin(self) -> None:
+        """What is remembered from now on can be taken back."""
+        self._followed = {}
+
     def remember(self, entries: list[Entry], writes: Mapping[str, bytes | None] | None = None) -> list[Entry]:
         """Add what is not known yet, put it on disk before returning, and return what was new.
 
@@ -152,7 +162,6 @@ class Origin:
         # Checked now, as it could not be put back later if this could not read it again.
         fresh = [origin_paths.fit(checked, entry) for entry in entries if not self._knows(entry)]
         before = dict(self._entries)
-        self._followed = {}
         if fresh:
             for old in [entry for entry in self.entries() if is_obsolete(self._host, entry)]:
                 del self._entries[str(old["id"])]
@@ -190,7 +199,7 @@ class Origin:
         for path, content in writes.items():
             entry = self._entries[f"file:{path}"]
             self._followed.setdefault(f"file:{path}", entry)
-            self._entries[f"file:{path}"] = edited_file.followed(self._host, entry, content)
+            self._entries[f"file:{path}"] = origin_paths.followed(self._host, entry, content)
 
     def _knows(self, entry: Entry) -> bool:
         known = self._entries.get(str(entry["id"]))
@@ -232,7 +241,7 @@ def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
             return None, ""
         raise
     try:
-        document = strict_json.document(content, path, FORMAT, most=reading.LIMIT, kernel_bytes=True)
+        document = strict_json.document(content, path, FORMAT, most=system.LIMIT, kernel_bytes=True)
     except DamagedError as error:
         return None, str(error)
     try:
@@ -264,7 +273,7 @@ def checked(entry: Entry) -> Entry:
     """The entry. Raises ValueError, KeyError or TypeError where restore() would: an entry is whole or the
     store is damaged."""
     texts = [entry["id"], entry["key"], entry["value"]]
-    entry_forms.refuse_unknown(entry)
+    origin_paths.refuse_unknown(entry)
     if "writes" in entry:
         for path, value in map(_list, _list(entry["writes"])):
             texts += [path, value]
@@ -273,7 +282,7 @@ def checked(entry: Entry) -> Entry:
     elif "file" in entry:
         texts += [entry["file"], *_list(entry["folders"]), entry.get("refresh", "")]
         _list(entry.get("wrote", []))
-        edited_file.check(entry)
+        origin_paths.check_records(entry)
         saved = entry["saved"]
         if saved is not None and "link" in saved:
             texts.append(saved["link"])
@@ -327,6 +336,24 @@ def restore(host: Host, entry: Entry) -> bool:
     return not host.exists(f"/sys/module/{entry['module']}")
 
 
+def forget_left(host: Host, ids: Collection[str]) -> None:
+    """What has left its declaration and is back has no origin any more, as a later first change has to find a
+    later one. One that moves another knob, or is moved by one, is kept while that one has an origin. Raises
+    MlnodeError."""
+    if not ids:
+        return
+    store = Origin.load(host)
+    others = {path for entry in store.entries() if entry["id"] not in ids for path in _moved(entry)}
+    store.forget([entry for entry in store.entries() if entry["id"] in ids and not _moved(entry) & others])
+
+
+def _moved(entry: Entry) -> set[str]:
+    """The kernel files that its origin is about."""
+    if "writes" not in entry:
+        return set()
+    return {str(entry["id"]).partition(":")[2], *(str(path) for path, _value in entry["writes"])}
+
+
 def remove_folders(host: Host, entry: Entry) -> None:
     """Those that were made for a file, if nothing else is in them. Raises HostError."""
     for folder in reversed(entry["folders"]):
@@ -336,14 +363,18 @@ def remove_folders(host: Host, entry: Entry) -> None:
 
 
 def complete(host: Host) -> None:
-    """Finish the files that a killed run was writing, before anything reads them. Raises HostError."""
+    """Finish the files that a killed run was writing, before anything reads them. Raises HostError.
+
+    Its half-written store goes: the run that comes next may have nothing to add to it.
+    """
+    for path in (PATH, COPY):
+        host.tidy(path)
     try:
         entries = Origin.load(host).entries()
     except MlnodeError:  # reported by whoever needs it
         return
-    for entry in entries:
-        if "file" in entry:
-            host.complete(entry["file"])
+    files = [entry["file"] for entry in entries if "file" in entry]
+    lock.completed(host, [path for path in files if host.complete(path)])
 
 
 def _restore_kernel(host: Host, entry: Entry) -> bool:

@@ -8,62 +8,15 @@ For the agent only. A playbook run refuses the whole specification, which its op
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Optional
 
+from . import schema
 from .errors import DeclarationError
 from .kind import Kind, Spec
+from .schema import Option
 
 #: Says why what is given to it is refused; None if it is not
 _Test = Callable[[Any], Optional[str]]
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """How a dictionary, or each dictionary of a list, falls into parts that mean something by themselves.
-
-    shared: names without which no part has its meaning, so that none is left if one of them is refused.
-    joined: names that make one part together with another name. inner: names whose entries are parts.
-    """
-
-    shared: tuple[str, ...] = ()
-    joined: Mapping[str, str] = field(default_factory=dict)
-    inner: Mapping[str, _Shape] = field(default_factory=dict)
-
-    def at(self, name: str) -> _Shape | None:
-        return self.inner.get(name, self.inner.get(_ANY))
-
-
-_ANY = "*"
-_ENTRIES = _Shape()
-
-#: A guard that is not known here lets nothing through, so that it can be left out
-_ALLOW = {"allow": _ENTRIES}
-
-
-def _rules(
-    shared: tuple[str, ...] = (), joined: Mapping[str, str] | None = None, inner: tuple[str, ...] = ()
-) -> _Shape:
-    """Of a kind that has rules for NICs. What limits the disruption must be known for all of them."""
-    rule = _Shape(("name", "nics", *shared), joined or {}, dict.fromkeys(inner, _ENTRIES))
-    return _Shape(("max_disruption",), inner={"rules": rule, **_ALLOW})
-
-
-#: Kind → its shape. Of one that is missing here each option is a part.
-SHAPES: Mapping[str, _Shape] = {
-    "services": _Shape(inner={"services": _ENTRIES}),
-    "modules": _Shape(inner={"modules": _ENTRIES}),
-    "thp": _Shape(inner={"khugepaged": _ENTRIES, "sizes": _Shape(inner={_ANY: _ENTRIES})}),
-    "sysctl": _Shape(("sizing",), inner={"settings": _ENTRIES, **_ALLOW}),
-    "limits": _Shape(("domains", "services", "defaults")),
-    "cpu": _Shape(("cpus",)),
-    "nic": _rules(("beyond_max",), inner=("private_flags", "coalesce", "pause", "features")),
-    "rail": _rules(),
-    "qos": _rules(inner=("cnp",)),
-    "irq": _rules(joined={"cpus": "strategy"}),
-    "nccl": _Shape(inner={"variables": _ENTRIES, **_ALLOW}),
-    "boot": _Shape(inner={"parameters": _ENTRIES, "absent": _ENTRIES, **_ALLOW}),
-}
 
 
 def understood(kind: Kind, spec: Spec) -> tuple[Spec, list[str]]:
@@ -81,18 +34,18 @@ def understood(kind: Kind, spec: Spec) -> tuple[Spec, list[str]]:
     if test(spec) is None:
         return spec, []
     errors: list[str] = []
-    kept = _kept(spec, SHAPES.get(kind.KIND, _Shape()), test, errors)
+    kept = _kept(spec, Option("dict", suboptions=schema.of(kind.KIND)), test, errors)
     kind.parse(kept, None)
     return kept, list(dict.fromkeys(errors))
 
 
-def _kept(given: Mapping[str, Any], shape: _Shape, test: _Test, errors: list[str]) -> dict[str, Any]:
+def _kept(given: Mapping[str, Any], option: Option, test: _Test, errors: list[str]) -> dict[str, Any]:
     """A dictionary without the parts that are refused; empty if none is left."""
-    shared = {name: given[name] for name in shape.shared if name in given}
+    shared = {name: given[name] for name in given if _is_shared(option.names.get(name))}
     parts: dict[str, dict[str, Any]] = {}
     for name in given:
         if name not in shared:
-            first = shape.joined.get(name, name)
+            first = _inside(option, name).joined or name
             parts.setdefault(first, {})[name] = given[name]
     sound: dict[str, Any] = {}
     for first, part in parts.items():
@@ -100,8 +53,8 @@ def _kept(given: Mapping[str, Any], shape: _Shape, test: _Test, errors: list[str
         if problem is None:
             sound.update(part)
             continue
-        inner, value = shape.at(first), part.get(first)
-        if inner is None or not isinstance(value, (dict, list)):
+        inner, value = _inside(option, first), part.get(first)
+        if not inner.parts or not isinstance(value, (dict, list)):
             errors.append(problem)
             continue
 
@@ -109,7 +62,7 @@ def _kept(given: Mapping[str, Any], shape: _Shape, test: _Test, errors: list[str
             return test({**shared, first: entries})
 
         said: list[str] = []
-        left = _inner(value, inner, deeper, said)
+        left: Any = _left(value, inner, deeper, said)
         if not said:  # its parts are sound and contradict each other
             said, left = [problem], None
         errors += said
@@ -120,11 +73,27 @@ def _kept(given: Mapping[str, Any], shape: _Shape, test: _Test, errors: list[str
     return {name: sound.get(name, given[name]) for name in given if name in sound or name in shared}
 
 
-def _inner(value: Any, shape: _Shape, test: _Test, errors: list[str]) -> Any:
-    return (_items if isinstance(value, list) else _kept)(value, shape, test, errors)
+def _left(value: Any, option: Option, test: _Test, errors: list[str]) -> Any:
+    return (_items if isinstance(value, list) else _kept)(value, option, test, errors)
 
 
-def _items(given: list[Any], shape: _Shape, test: _Test, errors: list[str]) -> list[Any]:
+def _is_shared(option: Option | None) -> bool:
+    """Without it no other option has its meaning, so that none is left if it is refused."""
+    return option is not None and not option.declares and not option.parts
+
+
+def _inside(option: Option, name: str) -> Option:
+    """What is known of a name in a dictionary."""
+    if option.keyed:
+        return option.element._replace(parts=option.elements == "dict")
+    return option.names.get(name) or option.values or _UNKNOWN
+
+
+#: A single part
+_UNKNOWN = Option("raw")
+
+
+def _items(given: list[Any], option: Option, test: _Test, errors: list[str]) -> list[Any]:
     """A list without what is refused of it."""
     found = []
     for at, item in enumerate(given):
@@ -134,8 +103,8 @@ def _items(given: list[Any], shape: _Shape, test: _Test, errors: list[str]) -> l
             continue
         said: list[str] = []
         left: dict[str, Any] = {}
-        if isinstance(item, dict) and shape.shared:
-            left = _kept(item, shape, lambda part: test([part]), said)
+        if isinstance(item, dict) and option.suboptions:
+            left = _kept(item, option.element, lambda part: test([part]), said)
         if not said:
             said, left = [problem], {}
         # A rule without a name is reported by its place, and each was tried by itself.

@@ -1,45 +1,69 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Do packets of a given size arrive at every peer, and if not, which is the largest that does?
+"""Check that packets of a given size arrive at every peer, and find the usual size that does where not.
 
-A switch port with a smaller MTU drops what is too long and tells nobody: connections open, and hang with the
-first full packet. So each peer is sent echoes that may not be fragmented.
+A switch port with a smaller MTU drops what is too long and reports nothing: connections open, and hang with
+the first full packet. So each peer is sent echo requests with the don't-fragment bit.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import math
+import json
 import socket
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Mapping, NamedTuple, Protocol, Sequence, Union
+from typing import Any, Mapping, NamedTuple, Sequence
 
-from .errors import DeclarationError
-from .icmp import LONGEST, Event, Target, why
-from .options import refuse_unknown
-from .path_search import Search, Verdict
+from .checks.model import Check, Verdict
+from .errors import DeclarationError, HostError
+from .host import Host
+from .ping import PROGRAM, Reply, Way, ask
+from .schema import refuse_unknown
 
 NAME = "path_mtu"
 
 #: What every IPv4 host has to take (RFC 791); a path that carries less has another problem than its MTU
 SMALLEST = 576
+#: The longest IP packet with a 16-bit length (RFC 791)
+LONGEST = 65535
 #: More would only take long: a path that loses half of its packets loses 20 in a row once in a million times
 MAX_TRIES = 20
-#: The least is many times the way through a data centre, the most is no answer that anybody would wait for
-MIN_TIMEOUT, MAX_TIMEOUT = 0.05, 60.0
+#: ping(8) sends faster than every 0.2 s for root only; more than a minute exceeds any path between nodes
+MIN_TIMEOUT, MAX_TIMEOUT = 0.2, 60.0
 
-#: Peers measured at the same time: one socket each, below the usual limit of 1024 open files
-_AT_ONCE = 512
-#: Seconds between two packets: 1000 packets of 9000 bytes are 72 Mbit in a second, too few to disturb a job
-_PACE = 0.001
-#: Names asked for at the same time: a dead name server answers none of them for some 10 s (resolv.conf(5))
-_RESOLVERS = 32
+#: The data of a small packet, as ping(8) sends it
+_SMALL = 56
+#: MTUs that are met: 1280 IPv6's least (RFC 8200); 1420 WireGuard, 1450 VXLAN (RFC 7348), 1476 GRE (RFC 2784)
+#: and 1492 PPPoE (RFC 2516) over 1500; 1460 and 8896 Google Cloud; 2044 and 4092 IPoIB (RFC 4391); 4200 RoCE
+#: of 4096; 8950 VXLAN over 9000; 9001 AWS; 9216 usual on switches
+_USUAL = (1280, 1420, 1450, 1460, 1476, 1492, 1500, 2044, 4092, 4200, 8896, 8950, 9000, 9001, 9216)
+
+#: Peers measured at the same time: a ping with three pipes each stays below the usual 1024 open files
+_AT_ONCE = 128
+
+_INSTALL = {
+    PROGRAM: "install ping of iputils (package iputils-ping on Debian and Ubuntu, iputils elsewhere)",
+    "ip": "install iproute2",
+}
+_UNASKED = (
+    "look at the address, the interface and the routes of this node (ip route get), and run as root or with "
+    "a group in net.ipv4.ping_group_range; a link-local address needs its interface"
+)
+_SILENT = (
+    "nothing is proven: the peer is down, or a firewall of a node or on the way drops ICMP echo; look at the "
+    "peer, or let ICMP echo pass between the nodes"
+)
+_BLACK_HOLE = (
+    "no router reports why, so a link on the way drops them: look at the MTU of the peer's interface and of "
+    "every switch port between"
+)
+_LEARNED = (
+    "a router reported it within the last ten minutes (net.ipv4.route.mtu_expires), or a route sets it: look "
+    "at ip route get; after the path was mended: ip route flush cache"
+)
 
 
 class Peer(NamedTuple):
-    """Whom to reach, and from where."""
+    """Another node, and where to send from."""
 
     address: str
     interface: str = ""
@@ -49,65 +73,13 @@ class Peer(NamedTuple):
         return f"{self.address} on {self.interface}" if self.interface else self.address
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """size None: the MTU that the interface to each peer has."""
 
     peers: tuple[Peer, ...]
     size: int | None
     tries: int
     timeout: float
-
-
-@dataclass(frozen=True)
-class Check:
-    """What was found of one peer, in words."""
-
-    target: str
-    verdict: Verdict
-    expected: str
-    found: str
-    source: str
-    advice: str
-
-    def document(self) -> dict[str, str]:
-        return {
-            "name": NAME,
-            "target": self.target,
-            "verdict": self.verdict.value,
-            "expected": self.expected,
-            "found": self.found,
-            "source": self.source,
-            "advice": self.advice,
-        }
-
-    def __str__(self) -> str:
-        return f"{self.target}: {self.found}"
-
-
-class Line(Protocol):
-    """The way to one peer: icmp.Line."""
-
-    @property
-    def source(self) -> str: ...
-
-    def send(self, size: int) -> Sequence[Event]: ...
-
-    def receive(self) -> Sequence[Event]: ...
-
-    def close(self) -> None: ...
-
-
-class Network(Protocol):
-    """What a measurement needs of the network: icmp.Network."""
-
-    def find(self, address: str) -> Target: ...
-
-    def connect(self, target: Target, interface: str, source: Target | None) -> Line: ...
-
-    def now(self) -> float: ...
-
-    def wait(self, seconds: float) -> Sequence[Line]: ...
 
 
 # -- what is asked for ---------------------------------------------------------------------
@@ -123,250 +95,148 @@ def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float) ->
         raise DeclarationError(f"tries: {tries} is not between 1 and {MAX_TRIES}")
     if not MIN_TIMEOUT <= timeout <= MAX_TIMEOUT:  # neither is NaN
         raise DeclarationError(f"timeout: {timeout} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT} seconds")
-    found = [_peer(f"peers[{number}]", given) for number, given in enumerate(peers)]
-    return Request(tuple(dict.fromkeys(found)), size, tries, timeout)
+    parsed = [_peer(f"peers[{number}]", given) for number, given in enumerate(peers)]
+    return Request(tuple(dict.fromkeys(parsed)), size, tries, timeout)
 
 
 def _peer(where: str, given: Any) -> Peer:
-    words: Mapping[Any, Any] = given if isinstance(given, dict) else {"address": given}
-    refuse_unknown(where, words, Peer._fields)
-    if not words.get("address"):
+    fields: Mapping[Any, Any] = given if isinstance(given, dict) else {"address": given}
+    refuse_unknown(where, fields, Peer._fields)
+    if not fields.get("address"):
         raise DeclarationError(f"{where}.address: missing; give an IPv4 or IPv6 address, or a name")
-    for name, word in words.items():
-        if word is not None and (not isinstance(word, str) or not word.isprintable() or " " in word):
-            raise DeclarationError(f"{where}.{name}: {word!r} is no name or address")
-    peer = Peer(*(words.get(name) or "" for name in Peer._fields))
-    for name, word in (("address", peer.address), ("source", peer.source)):
-        # The resolver takes 10 for 0.0.0.10, and 010.0.0.1 for 8.0.0.1 (inet_aton(3)).
-        if word and all(sign in "0123456789." for sign in word) and not _is_ipv4(word):
-            raise DeclarationError(f"{where}.{name}: {word!r} is no IPv4 address of four numbers")
+    for key, value in fields.items():
+        # No host, address or interface begins with a hyphen, and a program would take it for an option.
+        plain = isinstance(value, str) and value.isprintable() and " " not in value
+        if value is not None and (not plain or value.startswith("-")):
+            raise DeclarationError(f"{where}.{key}: {value!r} is not a name or address")
+    peer = Peer(*(fields.get(name) or "" for name in Peer._fields))
+    # The resolver takes 10 for 0.0.0.10, and 010.0.0.1 for 8.0.0.1 (inet_aton(3)).
+    if all(sign in "0123456789." for sign in peer.address) and not _is_address(peer.address):
+        raise DeclarationError(f"{where}.address: {peer.address!r} is not an IPv4 address of four numbers")
+    if peer.source and not _is_address(peer.source):
+        raise DeclarationError(f"{where}.source: {peer.source!r} is not an IPv4 or IPv6 address")
     return peer
 
 
-def _is_ipv4(word: str) -> bool:
+def _is_address(text: str) -> bool:
+    """As inet_pton(3) reads it, which refuses what only looks like one, and a zone is allowed."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, text.partition("%")[0])
+        except (OSError, ValueError):
+            continue
+        return True
+    return False
+
+
+# -- measuring -----------------------------------------------------------------------------
+
+
+class _Route(NamedTuple):
+    """How this node reaches a peer. mtu: of the interface."""
+
+    way: Way
+    interface: str
+    mtu: int
+    source: str
+
+
+def measure(host: Host, request: Request) -> list[Check]:
+    """One check per peer, in their order."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda peer: _measured(host, request, peer), request.peers))
+
+
+def line(check: Check) -> str:
+    """One line for a list of failures."""
+    return f"{check.target}: {check.found}"
+
+
+def _measured(host: Host, request: Request, peer: Peer) -> Check:
+    target = str(peer)
     try:
-        socket.inet_pton(socket.AF_INET, word)
-    except OSError:
-        return False
-    return True
+        address = _address(host, peer.address)
+        target += f" ({address})" if address != peer.address else ""
+        route = _route(host, request, peer, address)
+        return _search(host, target, request.size or route.mtu, route)
+    except HostError as error:
+        advice = _INSTALL.get(error.path, _UNASKED) if error.absent else _UNASKED
+        found = f"cannot be checked: {error}"
+        return Check(NAME, target, Verdict.UNKNOWN, _expected(request.size), found, "", advice)
+
+
+def _address(host: Host, name: str) -> str:
+    """The first address of a name. Raises HostError."""
+    if _is_address(name):
+        return name
+    done = host.run(["getent", "ahosts", "--", name])
+    if done.rc or not done.out.strip():
+        raise HostError("find the address of", name, None, "getent ahosts knows no such name")
+    return done.out.split()[0]
+
+
+def _route(host: Host, request: Request, peer: Peer, address: str) -> _Route:
+    """Raises HostError."""
+    address, _percent, zone = address.partition("%")
+    interface = peer.interface or zone
+    command = ["ip", "-j", "route", "get", address]
+    command += ["from", peer.source] if peer.source else []
+    command += ["oif", interface] if interface else []
+    text = host.must_run(command, f"find the route to {address} with")
+    try:
+        [route] = json.loads(text)
+        kind, device = route.get("type", "unicast"), str(route["dev"])
+        source = str(peer.source or route.get("prefsrc", ""))
+        mtu = int(host.read(f"/sys/class/net/{device}/mtu"))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise HostError("read the route to", address, None, f"`{' '.join(command)}`: {error!r}") from error
+    if kind != "unicast":
+        raise HostError("send to", address, None, f"it is a {kind} address here, not that of another node")
+    return _Route(Way(address, interface, peer.source, request.tries, request.timeout), device, mtu, source)
+
+
+def _search(host: Host, target: str, wanted: int, route: _Route) -> Check:
+    """The wanted size; where it fails, rising sizes up to the first that does, as only that one takes time.
+    Raises HostError."""
+    first = reply = ask(host, route.way, wanted)
+    largest, failed = (wanted, 0) if first.arrived else (0, wanted)
+    small = route.way.header + _SMALL
+    usual = sorted(size for size in {*_USUAL, first.mtu} if small < size < wanted)
+    for size in () if first.arrived else (small, *usual, wanted):
+        reply = ask(host, route.way, size)
+        if not reply.arrived:
+            failed = size
+            break
+        largest = size
+    # What the first one met may have passed, such as an address that was not yet found; a size has not.
+    reason = first if first.mtu and not reply.by else reply
+    verdict, found, advice = _judge(route, wanted, largest, failed, reason)
+    source = f"ICMP echo, don't fragment, from {route.source or route.interface}"
+    return Check(NAME, target, verdict, _expected(wanted), found, source, advice)
 
 
 # -- words ---------------------------------------------------------------------------------
 
-_SILENT = (
-    "nothing is proven: the peer is down, or it or a firewall on the way drops ICMP echo; look at the peer, "
-    "or let ICMP echo pass between the nodes"
-)
-_BLACK_HOLE = (
-    "no router says why, so a link on the way drops them: look at the MTU of the peer's interface and of "
-    "every switch port between"
-)
-_ERRORS = {
-    "EPERM": "run as root; a rule of this node's own firewall may drop ICMP echo",
-    "EACCES": (
-        "run as root, or let net.ipv4.ping_group_range have this user's group; a broadcast address is no peer"
-    ),
-    "EINVAL": "give a link-local address with its interface, as in fe80::1%eth0",
-    "ENODEV": "name an interface that this node has",
-    "ENETUNREACH": "this node has no route to the peer: look at its routes and at the address",
-    "EADDRNOTAVAIL": "name an address that this node has",
-}
 
-
-def _judge(target: str, search: Search, source: str) -> Check:
-    expected = _expected(search.wanted)
-    if search.verdict is Verdict.PASS:
-        found, advice = expected, ""
-    elif search.verdict is Verdict.UNREACHABLE:
-        found = f"no answer to packets of {search.wanted} bytes, nor to small ones{_said(search, source)}"
-        advice = _SILENT
-    elif search.fragment:
-        whole = f"{search.largest} come back whole (the largest that do)"
-        found = f"{expected}, but their answers come in fragments of {search.fragment} bytes; {whole}"
-        advice = "raise the MTU of the peer's interface, and of the routers on the way back"
-    else:
-        found, advice = _failure(search, source)
-    return Check(target, search.verdict, expected, found, f"ICMP echo, don't fragment, from {source}", advice)
+def _judge(route: _Route, wanted: int, largest: int, failed: int, reply: Reply) -> tuple[Verdict, str, str]:
+    report = f"; {reply.by} reports: {reply.report}" if reply.by else ""
+    if largest == wanted:
+        return Verdict.PASS, _expected(wanted), ""
+    if not largest:
+        return Verdict.UNKNOWN, f"no answer to packets of {wanted} bytes, nor to small ones{report}", _SILENT
+    sizes = f"{largest} do" + (f" and {failed} do not" if failed != wanted else "")
+    lost = _BLACK_HOLE if not reply.by else f"look at the links, MTUs and rules of {reply.by}"
+    if wanted > route.mtu:
+        where = f"whose interface {route.interface} has an MTU of {route.mtu}"
+        found = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}{report}"
+        advice = "raise the MTU of this node's interface to the peer"
+        return Verdict.FAIL, found, f"{advice}, but before that: {lost}" if failed <= route.mtu else advice
+    if reply.is_local:
+        where = f"which knows of an MTU of {reply.mtu} on the way"
+        found = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}"
+        return Verdict.FAIL, found, _LEARNED
+    return Verdict.FAIL, f"packets of {wanted} bytes do not arrive, {sizes}{report}", lost
 
 
 def _expected(size: int | None) -> str:
     return f"packets of {size} bytes arrive" if size else "packets as large as this node can send arrive"
-
-
-def _failure(search: Search, source: str) -> tuple[str, str]:
-    """What is found, and advice, where small packets arrive and large ones do not."""
-    passes = f"{search.largest} do (the largest that passes)"
-    refusal = search.refusal
-    if search.own is None:
-        found = f"packets of {search.wanted} bytes do not arrive, {passes}"
-        # That nobody had the address was before the small ones arrived.
-        if refusal is None or (refusal.mtu is None and refusal.by == source):
-            return found, _BLACK_HOLE
-        return f"{found}{_said(search, source)}", f"look at the links, MTUs and rules of {refusal.by}"
-    advice = "raise the MTU of this node's interface to the peer"
-    if search.largest < search.own:
-        advice = f"{advice}, but before that: {_BLACK_HOLE}"
-    where = f"whose interface has an MTU of {search.own}"
-    return f"packets of {search.wanted} bytes do not leave this node, {where}; {passes}", advice
-
-
-def _said(search: Search, source: str) -> str:
-    refusal = search.refusal
-    if refusal is None:
-        return ""
-    if refusal.mtu is not None:
-        return f"; {refusal.by} says: its next link has an MTU of {refusal.mtu}"
-    if refusal.by == source:
-        return "; nobody on the link has this address"
-    return f"; {refusal.by} says: {refusal.words}"
-
-
-def _error(target: str, size: int | None, error: OSError) -> Check:
-    words = why(error)
-    advice = _ERRORS.get(words.partition(" ")[0], "give an address of another node, or a name that resolves")
-    return Check(target, Verdict.ERROR, _expected(size), f"cannot be checked: {words}", "", advice)
-
-
-# -- all of them ---------------------------------------------------------------------------
-
-
-@dataclass
-class _Path:
-    """One peer while it is measured."""
-
-    number: int
-    target: str
-    line: Line
-    search: Search
-    size: int = 0  # of the packet that waits for its answer; 0 before it is sent
-    deadline: float = math.inf
-
-
-def measure(request: Request, network: Network) -> list[Check]:
-    """One check per peer, in their order."""
-    return _Round(request, network).run()
-
-
-Found = Union[Target, OSError]
-
-
-class _Round:
-    def __init__(self, request: Request, network: Network) -> None:
-        self._request = request
-        self._network = network
-        self._waiting = deque(enumerate(request.peers))
-        self._paths: dict[Line, _Path] = {}
-        self._todo: deque[_Path] = deque()
-        self._checks: dict[int, Check] = {}
-        self._earliest = network.now()
-
-    def run(self) -> list[Check]:
-        found = self._find()
-        try:
-            while self._waiting or self._paths:
-                while self._waiting and len(self._paths) < _AT_ONCE:
-                    self._begin(*self._waiting.popleft(), found)
-                self._send()
-                self._listen()
-        finally:
-            for line in self._paths:
-                line.close()
-        return [self._checks[number] for number in sorted(self._checks)]
-
-    def _find(self) -> dict[str, Found]:
-        names = {peer.address for peer in self._request.peers}
-        names |= {peer.source for peer in self._request.peers if peer.source}
-
-        def find(name: str) -> Found:
-            try:
-                return self._network.find(name)
-            except OSError as error:
-                return error
-
-        with ThreadPoolExecutor(_RESOLVERS) as pool:
-            return dict(zip(names, pool.map(find, names)))
-
-    def _begin(self, number: int, peer: Peer, found: Mapping[str, Found]) -> None:
-        name = str(peer)
-        try:
-            target = _usable(found[peer.address])
-            if target.address != peer.address:
-                name = f"{name} ({target.address})"
-            source = _usable(found[peer.source]) if peer.source else None
-            if source and source.family is not target.family:
-                raise OSError(f"{peer.source} and {peer.address} are not of the same family, IPv4 or IPv6")
-            line = self._network.connect(target, peer.interface, source)
-        except OSError as error:
-            self._checks[number] = _error(name, self._request.size, error)
-            return
-        search = Search(self._request.size, self._request.tries, target.family.header)
-        path = self._paths[line] = _Path(number, name, line, search)
-        if line.source == target.address:
-            self._end(path, OSError("this is the node itself, and nothing would leave it"))
-        else:
-            self._todo.append(path)
-
-    def _end(self, path: _Path, error: OSError | None = None) -> None:
-        del self._paths[path.line]
-        path.line.close()
-        if error:
-            self._checks[path.number] = _error(path.target, self._request.size, error)
-        else:
-            self._checks[path.number] = _judge(path.target, path.search, path.line.source)
-
-    def _send(self) -> None:
-        now = self._network.now()
-        if not self._todo or now < self._earliest:
-            return
-        path = self._todo.popleft()
-        size = path.search.next()
-        if size is None:
-            self._end(path)
-            return
-        path.size = size
-        self._earliest, path.deadline = now + _PACE, now + self._request.timeout
-        try:
-            told = path.line.send(size)
-        except OSError as error:
-            self._end(path, error)
-        else:
-            self._take(path, told)
-
-    def _listen(self) -> None:
-        if not self._paths:
-            return
-        moments = [path.deadline for path in self._paths.values()]
-        if self._todo:
-            moments.append(self._earliest)
-        for line in self._network.wait(max(0.0, min(moments) - self._network.now())):
-            if line in self._paths:
-                self._take(self._paths[line], line.receive())
-        now = self._network.now()
-        for path in [path for path in self._paths.values() if path.deadline <= now]:
-            path.search.lost(path.size)
-            self._go_on(path)
-
-    def _take(self, path: _Path, events: Sequence[Event]) -> None:
-        for event in events:
-            path.search.take(event)
-        if not path.size:  # it waits for its turn to send
-            return
-        if any(event.size == path.size for event in events) or path.search.next() != path.size:
-            self._go_on(path)
-
-    def _go_on(self, path: _Path) -> None:
-        path.size, path.deadline = 0, math.inf
-        if path.search.next() is None:
-            self._end(path)
-        else:
-            self._todo.append(path)
-
-
-def _usable(found: Found) -> Target:
-    """Raises OSError."""
-    if isinstance(found, OSError):
-        raise found
-    address = ipaddress.ip_address(found.address.partition("%")[0])
-    if address.is_multicast or address.is_unspecified or address.is_loopback:
-        raise OSError(f"{address} is no address of another node")
-    return found

@@ -16,9 +16,9 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Collection, Iterator
 
-from .command import Finished
 from .errors import HostError
 from .host import Host
+from .system import Finished
 
 PROGRAM = "ib_write_bw"
 

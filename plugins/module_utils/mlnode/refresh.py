@@ -1,15 +1,18 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who has to be told that a file has changed. Each is told once, after all files of a run are written."""
+"""Who has to be told that a file has changed. Each is told once, after all files of a run are written.
+Loaded by its name, so that only areas with such files have it sent along: they import their names here."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping
+from typing import Callable, Mapping
 
-from . import grub
+from . import grub, places
 from .agent_files import NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE
 from .host import Host
-from .kind import AGENT_UNIT
+from .kind import AGENT_FILE, AGENT_UNIT
+
+UNITS, IRQBALANCE, IRQBALANCE_SERVICE, BOOT_LOADER = places.READERS
 
 IRQBALANCE_UNIT = "irqbalance.service"
 #: What `systemctl enable` makes of its unit
@@ -47,6 +50,9 @@ def forget_units(host: Host) -> None:
     A unit that systemd does not know any more is no error."""
     host.remove_file(NIC_FLAG)
     if host.systemd_runs():
+        if not host.exists(AGENT_FILE):
+            # It is active after its exit, and listed until it is stopped. What requires it goes on.
+            host.run(["systemctl", "stop", "--job-mode=ignore-requirements", AGENT_UNIT])
         for unit in (AGENT_UNIT, NIC_PATH_UNIT, NIC_SERVICE):
             host.run(["systemctl", "reset-failed", unit])
 
@@ -70,21 +76,15 @@ def _irqbalance_service(host: Host) -> None:
 
 #: Name, as it is kept in a file's origin → what tells them. Raises HostError.
 REFRESHES: Mapping[str, Callable[[Host], None]] = {
-    "units": _units,
-    "irqbalance": _irqbalance,
-    "irqbalance service": _irqbalance_service,
-    "boot loader": grub.regenerate,
+    UNITS: _units,
+    IRQBALANCE: _irqbalance,
+    IRQBALANCE_SERVICE: _irqbalance_service,
+    BOOT_LOADER: grub.regenerate,
 }
 
 
 #: Those who read their files at boot only
-AT_BOOT = frozenset({"boot loader"})
-
-
-def of(steps: Iterable[Any]) -> list[str]:
-    """The names that steps or origin entries' files ask for, each once, in their order."""
-    names = (getattr(step, "refresh", "") for step in steps)
-    return list(dict.fromkeys(name for name in names if name))
+AT_BOOT = frozenset({BOOT_LOADER})
 
 
 def run(host: Host, name: str) -> None:

@@ -5,28 +5,26 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any, Mapping, NamedTuple
 
-from . import confirm, edited_file, refresh
+from . import confirm, edited_file, lock, refresh
 from .agent_files import NIC_PATH_FILE
 from .edited_file import WayBack
 from .errors import HostError, TransactionError
 from .host import Host
 from .lock import WAIT_SECONDS, locked
-from .origin import Entry, Origin, complete, is_back, remove_folders, restore
+from .origin import Entry, Origin, complete, is_back, is_closed, remove_folders, restore
 
-#: What checks keep of counters and of a subnet beside the origin (checks/counters.py, subnet_book.py): nobody
-#: asks for it any more
+#: What checks keep of counters and of a subnet beside the origin (checks/counters.py, subnet_check.py): not
+#: asked for any more
 FOLDER = "/var/lib/mlnode"
-BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.json")
+BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.cache")
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One thing that a revert changes. For a file the texts are its contents; None: not there. at_boot: the
     running system keeps what the file said until it is booted again. note: what became of edits that others
-    have made in a file since; it may be all there is to say."""
+    have made in a file since; it may be all there is to say. is_closed: a file that others may not read."""
 
     key: str
     before: str | None
@@ -34,6 +32,7 @@ class Change:
     is_file: bool = False
     at_boot: bool = False
     note: str = ""
+    is_closed: bool = False
 
     @property
     def result(self) -> str:
@@ -75,7 +74,8 @@ def _file_change(entry: Entry, way: WayBack) -> Change | None:
         return None
     waits = way.changes and entry.get("refresh", "") in refresh.AT_BOOT
     before, after = described(way.before), described(way.after)
-    return Change(entry["file"], before, after, is_file=True, at_boot=waits, note=way.note)
+    hidden = is_closed(way.before) or is_closed(way.after)
+    return Change(entry["file"], before, after, True, waits, way.note, hidden)
 
 
 def _put_back(host: Host, entry: Entry) -> bool:
@@ -138,6 +138,7 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         host.forget()
         if removed and not host.exists(NIC_PATH_FILE):
             refresh.forget_units(host)
+        lock.take_notes(host)  # what they have left is back
         if not stuck:
             for path in (path for pattern in BASELINES for path in host.matching(pattern)):
                 host.remove_file(path)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import sys
-from dataclasses import dataclass
-from typing import Iterator, Match, Pattern, Sequence, Union
+from typing import Iterator, Match, NamedTuple, Pattern, Sequence, Union
 
 from .errors import HostError
 from .host import Host
@@ -38,8 +37,7 @@ _LINE6 = re.compile(
 _EVERYWHERE = (ipaddress.IPv6Network("fe80::/10"), ipaddress.IPv6Network("ff00::/8"))
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(NamedTuple):
     """A way through an interface, to all addresses that begin with the first length bits of network."""
 
     nic: str

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Services as if the kernel had a file for each: /service/UNIT/running says `running` or `stopped`.
 
-A service runs while its control group has processes, which a captured tree tells as well as a live machine.
+A service runs while its control group has processes, which a captured tree tells as well as a live host.
 One that is done once it has set something, such as cpupower.service, is `stopped`: it moves nothing any more.
 """
 
@@ -11,10 +11,9 @@ from __future__ import annotations
 import errno
 import re
 import time
-from typing import Protocol, Sequence
 
 from .errors import HostError, MissingError
-from .setting import Value
+from .host import Host
 
 TOP = "/service"
 
@@ -41,31 +40,22 @@ _FILE = "running"
 _PAUSE, _LOOKS = 0.1, 20
 
 
-class Machine(Protocol):
-    """What is needed of Host."""
-
-    def exists(self, path: str) -> bool: ...
-    def is_link(self, path: str) -> bool: ...
-    def value(self, path: str) -> Value: ...
-    def must_run(self, command: Sequence[str], purpose: str) -> str: ...
-
-
 def file_of(unit: str) -> str:
     return f"{TOP}/{unit}/{_FILE}"
 
 
-def fragment(machine: Machine, unit: str) -> str:
+def fragment(host: Host, unit: str) -> str:
     """The file that makes a unit, be it a link that masks it, or the script of System V that systemd makes
     one of; empty where it is not installed. Raises HostError."""
     paths = [*(f"{folder}/{unit}" for folder in FOLDERS), f"/etc/init.d/{unit[: -len('.service')]}"]
-    return next((path for path in paths if machine.is_link(path) or machine.exists(path)), "")
+    return next((path for path in paths if host.is_link(path) or host.exists(path)), "")
 
 
-def is_running(machine: Machine, unit: str) -> bool:
+def is_running(host: Host, unit: str) -> bool:
     """Raises HostError where nobody can tell."""
     for folder in _GROUPS:
         path = f"{folder}/{unit}/cgroup.procs"
-        value = machine.value(path)
+        value = host.value(path)
         if value.unreadable is not None:
             raise HostError("tell whether it runs from", path, None, value.unreadable)
         if value.text:
@@ -76,52 +66,52 @@ def is_running(machine: Machine, unit: str) -> bool:
 # -- the files -----------------------------------------------------------------------------
 
 
-def read(machine: Machine, path: str) -> bytes:
+def read(host: Host, path: str) -> bytes:
     unit = _unit("read", path)
-    if is_running(machine, unit):
+    if is_running(host, unit):
         return f"{RUNNING}\n".encode("ascii")
-    if not fragment(machine, unit):
+    if not fragment(host, unit):
         raise MissingError("read", path, f"{unit} is not installed")
     return f"{STOPPED}\n".encode("ascii")
 
 
-def write(machine: Machine, path: str, value: str) -> None:
+def write(host: Host, path: str, value: str) -> None:
     """Whether it runs then is for a read to tell."""
     action = f"write {value!r} to"
     unit = _unit(action, path)
     if value not in (RUNNING, STOPPED):
         raise HostError(action, path, errno.EINVAL)
-    if not fragment(machine, unit):
+    if not fragment(host, unit):
         raise MissingError(action, path, f"{unit} is not installed")
     if value == RUNNING:
         # A drop-in that kept it stopped may be gone, and systemd has not been told of it yet.
-        machine.must_run(["systemctl", "daemon-reload"], "make systemd read its units again:")
-        machine.must_run(["systemctl", "start", unit], f"start {unit}:")
+        host.must_run(["systemctl", "daemon-reload"], "make systemd read its units again:")
+        host.must_run(["systemctl", "start", unit], f"start {unit}:")
         return
-    machine.must_run(["systemctl", "stop", unit], f"stop {unit}:")
+    host.must_run(["systemctl", "stop", unit], f"stop {unit}:")
     for _look in range(_LOOKS):
-        if not is_running(machine, unit):
+        if not is_running(host, unit):
             return
         time.sleep(_PAUSE)
 
 
-def names(machine: Machine, path: str) -> list[str]:
+def names(host: Host, path: str) -> list[str]:
     """Of one service; all of them are systemd's to list."""
     parts = path.strip("/").split("/")
-    return [_FILE] if len(parts) == 2 and exists(machine, path) else []
+    return [_FILE] if len(parts) == 2 and exists(host, path) else []
 
 
-def exists(machine: Machine, path: str) -> bool:
+def exists(host: Host, path: str) -> bool:
     parts = path.strip("/").split("/")
     if len(parts) == 1:
         return True
     known = len(parts) == 2 or (len(parts) == 3 and parts[2] == _FILE)
-    return known and bool(_UNIT.match(parts[1])) and bool(fragment(machine, parts[1]))
+    return known and bool(_UNIT.match(parts[1])) and bool(fragment(host, parts[1]))
 
 
-def blocked(machine: Machine, path: str) -> str:
+def blocked(host: Host, path: str) -> str:
     """Never: who may talk to systemd is for systemd to say."""
-    del machine, path
+    del host, path
     return ""
 
 

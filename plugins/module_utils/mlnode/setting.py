@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The vocabulary: what is wanted, what was read. Frozen, so that no layer edits another's words."""
+"""The vocabulary: what is wanted, what was read, and the one status in which each setting ends. Frozen, so
+that no layer edits another's words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from .values import same
 
@@ -21,8 +22,7 @@ class Layer(str, Enum):
 BOTH_LAYERS = (Layer.RUNTIME, Layer.BOOT)
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """A text, or why there is none. Absent and unreadable are different answers."""
 
     text: str | None = None
@@ -39,8 +39,7 @@ class Value:
         return self.absent or self.unreadable or ""
 
 
-@dataclass(frozen=True)
-class Boot:
+class Boot(NamedTuple):
     """What the next boot brings, and who says so.
 
     source: `path:line`, `kernel command line` or the agent's unit. foreign: not ours, so that a
@@ -73,16 +72,14 @@ class Setting:
     formula: str = ""
 
 
-@dataclass(frozen=True)
-class Write:
+class Write(NamedTuple):
     """One value into one kernel file."""
 
     path: str
     value: str
 
 
-@dataclass(frozen=True)
-class Marker:
+class Marker(NamedTuple):
     """Where a write is noted that can never be: that the kernel answers with one of these is no failure, but
     how it tells that the file is not ours to set. Below /run, as another boot may bring another answer."""
 
@@ -90,8 +87,7 @@ class Marker:
     errnos: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """A device that is changed as a whole, and looked at, before the next one is.
 
     look: called before the first of its changes; returns what is called after the last one, and raises
@@ -105,8 +101,7 @@ class Unit:
     depth: int = 0
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One of the kernel files of a setting that rules many of them: a policy's, an IRQ's, a queue's.
 
     number: that of the policy, IRQ or queue, for people. now, want: in one spelling, so that they compare.
@@ -142,8 +137,7 @@ class Part:
         return bool(self.moved) or not same(self.now, self.want)
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What the node says about one setting.
 
     path: the file that really carries it here (a fallback may differ from Setting.path).
@@ -163,6 +157,7 @@ class Reading:
     at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
     clamped: more was asked for than the device has: both numbers. The target is what it has.
     missing: its rule asks for devices that have to be here and are not, so that the node is not as declared.
+    elsewhere: its rule is for ports of a link layer which this node's do not have, as is meant.
     refers: the setting that says why there is nothing to read, where another one of the rule does.
     """
 
@@ -187,11 +182,11 @@ class Reading:
     at_boot: bool = False
     clamped: str = ""
     missing: bool = False
+    elsewhere: bool = False
     refers: str = ""
 
 
-@dataclass(frozen=True)
-class BootFile:
+class BootFile(NamedTuple):
     """A whole file that the system reads at boot; content None where none is needed. mode: None keeps that
     of an existing file, and makes a new one 0644.
 
@@ -204,3 +199,44 @@ class BootFile:
     refresh: str = ""
     stale: bool = False
     mode: int | None = None
+
+
+class Status(str, Enum):
+    """Exactly one per setting, the same word in module results, tables and JSON."""
+
+    OK = "ok"
+    CHANGED = "changed"
+    DRIFTED = "drifted"
+    PENDING_REBOOT = "pending_reboot"
+    OVERRIDDEN = "overridden"
+    CLAMPED = "clamped"
+    MANAGED = "managed"
+    UNSUPPORTED = "unsupported"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def is_drift(self) -> bool:
+        """True where the node is not what was declared, or nobody can tell.
+
+        unsupported is no drift, as no run can ever mend it, and no success either: it keeps
+        its own word and its own count everywhere.
+        """
+        return self in _DRIFT
+
+
+_DRIFT = frozenset({Status.DRIFTED, Status.PENDING_REBOOT, Status.OVERRIDDEN, Status.REFUSED, Status.UNKNOWN})
+
+
+class Severity(str, Enum):
+    """What a deviation costs: high = jobs run measurably slower or die; low = hygiene."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+    def __str__(self) -> str:
+        return self.value

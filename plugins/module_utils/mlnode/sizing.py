@@ -4,19 +4,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Mapping
-
-from . import options
-from .errors import DeclarationError
+from typing import NamedTuple
 
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 
-@dataclass(frozen=True)
-class Sizing:
+class Sizing(NamedTuple):
     """What the formulas need and no kernel file tells.
 
     rtt_us: round trip to the farthest peer that must run at full rate; 100 is one data hall.
@@ -28,19 +23,6 @@ class Sizing:
     disk_bytes_per_s: int = 2_000_000_000
     hosts: int | None = None
     rails: int | None = None
-
-    @classmethod
-    def parse(cls, spec: Mapping[str, Any]) -> Sizing:
-        """Raises DeclarationError on an unknown name or a value that is no positive integer."""
-        options.refuse_unknown("sizing", spec, cls.__dataclass_fields__)
-        values = {}
-        for name, value in spec.items():
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise DeclarationError(f"sizing.{name}: {value!r} is no positive integer")
-            values[name] = value
-        return cls(**values)
 
 
 def next_power_of_two(number: int) -> int:

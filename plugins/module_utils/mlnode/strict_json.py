@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import abc
 from typing import Any, Mapping, NoReturn, Sequence, Tuple
 
 from .errors import DamagedError, StoreError
@@ -99,7 +100,7 @@ def check(value: Any, kernel_bytes: bool = False) -> None:
         place, part, depth = todo.pop()
         if depth > DEEPEST:
             raise ValueError(f"nested deeper than {DEEPEST} levels at {_short(place)}")
-        if isinstance(part, Mapping):
+        if isinstance(part, abc.Mapping):
             for name in part:
                 _check_name(name, place, unfit)
             todo += [(f"{place}.{name}", item, depth + 1) for name, item in part.items()]
@@ -122,17 +123,23 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__} without end"
 
 
+# The words for a place are made where something is wrong only: they would take longer than all the rest.
+
+
 def _check_name(name: Any, place: str, unfit: re.Pattern[str]) -> None:
-    where = f"the name {shown(name)} in {_here(place)}"
     if isinstance(name, str):
-        _check_text(where, name, unfit)
+        problem = _problem(name, unfit)
+        if problem:
+            raise ValueError(f"the name {shown(name)} in {_here(place)}: {problem}")
     elif isinstance(name, bool) or not isinstance(name, int) or abs(name) >= _ENDLESS:
-        raise ValueError(f"{where} is not a text")
+        raise ValueError(f"the name {shown(name)} in {_here(place)} is not a text")
 
 
 def _check_scalar(place: str, value: Any, unfit: re.Pattern[str]) -> None:
     if isinstance(value, str):
-        _check_text(_here(place), value, unfit)
+        problem = _problem(value, unfit)
+        if problem:
+            raise ValueError(f"{_here(place)}: {problem}")
     elif isinstance(value, int):
         if abs(value) >= _ENDLESS:
             raise ValueError(f"{_here(place)}: a number of more than 64 bits")
@@ -143,12 +150,12 @@ def _check_scalar(place: str, value: Any, unfit: re.Pattern[str]) -> None:
         raise ValueError(f"{_here(place)}: {type(value).__name__} has no form in JSON")
 
 
-def _check_text(place: str, text: str, unfit: re.Pattern[str]) -> None:
+def _problem(text: str, unfit: re.Pattern[str]) -> str:
+    """Why it is no text of JSON; empty if it is one."""
     if _NUL in text:
-        raise ValueError(f"{place}: the text {shown(text)} holds the character NUL")
-    found = unfit.search(text)
-    if found:
-        raise ValueError(f"{place}: the text {shown(text)} holds {found.group()!a}, half of a character")
+        return f"the text {shown(text)} holds the character NUL"
+    found = None if text.isascii() else unfit.search(text)
+    return f"the text {shown(text)} holds {found.group()!a}, half of a character" if found else ""
 
 
 def _here(place: str) -> str:
@@ -186,3 +193,13 @@ def _finite(text: str) -> float:
 
 def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a number of JSON")
+
+
+def typed(found: Any, kinds: Mapping[str, type]) -> list[Any]:
+    """The values of these names. Raises ValueError where one is missing or of another type."""
+    if not isinstance(found, dict):
+        raise ValueError(f"{shown(found)} is not a dictionary of {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        if not is_of(found.get(name), kind):
+            raise ValueError(f"{name} is {shown(found.get(name))}, which is not {kind.__name__}")
+    return [found[name] for name in kinds]

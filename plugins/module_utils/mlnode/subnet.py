@@ -1,280 +1,186 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the tools of infiniband-diags say of an InfiniBand subnet: nodes, cables, links, errors, its manager.
+"""Checks of an InfiniBand subnet from the reports of infiniband-diags.
 
-Formats: infiniband-diags/{ibnetdiscover,iblinkinfo,ibqueryerrors,sminfo}.c of rdma-core. Each reader refuses
-what it does not know, and what has an end missing: a tool that was cut off, or could not reach a part of the
-subnet, has not looked at it.
+Formats: infiniband-diags/{ibnetdiscover,iblinkinfo,ibqueryerrors,sminfo}.c of rdma-core. A report with a
+line that is not known raises SubnetError, as does half a report: its tool has not looked at all of it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Iterable, Mapping, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Sequence
 
+from .checks.model import Check, Verdict
 from .errors import MlnodeError
 
-#: First letter of an identity in ibnetdiscover's text → what it is
-KINDS = {"S": "switch", "H": "HCA", "R": "router"}
+#: Target of a check that is about no single port
+SUBNET = "subnet"
+
+#: First word of ibnetdiscover --list → name of its count
+KINDS = {"Switch": "switches", "Ca": "hcas", "Router": "routers"}
+
+#: As sminfo calls it
+MASTER = "SMINFO_MASTER"
+NO_MANAGER = "no subnet manager is the master: look whether one runs (opensm, UFM, a switch), and at its log"
+
+_LINK = "reseat or replace the cable or transceiver if it is Active; if not, look at the subnet manager's log"
+_CHANGE = "look at the cable and at both ends; if the change was meant, accept it with baseline: reset"
+_ERRORS = (
+    "clean or replace the cable or transceiver, or try another switch port; after that ibclearerrors. "
+    "Thresholds are those of /etc/infiniband-diags/error_thresholds"
+)
 
 
 class SubnetError(MlnodeError):
-    """A tool's text is not what that tool prints, or not all of it."""
+    """A report that its tool does not write, or not all of it."""
 
 
-class End(NamedTuple):
-    """One end of a cable: a node by its GUID (16 hexadecimal digits), and a port of it."""
+class Port(NamedTuple):
+    """GUID of a port, which all ports of a switch share, and its number."""
 
-    node: str
-    port: int
-
-
-@dataclass(frozen=True)
-class Node:
-    """kind: one of the values of KINDS. name: what it calls itself."""
-
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True)
-class Fabric:
-    """Nodes by their GUIDs; each end with a cable → the other end; GUID of a port → its node."""
-
-    nodes: Mapping[str, Node]
-    ends: Mapping[End, End]
-    owners: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def cables(self) -> list[tuple[End, End]]:
-        """Each once; the end that is no switch comes first, as people name the machine first."""
-        once = {tuple(sorted((one, other), key=self._rank)) for one, other in self.ends.items()}
-        return sorted((pair[0], pair[1]) for pair in once)
-
-    def count(self, kind: str) -> int:
-        return sum(node.kind == kind for node in self.nodes.values())
-
-    def __str__(self) -> str:
-        words = [f"{self.count('switch')} switches", f"{self.count('HCA')} HCAs"]
-        words += [f"{self.count('router')} routers"] if self.count("router") else []
-        return ", ".join([*words, f"{len(self.cables)} cables"])
-
-    def _rank(self, end: End) -> tuple[bool, End]:
-        return self.nodes[end.node].kind == "switch", end
-
-
-def names(fabrics: Iterable[Fabric]) -> dict[str, str]:
-    """GUID → what people call the node. Two of one name, as cards that nobody has named, get their GUIDs."""
-    found: dict[str, str] = {}
-    for fabric in fabrics:
-        for guid, node in fabric.nodes.items():
-            found.setdefault(guid, node.name)
-    seen: dict[str, int] = {}
-    for name in found.values():
-        seen[name] = seen.get(name, 0) + 1
-    return {guid: name if name and seen[name] == 1 else f"{name} (0x{guid})" for guid, name in found.items()}
-
-
-# -- ibnetdiscover -------------------------------------------------------------------------
-
-#: Switch	40 "S-fc6a1c0300b80040"		# "leaf1" enhanced port 0 lid 1 lmc 0
-_NODE = re.compile(
-    r'(?:Switch|Ca|Rt)\t[0-9]{1,3} "([SHR])-([0-9a-f]{16})"\t\t# "(.*)"(?: (?:base|enhanced) port 0 lid .*|'
-    r" \(scp\))?\Z",
-    re.ASCII,
-)
-#: [1](946dae0300d40011) 	"S-fc6a1c0300b80040"[1]		# lid 11 lmc 0 "leaf1" lid 1 4xNDR
-_CABLE = re.compile(
-    r'\[([0-9]{1,3})\](?:\(([0-9a-f]{1,16})\) )?\t"[SHR]-([0-9a-f]{16})"\[([0-9]{1,3})\]'
-    r" ?(?:\([0-9a-f]{1,16}\) )?\t\t# .* [0-9?]{1,2}x[A-Z0-9?]{3,6}(?: .*)?\Z",
-    re.ASCII,
-)
-#: switchguid=0xfc6a1c0300b80040(fc6a1c0300b80040): of the node, and of its port 0
-_SWITCH = re.compile(r"switchguid=0x([0-9a-f]{1,16})\(([0-9a-f]{1,16})\)\Z", re.ASCII)
-_IDENTITY = ("vendid=0x", "devid=0x", "sysimgguid=0x", "caguid=0x", "rtguid=0x")
-#: Stands at the top, so that an answer without it is none
-_BEGIN = "# Initiated from node "
-
-
-def fabric(text: str) -> Fabric:
-    """Of ibnetdiscover. Raises SubnetError."""
-    nodes: dict[str, Node] = {}
-    ends: dict[End, End] = {}
-    owners: dict[str, str] = {}
-    here = ""
-    for line in text.split("\n"):
-        node, cable, switch = _NODE.match(line), _CABLE.match(line), _SWITCH.match(line)
-        if node:
-            here = node.group(2)
-            nodes[here] = Node(KINDS[node.group(1)], node.group(3).strip())
-        elif cable and here:
-            ends[End(here, int(cable.group(1)))] = End(cable.group(3), int(cable.group(4)))
-            if cable.group(2):
-                owners[cable.group(2).zfill(16)] = here
-        elif switch:
-            owners[switch.group(2).zfill(16)] = switch.group(1).zfill(16)
-        elif line and not line.startswith(("#", *_IDENTITY)):
-            raise SubnetError(f"ibnetdiscover says {_short(line)}, which is no line of a topology")
-    if _BEGIN not in text or not nodes:
-        raise SubnetError("ibnetdiscover names no node")
-    for guid in {*nodes} - {end.node for end in ends}:
-        # It was found over a cable.
-        raise SubnetError(f"ibnetdiscover names no cable of 0x{guid}: it was cut off")
-    for one, other in ends.items():
-        if ends.get(other) != one:
-            words = (
-                f"names a cable from 0x{one.node}[{one.port}] to 0x{other.node}[{other.port}] at one end only"
-            )
-            raise SubnetError(f"ibnetdiscover {words}: it was cut off, or a node went away meanwhile")
-    return Fabric(nodes, ends, owners)
-
-
-# -- iblinkinfo ----------------------------------------------------------------------------
+    guid: str
+    number: int
 
 
 @dataclass(frozen=True)
 class Link:
-    """A port as iblinkinfo sees it. could: the width and speed that both ends can do, "" if it has them.
-    answers: false where the link is up and nobody at its other end says who it is."""
+    """A port of iblinkinfo, whose whole line is text. could: what both ends support and the link has not.
+    is_silent: it is up, and its other end does not answer."""
 
-    state: str
-    physical: str
-    width: str = ""
-    speed: str = ""
-    could: str = ""
-    other: tuple[str, int] | None = None
-    answers: bool = True
-
-    @property
-    def up(self) -> bool:
-        return self.state == "Active" and self.physical == "LinkUp"
-
-    def __str__(self) -> str:
-        return " ".join(filter(None, (self.width, self.speed, f"{self.state}/{self.physical}")))
+    text: str
+    label: str
+    is_up: bool
+    other: Port | None
+    other_label: str
+    could: str
+    is_silent: bool
 
 
-#: 0xfc6a1c0300b80040 "                         leaf1"      1    3[  ] ==( 4X ... Active/  LinkUp)==>  0x...
-_LINK = re.compile(
-    r'0x([0-9a-f]{16}) "(.*)" +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] ==\((.*)\)==>  (.*)\Z',
-    re.ASCII,
-)
-_STATE = re.compile(r"(?: *([0-9?]+X) +(\S.*?) +)? *([A-Za-z?]+)/ *([A-Za-z?]+)\Z", re.ASCII)
-_OTHER = re.compile(
-    r'0x([0-9a-f]{16}) +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] "(.*)" \((.*)\)\Z',
-    re.ASCII,
-)
-_NO_CABLE = '[  ] "" ( )'
-_SILENT = '"Port not available"'
-
-
-def links(text: str) -> dict[tuple[str, int], Link]:
-    """Of iblinkinfo --line: GUID and number of a port → its link. Raises SubnetError."""
-    found: dict[tuple[str, int], Link] = {}
+def counts(text: str) -> dict[str, int]:
+    """Nodes of ibnetdiscover --list by their kind. Raises SubnetError."""
+    found = dict.fromkeys(KINDS.values(), 0)
     for line in filter(None, text.split("\n")):
-        whole = _LINK.match(line)
-        state = _STATE.match(whole.group(4)) if whole else None
-        other = _OTHER.match(whole.group(5)) if whole else None
-        rest = whole.group(5).strip() if whole else ""
-        if whole is None or state is None or (other is None and rest not in (_NO_CABLE, _SILENT)):
-            raise SubnetError(f"iblinkinfo says {_short(line)}, which is no link")
-        width, speed, logical, physical = state.groups()
-        found[whole.group(1), int(whole.group(3))] = Link(
-            logical,
-            physical,
-            width or "",
-            speed or "",
-            " ".join(other.group(4).replace("Could be", "").split()) if other else "",
-            (other.group(1), int(other.group(2))) if other else None,
-            rest != _SILENT,
-        )
-    if not found:
-        raise SubnetError("iblinkinfo names no link")
+        kind, colon, _rest = line.partition("\t : 0x")
+        if not colon or kind not in KINDS:
+            raise SubnetError(f"ibnetdiscover reports {line[:80]!r}, which is not a node")
+        found[KINDS[kind]] += 1
+    if not any(found.values()):
+        raise SubnetError("ibnetdiscover reports no node")
     return found
 
 
-# -- ibqueryerrors -------------------------------------------------------------------------
+def manager(text: str) -> list[Check]:
+    """Of sminfo, in whose words no manager may have answered. Raises SubnetError."""
+    words = text.split()
+    if words[:1] != ["sminfo:"]:
+        raise SubnetError(f"sminfo reports {text[:80]!r}, which is not a subnet manager")
+    verdict, advice = (Verdict.PASS, "") if words[-1] == MASTER else (Verdict.FAIL, NO_MANAGER)
+    return [Check("manager", SUBNET, verdict, MASTER, " ".join(words), "sminfo", advice)]
 
 
-class Count(NamedTuple):
-    """A counter's value. wide: it has 64 bits, and does not stop at its end."""
-
-    value: int
-    wide: bool
-
-
-#: GUID 0xfc6a1c0300b80040 port 3: [SymbolErrorCounter == 17] [LinkDownedCounter == 2]
-_ERRORS = re.compile(r"   GUID 0x([0-9a-f]{1,16}) port ([0-9]{1,3}|ALL):((?: \[[^\[\]]*\])+)\Z", re.ASCII)
-#: Counters of 64 bits are shown a second time, as 17 (17.000)
-_COUNT = re.compile(r"\[([A-Za-z0-9]+) == ([0-9]{1,20})( \([0-9.]+[A-Za-z]*\))?\]", re.ASCII)
-_SUMMARY = re.compile(
-    r"^## Summary: ([0-9]+) nodes checked, [0-9]+ bad nodes found$", re.MULTILINE | re.ASCII
-)
-_BAD_PORTS = re.compile(r"^##\s+[0-9]+ ports checked, ([0-9]+) ports have", re.MULTILINE | re.ASCII)
-_FAILURES = re.compile(r"^##\s+([0-9]+) PMA query failures$", re.MULTILINE | re.ASCII)
-
-
-def errors(text: str, nodes: int) -> dict[tuple[str, int], dict[str, Count]]:
-    """Of ibqueryerrors with thresholds of 0, in a subnet of so many nodes: GUID and number of a port → its
-    counters that are not 0. What it does not name is 0, which is why it has to have asked everybody. Raises
-    SubnetError."""
-    found: dict[tuple[str, int], dict[str, Count]] = {}
-    for line in text.split("\n"):
-        match = _ERRORS.match(line)
-        if match:
-            counts = _COUNT.findall(match.group(3))
-            if len(counts) != match.group(3).count("["):
-                raise SubnetError(f"ibqueryerrors says {_short(line)}, which are no counters")
-            if match.group(2) != "ALL":  # the sum over a switch, whose ports follow
-                key = match.group(1).zfill(16), int(match.group(2))
-                found[key] = {name: Count(int(value), bool(wide)) for name, value, wide in counts}
-        elif line and not line.startswith(("Errors for ", "## ", "##  ")):
-            raise SubnetError(f"ibqueryerrors says {_short(line)}, which is no line of counters")
-    summary, bad, failures = _SUMMARY.search(text), _BAD_PORTS.search(text), _FAILURES.search(text)
-    if summary is None or bad is None:
-        # It also ends like that, and with success, where the subnet manager gives it no paths.
-        raise SubnetError(
-            "ibqueryerrors does not say how many nodes it has asked: it was cut off, or could not"
-        )
-    if failures:
-        raise SubnetError(f"ibqueryerrors had no answer to {failures.group(1)} queries")
-    if int(summary.group(1)) != nodes or int(bad.group(1)) != len(found):
-        words = f"{summary.group(1)} nodes and {bad.group(1)} ports with errors, of {nodes} and {len(found)}"
-        raise SubnetError(f"ibqueryerrors has asked {words}")
-    return found
-
-
-# -- sminfo --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Manager:
-    """The subnet manager: GUID of its port, and its state."""
-
-    guid: str
-    priority: int
-    state: str
-
-    @property
-    def master(self) -> bool:
-        return self.state == "SMINFO_MASTER"
-
-
-_MANAGER = re.compile(
-    r"sminfo: sm lid [0-9]{1,5} sm guid 0x([0-9a-f]{1,16}), activity count [0-9]{1,10} priority ([0-9]{1,3}) "
-    r"state [0-9]{1,3} (\S{1,32})\s*\Z",
+# Names are of the nodes' own choice. The first one ends as early and the second one as late as it can, so
+# that a name cannot change its neighbour's line.
+_PORT = re.compile(
+    r'0x([0-9a-f]{16}) " *(.*?)" +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] ==\((.*?)\)==> +'
+    r'(?:0x([0-9a-f]{16}) +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] "(.*)" \((.*)\)'
+    r'|\[  \] "" \( \)|"(Port not available)")\Z',
     re.ASCII,
 )
 
 
-def manager(text: str) -> Manager:
-    """Of sminfo. Raises SubnetError."""
-    match = _MANAGER.match(text)
-    if match is None:
-        raise SubnetError(f"sminfo says {_short(text)}, which is no subnet manager")
-    return Manager(match.group(1).zfill(16), int(match.group(2)), match.group(3))
+def _ports(lines: Sequence[str]) -> dict[Port, Link]:
+    """Of iblinkinfo --line. Raises SubnetError."""
+    found: dict[Port, Link] = {}
+    for line in filter(None, lines):
+        match = _PORT.match(line)
+        if match is None:
+            raise SubnetError(f"iblinkinfo reports {line[:80]!r}, which is not a link")
+        guid, name, number, state, other, other_number, other_name, could, silent = match.groups("")
+        port = Port(guid, int(number))
+        if port in found:
+            raise SubnetError(f"iblinkinfo reports port {number} of 0x{guid} twice")
+        found[port] = Link(
+            " ".join(line.split()),
+            f"{name}/{number}",
+            state.replace(" ", "").endswith("Active/LinkUp"),
+            Port(other, int(other_number)) if other else None,
+            f"{other_name}/{other_number}",
+            " ".join(could.replace("Could be", "").split()),
+            bool(silent),
+        )
+    return found
 
 
-def _short(line: str) -> str:
-    """A line of somebody else's, so long that it can still be read."""
-    return repr(line[:80])
+def links(text: str) -> list[Check]:
+    """Of iblinkinfo --line, which has each cable at both of its ends. Raises SubnetError."""
+    ports = _ports(text.split("\n"))
+    if not ports:
+        raise SubnetError("iblinkinfo reports no link")
+    found: dict[frozenset[Port | None], Check] = {}
+    for port, link in ports.items():
+        if link.other and link.other not in ports:
+            raise SubnetError(f"iblinkinfo reports {link.label} - {link.other_label} at one end only")
+        cable = frozenset((port, link.other))
+        if link.is_silent:
+            advice = "look at the node or switch at the other end of the cable"
+            found[cable] = Check("links", link.label, Verdict.UNKNOWN, "", link.text, "iblinkinfo", advice)
+        elif link.other and (link.could or not link.is_up):
+            target, expected = f"{link.label} - {link.other_label}", link.could or "Active/LinkUp"
+            bad = Check("links", target, Verdict.FAIL, expected, link.text, "iblinkinfo", _LINK)
+            found.setdefault(cable, bad)
+    ends = sum(link.other is not None for link in ports.values())
+    good = f"{ends // 2} cables Active, as fast and wide as both ends can be"
+    return [*found.values()] or [Check("links", SUBNET, Verdict.PASS, "", good, "iblinkinfo")]
+
+
+def topology(text: str, source: str) -> list[Check]:
+    """Of iblinkinfo --line --diff: a cable that is gone or moved fails, a new one warns. Raises
+    SubnetError."""
+    sides: dict[str, list[str]] = {"< ": [], "> ": []}
+    for line in filter(None, text.split("\n")):
+        if line[:2] not in sides:
+            raise SubnetError(f"iblinkinfo reports {line[:80]!r}, which is not a difference")
+        sides[line[:2]].append(line[2:])
+    was, now = _ports(sides["< "]), _ports(sides["> "])
+    found: dict[frozenset[Port | None], Check] = {}
+    # Ports that are on both sides first: of a node that is gone or new, one side only is reported.
+    for port in sorted({**was, **now}, key=lambda port: port not in was or port not in now):
+        before, after = was.get(port), now.get(port)
+        link = before if before and before.other else after
+        if link is None or link.other is None:
+            continue  # a port without a cable, of a switch that is gone or new
+        verdict = Verdict.FAIL if link is before else Verdict.WARN
+        target = f"{link.label} - {link.other_label}"
+        texts = (before.text if before else "no such node", after.text if after else "no such node")
+        change = Check("topology", target, verdict, *texts, source, _CHANGE)
+        found.setdefault(frozenset((port, link.other)), change)
+    return [*found.values()] or [Check("topology", SUBNET, Verdict.PASS, "", "no change", source)]
+
+
+_NODE = re.compile(r'Errors for (?:0x[0-9a-f]{1,16} )?"(.*)"\Z', re.ASCII)
+_COUNTERS = re.compile(r"   GUID 0x[0-9a-f]{1,16} port ([0-9]{1,3}|ALL): (\[.*\])\Z", re.ASCII)
+_SUMMARY = re.compile(r"## Summary: ([0-9]+) nodes checked, ", re.ASCII)
+_NO_ANSWER = re.compile(r"##\s+[0-9]+ PMA query failures\Z", re.ASCII)
+
+
+def errors(text: str, nodes: int) -> list[Check]:
+    """Of ibqueryerrors in a subnet of so many nodes. Raises SubnetError."""
+    found: list[Check] = []
+    name, asked = "", "none"
+    for line in filter(None, text.split("\n")):
+        node, counters, summary = _NODE.match(line), _COUNTERS.match(line), _SUMMARY.match(line)
+        if node:
+            name = node.group(1)
+        elif counters and counters.group(1) != "ALL":  # the sum of a switch, whose ports follow
+            label, words = f"{name}/{counters.group(1)}", counters.group(2)
+            found.append(Check("errors", label, Verdict.WARN, "", words, "ibqueryerrors", _ERRORS))
+        elif summary:
+            asked = summary.group(1)
+        elif _NO_ANSWER.match(line) or not (counters or line.startswith("## ")):
+            raise SubnetError(f"ibqueryerrors reports {line[:80]!r}")
+    if asked != str(nodes):  # it ends with success where the subnet manager gives it no paths
+        raise SubnetError(f"ibqueryerrors has asked {asked} of {nodes} nodes")
+    good = f"{nodes} nodes without a counter beyond its threshold"
+    return found or [Check("errors", SUBNET, Verdict.PASS, "", good, "ibqueryerrors")]

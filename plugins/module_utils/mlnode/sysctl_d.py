@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import errno
 import fnmatch
-from dataclasses import dataclass
-from typing import Iterable
+from typing import Iterable, NamedTuple
 
 from .errors import HostError
 from .host import Host
@@ -30,8 +29,7 @@ FOLDERS = (
 _BLANK = " \t\n\r"
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One statement. value None: `-key`, which keeps globs away from the key."""
 
     key: str
@@ -87,8 +85,7 @@ def parse(text: str, file: str) -> list[Line]:
     return found
 
 
-@dataclass(frozen=True)
-class BootConfig:
+class BootConfig(NamedTuple):
     """Every statement of every file, in the order in which they count."""
 
     lines: tuple[Line, ...]

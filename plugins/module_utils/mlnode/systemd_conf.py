@@ -5,10 +5,9 @@ systemd-system.conf(5): the main file first, then all drop-ins in the order of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
-from .errors import HostError
+from . import refresh, systemd_show
 from .host import Host
 from .kind import Context
 from .setting import BootFile
@@ -20,8 +19,7 @@ UNITS = tuple(f"{folder}/system" for folder in _CONF)
 _MASKED = "/dev/null"
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(NamedTuple):
     """A line that sets a key."""
 
     value: str
@@ -128,22 +126,14 @@ def drop_in(context: Context, unit: str, path: str, content: bytes | None) -> Bo
     next boot only has written it, or one that was killed. Raises HostError."""
     host = context.host
     here = context.runtime and content is not None and host.content(path) == content
-    return BootFile(path, content, "units", stale=here and _is_unread(host, unit, path))
+    return BootFile(path, content, refresh.UNITS, stale=here and _is_unread(host, unit, path))
 
 
 def _is_unread(host: Host, unit: str, path: str) -> bool:
     """False where systemd does not run, or cannot be asked."""
-    names = ("LoadState", "NeedDaemonReload", "DropInPaths")
-    try:
-        if not host.systemd_runs():
-            return False
-        done = host.run(["systemctl", "show", *(f"--property={name}" for name in names), unit])
-    except HostError:  # as in a captured tree
-        return False
-    fields = dict(line.partition("=")[::2] for line in done.out.splitlines())
+    said = systemd_show.units(host).get(unit, {})
     # What is masked needs a reload whenever it has drop-ins, also after one (systemd issue 33672).
-    if done.rc != 0 or fields.get("LoadState") != "loaded":
+    if said.get("LoadState") != ("loaded",):
         return False
     # Some versions do not see that a drop-in is new (systemd issue 31752), but tell which they have read.
-    read = fields.get("DropInPaths")
-    return fields.get("NeedDaemonReload") == "yes" or (read is not None and path not in read.split())
+    return said.get("NeedDaemonReload") == ("yes",) or path not in said.get("DropInPaths", (path,))

@@ -10,8 +10,7 @@ running node does.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from . import systemd_conf
 from .errors import HostError
@@ -55,8 +54,7 @@ _PARAMETER = "systemd.unit="
 _MOST_LINKS = 8
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """An assignment of a unit's file or of one of its drop-ins."""
 
     section: str
@@ -74,8 +72,7 @@ class Line:
         return f"{self.key}={self.value}"
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """fragment: the file that makes it, empty where there is none. masked: that file keeps it from ever being
     started. lines: all assignments in the order in which they count."""
 
@@ -186,8 +183,7 @@ def _prefixes(stem: str) -> Iterator[str]:
 # -- what starts it ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(NamedTuple):
     """What of a boot starts a unit. by: the link or line, empty where nothing does. broken: a link of that
     name that starts something else, or nothing. target, where: the default target, and who says so."""
 

@@ -15,8 +15,8 @@ from typing import Iterator
 
 from . import places
 from .errors import HostError, UntrustedError
-from .folders import MODE
 from .host import Host
+from .system import FOLDER_MODE
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -211,7 +211,7 @@ def _mended(host: Host, path: str) -> bool:
         found = os.fstat(handle)
         mode = stat.S_IMODE(found.st_mode)
         is_folder = stat.S_ISDIR(found.st_mode) and path.startswith(places.FOLDERS)
-        right = MODE if is_folder else mode & ~_OTHERS
+        right = FOLDER_MODE if is_folder else mode & ~_OTHERS
         if found.st_uid not in _roots(host) or mode == right:
             return False
         os.fchmod(handle, right)

@@ -11,11 +11,19 @@ from . import cpulist
 from .errors import DeclarationError
 
 # No kernel number has more than 20 digits, and int() itself refuses thousands of them.
+_NUMBER = re.compile(r"[ \t\n]*([0-9]{1,20})[ \t\n]*\Z", re.ASCII)
 _INT = re.compile(r"-?[0-9]{1,40}\Z", re.ASCII)
 _RANGES = re.compile(r"[0-9]{1,40}(-[0-9]{1,40})?(,[0-9]{1,40}(-[0-9]{1,40})?)*\Z", re.ASCII)
 #: A CPU mask as bitmap_parse() takes it: groups of eight hex digits, the highest first and maybe shorter
 _MASK = re.compile(r"[0-9a-f]{1,8}(,[0-9a-f]{8})+\Z|[0-9a-f]{1,8}\Z", re.ASCII)
 _BRACKET = re.compile(r"\[([^\[\]\s]+)\]")
+
+
+def number(text: str | None) -> int | None:
+    """A whole number as the kernel prints it; None for anything else, such as one below 0. str.isdigit(),
+    str.strip() and int() each have another opinion of what a digit and a blank is."""
+    found = _NUMBER.match(text or "")
+    return int(found.group(1)) if found else None
 
 
 def tokens(text: str) -> tuple[str, ...]:

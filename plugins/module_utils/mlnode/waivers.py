@@ -5,21 +5,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from fnmatch import fnmatchcase
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from .errors import DeclarationError
 
 # date.fromisoformat() takes 20260131 and week dates, too, since Python 3.11.
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
+#: What an exception has
+FIELDS = {"key": str, "reason": str, "until": str}
+
 USED, EXPIRED, UNUSED = "used", "expired", "unused"
 
 
-@dataclass(frozen=True)
-class Waiver:
+class Waiver(NamedTuple):
     """key: a name as in a shell, such as net.*. until: the last day on which it holds."""
 
     key: str
@@ -33,8 +34,7 @@ class Waiver:
         return today <= self.until
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What exceptions make of the drift of a node.
 
     ignored: setting → the exception that holds. expired: setting → the one that does no longer.
@@ -52,7 +52,7 @@ def parse(given: Sequence[Mapping[str, Any]]) -> list[Waiver]:
 
 
 def _one(number: int, item: Mapping[str, Any]) -> Waiver:
-    key, reason, until = (str(item[name]).strip() for name in ("key", "reason", "until"))
+    key, reason, until = (str(item[name]).strip() for name in FIELDS)
     where = f"ignore, exception {number}" + (f" ({key})" if key else "")
     if not key:
         raise DeclarationError(f"{where}: key is empty, and would be for nothing")

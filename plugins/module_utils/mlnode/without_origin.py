@@ -8,10 +8,9 @@ cannot be undone is named: values of the running kernel until a boot, and words 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
-from . import confirm, declared, engine, origin, owned, refresh, registry, shown
+from . import confirm, declared, drivers, engine, origin, places, refresh, registry
 from .declared import FOLDER as DECLARED
 from .engine import Request
 from .errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError
@@ -29,16 +28,14 @@ _FOLDERS = (DECLARED, irq_balance.LISTS, origin.COPY.rpartition("/")[0], FOLDER)
 _UNITS = "/etc/systemd/system/"
 
 
-@dataclass(frozen=True)
-class Removal:
+class Removal(NamedTuple):
     """changes: what was removed. stays: what was not, for people."""
 
     changes: tuple[Change, ...] = ()
     stays: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(NamedTuple):
     """An own file, or one of others that has marked lines from here. content: what stays of it."""
 
     path: str
@@ -57,7 +54,7 @@ def remove(host: Host, wait_seconds: float = WAIT_SECONDS) -> Removal:
     """Raises MlnodeError; what could not be removed is named, and another run goes on with it."""
     # The command removes itself, and nothing can be imported from it then.
     registry.imported()
-    shown.imported()
+    drivers.imported()
     with locked(host, wait_seconds):
         confirm.refuse_while_pending(host)
         _refuse_with_origin(host)
@@ -89,7 +86,7 @@ def _refuse_with_origin(host: Host) -> None:
 
 
 def _files(host: Host) -> list[_File]:
-    found = [_File(path, None, reader) for path, reader in owned.present(host).items()]
+    found = [_File(path, None, reader) for path, reader in places.present(host).items()]
     for path, text, reader in (
         (nccl_file.PATH, nccl_file.parse(host.text(nccl_file.PATH)).others, ""),
         *((path, text, "irqbalance") for path, text in irq_balance.without_block(host)),
@@ -101,12 +98,13 @@ def _files(host: Host) -> list[_File]:
 
 
 def _change(host: Host, file: _File) -> Change:
-    before = described(host.snapshot(file.path))
+    saved = host.snapshot(file.path)
+    before, hidden = described(saved), origin.is_closed(saved)
     waits = file.reader in refresh.AT_BOOT
     if file.content is None:
-        return Change(file.path, before, None, is_file=True, at_boot=waits)
+        return Change(file.path, before, None, is_file=True, at_boot=waits, is_closed=hidden)
     after = file.content.decode("utf-8", "replace")
-    return Change(file.path, before, after, is_file=True, at_boot=waits, note="ours removed, the rest kept")
+    return Change(file.path, before, after, True, waits, "ours removed, the rest kept", hidden)
 
 
 def _removed(host: Host, files: Sequence[_File]) -> list[str]:
@@ -185,7 +183,7 @@ def _next_boot(host: Host, rows: Sequence[tuple[Request, Row]]) -> list[str]:
     found = []
     for request in dict.fromkeys((request.name, request.kind.KIND) for request, _row in rows):
         mine = [(one, row) for one, row in rows if (one.name, one.kind.KIND) == request]
-        boot_only = Request(mine[0][0].name, mine[0][0].kind, mine[0][0].spec, (Layer.BOOT,), alone=True)
+        boot_only = mine[0][0]._replace(layers=(Layer.BOOT,))
         try:
             after = engine.evaluate(host, boot_only).rows
         except MlnodeError as error:

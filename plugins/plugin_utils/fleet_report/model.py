@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...module_utils.mlnode.checks.model import Verdict
-from ...module_utils.mlnode.status import Severity, Status
+from ...module_utils.mlnode.setting import Severity, Status
 from .names import natural
 
 #: From the worst on
@@ -22,13 +22,9 @@ SEVERITIES = tuple(str(severity) for severity in Severity)
 #: From the worst on. What a host may be: `not checked` is no success.
 STATES = ("unreachable", "failed", "differs", "not checked", "ok")
 
-#: Of path_mtu, beside what every check may say: the peer does not answer; there was no way to ask
-_PATH_VERDICTS = ("unreachable", "error")
-
 #: Statuses of settings and verdicts of checks, from the worst on, as far as they are no success
 BAD = (
     str(Verdict.FAIL),
-    *_PATH_VERDICTS,
     str(Verdict.WARN),
     *(str(status) for status in Status if status.is_drift),
 )
@@ -41,7 +37,7 @@ STATUSES = tuple(dict.fromkeys((*BAD, *map(str, Status), *map(str, Verdict))))
 
 #: What a check that is not as it should be costs. It has no severity of its own.
 _COST = {
-    **dict.fromkeys((str(Verdict.FAIL), *_PATH_VERDICTS), str(Severity.HIGH)),
+    str(Verdict.FAIL): str(Severity.HIGH),
     str(Verdict.WARN): str(Severity.MEDIUM),
     str(Verdict.UNKNOWN): str(Severity.MEDIUM),
 }
@@ -220,8 +216,9 @@ class Fleet:
 
 
 def findings(result: Mapping[str, Any], module: str) -> Iterator[Finding]:
-    """Of one result, and of those of a loop. module: what checks are called together."""
-    for item in _list(result.get("results")):
+    """Of one result, and of those of a loop or of areas. module: what checks are called together."""
+    areas = result.get("areas")
+    for item in (*_list(result.get("results")), *(areas.values() if isinstance(areas, Mapping) else ())):
         if isinstance(item, Mapping):
             yield from findings(item, module)
     for item in _list(result.get("settings")):

@@ -11,10 +11,10 @@ import pytest
 FILES = [
     "/usr/local/bin/mlnode",
     "/etc/mlnode/declared.d/fabric.json",
-    "/etc/mlnode/declared.d/training_node.json",
+    "/etc/mlnode/declared.d/node.json",
     "/etc/modules-load.d/mlnode-modules.fabric.conf",
     "/etc/nccl.conf",
-    "/etc/sysctl.d/zz-mlnode-training_node.conf",
+    "/etc/sysctl.d/zz-mlnode-node.conf",
     "/etc/systemd/system/mlnode-apply.service",
     "/etc/systemd/system-preset/50-mlnode.preset",
     "/etc/udev/rules.d/90-mlnode.rules",
@@ -46,13 +46,13 @@ def test_the_running_systemd_was_not_told(host):
 
 
 def test_nothing_that_only_this_machine_is_was_written(host):
-    words = host.file("/etc/sysctl.d/zz-mlnode-training_node.conf").content_string
+    words = host.file("/etc/sysctl.d/zz-mlnode-node.conf").content_string
     assert "vm.swappiness = 1\n" in words
     # Numbers that the hardware decides.
     for key in ("vm.min_free_kbytes", "vm.dirty_bytes", "net.core.rmem_max", "net.ipv4.tcp_rmem"):
         assert key not in words
     assert host.file("/etc/nccl.conf").content_string.count("=") == 2, "no device, no interface"
-    declared = json.loads(host.file("/etc/mlnode/declared.d/training_node.json").content_string)
+    declared = json.loads(host.file("/etc/mlnode/declared.d/node.json").content_string)
     assert declared["kinds"]["sysctl"]["settings"]["vm.min_free_kbytes"] == "auto"
     found = sorted(host.file("/etc/mlnode").listdir())
     assert found == ["declared.d", "origin.json"], "no list of interfaces or of interrupts"

@@ -55,8 +55,8 @@ def test_files(host):
     agent = host.file("/usr/local/bin/mlnode")
     assert agent.is_file
     assert (agent.user, agent.group, oct(agent.mode)) == ("root", "root", "0o755")
-    assert host.file("/etc/mlnode/declared.d/training_node.json").is_file
-    drop_in = host.file("/etc/sysctl.d/zz-mlnode-training_node.conf")
+    assert host.file("/etc/mlnode/declared.d/node.json").is_file
+    drop_in = host.file("/etc/sysctl.d/zz-mlnode-node.conf")
     assert oct(drop_in.mode) == "0o644"
     assert "vm.swappiness" in drop_in.content_string
     assert host.file("/var/lib/mlnode/origin.json").is_file

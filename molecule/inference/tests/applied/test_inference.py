@@ -14,7 +14,7 @@ def test_check_finds_no_drift(check):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        # What the other role declares otherwise, or not at all.
+        # What the other profile declares otherwise, or not at all.
         ("vm.compaction_proactiveness", ["0"]),
         ("vm.watermark_scale_factor", ["50"]),
         ("vm.stat_interval", ["10"]),
@@ -36,6 +36,6 @@ def test_every_setting_ends_in_a_known_status(check):
     assert "cpu.max_latency_us" not in check.settings
 
 
-def test_it_is_the_declaration_of_this_role_alone(host):
-    assert host.file("/etc/mlnode/declared.d").listdir() == ["inference_node.json"]
-    assert host.file("/etc/sysctl.d/zz-mlnode-inference_node.conf").contains("vm.stat_interval = 10")
+def test_there_is_one_declaration(host):
+    assert host.file("/etc/mlnode/declared.d").listdir() == ["node.json"]
+    assert host.file("/etc/sysctl.d/zz-mlnode-node.conf").contains("vm.stat_interval = 10")

@@ -14,7 +14,7 @@ def is_trainer(host):
 
 
 def test_each_node_has_the_declarations_of_its_groups(host):
-    expected = ["fabric.json", "training_node.json"] if is_trainer(host) else ["inference_node.json"]
+    expected = ["fabric.json", "node.json"] if is_trainer(host) else ["node.json"]
     assert sorted(host.file(DECLARED).listdir()) == expected
 
 
@@ -26,10 +26,10 @@ def test_two_declarations_stand_beside_each_other(host, check):
     if not is_trainer(host):
         return
     names = {name for item in check.document["settings"] for name in item["declared_by"]}
-    assert names == {"fabric", "training_node"}
+    assert names == {"fabric", "node"}
     # Declared for the next boot only, so that the running kernel has not got it yet.
     assert check.settings["net.ipv4.tcp_mtu_probing"]["declared_by"] == ["fabric"]
-    assert check.settings["vm.swappiness"]["declared_by"] == ["training_node"]
+    assert check.settings["vm.swappiness"]["declared_by"] == ["node"]
     kinds = json.loads(host.file(f"{DECLARED}/fabric.json").content_string)["kinds"]
     assert "qos" in kinds
 

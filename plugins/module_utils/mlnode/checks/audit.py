@@ -7,12 +7,14 @@ from __future__ import annotations
 from typing import Callable, Collection, Iterable, Tuple
 
 from ..host import Host
-from ..status import Severity
+from ..setting import Severity
 from ..topology import read
 from ..topology.model import Topology
 from . import audit_cpu, audit_devices, audit_kernel, audit_services
 from .audit_model import Finding
 from .model import Verdict
+
+MOUNTS = read.MOUNTS
 
 Area = Tuple[Tuple[str, ...], Callable[[Host, Topology], Iterable[Finding]]]
 

@@ -11,7 +11,7 @@ from typing import Iterator
 from .. import cpulist, values
 from ..errors import HostError
 from ..host import Host
-from ..status import Severity
+from ..setting import Severity
 from ..topology import numa
 from ..topology.model import Topology
 from . import audit_model

@@ -8,10 +8,10 @@ import re
 from dataclasses import replace
 from typing import Iterator
 
-from .. import digits, nvidia
+from .. import nvidia, values
 from ..errors import HostError
 from ..host import Host
-from ..status import Severity
+from ..setting import Severity
 from ..topology.model import Gpu, Topology
 from . import audit_model, pcie_link, pcie_subjects
 from .audit_model import Finding, Topic
@@ -100,12 +100,12 @@ def _ecc(host: Host) -> Iterator[Finding]:
             advice = "switch it on with nvidia-smi -e 1, and reset the GPU"
             found = f"ECC is {mode[:20].lower()}"
             yield audit_model.judged(_ECC_OFF, False, found, _ECC_SOURCE, "ECC enabled", target, advice)
-        elif digits.number(corrected) is None or digits.number(uncorrected) is None:
+        elif values.number(corrected) is None or values.number(uncorrected) is None:
             words = f"it counts {corrected[:20]!r} and {uncorrected[:20]!r}, which are no numbers"
             yield audit_model.unknown(ECC, words, _ECC_SOURCE, target)
         else:
             found = f"{uncorrected} not corrected, {corrected} corrected since the driver was loaded"
-            good = digits.number(uncorrected) == 0
+            good = values.number(uncorrected) == 0
             yield audit_model.judged(ECC, good, found, _ECC_SOURCE, "0 not corrected", target)
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..setting import Value
-from ..status import Severity
+from ..setting import Severity, Value
 from .model import Check, Verdict
 
 #: What a check is about where it is about the machine as a whole

@@ -13,7 +13,7 @@ from ..errors import HostError
 from ..host import Host
 from ..knobs import services
 from ..knobs.services_known import SERVICES
-from ..status import Severity
+from ..setting import Severity
 from ..topology.model import Topology
 from . import audit_model
 from .audit_model import Finding, Topic

@@ -11,9 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, Collection, Mapping
 
-from .. import cpulist, jobs, options, perftest
+from .. import cpulist, jobs, perftest, schema
 from ..errors import DeclarationError, RefusedError
 from ..host import Host
+from ..schema import Option
 from ..topology import read
 from ..topology.model import RdmaDevice, Topology
 from . import rdma_gid, rdma_ports
@@ -21,10 +22,13 @@ from .model import Check, Verdict
 from .rdma_link import RATE
 from .rdma_ports import ETHERNET, INFINIBAND, Port
 
+MOUNTS = read.MOUNTS
+
 NAME = "bandwidth"
 
 #: What `allow` may switch off
 GUARDS = ("busy",)
+_ALLOW = Option("list", elements="str", choices=GUARDS)
 
 #: As many as a message bears; there may be hundreds
 _LISTED = 4
@@ -91,14 +95,14 @@ def parse(raw: Mapping[str, Any]) -> Wanted:
     least = raw.get("least")
     if least is not None and not 0 < least < float("inf"):
         raise DeclarationError(f"least: {least:g} is no bandwidth in Gb/s")
-    options.check_allow(raw.get("allow"), GUARDS)
+    allow = schema.value("allow", _ALLOW, raw.get("allow") or [])
     ranged: dict[str, Any] = {name: raw.get(name) for name in _RANGES}
     return Wanted(
         device=device,
         peer=peer or "",
         fraction=raw["fraction"],
         least=least,
-        allow=tuple(raw.get("allow") or ()),
+        allow=tuple(allow),
         **ranged,
     )
 
@@ -235,7 +239,7 @@ def _refuse_busy(host: Host, target: str, allow: Collection[str]) -> None:
         words = (
             f"{target}: this takes the whole link, under what runs here: {', '.join(running[:_LISTED])}{more}"
         )
-        raise RefusedError(options.unless_allowed("busy", words, allow))
+        raise RefusedError(schema.unless_allowed("busy", words, allow))
 
 
 def _cpus(topology: Topology, device: RdmaDevice) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any, Mapping
+from typing import Any, Mapping, NamedTuple
 
 from ..errors import HostError, MlnodeError, StoreError
 from ..host import Host
@@ -30,24 +30,21 @@ _SECONDS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,4})?) ", re.ASCII)
 _MOST = 1 << 64
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """A counter at a time, in seconds since the boot."""
 
     at: float
     value: int
 
 
-@dataclass(frozen=True)
-class Rise:
+class Rise(NamedTuple):
     """How much a counter has risen, and in how many seconds."""
 
     by: int
     seconds: float
 
 
-@dataclass(frozen=True)
-class Rises:
+class Rises(NamedTuple):
     """Since the baseline and since the last look; none where the counter starts here, and why."""
 
     spans: tuple[Rise, ...] = ()

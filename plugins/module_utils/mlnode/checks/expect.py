@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Collection, Iterator, Mapping, Optional, Tuple
 
-from .. import options
+from .. import schema
 from ..errors import DeclarationError
 from ..knobs import qos_parse
 from ..topology.model import RdmaDevice
@@ -179,4 +179,4 @@ def _section(where: str, raw: Any) -> Mapping[Any, Any]:
 def _refuse_unknown(where: str, given: Mapping[Any, Any], known: Collection[str]) -> None:
     for key in given:
         if key not in known:
-            raise DeclarationError(f"{where}.{key}: unknown; {options.hint(key, sorted(known))}")
+            raise DeclarationError(f"{where}.{key}: unknown; {schema.hint(key, sorted(known))}")

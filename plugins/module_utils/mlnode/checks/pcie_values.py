@@ -29,9 +29,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping
 
 from ..errors import DeclarationError
+from ..schema import Option, one_of, reader
 
 #: Bytes of a read request (PCI Express Base Specification, Device Control Register)
 READ_REQUESTS = (128, 256, 512, 1024, 2048, 4096)
@@ -102,29 +103,6 @@ def _width(where: str, raw: Any) -> int:
     return int(text)
 
 
-def read_request(where: str, raw: Any) -> int:
-    text = str(raw)
-    if isinstance(raw, bool) or not _NUMBER.match(text) or int(text) not in READ_REQUESTS:
-        raise DeclarationError(f"{where}: {raw!r} is none of {', '.join(map(str, READ_REQUESTS))} (bytes)")
-    return int(text)
-
-
-def switch(where: str, raw: Any) -> str:
-    return _word(where, raw, ("on", "off"))
-
-
-def switch_or_auto(where: str, raw: Any) -> str:
-    return _word(where, raw, ("auto", "on", "off"))
-
-
-def iommu(where: str, raw: Any) -> str:
-    return _word(where, raw, ("auto", "off", "identity"))
-
-
-def gpudirect(where: str, raw: Any) -> str:
-    return _word(where, raw, ("auto", "peermem", "dmabuf"))
-
-
 def memlock(where: str, raw: Any) -> Bytes:
     if isinstance(raw, Bytes):
         return raw
@@ -135,24 +113,20 @@ def memlock(where: str, raw: Any) -> Bytes:
     return Bytes(int(str(raw)))
 
 
-def _word(where: str, raw: Any, words: Sequence[str]) -> str:
-    # What YAML makes of an unquoted on and off
-    text = ("on" if raw else "off") if isinstance(raw, bool) else raw
-    if text not in words:
-        raise DeclarationError(f"{where}: {raw!r} is none of {', '.join(words)}")
-    return str(text)
+def _words(*known: str) -> Callable[[str, Any], Any]:
+    return reader(Option("raw", form=one_of(*known)))
 
 
 DEVICE_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "pcie": link,
-    "mrrs": read_request,
-    "ats": switch_or_auto,
-    "relaxed_ordering": switch,
+    "mrrs": reader(Option("int", choices=READ_REQUESTS)),
+    "ats": _words("auto", "on", "off"),
+    "relaxed_ordering": _words("on", "off"),
 }
 NODE_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
-    "acs": switch_or_auto,
-    "iommu": iommu,
-    "gpudirect": gpudirect,
+    "acs": _words("auto", "on", "off"),
+    "iommu": _words("auto", "off", "identity"),
+    "gpudirect": _words("auto", "peermem", "dmabuf"),
     "memlock": memlock,
 }
 DEFAULTS: Mapping[str, Any] = {

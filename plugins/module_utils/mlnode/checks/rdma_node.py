@@ -14,7 +14,7 @@ from ..topology.model import Topology
 from . import rdma_ports
 from .expect import Expectations
 from .model import Check, Verdict
-from .rdma_ports import CLASS, ETHERNET, Subjects, judged, nothing, skip, told
+from .rdma_ports import CLASS, Subjects, judged, nothing, skip, told
 
 NAMES = ("uverbs", "rdma_ucm", "netns", "multi_rail")
 
@@ -95,8 +95,7 @@ def _netns(host: Host, expect: Expectations) -> Check:
 def _multi_rail(host: Host, known: Subjects) -> list[Check]:
     """Linux answers ARP for any of its addresses on any interface, so that packets for one rail arrive at
     another (Documentation/networking/ip-sysctl.rst: arp_ignore, arp_announce, rp_filter)."""
-    rails = [port.nic.name for port in known.ports if port.nic is not None and port.layer == ETHERNET]
-    rails = [*dict.fromkeys(rails)]
+    rails = rdma_ports.roce_interfaces(known)
     if len(rails) < 2:
         return [skip("multi_rail", "node", "fewer than two RoCE interfaces", _CONF)]
     shared = _shared_subnets(host, rails)

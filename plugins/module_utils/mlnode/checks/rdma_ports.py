@@ -72,6 +72,12 @@ def _nic(topology: Topology, port: RdmaPort) -> Nic | None:
     return next(iter(above or here), None)
 
 
+def roce_interfaces(known: Subjects) -> list[str]:
+    """The interfaces of the RoCE ports that are judged, each once."""
+    names = (port.nic.name for port in known.ports if port.nic is not None and port.layer == ETHERNET)
+    return [*dict.fromkeys(names)]
+
+
 def function_of(device: RdmaDevice, topology: Topology) -> PciDevice | None:
     return next((one for one in topology.pci if one.address == device.address), None)
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from ..errors import DeclarationError
+from ..knobs.rules_schema import INTERFACE
+from ..schema import Form, Option, one_of, reader
 from ..topology import pci
 from . import rdma_limits
 from .rdma_limits import Limit
@@ -36,7 +38,6 @@ NETNS = ("shared", "exclusive")
 
 #: The least IPv4 takes (RFC 791), and what IPoIB in connected mode has room for
 _NETDEV_MTUS = range(68, 65536)
-_INTERFACE = re.compile(r"[^/:\s\0]{1,15}\Z")
 _NUMBER = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,4}\Z", re.ASCII)
 _FRACTION = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE]-[0-9]{1,3})?\Z", re.ASCII)
@@ -57,6 +58,13 @@ class Rate:
     def of_lanes(self, lanes: int | None) -> float:
         """What a generation gives on so many lanes; None for as many as its name stands for."""
         return LANES[self.generation] * lanes if lanes and self.generation else self.gbits
+
+
+def _slot(text: str) -> str:
+    found = pci.normal(text)
+    if found is None:
+        raise ValueError
+    return found
 
 
 def rate(where: str, raw: Any) -> Rate:
@@ -81,41 +89,28 @@ def width(where: str, raw: Any) -> int:
     return int(text)
 
 
-def link_layer(where: str, raw: Any) -> str:
-    return _word(where, raw, LINK_LAYERS)
-
-
-def gid_type(where: str, raw: Any) -> str:
-    return _word(where, raw, GID_TYPES)
-
-
-def netns(where: str, raw: Any) -> str:
-    return _word(where, raw, NETNS)
+link_layer = reader(Option("str", form=one_of(*LINK_LAYERS)))
+gid_type = reader(Option("str", form=one_of(*GID_TYPES)))
+netns = reader(Option("str", form=one_of(*NETNS)))
+netdev_mtu = reader(Option("int", least=_NETDEV_MTUS[0], most=_NETDEV_MTUS[-1]))
+#: The whole octet of the IP header: 106 is DSCP 26 with ECT(0)
+tos = reader(Option("int", least=0, most=255))
+netdev = reader(Option("str", form=INTERFACE))
+number = reader(Option("int", least=0, most=10**10 - 1))
+switch = reader(Option("bool"))
+slot = reader(
+    Option("str", form=Form(re.compile(""), "a PCI address such as 0000:41:00.0, in quotes", _slot))
+)
 
 
 def mtu(where: str, raw: Any) -> int:
-    found = number(where, raw)
+    found: int = number(where, raw)
     if found not in MTUS:
         raise DeclarationError(
             f"{where}: {raw!r} is none of the MTUs of RDMA, {', '.join(map(str, MTUS))}; that of the "
             "interface is netdev_mtu"
         )
     return found
-
-
-def netdev_mtu(where: str, raw: Any) -> int:
-    return _between(where, raw, _NETDEV_MTUS)
-
-
-def tos(where: str, raw: Any) -> int:
-    """The whole octet of the IP header: 106 is DSCP 26 with ECT(0)."""
-    return _between(where, raw, range(256))
-
-
-def netdev(where: str, raw: Any) -> str:
-    if not isinstance(raw, str) or not _INTERFACE.match(raw) or raw in (".", ".."):
-        raise DeclarationError(f"{where}: {raw!r} is not an interface such as rail0")
-    return raw
 
 
 def names(where: str, raw: Any) -> tuple[str, ...]:
@@ -128,13 +123,6 @@ def names(where: str, raw: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item.strip() for item in found))
 
 
-def slot(where: str, raw: Any) -> str:
-    found = pci.normal(raw) if isinstance(raw, str) else None
-    if found is None:
-        raise DeclarationError(f"{where}: {raw!r} is not a PCI address such as 0000:41:00.0, in quotes")
-    return found
-
-
 def pkey(where: str, raw: Any) -> int:
     """The partition with its membership bit, 0xffff or the number YAML makes of it."""
     text = str(raw)
@@ -142,19 +130,6 @@ def pkey(where: str, raw: Any) -> int:
     if isinstance(raw, bool) or not 0 < found < 1 << 16:
         raise DeclarationError(f"{where}: {raw!r} is not a partition key such as 0xffff")
     return found
-
-
-def number(where: str, raw: Any) -> int:
-    text = str(raw)
-    if isinstance(raw, bool) or not isinstance(raw, (int, str)) or not _NUMBER.match(text):
-        raise DeclarationError(f"{where}: {raw!r} is no whole number")
-    return int(text)
-
-
-def switch(where: str, raw: Any) -> bool:
-    if not isinstance(raw, bool):
-        raise DeclarationError(f"{where}: {raw!r} is neither true nor false")
-    return raw
 
 
 def ber(where: str, raw: Any) -> dict[str, float]:
@@ -197,20 +172,6 @@ def _limits(where: str, raw: Any) -> tuple[Limit, ...]:
     if not raw:
         raise DeclarationError(f"{where}: give it one of {', '.join(rdma_limits.WINDOWS)}, or false")
     return tuple(Limit(str(window), number(f"{where}.{window}", most)) for window, most in raw.items())
-
-
-def _between(where: str, raw: Any, allowed: range) -> int:
-    found = number(where, raw)
-    if found not in allowed:
-        raise DeclarationError(f"{where}: {found} is not between {allowed.start} and {allowed.stop - 1}")
-    return found
-
-
-def _word(where: str, raw: Any, known: Sequence[str]) -> str:
-    for word in known:
-        if isinstance(raw, str) and raw.lower() == word.lower():
-            return word
-    raise _bad(where, raw, "one of", known)
 
 
 def _bad(where: str, raw: Any, what: str, known: Sequence[str]) -> DeclarationError:

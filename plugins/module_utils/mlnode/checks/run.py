@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Collection, Sequence, Tuple
 
+from .. import dcb, ethtool
 from ..errors import HostError
-from ..host import Host
+from ..host import Host, Mounts
 from ..topology import read
 from ..topology.model import Topology
 from . import (
@@ -22,12 +23,15 @@ from . import (
     rdma_inventory,
     rdma_link,
     rdma_node,
+    rdma_replies,
     rdma_rules,
     rdma_subnet,
 )
 from .counters import Book
 from .expect import Expectations
 from .model import Check, Verdict
+
+MOUNTS: Mounts = {dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
 
 #: One subject: the names of its checks, and what makes them
 Area = Tuple[Tuple[str, ...], Callable[[Host, Topology, Any], Sequence[Check]]]
@@ -42,6 +46,7 @@ AREAS: tuple[Area, ...] = (
     (rdma_gid.NAMES, rdma_gid.checks),
     (qos.NAMES, qos.checks),
     (rdma_node.NAMES, rdma_node.checks),
+    (rdma_replies.NAMES, rdma_replies.checks),
     (pcie.NAMES, pcie.checks),
     (gpudirect.NAMES, gpudirect.checks),
     (memlock.NAMES, memlock.checks),

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
-from typing import Any, Mapping, Protocol
+from typing import Any, Mapping, NamedTuple, Protocol
 
 from .. import captured
 from ..errors import HostError, MissingError
@@ -23,8 +22,7 @@ DSCPS = range(64)
 NONE = "none"
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Fields that are told together. nouns: for `the driver X has no ...`. told: those that cannot be set."""
 
     nouns: str

@@ -17,36 +17,21 @@ from __future__ import annotations
 
 import errno
 import re
-from dataclasses import dataclass
-from typing import Mapping, Protocol
+from typing import Callable, Mapping, NamedTuple
 
 from ..capability import lacks_net_admin
 from ..errors import HostError, MissingError
-from ..setting import Value
-from . import answers
+from ..host import Host
+from . import TOP, answers, tools
 from .device import CLASSES, GROUPS, NONE, Captured, Device
 
-TOP = "/dcb"
 _NETS = "/sys/class/net"
 
 #: As selection.py takes names; what else the kernel takes would be taken for an option by the tools
 _NIC = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\Z", re.ASCII)
 
 
-class Machine(Protocol):
-    """What is needed of Host."""
-
-    @property
-    def live(self) -> bool: ...
-    def is_superuser(self) -> bool: ...
-    def stored(self, path: str) -> bytes: ...
-    def value(self, path: str) -> Value: ...
-    def names(self, path: str) -> list[str]: ...
-    def dcb(self, name: str) -> Device: ...
-
-
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """A path taken apart; what a folder leaves open is empty."""
 
     path: str
@@ -62,75 +47,100 @@ class _Place:
         return ""
 
 
-def captured(machine: Machine, name: str) -> Device:
+def device(host: Host, name: str) -> Device:
+    """A network interface. Raises HostError."""
+    return tools.of(host, name) if host.live else _captured(host, name)
+
+
+def _captured(host: Host, name: str) -> Device:
     """The file of a captured tree that device.capture() filled."""
     path = f"{TOP}/{name}.json"
     try:
-        return Captured.of(path, machine.stored(path))
+        return Captured.of(path, host.stored(path))
     except HostError as error:
         if not error.absent:
             raise
         raise HostError("read", path, None, "data center bridging of this NIC was not captured") from error
 
 
-def read(machine: Machine, path: str) -> bytes:
-    place = _file("read", path)
-    fields = _fields(machine, "read", place)
-    return (" ".join(fields[field] for field in place.fields) + "\n").encode("utf-8", "surrogateescape")
+class Files:
+    """The driver of TOP. of: who answers for an interface."""
 
+    def __init__(self, of: Callable[[Host, str], Device] = device) -> None:
+        self._of = of
 
-def write(machine: Machine, path: str, value: str) -> None:
-    """Whether the driver did what it accepted is for a read to tell."""
-    action = f"write {value!r} to"
-    place = _file(action, path)
-    if place.told:
-        raise HostError(action, path, None, place.told)
-    values = value.split()
-    if len(values) != len(place.fields):
-        raise HostError(action, path, None, f"{len(place.fields)} values belong here, one for each field")
-    wanted = dict(zip(place.fields, values))
-    for field, text in wanted.items():
-        if not _fits(place.group, field, text):
-            raise HostError(action, path, errno.EINVAL)
-    _must_exist(machine, action, place)
-    try:
-        machine.dcb(place.nic).set(place.group, wanted)
-    except MissingError as error:  # it was there when it was read
-        raise HostError(action, path, None, error.missing) from error
+    def read(self, host: Host, path: str) -> bytes:
+        place = _file("read", path)
+        fields = self._fields(host, "read", place)
+        return (" ".join(fields[field] for field in place.fields) + "\n").encode("utf-8", "surrogateescape")
 
+    def write(self, host: Host, path: str, value: str) -> None:
+        """Whether the driver did what it accepted is for a read to tell."""
+        action = f"write {value!r} to"
+        place = _file(action, path)
+        if place.told:
+            raise HostError(action, path, None, place.told)
+        values = value.split()
+        if len(values) != len(place.fields):
+            raise HostError(action, path, None, f"{len(place.fields)} values belong here, one for each field")
+        wanted = dict(zip(place.fields, values))
+        for field, text in wanted.items():
+            if not _fits(place.group, field, text):
+                raise HostError(action, path, errno.EINVAL)
+        _must_exist(host, action, place)
+        try:
+            self._of(host, place.nic).set(place.group, wanted)
+        except MissingError as error:  # it was there when it was read
+            raise HostError(action, path, None, error.missing) from error
 
-def names(machine: Machine, path: str) -> list[str]:
-    try:
-        place = _place("list", path)
-        if not place.nic:
-            return _interfaces(machine)
-        _must_exist(machine, "list", place)
-        if not place.group:
-            return [group for group in sorted(GROUPS) if _has(machine, place, group)]
-        return [] if place.fields else list(_fields(machine, "list", place))
-    except MissingError:
-        return []
+    def names(self, host: Host, path: str) -> list[str]:
+        try:
+            place = _place("list", path)
+            if not place.nic:
+                return _interfaces(host)
+            _must_exist(host, "list", place)
+            if not place.group:
+                return [group for group in sorted(GROUPS) if self._has(host, place, group)]
+            return [] if place.fields else list(self._fields(host, "list", place))
+        except MissingError:
+            return []
 
+    def exists(self, host: Host, path: str) -> bool:
+        try:
+            place = _place("look at", path)
+            if place.group:
+                self._fields(host, "look at", place)
+            elif place.nic:
+                _must_exist(host, "look at", place)
+        except MissingError:
+            return False
+        return True
 
-def exists(machine: Machine, path: str) -> bool:
-    try:
-        place = _place("look at", path)
-        if place.group:
-            _fields(machine, "look at", place)
-        elif place.nic:
-            _must_exist(machine, "look at", place)
-    except MissingError:
-        return False
-    return True
+    def blocked(self, host: Host, path: str) -> str:
+        """Why it cannot be set; empty if it can, or where a read has more to say."""
+        try:
+            place = _file("look at", path)
+        except HostError:
+            return ""
+        return place.told or lacks_net_admin(host, path)
 
+    def _fields(self, host: Host, action: str, place: _Place) -> Mapping[str, str]:
+        _must_exist(host, action, place)
+        found = self._of(host, place.nic).get(place.group)
+        missing = ", ".join(field for field in place.fields if field not in found)
+        if missing:  # of a captured file
+            raise HostError(action, place.path, None, f"{missing} was not captured")
+        return found
 
-def blocked(machine: Machine, path: str) -> str:
-    """Why it cannot be set; empty if it can, or where a read has more to say."""
-    try:
-        place = _file("look at", path)
-    except HostError:
-        return ""
-    return place.told or lacks_net_admin(machine, path)
+    def _has(self, host: Host, place: _Place, group: str) -> bool:
+        """What cannot be read is there: False only where the driver says that it has no such thing."""
+        try:
+            self._fields(host, "list", _Place(place.path, place.nic, group, ()))
+        except MissingError:
+            return False
+        except HostError:
+            return True
+        return True
 
 
 # -- details -------------------------------------------------------------------------------
@@ -161,35 +171,15 @@ def _file(action: str, path: str) -> _Place:
     return place
 
 
-def _interfaces(machine: Machine) -> list[str]:
+def _interfaces(host: Host) -> list[str]:
     # bonding_masters is a file of the bonding driver among them.
-    return [name for name in machine.names(_NETS) if name != "bonding_masters"]
+    return [name for name in host.names(_NETS) if name != "bonding_masters"]
 
 
-def _must_exist(machine: Machine, action: str, place: _Place) -> None:
+def _must_exist(host: Host, action: str, place: _Place) -> None:
     """Raises MissingError for an interface that is not there."""
-    if place.nic not in _interfaces(machine):
+    if place.nic not in _interfaces(host):
         raise MissingError(action, place.path, f"there is no interface {place.nic}")
-
-
-def _fields(machine: Machine, action: str, place: _Place) -> Mapping[str, str]:
-    _must_exist(machine, action, place)
-    found = machine.dcb(place.nic).get(place.group)
-    missing = ", ".join(field for field in place.fields if field not in found)
-    if missing:  # of a captured file
-        raise HostError(action, place.path, None, f"{missing} was not captured")
-    return found
-
-
-def _has(machine: Machine, place: _Place, group: str) -> bool:
-    """What cannot be read is there: False only where the driver says that it has no such thing."""
-    try:
-        _fields(machine, "list", _Place(place.path, place.nic, group, ()))
-    except MissingError:
-        return False
-    except HostError:
-        return True
-    return True
 
 
 _EIGHT = re.compile(r"[0-7](/[0-7]){7}\Z", re.ASCII)

@@ -16,11 +16,11 @@ from __future__ import annotations
 import errno
 import re
 from contextlib import contextmanager
-from typing import Iterator, Protocol
+from typing import Iterator
 
 from ..errors import HostError, MissingError
+from ..host import Host
 
-TOP = "/roce"
 _DEVICES = "/sys/class/infiniband"
 _CONFIG = "/sys/kernel/config/rdma_cm"
 
@@ -38,31 +38,18 @@ _NONE = "none"
 _UNSET = "-1"
 
 
-class Machine(Protocol):
-    """What is needed of Host."""
-
-    def is_superuser(self) -> bool: ...
-    def read(self, path: str) -> str: ...
-    def names(self, path: str) -> list[str]: ...
-    def exists(self, path: str) -> bool: ...
-    def blocked(self, path: str) -> str: ...
-    def write_kernel(self, path: str, value: str) -> None: ...
-    def make_folder(self, path: str) -> None: ...
-    def remove_folder_if_empty(self, path: str) -> None: ...
-
-
-def read(machine: Machine, path: str) -> bytes:
+def read(host: Host, path: str) -> bytes:
     device, port, file = _file("read", path)
     if file == "traffic-class":
-        found = _GLOBAL.search(machine.read(_class(machine, path, device, port)))
+        found = _GLOBAL.search(host.read(_class(host, path, device, port)))
         text = found.group(1) if found else _NONE
     else:
-        with _folder(machine, "read", path, device) as folder:
-            text = machine.read(f"{folder}/ports/{port}/{_CM[file]}").strip()
+        with _folder(host, "read", path, device) as folder:
+            text = host.read(f"{folder}/ports/{port}/{_CM[file]}").strip()
     return f"{text}\n".encode("utf-8", "surrogateescape")
 
 
-def write(machine: Machine, path: str, value: str) -> None:
+def write(host: Host, path: str, value: str) -> None:
     action = f"write {value!r} to"
     device, port, file = _file(action, path)
     text = value.strip()
@@ -70,40 +57,40 @@ def write(machine: Machine, path: str, value: str) -> None:
     if file == "cm-mode" or not (unset or (_BYTE.match(text) and int(text) < 256)):
         raise HostError(action, path, errno.EINVAL)
     if file == "traffic-class":
-        machine.write_kernel(_class(machine, path, device, port), _UNSET if unset else text)
+        host.write_kernel(_class(host, path, device, port), _UNSET if unset else text)
     else:
-        with _folder(machine, action, path, device) as folder:
-            machine.write_kernel(f"{folder}/ports/{port}/{_CM[file]}", text)
+        with _folder(host, action, path, device) as folder:
+            host.write_kernel(f"{folder}/ports/{port}/{_CM[file]}", text)
 
 
-def names(machine: Machine, path: str) -> list[str]:
+def names(host: Host, path: str) -> list[str]:
     parts = [part for part in path.split("/") if part][1:]
     if not parts:
-        return machine.names(_DEVICES)
+        return host.names(_DEVICES)
     if len(parts) == 1 and _NAME.match(parts[0]):
-        return machine.names(f"{_DEVICES}/{parts[0]}/ports")
-    return [file for file in _FILES if exists(machine, f"{path}/{file}")] if len(parts) == 2 else []
+        return host.names(f"{_DEVICES}/{parts[0]}/ports")
+    return [file for file in _FILES if exists(host, f"{path}/{file}")] if len(parts) == 2 else []
 
 
-def exists(machine: Machine, path: str) -> bool:
+def exists(host: Host, path: str) -> bool:
     try:
         device, port, file = _file("look at", path)
         if file == "traffic-class":
-            _class(machine, path, device, port)
+            _class(host, path, device, port)
             return True
-        _must_exist(machine, "look at", path, device)
-        return machine.exists(_CONFIG) and machine.exists(f"{_DEVICES}/{device}/ports/{port}")
+        _must_exist(host, "look at", path, device)
+        return host.exists(_CONFIG) and host.exists(f"{_DEVICES}/{device}/ports/{port}")
     except MissingError:
         return False
 
 
-def blocked(machine: Machine, path: str) -> str:
+def blocked(host: Host, path: str) -> str:
     """Why it cannot be set; empty if it can, or where a read has more to say."""
     try:
         device, port, file = _file("look at", path)
         if file == "cm-mode":
             return f"{path} is told here, and not set"
-        return machine.blocked(_class(machine, path, device, port)) if file == "traffic-class" else ""
+        return host.blocked(_class(host, path, device, port)) if file == "traffic-class" else ""
     except HostError:
         return ""
 
@@ -119,37 +106,37 @@ def _file(action: str, path: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _must_exist(machine: Machine, action: str, path: str, device: str) -> None:
+def _must_exist(host: Host, action: str, path: str, device: str) -> None:
     """Raises MissingError for a device that is not there."""
-    if device not in machine.names(_DEVICES):
+    if device not in host.names(_DEVICES):
         raise MissingError(action, path, f"there is no RDMA device {device}")
 
 
-def _class(machine: Machine, path: str, device: str, port: str) -> str:
+def _class(host: Host, path: str, device: str, port: str) -> str:
     """The vendor's file. Raises MissingError where the driver has none."""
-    _must_exist(machine, "look at", path, device)
+    _must_exist(host, "look at", path, device)
     file = f"{_DEVICES}/{device}/tc/{port}/traffic_class"
-    if not machine.exists(file):
+    if not host.exists(file):
         words = f"the driver of {device} has no traffic class for all (only the vendor's mlx5 driver has one)"
         raise MissingError("look at", path, f"{words}: let the programs set theirs")
     return file
 
 
 @contextmanager
-def _folder(machine: Machine, action: str, path: str, device: str) -> Iterator[str]:
+def _folder(host: Host, action: str, path: str, device: str) -> Iterator[str]:
     """The device's folder in configfs, made for as long as it is needed."""
-    _must_exist(machine, action, path, device)
-    if not machine.exists(_CONFIG):
+    _must_exist(host, action, path, device)
+    if not host.exists(_CONFIG):
         words = "rdma_cm is not loaded, or configfs is not mounted at /sys/kernel/config"
         raise MissingError(action, path, words)
     folder = f"{_CONFIG}/{device}"
-    if machine.exists(folder):
+    if host.exists(folder):
         yield folder
         return
-    if not machine.is_superuser():
+    if not host.is_superuser():
         raise HostError(action, path, None, "root is needed: configfs wants a folder to be made for a look")
-    machine.make_folder(folder)
+    host.make_folder(folder)
     try:
         yield folder
     finally:
-        machine.remove_folder_if_empty(folder)
+        host.remove_folder_if_empty(folder)

@@ -1,15 +1,14 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A NIC of this machine, asked and set through dcb(8), or mlnx_qos where only that is installed."""
+"""A NIC of this host, asked and set through dcb(8), or mlnx_qos where only that is installed."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Mapping, Protocol, Sequence
+from typing import Any, Mapping, Sequence
 
-from ..command import Finished
 from ..errors import HostError, MissingError
-from ..setting import Value
+from ..host import Host
 from . import answers
 from .device import CLASSES, GROUPS, NONE, Device
 
@@ -17,31 +16,21 @@ from .device import CLASSES, GROUPS, NONE, Device
 _FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
-class Machine(Protocol):
-    """What is needed of Host."""
-
-    def exists(self, path: str) -> bool: ...
-    def read(self, path: str) -> str: ...
-    def value(self, path: str) -> Value: ...
-    def write_kernel(self, path: str, value: str) -> None: ...
-    def run(self, command: Sequence[str]) -> Finished: ...
-
-
-def name(machine: Machine) -> str:
+def name(host: Host) -> str:
     """The tool that is used here; empty where there is none."""
     for tool in ("dcb", "mlnx_qos"):
-        if any(machine.exists(f"{folder}/{tool}") for folder in _FOLDERS):
+        if any(host.exists(f"{folder}/{tool}") for folder in _FOLDERS):
             return tool
     return ""
 
 
-def of(machine: Machine, nic: str) -> Device:
+def of(host: Host, nic: str) -> Device:
     """Raises HostError where there is no tool: nobody can tell then what the NIC does."""
-    tool = name(machine)
+    tool = name(host)
     if tool == "dcb":
-        return Dcb(machine, nic)
+        return Dcb(host, nic)
     if tool == "mlnx_qos":
-        return MlnxQos(machine, nic)
+        return MlnxQos(host, nic)
     words = "dcb is not installed: install iproute2 (5.11 or newer), or its package that has dcb"
     raise HostError("ask for the priorities of", nic, None, words)
 
@@ -49,19 +38,19 @@ def of(machine: Machine, nic: str) -> Device:
 class _Tool(ABC):
     """What both have in common: drivers of the vendor show trust as a file."""
 
-    def __init__(self, machine: Machine, nic: str) -> None:
-        self._machine = machine
+    def __init__(self, host: Host, nic: str) -> None:
+        self._host = host
         self._nic = nic
         self._file = f"/sys/class/net/{nic}/qos/trust"
 
     def get(self, group: str) -> Mapping[str, str]:
-        if group == "trust" and self._machine.exists(self._file):
-            return {"state": self._machine.read(self._file).strip()}
+        if group == "trust" and self._host.exists(self._file):
+            return {"state": self._host.read(self._file).strip()}
         return self._get(group)
 
     def set(self, group: str, wanted: Mapping[str, str]) -> None:
-        if group == "trust" and self._machine.exists(self._file):
-            self._machine.write_kernel(self._file, wanted["state"])
+        if group == "trust" and self._host.exists(self._file):
+            self._host.write_kernel(self._file, wanted["state"])
         else:
             self._set(group, wanted)
 
@@ -74,7 +63,7 @@ class _Tool(ABC):
         """As set(), by the tool."""
 
     def _missing(self, group: str) -> MissingError:
-        driver = self._machine.value(f"/ethtool/{self._nic}/driver/driver").text
+        driver = self._host.value(f"/ethtool/{self._nic}/driver/driver").text
         words = f"the driver {driver}" if driver else "its driver"
         return MissingError("ask for", f"{group} of {self._nic}", f"{words} has no {GROUPS[group].nouns}")
 
@@ -126,7 +115,7 @@ class Dcb(_Tool):
 
     def _show(self, group: str, thing: str, parse: Any) -> Any:
         command = ["dcb", "-j", "-N", thing, "show", "dev", self._nic]
-        done = self._machine.run(command)
+        done = self._host.run(command)
         if done.rc != 0:
             words = _last(done.err)
             # Nothing of DCB; nothing of this; nothing that this dcb knows of
@@ -178,7 +167,7 @@ class Dcb(_Tool):
 
     def _do(self, thing: str, verb: str, *words: str) -> None:
         command = ["dcb", thing, verb, "dev", self._nic, *words]
-        done = self._machine.run(command)
+        done = self._host.run(command)
         if done.rc != 0:
             raise self._failed(command, _last(done.err) + self._why())
 
@@ -235,7 +224,7 @@ class MlnxQos(_Tool):
         self._run(["mlnx_qos", "-i", self._nic, *words])
 
     def _run(self, command: Sequence[str]) -> str:
-        done = self._machine.run(command)
+        done = self._host.run(command)
         if done.rc != 0:  # it says why on its usual output, or ends with a traceback
             raise self._failed(command, _last(done.err) or _last(done.out))
         return done.out

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
-from typing import Any, Mapping, Protocol
+from typing import Any, Mapping, NamedTuple, Protocol
 
 from .. import captured
 from ..errors import errno_name
@@ -16,8 +15,7 @@ from ..errors import errno_name
 FORMAT = 1
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Fields that the kernel tells, and sets, in one go.
 
     nouns, noun: all and one of them, for `the driver X has no ...`. told: those that cannot be set.

@@ -25,16 +25,15 @@ from __future__ import annotations
 import errno
 import os
 import re
-from dataclasses import dataclass
-from typing import Mapping, Protocol
+from typing import Callable, Mapping, NamedTuple
 
 from ..capability import lacks_net_admin
 from ..errors import HostError, MissingError
-from ..setting import Value
+from ..host import Host
+from . import TOP
 from .device import GROUPS, Captured, Device
 from .ioctls import Kernel
 
-TOP = "/ethtool"
 _NETS = "/sys/class/net"
 
 #: What dev_valid_name() of net/core/dev.c takes, in at most so many bytes
@@ -42,20 +41,7 @@ _NIC = re.compile(r"[^/:\s\0]+\Z")
 _NIC_BYTES = 15
 
 
-class Machine(Protocol):
-    """What is needed of Host."""
-
-    @property
-    def live(self) -> bool: ...
-    def is_superuser(self) -> bool: ...
-    def stored(self, path: str) -> bytes: ...
-    def value(self, path: str) -> Value: ...
-    def names(self, path: str) -> list[str]: ...
-    def nic(self, name: str) -> Device: ...
-
-
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """A path taken apart; what a folder leaves open is empty."""
 
     path: str
@@ -72,15 +58,16 @@ class _Place:
         return f"{self.path} is what the driver tells, and cannot be set"
 
 
-def kernel(name: str) -> Device:
-    return Kernel(name)
+def device(host: Host, name: str) -> Device:
+    """A network interface. Raises HostError."""
+    return Kernel(name) if host.live else _captured(host, name)
 
 
-def captured(machine: Machine, name: str) -> Device:
+def _captured(host: Host, name: str) -> Device:
     """The file of a captured tree that device.capture() filled."""
     path = f"{TOP}/{name}.json"
     try:
-        return Captured.of(machine.stored(path))
+        return Captured.of(host.stored(path))
     except HostError as error:
         if not error.absent:
             raise
@@ -89,72 +76,108 @@ def captured(machine: Machine, name: str) -> Device:
         raise HostError("read", path, None, str(error)) from error
 
 
-def read(machine: Machine, path: str) -> bytes:
-    place = _file("read", path)
-    answers = _answers(machine, "read", place)
-    return (" ".join(answers[field] for field in place.fields) + "\n").encode("utf-8", "surrogateescape")
+class Files:
+    """The driver of TOP. of: who answers for an interface."""
 
+    def __init__(self, of: Callable[[Host, str], Device] = device) -> None:
+        self._of = of
 
-def write(machine: Machine, path: str, value: str) -> None:
-    """Whether the driver did what it accepted is for a read to tell."""
-    action = f"write {value!r} to"
-    place = _file(action, path)
-    if place.told:
-        raise HostError(action, path, None, place.told)
-    _answers(machine, action, place)
-    values = value.split() if len(place.fields) > 1 else [value.strip()]
-    if len(values) != len(place.fields):
-        raise HostError(action, path, None, f"{len(place.fields)} values belong here, one for each field")
-    try:
-        _device(machine, action, place).set(place.group, dict(zip(place.fields, values)))
-    except OSError as error:
-        raise _failed(action, path, error) from error
-    except ValueError as error:
-        raise HostError(action, path, None, str(error)) from error
+    def read(self, host: Host, path: str) -> bytes:
+        place = _file("read", path)
+        answers = self._answers(host, "read", place)
+        return (" ".join(answers[field] for field in place.fields) + "\n").encode("utf-8", "surrogateescape")
 
-
-def names(machine: Machine, path: str) -> list[str]:
-    try:
-        place = _place("list", path)
-        if not place.nic:
-            return _interfaces(machine)
-        _must_exist(machine, "list", place)
-        if not place.group:
-            return [name for name in sorted(GROUPS) if "/" not in name and _has(machine, place, name)]
-        if place.fields:
-            return []
-        inner = [name.partition("/")[2] for name in GROUPS if name.startswith(f"{place.group}/")]
-        return sorted([*inner, *_answers(machine, "list", place)])
-    except MissingError:
-        return []
-
-
-def exists(machine: Machine, path: str) -> bool:
-    try:
-        place = _place("look at", path)
-        if place.group:
-            _answers(machine, "look at", place)
-        elif place.nic:
-            _must_exist(machine, "look at", place)
-    except MissingError:
-        return False
-    return True
-
-
-def blocked(machine: Machine, path: str) -> str:
-    """Why it cannot be set; empty if it can, or where a read has more to say."""
-    try:
-        place = _file("look at", path)
+    def write(self, host: Host, path: str, value: str) -> None:
+        """Whether the driver did what it accepted is for a read to tell."""
+        action = f"write {value!r} to"
+        place = _file(action, path)
         if place.told:
-            return place.told
-        if place.group.startswith("feature"):
-            fixed = _answers(machine, "look at", _Place(path, place.nic, "feature/fixed", place.fields))
-            kept = [field for field in place.fields if fixed[field] == "yes"]
-            if kept:
-                return f"{_driver(_device(machine, 'look at', place))} keeps {', '.join(kept)} fixed"
-    except HostError:
-        return ""
-    return lacks_net_admin(machine, path)
+            raise HostError(action, path, None, place.told)
+        self._answers(host, action, place)
+        values = value.split() if len(place.fields) > 1 else [value.strip()]
+        if len(values) != len(place.fields):
+            raise HostError(action, path, None, f"{len(place.fields)} values belong here, one for each field")
+        try:
+            self._device(host, action, place).set(place.group, dict(zip(place.fields, values)))
+        except OSError as error:
+            raise _failed(action, path, error) from error
+        except ValueError as error:
+            raise HostError(action, path, None, str(error)) from error
+
+    def names(self, host: Host, path: str) -> list[str]:
+        try:
+            place = _place("list", path)
+            if not place.nic:
+                return _interfaces(host)
+            _must_exist(host, "list", place)
+            if not place.group:
+                return [name for name in sorted(GROUPS) if "/" not in name and self._has(host, place, name)]
+            if place.fields:
+                return []
+            inner = [name.partition("/")[2] for name in GROUPS if name.startswith(f"{place.group}/")]
+            return sorted([*inner, *self._answers(host, "list", place)])
+        except MissingError:
+            return []
+
+    def exists(self, host: Host, path: str) -> bool:
+        try:
+            place = _place("look at", path)
+            if place.group:
+                self._answers(host, "look at", place)
+            elif place.nic:
+                _must_exist(host, "look at", place)
+        except MissingError:
+            return False
+        return True
+
+    def blocked(self, host: Host, path: str) -> str:
+        """Why it cannot be set; empty if it can, or where a read has more to say."""
+        try:
+            place = _file("look at", path)
+            if place.told:
+                return place.told
+            if place.group.startswith("feature"):
+                fixed = self._answers(host, "look at", _Place(path, place.nic, "feature/fixed", place.fields))
+                kept = [field for field in place.fields if fixed[field] == "yes"]
+                if kept:
+                    return f"{_driver(self._device(host, 'look at', place))} keeps {', '.join(kept)} fixed"
+        except HostError:
+            return ""
+        return lacks_net_admin(host, path)
+
+    def _device(self, host: Host, action: str, place: _Place) -> Device:
+        # Before anything else is asked: the kernel would load a module by the name of an interface that it
+        # does not have (net/core/dev_ioctl.c: dev_load).
+        _must_exist(host, action, place)
+        return self._of(host, place.nic)
+
+    def _answers(self, host: Host, action: str, place: _Place) -> Mapping[str, str]:
+        """All fields of a group. Raises MissingError where one of those asked for is not there."""
+        device = self._device(host, action, place)
+        group = GROUPS[place.group]
+        try:
+            answers = device.get(place.group)
+        except OSError as error:
+            if error.errno == errno.EOPNOTSUPP:
+                words = f"{_driver(device)} has no {group.nouns}"
+                raise MissingError(action, place.path, words) from error
+            raise _failed(action, place.path, error) from error
+        except ValueError as error:
+            raise HostError(action, place.path, None, str(error)) from error
+        missing = ", ".join(field for field in place.fields if field not in answers)
+        if missing:
+            raise MissingError(action, place.path, f"{_driver(device)} has no {group.noun} {missing}")
+        return answers
+
+    def _has(self, host: Host, place: _Place, group: str) -> bool:
+        """What cannot be read is there: False only where the driver says that it has no such thing."""
+        try:
+            self._answers(host, "list", _Place(place.path, place.nic, group, ()))
+        except MissingError:
+            return False
+        except HostError:
+            return True
+        return True
 
 
 # -- details -------------------------------------------------------------------------------
@@ -191,52 +214,15 @@ def _is_nic(name: str) -> bool:
         return False
 
 
-def _interfaces(machine: Machine) -> list[str]:
+def _interfaces(host: Host) -> list[str]:
     # bonding_masters is a file of the bonding driver among them.
-    return [name for name in machine.names(_NETS) if name != "bonding_masters"]
+    return [name for name in host.names(_NETS) if name != "bonding_masters"]
 
 
-def _must_exist(machine: Machine, action: str, place: _Place) -> None:
+def _must_exist(host: Host, action: str, place: _Place) -> None:
     """Raises MissingError for an interface that is not there."""
-    if place.nic not in _interfaces(machine):
+    if place.nic not in _interfaces(host):
         raise MissingError(action, place.path, f"there is no interface {place.nic}")
-
-
-def _device(machine: Machine, action: str, place: _Place) -> Device:
-    # Before anything else is asked: the kernel would load a module by the name of an interface that it does
-    # not have (net/core/dev_ioctl.c: dev_load).
-    _must_exist(machine, action, place)
-    return machine.nic(place.nic)
-
-
-def _answers(machine: Machine, action: str, place: _Place) -> Mapping[str, str]:
-    """All fields of a group. Raises MissingError where one of those asked for is not there."""
-    device = _device(machine, action, place)
-    group = GROUPS[place.group]
-    try:
-        answers = device.get(place.group)
-    except OSError as error:
-        if error.errno == errno.EOPNOTSUPP:
-            words = f"{_driver(device)} has no {group.nouns}"
-            raise MissingError(action, place.path, words) from error
-        raise _failed(action, place.path, error) from error
-    except ValueError as error:
-        raise HostError(action, place.path, None, str(error)) from error
-    missing = ", ".join(field for field in place.fields if field not in answers)
-    if missing:
-        raise MissingError(action, place.path, f"{_driver(device)} has no {group.noun} {missing}")
-    return answers
-
-
-def _has(machine: Machine, place: _Place, group: str) -> bool:
-    """What cannot be read is there: False only where the driver says that it has no such thing."""
-    try:
-        _answers(machine, "list", _Place(place.path, place.nic, group, ()))
-    except MissingError:
-        return False
-    except HostError:
-        return True
-    return True
 
 
 def _failed(action: str, path: str, error: OSError) -> HostError:

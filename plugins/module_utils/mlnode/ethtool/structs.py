@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import words
 
@@ -61,8 +60,7 @@ def _checked(layout: struct.Struct, data: bytes) -> tuple[Any, ...]:
     return layout.unpack_from(data)
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A structure of 32-bit numbers behind its command.
 
     fields: as ethtool(8) calls them, a maximum with `max/` before it. switches: those that are on or off.
@@ -239,8 +237,7 @@ def unpack_link(data: bytes) -> dict[str, str]:
 # -- features ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Feature:
+class Feature(NamedTuple):
     """The four bits of struct ethtool_get_features_block."""
 
     available: bool

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass
-from typing import Iterable
+from typing import Iterable, NamedTuple
 
 #: In the order of enum ethtool_fec_config_bits, in which a value is always spelled
 FEC = ("none", "auto", "off", "rs", "baser", "llrs")
@@ -38,8 +37,7 @@ def fec_mask(text: str) -> int:
     return sum(1 << FEC.index(name) for name in set(names))
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """short, long: as `ethtool -K` and `ethtool -k` say it. pattern: of the kernel's names, as in glob(7)."""
 
     short: str

@@ -8,23 +8,22 @@ there; the new words wait for a reboot, which is somebody else's decision.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Sequence
+from typing import Any, NamedTuple, Sequence
 
-from .. import cpulist, declared, values
+from .. import cpulist, declared, jobs, values
 from ..errors import DeclarationError, HostError
-from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
-from ..options import unless_allowed
-from ..setting import Boot, BootFile, Reading, Setting, Value
-from ..status import Severity, Status
+from ..judge import waits_for_boot
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_rivals
+from ..schema import unless_allowed
+from ..setting import Boot, BootFile, Reading, Setting, Severity, Status, Value
 from ..topology import read as topology
 from ..topology.model import Topology
 from . import boot_isolation, boot_loaders, boot_parse, boot_words
 from .boot_loaders import Loader
 
 KIND = boot_parse.KIND
+MOUNTS = topology.MOUNTS
 
 _BOOT_ONLY = "the kernel reads its command line at boot only: declare it with the layer boot too"
 _NOT_BY_GRUB = (
@@ -44,8 +43,7 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     return boot_parse.parse(spec)
 
 
-@dataclass(frozen=True)
-class _Node:
+class _Node(NamedTuple):
     """What all settings of one run share. isolated: the CPUs that they take away, with other declarations.
     too_long: why the kernel would not read all of the words; empty if it would."""
 
@@ -65,7 +63,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     line = context.host.value(boot_words.COMMAND_LINE) if context.runtime else Value()
     isolated = _isolated(settings, _others(context))
     node = _Node(boot_loaders.find(context.host, not context.runtime), line, isolated, context)
-    node = replace(node, too_long=_too_long(settings, node))
+    node = node._replace(too_long=_too_long(settings, node))
     return [_read_one(setting, node) for setting in settings]
 
 
@@ -79,7 +77,7 @@ def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[i
 def _others(context: Context) -> list[Setting]:
     """What other declarations of the node want. One that is mistaken is reported by its own request."""
     found: list[Setting] = []
-    for declaration in declared.load_all(context.host, []):
+    for declaration in declared.expected(context.host):
         if declaration.name != context.name and KIND in declaration.kinds:
             try:
                 found += boot_parse.parse(declaration.kinds[KIND])
@@ -128,19 +126,17 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
     if runtime.text is None:
         return found
     if target is None:
-        return replace(found, invalid="no CPU of this machine would be left for interrupts")
+        return found._replace(invalid="no CPU of this machine would be left for interrupts")
     now, want = boot_words.wanted(runtime.text), boot_words.wanted(target)
     if boot_isolation.alike(now, want):
         runtime = Value(text=target)  # in the spelling that it is compared in
     else:
-        found = replace(
-            found,
+        found = found._replace(
             refusal=_refusal(setting, target, node),
             blocked=_blocked(node),
             invalid=node.too_long if want else "",
         )
-    return replace(
-        found,
+    return found._replace(
         runtime=runtime,
         boot=_boot(setting, target, runtime, node),
         invalid=_invalid(setting, target, node) or found.invalid,
@@ -167,7 +163,7 @@ def _read_unseen(setting: Setting, node: _Node) -> Reading:
         boot_words.COMMAND_LINE, Value(), boot, want,
         refusal=_refusal(setting, want, node), native=True, at_boot=True, note=note,
     )  # fmt: skip
-    return replace(found, invalid=node.too_long if boot_words.wanted(want) else "")
+    return found._replace(invalid=node.too_long if boot_words.wanted(want) else "")
 
 
 def _menu_source(setting: Setting, want: str, node: _Node) -> str:
@@ -349,6 +345,17 @@ def _is_stale(row: Row) -> bool:
 
 #: Never: each parameter has its own words.
 rivals = no_rivals
+way_back = any_time
+
+
+def facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """What a reboot would end. Looked for only where one is due, as every process has to be looked into."""
+    if not waits_for_boot(rows):
+        return {}
+    try:
+        return {"running": jobs.running(host)}
+    except HostError as error:  # what cannot be seen may run all the same
+        return {"running": [f"processes that cannot be looked at: {error}"]}
 
 
 def mentions(key: str, host: Host) -> list[str]:

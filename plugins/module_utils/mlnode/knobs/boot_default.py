@@ -9,7 +9,7 @@ line stands there, and neither GRUB_CMDLINE_LINUX nor an entry of the Boot Loade
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Mapping, Sequence
 
 from .. import grub
@@ -48,7 +48,7 @@ def beside(text: str, path: str, known: Sequence[Entry], variables: Variables, n
         return None
     if any(found.kernel.where == one.where for one in known):
         return None
-    return replace(found.kernel, by_hand=True)
+    return found.kernel._replace(by_hand=True)
 
 
 def _wanted(text: str, variables: Variables) -> str:

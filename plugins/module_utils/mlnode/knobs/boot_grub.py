@@ -8,8 +8,7 @@ What the next boot brings is what stands in grub.cfg, whatever the files say tha
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from .. import grub
 from . import boot_words
@@ -37,8 +36,7 @@ _PLAIN = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A kernel that the loader can start. added: words that variables bring, and where those are set.
     by_hand: nothing that we write reaches it."""
 

@@ -5,24 +5,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
-from .. import grub
+from .. import edited_file, grub
 from ..errors import HostError
 from ..host import Host
+from ..refresh import BOOT_LOADER
 from ..setting import BootFile
 from . import boot_bls, boot_default, boot_grub
 from .boot_grub import Entry
 
-#: Name in refresh.REFRESHES
-REFRESH = "boot loader"
+#: Loaded by its name where a file is written that others edit, too: this area has it sent along
+BRINGS = (edited_file,)
 
 Changes = Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True)
-class Loader:
+class Loader(NamedTuple):
     """What starts the kernels.
 
     lacks: why parameters cannot be given to it; empty if they can. unreadable: what kept us from knowing.
@@ -160,12 +159,12 @@ def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) 
     """
     if loader.style == "drop-in":
         content = boot_grub.drop_in(name, changes) if changes else None
-        return [BootFile(drop_in(name), content, REFRESH, stale)]
+        return [BootFile(drop_in(name), content, BOOT_LOADER, stale)]
     if loader.lacks or loader.unreadable or not changes:
         return []
     if loader.style == "defaults":
         content = _edited(host, boot_grub.DEFAULTS, boot_grub.edited, changes)
-        return [BootFile(boot_grub.DEFAULTS, content, REFRESH, stale)]
+        return [BootFile(boot_grub.DEFAULTS, content, BOOT_LOADER, stale)]
     # The entries first: they are what counts at the next boot, the others at the next kernel.
     found = [BootFile(path, _edited(host, path, boot_bls.edited, changes)) for path in boot_bls.files(host)]
     for path, edit in ((boot_bls.CMDLINE, boot_bls.edited_line), (boot_grub.DEFAULTS, boot_grub.edited)):

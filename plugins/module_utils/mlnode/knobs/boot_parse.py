@@ -7,17 +7,14 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
-from .. import cpulist, options
+from .. import cpulist, schema
 from ..errors import DeclarationError
 from ..setting import Setting
+from ..strict_json import shown
 from . import boot_isolation, boot_words
+from .boot_schema import ISOLATED_FROM, OPTIONS
 
 KIND = "boot"
-
-#: What can be allowed, see boot.refusal()
-GUARDS = ("housekeeping", "mitigations")
-_OPTIONS = ("parameters", "absent", "isolate", "allow")
-_ISOLATE = ("managed_irq", "domain", "nohz_full", "rcu_nocbs", "irqaffinity")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", re.ASCII)
 # Nothing that a shell, GRUB's own language or a kernel's parser takes for more than itself.
@@ -25,9 +22,6 @@ _VALUE = re.compile(r"[A-Za-z0-9_.,:=/@+%!~^-]*\Z", re.ASCII)
 #: COMMAND_LINE_SIZE is 2048 on x86 and arm64 (arch/*/include/uapi/asm/setup.h), the final NUL included; the
 #: kernel drops the rest without a word
 LONGEST = 2047
-
-#: No parameter is wider than 64 bits, and str() itself refuses thousands of digits
-_ENDLESS = 1 << 64
 
 _BY_LOADER = "belongs to whoever finds and starts the kernel: a wrong one leaves the machine unbootable"
 _PAIRS = (
@@ -52,14 +46,11 @@ _ALL_BUT = "all CPUs but "
 
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """All settings of one declaration, isolation first. Raises DeclarationError."""
-    options.refuse_unknown("boot", spec, _OPTIONS)
-    options.check_allow(spec.get("allow"), GUARDS)
-    found = _isolated(spec.get("isolate"))
-    for name, value in _mapping("parameters", spec.get("parameters")).items():
-        if value is not None:
-            found.append(_setting(_name(name), _words(_name(name), value)))
-    for name in _list("absent", spec.get("absent")):
-        found.append(_setting(_name(name), ()))
+    given = schema.checked(KIND, spec, OPTIONS)
+    found = _isolated(given["isolate"]) if "isolate" in given else []
+    for name, value in given.get("parameters", {}).items():
+        found.append(_setting(_name(name), _words(_name(name), value)))
+    found += [_setting(_name(name), ()) for name in given.get("absent", ())]
     _refuse_doubles(found)
     _refuse_length(found)
     return found
@@ -83,32 +74,12 @@ def _setting(name: str, words: Sequence[str]) -> Setting:
     return Setting(KIND, f"{KIND}.{boot_words.key_of(name)}", boot_words.COMMAND_LINE, text, text)
 
 
-def _mapping(name: str, section: Any) -> Mapping[Any, Any]:
-    if section is None:
-        return {}
-    if not isinstance(section, Mapping):
-        raise DeclarationError(f"boot.{name}: {section!r} is no dictionary")
-    return section
-
-
-def _list(name: str, section: Any) -> Sequence[Any]:
-    if section is None:
-        return []
-    if not isinstance(section, list):
-        raise DeclarationError(f"boot.{name}: {section!r} is no list")
-    return section
-
-
 # -- isolation -----------------------------------------------------------------------------
 
 
-def _isolated(section: Any) -> list[Setting]:
-    chosen = _mapping("isolate", section)
-    if not chosen:
-        return []
-    options.refuse_unknown("boot.isolate", chosen, ("cpus", *_ISOLATE))
-    on = {name: _switch(name, chosen.get(name)) for name in _ISOLATE}
-    cpus = cpulist.render(_cpus(chosen.get("cpus")))
+def _isolated(given: Mapping[str, Any]) -> list[Setting]:
+    on = {name: given.get(name, True) for name in ISOLATED_FROM}
+    cpus = given["cpus"]
     flags = [name for name in ("managed_irq", "domain") if on[name]]
     found = [_setting("isolcpus", [f"isolcpus={','.join([*flags, cpus])}"])] if flags else []
     found += [_setting(name, [f"{name}={cpus}"]) for name in ("nohz_full", "rcu_nocbs") if on[name]]
@@ -116,35 +87,17 @@ def _isolated(section: Any) -> list[Setting]:
         claim = f"{_ALL_BUT}{cpus}"
         found.append(Setting(KIND, f"{KIND}.irqaffinity", boot_words.COMMAND_LINE, None, claim))
     if not found:
-        raise DeclarationError(f"boot.isolate: all of {', '.join(_ISOLATE)} are off, so nothing is declared")
+        raise DeclarationError(f"boot.isolate: all of {', '.join(on)} are off, so nothing is declared")
     return found
-
-
-def _switch(name: str, value: Any) -> bool:
-    if value is None:
-        return True
-    if not isinstance(value, bool):
-        raise DeclarationError(f"boot.isolate.{name}: {value!r} is neither true nor false")
-    return value
-
-
-def _cpus(value: Any) -> tuple[int, ...]:
-    text = _text(value)
-    if not text:
-        raise DeclarationError(f"boot.isolate.cpus: {_short(value)} is no list of CPUs such as 2-31,34-63")
-    try:
-        return cpulist.parse(text)
-    except ValueError as error:
-        raise DeclarationError(f"boot.isolate.cpus: {error}") from error
 
 
 # -- parameters ----------------------------------------------------------------------------
 
 
-def _name(name: Any) -> str:
-    if not isinstance(name, str) or not _NAME.match(name) or len(name) > LONGEST:
+def _name(name: str) -> str:
+    if not _NAME.match(name) or len(name) > LONGEST:
         raise DeclarationError(
-            f"boot: {_short(name)} is no name of a parameter, which has only letters, digits, _ . and -"
+            f"boot: {shown(name)} is no name of a parameter, which has only letters, digits, _ . and -"
         )
     reason = _NEVER.get(boot_words.key_of(name))
     if reason:
@@ -176,10 +129,10 @@ def _word(name: str, value: Any) -> str:
             f"boot.{name}: YAML boolean {str(value).lower()}; quote the word the kernel wants, such as "
             '"on" or "off"; "" is the bare parameter'
         )
-    text = _text(value)
+    text = str(value) if isinstance(value, (int, str)) else None
     if text is None or not _VALUE.match(text):
         raise DeclarationError(
-            f"boot.{name}: {_short(value)} is no value: only letters, digits and _.,:=/@+%!~^- can be in it"
+            f"boot.{name}: {shown(value)} is no value: only letters, digits and _.,:=/@+%!~^- can be in it"
         )
     return f"{name}={text}" if text else name
 
@@ -192,19 +145,7 @@ def _check_cpus(name: str, key: str, word: str) -> None:
     try:
         boot_isolation.named(key, value)
     except ValueError as error:
-        raise DeclarationError(f"boot.{name}: {_short(value)}: {error}; write CPUs as 2-31,34-63") from error
-
-
-def _text(value: Any) -> str | None:
-    """A text or number as text; None for anything else."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _ENDLESS:
-        return str(value)
-    return value if isinstance(value, str) else None
-
-
-def _short(value: Any) -> str:
-    text = "a number without end" if isinstance(value, int) and abs(value) >= _ENDLESS else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+        raise DeclarationError(f"boot.{name}: {shown(value)}: {error}; write CPUs as 2-31,34-63") from error
 
 
 def _refuse_doubles(found: Sequence[Setting]) -> None:

@@ -8,8 +8,7 @@ Pure text functions. A key is a parameter's name with _ for -, as the kernel tak
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterable, Mapping, Sequence
+from typing import Iterable, Mapping, NamedTuple, Sequence
 
 #: What parameters are read from, and what they are shown as where they are not there
 COMMAND_LINE = "/proc/cmdline"
@@ -24,8 +23,7 @@ _FOR_INIT = "--"
 _SPACE = " \t\n\r\f\v"
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """One word of a line, quotes included, and where it stands: line[start:end]."""
 
     text: str

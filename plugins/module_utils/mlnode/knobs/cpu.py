@@ -11,16 +11,15 @@ from __future__ import annotations
 from typing import Callable, Mapping, Sequence
 
 from .. import cpulist, values
-from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Row, Spec
-from ..setting import BootFile, Part, Reading, Setting, Value
-from ..status import Severity
+from ..host import Host, Mounts
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts
+from ..setting import BootFile, Part, Reading, Setting, Severity, Value
 from ..values import same
 from . import cpu_boost, cpu_files, cpu_parse
 from .cpu_node import WHOLE, Found, Node, NoReadingError, Scope, subject
 
 KIND = cpu_parse.KIND
+MOUNTS: Mounts = {}
 
 _READERS: Mapping[str, Callable[[Node, Scope, Mapping[str, str]], Found]] = {
     "governor": cpu_files.governor,
@@ -124,6 +123,10 @@ def rivals(key: str, other: str) -> bool:
     if key == other or (name != their_name and _MOVES.get(name) != their_name):
         return False
     return cpus is None or their_cpus is None or not set(cpus).isdisjoint(their_cpus)
+
+
+facts = no_facts
+way_back = any_time
 
 
 _INFO: Mapping[str, Info] = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from .. import digits
+from .. import values
 from ..setting import Part, Write
 from .cpu_node import WHOLE, Found, Node, Policy, Scope, absent
 from .cpu_parse import CPUFREQ, PSTATE
@@ -114,7 +114,7 @@ def percent(node: Node, _scope: Scope, wanted: Mapping[str, str]) -> Found:
     want, now = wanted["min_perf_pct"], node.text(_MIN_PCT)
     undo = (Write(_MIN_PCT, now),)
     moved = "boost" if wanted.get("boost") == "off" and node.value(_NO_TURBO).text == "0" else ""
-    most = digits.number(node.value(_MAX_PCT).text)
+    most = values.number(node.value(_MAX_PCT).text)
     refusal = ""
     if most is not None and most < int(want):
         refusal = f"{_MAX_PCT} is {most}, and the kernel takes no more for the least: raise it first"

@@ -9,7 +9,8 @@ from typing import Mapping, Sequence
 from .. import cpulist
 from ..setting import Part, Write
 from .cpu_node import Found, Node, Policy, Scope, subject
-from .cpu_parse import CPU, UNLIMITED
+from .cpu_parse import CPU
+from .cpu_schema import UNLIMITED
 
 _PERFORMANCE = "performance"
 #: Drivers that choose the frequency themselves: performance is more than a governor with them, as it takes

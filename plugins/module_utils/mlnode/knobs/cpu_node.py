@@ -9,9 +9,8 @@ A policy is what the kernel sets together: one CPU with most drivers, several wh
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Callable, Iterable, Mapping
+from typing import Callable, Iterable, Mapping, NamedTuple
 
 from .. import cpulist
 from ..errors import HostError, MlnodeError
@@ -37,8 +36,7 @@ def absent(why: str) -> NoReadingError:
     return NoReadingError(Value(absent=why))
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(NamedTuple):
     """The CPUs that a setting is about here. whole: all there are. cpus: those online. missing: named, but
     not on this machine."""
 
@@ -48,8 +46,7 @@ class Scope:
     missing: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(NamedTuple):
     """A cpufreq policy, the number in its folder's name, and the online CPUs it rules."""
 
     number: int
@@ -60,8 +57,7 @@ class Policy:
         return f"{CPUFREQ}/policy{self.number}"
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """What the files of one setting are on this node, and whatever stands against a change of them.
 
     shown: the kernel's text as one declares it. path, offered, blocked, invalid, refusal and note are as in

@@ -9,22 +9,22 @@ does. The agent sets both again at boot.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Sequence
+from typing import Sequence
 
-from .. import nvidia, options, service_files, systemd_conf, values
-from ..errors import DeclarationError, HostError
-from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
+from .. import nvidia, schema, service_files, systemd_conf, values
+from ..errors import HostError
+from ..host import Host, Mounts
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
 from ..nvidia import OFF, ON
 from ..service_files import RUNNING
-from ..setting import Boot, BootFile, Part, Reading, Setting, Value, Write
-from ..status import Severity
+from ..setting import Boot, BootFile, Part, Reading, Setting, Severity, Value, Write
 from ..topology import read as topology
 from ..topology.model import Gpu
 from . import services
+from .gpu_schema import OPTIONS
 
 KIND = "gpu"
+MOUNTS: Mounts = {nvidia.TOP: lambda: nvidia, **services.MOUNTS, **topology.MOUNTS}
 KEY = "gpu.persistence"
 
 DAEMON = "nvidia-persistenced.service"
@@ -38,13 +38,10 @@ _CONTAINER = "the driver is that of the container's host: declare it there"
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     """At most one setting. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    options.refuse_unknown(KIND, spec, ("persistence",))
-    wanted: Any = spec.get("persistence")
-    if wanted is None:
+    given = schema.checked(KIND, spec, OPTIONS)
+    if not given:
         return []
-    if not isinstance(wanted, bool):
-        raise DeclarationError(f"{KEY}: {wanted!r} is neither true nor false")
-    want = ON if wanted else OFF
+    want = ON if given["persistence"] else OFF
     return [Setting(KIND, KEY, nvidia.TOP, want, want)]
 
 
@@ -200,6 +197,8 @@ def mentions(key: str, host: Host) -> list[str]:
 
 #: Never: there is one setting.
 rivals = no_rivals
+facts = no_facts
+way_back = any_time
 
 
 def info(key: str, runtime: Value) -> Info:

@@ -9,15 +9,12 @@ the system carries it: the agent does, at boot and when a NIC arrives or changes
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Callable, Mapping, Sequence
 
-from .. import cpulist, declared, digits
-from ..facts import Facts
+from .. import cpulist, declared, values
 from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
-from ..setting import BootFile, Part, Reading, Setting, Value
-from ..status import Severity
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
+from ..setting import BootFile, Part, Reading, Setting, Severity, Value
 from ..topology import read as topology
 from ..topology.model import Topology
 from . import irq_balance, irq_parse, irq_parts, irq_plan, ports, rules
@@ -25,7 +22,9 @@ from .irq_parse import KIND, RuleSetting
 from .irq_parts import Found
 from .ports import Port
 
-__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+__all__ = ["KIND", "MOUNTS", "boot_files", "facts", "info", "mentions", "parse", "read", "rivals", "way_back"]
+
+MOUNTS = topology.MOUNTS
 
 #: A declaration of sysctl values that would pull the flow table down again
 _FLOW_KEY = "net.core.rps_sock_flow_entries"
@@ -211,10 +210,10 @@ def _origin(
 
 def _flow_conflict(entries: int, context: Context) -> str:
     """Why the flow table may not be raised: a declared sysctl value would lower it again at every run."""
-    for declaration in declared.load_all(context.host, []):
+    for declaration in declared.expected(context.host):
         section = declaration.kinds.get("sysctl", {}).get("settings")
         raw = section.get(_FLOW_KEY) if isinstance(section, Mapping) else None
-        number = digits.number(str(raw)) if isinstance(raw, (int, str)) else None
+        number = values.number(str(raw)) if isinstance(raw, (int, str)) else None
         if number is not None and number < entries:
             return (
                 f"{_FLOW_KEY} is declared as {raw} by {declaration.name} ({declaration.path}), and "
@@ -224,7 +223,7 @@ def _flow_conflict(entries: int, context: Context) -> str:
 
 
 def _noted(reading: Reading, words: str) -> Reading:
-    return replace(reading, note="; ".join(text for text in (reading.note, words) if text))
+    return reading._replace(note="; ".join(text for text in (reading.note, words) if text))
 
 
 # -- the rest of a kind --------------------------------------------------------------------
@@ -245,6 +244,8 @@ def mentions(key: str, host: Host) -> list[str]:
 
 #: Never by their names alone: read() compares the files that two rules want.
 rivals = no_rivals
+facts = no_facts
+way_back = any_time
 
 
 _REASONS = {

@@ -9,18 +9,20 @@ same everywhere; which NICs are meant is in one list per declaration, written on
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Iterable, Sequence
+from typing import Iterable, NamedTuple, Sequence
 
-from .. import declared, places, systemd_unit
+from .. import declared, edited_file, places, systemd_unit
 from ..errors import HostError
 from ..host import Host
 from ..kind import Context, Row
-from ..refresh import IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
+from ..refresh import IRQBALANCE, IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_SERVICE, IRQBALANCE_UNIT
 from ..setting import Boot, BootFile, Reading, Setting, Value
 from ..topology import pci
 from . import ports
 from .irq_parse import BALANCE_KEY, KIND, RuleSetting
+
+#: Loaded by its name where a file is written that others edit, too: this area has it sent along
+BRINGS = (edited_file,)
 
 LISTS = "/etc/mlnode/irqbalance.d"
 
@@ -69,8 +71,7 @@ exit 0
 _SCRIPT_BYTES = SCRIPT.encode("ascii")
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(NamedTuple):
     """How irqbalance gets its arguments.
 
     file: the one in /etc that counts. arguments: those that are not ours.
@@ -326,21 +327,21 @@ def files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
     found = _withdrawn(host, name)
     if want == "disable":
         stale = context.runtime and running(host) and not host.is_link(IRQBALANCE_LINK)
-        found.append(BootFile(IRQBALANCE_LINK, None, "irqbalance service", stale))
+        found.append(BootFile(IRQBALANCE_LINK, None, IRQBALANCE_SERVICE, stale))
     return found
 
 
 def _agreeing(host: Host, service: Service, name: str, meant: Sequence[str] | None) -> list[BootFile]:
-    found = [] if meant is None else [BootFile(_list(name), _listed(host, name, meant), "irqbalance")]
-    found.append(BootFile(IRQBALANCE_POLICY, _SCRIPT_BYTES, "irqbalance", _lacks_mode(host), mode=0o755))
+    found = [] if meant is None else [BootFile(_list(name), _listed(host, name, meant), IRQBALANCE)]
+    found.append(BootFile(IRQBALANCE_POLICY, _SCRIPT_BYTES, IRQBALANCE, _lacks_mode(host), mode=0o755))
     text = _with_block(host.text(service.file), service.arguments)
-    return [*found, BootFile(service.file, _bytes(text), "irqbalance")]
+    return [*found, BootFile(service.file, _bytes(text), IRQBALANCE)]
 
 
 def _withdrawn(host: Host, name: str) -> list[BootFile]:
     """Without this declaration's list, and without all the rest if no other declaration wants it."""
-    found = [BootFile(_list(name), None, "irqbalance")]
-    for other in declared.load_all(host, []):
+    found = [BootFile(_list(name), None, IRQBALANCE)]
+    for other in declared.expected(host):
         if other.name != name and other.kinds.get(KIND, {}).get("irqbalance") == "agree":
             return found
     try:
@@ -350,9 +351,9 @@ def _withdrawn(host: Host, name: str) -> list[BootFile]:
         if host.exists(IRQBALANCE_POLICY):
             raise
         return found  # nothing of ours is in a file that nobody here may read
-    found.append(BootFile(IRQBALANCE_POLICY, None, "irqbalance"))
+    found.append(BootFile(IRQBALANCE_POLICY, None, IRQBALANCE))
     if _BEGIN in text:
-        found.append(BootFile(path, _bytes(_without_block(text)) or None, "irqbalance"))
+        found.append(BootFile(path, _bytes(_without_block(text)) or None, IRQBALANCE))
     return found
 
 

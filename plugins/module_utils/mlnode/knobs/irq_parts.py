@@ -7,10 +7,10 @@ from __future__ import annotations
 import errno
 import re
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Sequence
 
-from .. import cpulist, digits
+from .. import cpulist, values
 from ..errors import HostError
 from ..host import Host
 from ..setting import Marker, Part, Value, Write
@@ -130,7 +130,7 @@ def _follow(host: Host, found: Found) -> None:
     late = {irq: cpus for irq, cpus in late.items() if _effective(host, irq) == cpus}
     busy &= {*late}
     found.parts = [
-        replace(part, now=cpulist.render(late[part.number])) if part.number in busy else part
+        part._replace(now=cpulist.render(late[part.number])) if part.number in busy else part
         for part in found.parts
     ]
     if len(busy) < len(late):
@@ -163,13 +163,13 @@ def _counts(host: Host, late: dict[int, tuple[int, ...]]) -> dict[int, int]:
     found: dict[int, int] = {}
     for line in lines[1:]:
         name, _colon, rest = line.partition(":")
-        irq = digits.number(name)
+        irq = values.number(name)
         if irq is None or irq not in late:
             continue
         numbers = rest.split(None, len(columns))
         wanted = [columns[str(cpu)] for cpu in late[irq] if str(cpu) in columns]
         cells = [numbers[at] for at in wanted if at < len(numbers)]
-        found[irq] = sum(digits.number(cell) or 0 for cell in cells)
+        found[irq] = sum(values.number(cell) or 0 for cell in cells)
     return found
 
 

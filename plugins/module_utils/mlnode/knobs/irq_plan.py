@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterable, Sequence
+from typing import Iterable, NamedTuple, Sequence
 
-from .. import cpulist, digits
-from ..options import unless_allowed
+from .. import cpulist, values
+from ..schema import unless_allowed
 from ..topology.model import Cpus, Topology
 from .irq_parse import Rule
 
@@ -21,8 +20,7 @@ HOUSEKEEPING_CORES = 4
 _SPELLED, _READABLE = 6, 60
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(NamedTuple):
     """The CPUs that serve a NIC's queues, in their order.
 
     note: what is worth knowing about them. refusal: the guard that keeps them. invalid: why they cannot be.
@@ -128,8 +126,7 @@ def housekeeping(topology: Topology, quiet: frozenset[int]) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-@dataclass(frozen=True)
-class Takers:
+class Takers(NamedTuple):
     """RPS `auto`: the CPUs that take packets over from each queue of a NIC; none where it has queues enough.
 
     note and refusal as in Pool.
@@ -215,7 +212,7 @@ def _rise(lists: Sequence[str], at: int) -> tuple[int, int]:
 
 
 def _step(lists: Sequence[str], at: int) -> int:
-    numbers = [digits.number(text) for text in lists[at : at + 2]]
+    numbers = [values.number(text) for text in lists[at : at + 2]]
     low, high = numbers if len(numbers) == 2 else (None, None)
     return 0 if low is None or high is None else high - low
 

@@ -6,7 +6,7 @@ where eth1 is a part of eth10 and mlx5 names no interface at all."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import HostError
 from ..host import Host
@@ -66,8 +66,7 @@ _CONTROL = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Vector:
+class Vector(NamedTuple):
     """One interrupt in use. queue: the number its driver gives the queue, or else its place."""
 
     irq: int
@@ -75,8 +74,7 @@ class Vector:
     queue: int
 
 
-@dataclass(frozen=True)
-class Vectors:
+class Vectors(NamedTuple):
     """What a function has. unnamed: no name says a queue, so that all are taken for queues which may be one.
 
     problem: why they cannot be told.

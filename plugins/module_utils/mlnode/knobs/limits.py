@@ -12,21 +12,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 from .. import daemons, sysctl_d, systemd_conf
 from ..errors import HostError
-from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
-from ..setting import Boot, BootFile, Reading, Setting, Value
-from ..status import Severity
+from ..host import Host, Mounts
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
+from ..refresh import UNITS
+from ..setting import Boot, BootFile, Reading, Setting, Severity, Value
 from . import limits_guards, limits_login, limits_pam, limits_parse, limits_pending, limits_units
 from .limits_pam import Limits, Line
 from .limits_parse import KIND, LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, taken_apart
+from .limits_schema import AUTO
 from .limits_units import Assigned, Service
 
-__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+__all__ = ["KIND", "MOUNTS", "boot_files", "facts", "info", "mentions", "parse", "read", "rivals", "way_back"]
+
+MOUNTS: Mounts = {}
 
 #: Sorts after what people and packages call last, save what begins with zz itself
 _FILE = "zz-mlnode-"
@@ -96,7 +98,7 @@ def _node(context: Context) -> _Node:
 
 def _read_one(setting: Setting, node: _Node) -> Reading:
     scope, domain, limit = taken_apart(setting.key)
-    want = limits_parse.amount(limit, setting.want)
+    want = limits_parse.amount(limit, setting.want or "")
     try:
         if scope == LOGIN:
             found = _login(domain, limit, want, node)
@@ -133,8 +135,7 @@ def _not_given(now: Value, want: Amount) -> Value:
     return Value(text=f"{now}, no longer given" if now.text == str(want) else str(now))
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     """waits: a process has to be started anew. nowhere: nothing is here that could have it."""
 
     runtime: Value
@@ -294,7 +295,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         if not _is_carried(row):
             continue
         scope, domain, limit = taken_apart(row.setting.key)
-        want = limits_parse.amount(limit, row.setting.want)
+        want = limits_parse.amount(limit, row.setting.want or "")
         if scope == LOGIN:
             logins += [f"{domain} {kind} {limit.name} {text}" for kind, text in want.in_pam(limit)]
         elif scope == MANAGER:
@@ -306,7 +307,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     units = [one.unit for one in limits_units.installed(context.host, _wanted(context))[0]] if service else []
     return [
         BootFile(f"{_PAM}/{file}", _content(name, logins)),
-        BootFile(f"{_MANAGER}/{file}", _content(name, manager, "[Manager]"), "units", stale),
+        BootFile(f"{_MANAGER}/{file}", _content(name, manager, "[Manager]"), UNITS, stale),
         *(
             systemd_conf.drop_in(
                 context,
@@ -359,7 +360,7 @@ def mentions(key: str, host: Host) -> list[str]:
     if scope == MANAGER:
         name = f"Default{limit.key}"
         return [f"{one.where}: {name}={one.value}" for one in systemd_conf.manager(host, name)]
-    services, _missing = limits_units.installed(host, (limits_parse.AUTO,))
+    services, _missing = limits_units.installed(host, (AUTO,))
     return [
         f"{one.where}: {limit.key}={one.value}"
         for service in services
@@ -369,6 +370,8 @@ def mentions(key: str, host: Host) -> list[str]:
 
 #: Never: each limit stands for itself.
 rivals = no_rivals
+facts = no_facts
+way_back = any_time
 
 
 #: Under which data loaders with many workers and many connections run out of files

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .. import digits, sysctl_values
+from .. import sysctl_values, values
 from ..errors import HostError
 from ..host import Host
 from ..sysctl_d import BootConfig
@@ -67,7 +67,7 @@ def look(host: Host, runtime: bool, config: BootConfig) -> Guards:
     """runtime: whether this is the machine itself and no build host. Raises HostError."""
     line = config.winner("fs/nr_open")
     at_boot = sysctl_values.number(line.value or "") if line else None
-    here = digits.number(host.value(_NR_OPEN).text) if runtime else None
+    here = values.number(host.value(_NR_OPEN).text) if runtime else None
     known = [(here, _NR_OPEN), (at_boot, line.where if line else "")]
     least = min(((most, where) for most, where in known if most is not None), default=None)
     files, source = least or (_NR_OPEN_DEFAULT, "the kernel's own default")

@@ -6,8 +6,7 @@ pam_limits(8), and `ulimit` in the files that shells read when they start (bash(
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from ..host import Host
 from .limits_pam import SERVICES, Limits, Line
@@ -36,8 +35,7 @@ _OUTPUT = re.compile(r"\$\([^()]*\)|`[^`]*`")
 _BEFORE = frozenset({"!", "builtin", "command", "do", "elif", "else", "if", "then", "time", "until", "while"})
 
 
-@dataclass(frozen=True)
-class Beaten:
+class Beaten(NamedTuple):
     """Why some logins get less than declared. whom: those, in a word. unknown: that this is not certain."""
 
     whom: str
@@ -46,8 +44,7 @@ class Beaten:
     unknown: bool = False
 
 
-@dataclass(frozen=True)
-class Ulimit:
+class Ulimit(NamedTuple):
     """One limit that a shell sets: soft, hard or both. value: as it stands there."""
 
     name: str
@@ -58,8 +55,7 @@ class Ulimit:
     text: str
 
 
-@dataclass(frozen=True)
-class Logins:
+class Logins(NamedTuple):
     """sshd: why logins over SSH get none of these limits."""
 
     sshd: Beaten | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Iterator, Mapping
+from typing import Iterator, Mapping, NamedTuple
 
 from ..errors import HostError
 from ..host import Host
@@ -36,8 +36,7 @@ _ROOT = ("root", ":0", "0:0")
 INHERITED = "inherited"
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A complete line. type: soft, hard or -. item: empty where a domain is freed of all limits."""
 
     domain: str
@@ -67,8 +66,7 @@ class Line:
         return str(number) if number < _INFINITY else UNLIMITED
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """What a domain gets. lines: those that decide. exempt: the line that takes all limits from it."""
 
     soft: str = ""

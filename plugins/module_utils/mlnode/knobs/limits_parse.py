@@ -5,21 +5,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from .. import options
+from .. import schema
 from ..errors import DeclarationError
 from ..kind import Spec
 from ..setting import Setting
+from .limits_schema import AUTO, DOMAINS, OPTIONS
 
 KIND = "limits"
 
 UNLIMITED = "unlimited"
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """row, unit: of /proc/PID/limits. least: below which nobody could log in any more to mend it, or programs
     break; 0 where any number makes sense."""
 
@@ -66,18 +65,12 @@ SERVICE_NAMES = {
     "ssh": "sshd",
     "sshd": "sshd",
 }
-AUTO = "auto"
-
-DOMAINS = ("*", "root")
-_DOMAIN = re.compile(r"(?:\*|@?[A-Za-z_][A-Za-z0-9_.-]{0,31})\Z", re.ASCII)
-
 _NUMBER = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 #: Numbers of 63 bits, so that none comes near what the kernel takes for no limit (RLIM_INFINITY)
 _MOST = (1 << 62) - 1
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(NamedTuple):
     """Soft and hard limit; None is unlimited."""
 
     soft: int | None
@@ -121,16 +114,16 @@ def is_within(number: int | None, most: int | None) -> bool:
 
 def parse(spec: Spec) -> list[Setting]:
     """Settings of a declaration, pure. Raises DeclarationError."""
-    options.refuse_unknown(KIND, spec, (*LIMITS, "domains", "services", "defaults"))
-    declared, named = domains(spec), services(spec)
+    given = schema.checked(KIND, spec, OPTIONS)
+    domains, named = dict.fromkeys(given.get("domains", DOMAINS)), services(given)
     found: list[Setting] = []
     for limit in LIMITS.values():
-        if spec.get(limit.name) is None:
+        if limit.name not in given:
             continue
-        want = str(amount(limit, spec[limit.name]))
-        logins = [f"{LOGIN}.{domain}.{limit.name}" for domain in declared]
+        want = str(amount(limit, given[limit.name]))
+        logins = [f"{LOGIN}.{domain}.{limit.name}" for domain in domains]
         found += [_setting(login, "/etc/security/limits.d", want, want) for login in logins]
-        if _defaults(spec):
+        if given.get("defaults", True):
             found.append(_setting(f"{MANAGER}.{limit.name}", "/etc/systemd/system.conf.d", want, want))
         if named:
             claim = want if named == (AUTO,) else f"{want} for {', '.join(named)}"
@@ -149,9 +142,9 @@ def taken_apart(key: str) -> tuple[str, str, Limit]:
     return scope, domain, LIMITS[name]
 
 
-def amount(limit: Limit, raw: Any) -> Amount:
+def amount(limit: Limit, raw: str) -> Amount:
     """Raises DeclarationError."""
-    texts = str(raw).split(":") if isinstance(raw, (int, str)) and not isinstance(raw, bool) else []
+    texts = raw.split(":")
     if len(texts) not in (1, 2) or not all(text == UNLIMITED or _NUMBER.match(text) for text in texts):
         raise DeclarationError(
             f"limits.{limit.name}: {raw!r} is neither a number nor {UNLIMITED}, nor SOFT:HARD of these"
@@ -182,39 +175,13 @@ def _check(limit: Limit, number: int | None) -> None:
         raise DeclarationError(f"{where}: {number} bytes are no multiple of 1024, in which PAM counts memory")
 
 
-def domains(spec: Spec) -> tuple[str, ...]:
-    """Whose logins. Raises DeclarationError."""
-    given = spec.get("domains")
-    if given is None:
-        return DOMAINS
-    if not isinstance(given, list):
-        raise DeclarationError(f"limits.domains: {given!r} is no list")
-    for domain in given:
-        if not isinstance(domain, str) or not _DOMAIN.match(domain):
-            raise DeclarationError(f"limits.domains: {domain!r} is neither *, a user, nor @ and a group")
-    return tuple(dict.fromkeys(given))
-
-
 def services(spec: Spec) -> tuple[str, ...]:
     """Which services; `auto` alone for those that are installed. Raises DeclarationError."""
-    given = spec.get("services")
-    if given is None or given == AUTO or given == [AUTO]:
+    given = spec.get("services", [AUTO])
+    if given == [AUTO]:
         return (AUTO,)
-    if not isinstance(given, list):
-        raise DeclarationError(f"limits.services: {given!r} is neither {AUTO} nor a list")
-    names = [str(name).partition(".service")[0] if _is_unit(name) else name for name in given]
+    names = [name.partition(".service")[0] if name.endswith(".service") else name for name in given]
     for name in names:
-        if name not in [*SERVICE_NAMES]:  # a list, as what is declared may be anything
+        if name not in SERVICE_NAMES:
             raise DeclarationError(f"limits.services: {name!r} is none of {', '.join(SERVICE_NAMES)}, {AUTO}")
     return tuple(dict.fromkeys(names))
-
-
-def _is_unit(name: Any) -> bool:
-    return isinstance(name, str) and name.endswith(".service")
-
-
-def _defaults(spec: Spec) -> bool:
-    given = spec.get("defaults")
-    if given is not None and not isinstance(given, bool):
-        raise DeclarationError(f"limits.defaults: {given!r} is neither true nor false")
-    return given is not False

@@ -5,15 +5,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
-from .. import daemons, systemd_conf
+from .. import daemons, systemd_conf, systemd_show
 from ..errors import HostError
 from ..host import Host
 from ..setting import Value
 from ..systemd_conf import Assignment
-from .limits_parse import AUTO, SERVICE_NAMES, UNLIMITED, Amount, Limit
+from .limits_parse import SERVICE_NAMES, UNLIMITED, Amount, Limit
+from .limits_schema import AUTO
 
 #: Written in Go: their runtime raises the soft limit of files to the hard one (Go's syscall/rlimit.go)
 _RAISING = ("containerd", "dockerd", "kubelet", "crio")
@@ -27,8 +27,7 @@ _OTHER_BASE = re.compile(r"0([0-7]{0,22})\Z|0[xX]([0-9a-fA-F]{1,16})\Z", re.ASCI
 _INFINITY = (1 << 64) - 1
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(NamedTuple):
     """An installed service. names: of its unit, its own first."""
 
     names: tuple[str, ...]
@@ -98,8 +97,7 @@ def _size(text: str) -> int | None:
     return total if text else None
 
 
-@dataclass(frozen=True)
-class Assigned:
+class Assigned(NamedTuple):
     """The assignment that counts; its amount and place, empty where nothing assigns."""
 
     amount: Amount | None = None
@@ -163,17 +161,14 @@ def alike(now: Amount, want: Amount, raising: bool) -> bool:
 def manager_now(host: Host, limit: Limit) -> Value:
     """What systemd gives at present to services that do not say otherwise. Of a captured tree nobody can
     tell: neither text nor problem."""
-    key = f"Default{limit.key}"
-    try:
-        done = host.run(["systemctl", "show", f"--property={key}", f"--property={key}Soft"])
-    except HostError as error:
-        return Value(unreadable=str(error)) if host.live else Value()
-    fields = dict(line.partition("=")[::2] for line in done.out.splitlines())
+    said = systemd_show.units(host).get(systemd_show.ROOT_MOUNT, {})
+    if not said:
+        return Value(unreadable="systemctl does not tell the limits of services") if host.live else Value()
     # Older versions print the number that stands for none.
-    texts = [fields.get(name, "").replace(str(_INFINITY), "infinity") for name in (key, f"{key}Soft")]
+    names = (limit.key, f"{limit.key}Soft")
+    texts = [" ".join(said.get(name, ())).replace(str(_INFINITY), "infinity") for name in names]
     hard, soft = (_number(limit, text) for text in texts)
-    if done.rc != 0 or hard is None or soft is None:
-        words = done.err.strip().splitlines() or [f"it does not tell {key}"]
-        return Value(unreadable=f"cannot ask systemctl: {words[-1]}")
+    if hard is None or soft is None:
+        return Value(unreadable=f"systemctl does not tell {limit.key} of {systemd_show.ROOT_MOUNT}")
     low, high = (None if number == _INFINITY else number for number in (soft, hard))
     return Value(text=str(Amount(low, high)))

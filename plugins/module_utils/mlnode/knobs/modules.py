@@ -4,22 +4,20 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
-from .. import boot_service, modules_load, options
-from ..errors import DeclarationError, HostError
-from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
+from .. import boot_service, modules_load, schema, systemd_show
+from ..errors import HostError
+from ..host import Host, Mounts
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
 from ..modules_load import Bar, Config
-from ..setting import Boot, BootFile, Reading, Setting, Value
-from ..status import Severity
+from ..setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ..topology import machine
 from ..topology.reader import Reader
+from .modules_schema import OPTIONS
 
 KIND = "modules"
+MOUNTS: Mounts = {}
 
 #: No name of a declaration has a dot, so that this is never the file of the kind sysctl
 DROP_IN = "/etc/modules-load.d/mlnode-modules."
@@ -28,10 +26,6 @@ DROP_IN = "/etc/modules-load.d/mlnode-modules."
 LOADED, NOT_LOADED = "loaded", "not loaded"
 _BUILT_IN = "built into the kernel"
 
-#: include/linux/module.h: MODULE_NAME_LEN is 64 less a word of the machine, with the zero at the end
-_LONGEST = 55
-_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}\Z", re.ASCII)
-
 _CONTAINER = "kernel modules are those of the container's host: declare them there"
 _NO_MORE = "/proc/sys/kernel/modules_disabled"
 
@@ -39,28 +33,15 @@ _NO_MORE = "/proc/sys/kernel/modules_disabled"
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     """One setting for each module, in their order. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    options.refuse_unknown(KIND, spec, ("modules",))
-    given = spec.get("modules") or []
-    if not isinstance(given, list):
-        raise DeclarationError(f"modules: {given!r} is no list of names such as ib_uverbs")
-    names = [modules_load.underscored(_checked(name)) for name in given]
+    given = schema.checked(KIND, spec, OPTIONS).get("modules", ())
+    names = [modules_load.underscored(name) for name in given]
     return [
         Setting(KIND, f"module.{name}", f"{modules_load.LOADED}/{name}", LOADED, LOADED)
         for name in dict.fromkeys(names)
     ]
 
 
-def _checked(name: object) -> str:
-    if not isinstance(name, str) or not _NAME.match(name):
-        raise DeclarationError(
-            f"modules: {name!r} is no name of a module, which has up to {_LONGEST} letters, digits, _ and -; "
-            "its parameters belong into a file of /etc/modprobe.d"
-        )
-    return name
-
-
-@dataclass(frozen=True)
-class _Node:
+class _Node(NamedTuple):
     """What all settings of one run share. container: whether somebody else decides."""
 
     context: Context
@@ -152,7 +133,7 @@ def _boot(setting: Setting, built_in: bool, barred: Bar | None, node: _Node, lis
         return Boot(Value(unreadable="; ".join(node.config.unreadable)))
     if barred is not None:
         return Boot(Value(absent=barred.words), barred.where, foreign=True)
-    off = boot_service.loader_off(node.host, boot_service.MODULES_UNIT, node.context.runtime)
+    off = boot_service.loader_off(node.host, systemd_show.MODULES_UNIT, node.context.runtime)
     if off:  # no list is read, and modprobe is the agent's
         return node.context.boot_by_agent(setting, LOADED, instead_of=off)
     line = node.config.listing(name)
@@ -193,6 +174,8 @@ def mentions(key: str, host: Host) -> list[str]:
 
 #: Never: each module stands for itself.
 rivals = no_rivals
+facts = no_facts
+way_back = any_time
 
 
 _BBR = "tcp(7), tcp_congestion_control"

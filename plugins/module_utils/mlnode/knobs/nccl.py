@@ -9,22 +9,22 @@ finds whose environment comes from a login. Both are mended by writing the file,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 from .. import declared, values
 from ..errors import HostError
-from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
-from ..setting import Boot, BootFile, Reading, Setting, Value
-from ..status import Severity
-from . import nccl_auto, nccl_file, nccl_names, nccl_parse, nccl_places
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
+from ..setting import Boot, BootFile, Reading, Setting, Severity, Value
+from . import nccl_auto, nccl_file, nccl_names, nccl_parse, nccl_places, qos_files
 from .nccl_file import PATH, Conf
 from .nccl_parse import KIND, name_of
 from .nccl_places import Places
 
-__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+__all__ = ["KIND", "MOUNTS", "boot_files", "facts", "info", "mentions", "parse", "read", "rivals", "way_back"]
+
+#: It may depend on the priorities of the fabric
+MOUNTS = qos_files.MOUNTS
 
 #: What is shown where nothing sets a variable
 UNSET = "not set"
@@ -41,8 +41,7 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     return nccl_parse.parse(spec)
 
 
-@dataclass(frozen=True)
-class _Node:
+class _Node(NamedTuple):
     """What all settings of one run share. linked: where the file points, if it is a link. closed: why jobs of
     users do not read the file, and what to do; empty if they do."""
 
@@ -92,7 +91,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         if want is None:
             # For the machine that boots the image; what an earlier boot has found out stays until then.
             return Reading(PATH, Value(), node.context.boot_by_agent(setting, None))
-        return replace(_judged(name, want, [], node), runtime=Value(), note="")
+        return _judged(name, want, [], node)._replace(runtime=Value(), note="")
     if want is not None:
         return _judged(name, want, [nccl_auto.doubts(node.host, name, want)], node)
     answer = nccl_auto.resolve(node.host, name)
@@ -264,6 +263,8 @@ def mentions(key: str, host: Host) -> list[str]:
 
 #: Never: each variable has lines of its own.
 rivals = no_rivals
+facts = no_facts
+way_back = any_time
 
 
 _SOURCE = "NCCL user guide, Environment Variables"

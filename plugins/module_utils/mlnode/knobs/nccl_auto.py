@@ -6,10 +6,10 @@ addresses, and the traffic class that another declaration has made room for."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 
-from .. import declared, digits, management, routes
+from .. import management, routes
+from .. import values as kernel_values
 from ..errors import HostError
 from ..host import Host
 from ..setting import Value
@@ -35,14 +35,13 @@ _IPV4_GID = re.compile(r"(?:0000:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}\Z")
 _ROCE_V2 = "RoCE v2"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """value: what `auto` is here; None where the variable is better left out, for the reason in note.
     problem: why this cannot be told, or cannot be had at all."""
 
     value: str | None = None
     note: str = ""
-    problem: Value = field(default_factory=Value)
+    problem: Value = Value()
 
 
 # -- the rails -----------------------------------------------------------------------------
@@ -164,7 +163,7 @@ def usable(host: Host, rail: Rail) -> list[int]:
     return [
         int(index)
         for index in sorted(host.names(folder), key=lambda name: (len(name), name))
-        if digits.number(index) is not None
+        if kernel_values.number(index) is not None
         and _IPV4_GID.match(_text(host, f"{folder}/{index}"))
         and _text(host, _kind(rail, index)) == _ROCE_V2
     ]
@@ -205,25 +204,12 @@ def _traffic_class(host: Host) -> Answer:
 
 
 def traffic_classes(host: Host) -> dict[int, list[str]]:
-    """Traffic class → the declarations that give it to RoCE. A damaged declaration is reported by its own."""
-    found: dict[int, list[str]] = {}
-    for declaration in declared.load_all(host, []):
-        for number in _classes(declaration.kinds.get(QOS)):
-            mine = found.setdefault(number, [])
-            if declaration.path not in mine:
-                mine.append(declaration.path)
-    return found
-
-
-def _classes(spec: Any) -> Iterator[int]:
-    """The traffic classes in a declaration, at whatever depth its rules are."""
-    if isinstance(spec, Mapping):
-        number = values.number(str(spec.get(TRAFFIC_CLASS)))
-        if number is not None:
-            yield number
-    inner = spec.values() if isinstance(spec, Mapping) else spec if isinstance(spec, list) else ()
-    for item in inner:
-        yield from _classes(item)
+    """Traffic class → the declarations that give it to RoCE."""
+    found: dict[int, dict[str, None]] = {}
+    for path, setting in nccl_lossless.priorities(host):
+        if setting.group == TRAFFIC_CLASS:
+            found.setdefault(setting.value, {})[path] = None
+    return {number: [*paths] for number, paths in found.items()}
 
 
 #: Variable → what finds out its value, and how

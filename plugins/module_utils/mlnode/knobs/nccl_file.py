@@ -10,10 +10,14 @@ why our blocks stand before what others have written, which stays byte for byte.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Mapping, NamedTuple, Sequence
+
+from .. import edited_file
 
 PATH = "/etc/nccl.conf"
+
+#: Loaded by its name where a file is written that others edit, too: this area has it sent along
+BRINGS = (edited_file,)
 
 #: With a name as declarations have them (declared.check_name)
 _BEGIN = re.compile(r"# BEGIN mlnode\.tuning ([a-z0-9][a-z0-9_-]{0,62})(?: [^\n]*)?\n\Z", re.ASCII)
@@ -27,8 +31,7 @@ def _end(name: str) -> str:
     return f"# END mlnode.tuning {name}\n"
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A variable of the file. number: of the line, from 1. owner: the declaration in whose block it is."""
 
     name: str
@@ -41,8 +44,7 @@ class Line:
         return f"{PATH}:{self.number}"
 
 
-@dataclass(frozen=True)
-class Conf:
+class Conf(NamedTuple):
     """The file. blocks: declaration → the lines of its block. others: all that is not ours, byte for byte."""
 
     lines: tuple[Line, ...]

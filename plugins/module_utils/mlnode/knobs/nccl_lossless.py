@@ -5,8 +5,7 @@ a priority that is not lost. Judged by what the declarations of kind qos want of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from .. import declared
 from ..errors import MlnodeError
@@ -20,8 +19,7 @@ from .qos_parse import QosSetting
 _GROUPS = ("trust", "dscp", "pfc")
 
 
-@dataclass(frozen=True)
-class Rail:
+class Rail(NamedTuple):
     """A port of an RDMA device that is a rail. netdevs: the interfaces on it."""
 
     device: str
@@ -37,7 +35,7 @@ def lacking(host: Host, rails: Sequence[Rail]) -> str:
     """Why no rail has the priorities that are declared; empty where one has them or may have them, and where
     none are declared: then the fabric has to give them by other means."""
     names = {name for rail in rails for name in rail.netdevs}
-    settings = [setting for setting in _declared(host) if setting.group in _GROUPS]
+    settings = [setting for _path, setting in priorities(host) if setting.group in _GROUPS]
     if not settings:
         return ""
     found = [
@@ -59,14 +57,14 @@ def _has(one: Files) -> bool:
     return bool(one.parts or one.problems)
 
 
-def _declared(host: Host) -> Iterator[QosSetting]:
-    """A damaged declaration is reported by its own run."""
-    for declaration in declared.load_all(host, []):
+def priorities(host: Host) -> Iterator[tuple[str, QosSetting]]:
+    """What is declared of kind qos, each with the file. A damaged declaration is reported by its own run."""
+    for declaration in declared.expected(host):
         try:
             settings = qos_parse.parse(declaration.kinds.get(qos_parse.KIND, {}))
         except MlnodeError:
             continue
-        yield from (setting for setting in settings if isinstance(setting, QosSetting))
+        yield from ((declaration.path, one) for one in settings if isinstance(one, QosSetting))
 
 
 def _listed(host: Host, rails: Sequence[Rail]) -> str:

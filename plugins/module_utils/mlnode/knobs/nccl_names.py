@@ -1,166 +1,63 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables that NCCL reads, and what each of them takes.
+"""The variables that NCCL reads, as NAME@SINCE=CHECK without NCCL_, where SINCE is a version of NCCL.
 
-The documented ones are those of NCCL's user guide (Environment Variables) as of NCCL 2.32, with the version
-that brought them. The others are those that the library of 2.32.3 looks up as integers, or as texts.
+The first two tables are those of NCCL's user guide (Environment Variables) as of NCCL 2.32, the third holds
+the others that the library of 2.32.3 looks up. For the checks see nccl_values.py; the default is `..`.
+
+A limit is the guide's, or that of the field to which NCCL copies the number: 8 bits of a GID index and a
+traffic class (struct ibv_global_route), 16 of a partition key and its index, 5 of a timeout and 3 of retries
+(struct ibv_qp_attr), 4 of a service level (header of InfiniBand), 32 of a clique (nvmlGpuFabricInfo_t).
 """
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass
-from typing import Mapping
-
-from . import nccl_values as values
-from .nccl_values import ANY, BYTES, COUNT, NATURAL, SWITCH, Type, matching, one_of, some_of, whole
+from typing import Iterator, Mapping, NamedTuple
 
 SYSTEM, DEBUGGING, UNDOCUMENTED = "system", "debugging", "undocumented"
 
-_LEVELS = ("VERSION", "WARN", "ATTN", "INFO", "ABORT", "TRACE")
-_SUBSYSTEMS = (
-    "INIT", "COLL", "P2P", "SHM", "NET", "GRAPH", "TUNING", "ENV", "ALLOC", "ALLOC_HOST", "CALL", "PROXY",
-    "NVLS", "BOOTSTRAP", "REG", "PROFILE", "RAS", "DESTROY", "ALL",
-)  # fmt: skip
-_ALGORITHMS = ("Ring", "Tree", "Collnet", "CollnetChain", "CollnetDirect", "NVLS", "NVLSTree", "PAT")
-#: An index is 8 bits in an address (struct ibv_global_route: sgid_index); -1 lets NCCL choose
-_GID_INDEX = whole(-1, 255, "an index from 0 to 255, or -1 for NCCL's own choice")
-#: 8 bits in the headers of IPv6 and InfiniBand (struct ibv_global_route: traffic_class)
-_TRAFFIC_CLASS = whole(0, 255)
-
 #: Needed to follow the system, and meant to stay: the first part of the guide
-_SYSTEM: Mapping[str, tuple[Type, str]] = {
-    "NCCL_SOCKET_IFNAME": (values.NICS, ""),
-    "NCCL_SOCKET_FAMILY": (values.FAMILY, ""),
-    "NCCL_SOCKET_MAGIC": (whole(0, values.UINT64_MAX), ""),
-    "NCCL_SOCKET_RETRY_CNT": (COUNT, "2.24"),
-    "NCCL_SOCKET_RETRY_SLEEP_MSEC": (COUNT, "2.24"),
-    "NCCL_SOCKET_POLL_TIMEOUT_MSEC": (NATURAL, "2.28"),
-    "NCCL_SOCKET_NTHREADS": (whole(1, 16), "2.4.8"),
-    # 64 sockets at most, with one thread
-    "NCCL_NSOCKS_PERTHREAD": (whole(1, 64), "2.4.8"),
-    "NCCL_CROSS_NIC": (whole(0, 2), ""),
-    "NCCL_IB_HCA": (values.HCAS, ""),
-    "NCCL_IB_RAIL_POLICY": (one_of("NONE", "CX9", "CX9:FLIP", "CX9:ALT", "CX9:BLOCK"), "2.30.5"),
-    "NCCL_IB_TIMEOUT": (whole(0, 31), ""),
-    "NCCL_IB_RETRY_CNT": (whole(0, 7), "2.1.15"),
-    "NCCL_IB_GID_INDEX": (_GID_INDEX, "2.1.4"),
-    "NCCL_IB_ADDR_FAMILY": (values.FAMILY, "2.21"),
-    "NCCL_IB_ADDR_RANGE": (values.NETWORK, "2.21"),
-    "NCCL_IB_ROCE_VERSION_NUM": (whole(1, 2), "2.21"),
-    # 16 bits (struct ibv_qp_attr: pkey_index), as the key itself
-    "NCCL_IB_PKEY": (whole(0, 65535), "2.1.4"),
-    "NCCL_IB_PKEY_VALUE": (whole(-1, 65535), "2.31"),
-    # 4 bits in the header of InfiniBand
-    "NCCL_IB_SL": (whole(0, 15), "2.1.4"),
-    "NCCL_IB_TC": (_TRAFFIC_CLASS, "2.1.15"),
-    "NCCL_IB_FIFO_TC": (_TRAFFIC_CLASS, "2.22.3"),
-    "NCCL_IB_RETURN_ASYNC_EVENTS": (SWITCH, "2.23"),
-    "NCCL_IB_EVENT_BASED_LB": (SWITCH, "2.31"),
-    "NCCL_OOB_NET_ENABLE": (SWITCH, "2.23"),
-    "NCCL_OOB_NET_IFNAME": (values.OUT_OF_BAND, "2.23"),
-    "NCCL_UID_STAGGER_THRESHOLD": (COUNT, "2.23"),
-    "NCCL_UID_STAGGER_RATE": (COUNT, "2.23"),
-    "NCCL_NET": (values.WORD, "2.10"),
-    "NCCL_NET_PLUGIN": (values.PLUGIN, "2.11"),
-    "NCCL_GIN_PLUGIN": (values.PLUGINS, "2.29.3"),
-    "NCCL_RMA_PLUGIN": (values.PLUGINS, "2.30.7"),
-    "NCCL_TUNER_PLUGIN": (values.PLUGIN, ""),
-    "NCCL_PROFILER_PLUGIN": (values.PLUGIN, ""),
-    "NCCL_ENV_PLUGIN": (values.PLUGIN, "2.28"),
-    "NCCL_IGNORE_CPU_AFFINITY": (SWITCH, "2.4.6"),
-    "NCCL_DEBUG": (one_of(*_LEVELS), ""),
-    "NCCL_DEBUG_LEVELS": (some_of(*_LEVELS, "ALL"), "2.32"),
-    "NCCL_DEBUG_FILE": (values.PATH, "2.2.12"),
-    "NCCL_DEBUG_SUBSYS": (some_of(*_SUBSYSTEMS), "2.3.4"),
-    "NCCL_DEBUG_TIMESTAMP_FORMAT": (values.TEXT, "2.26"),
-    "NCCL_DEBUG_TIMESTAMP_LEVELS": (some_of(*_LEVELS, "ALL"), "2.26"),
-    "NCCL_COLLNET_ENABLE": (SWITCH, "2.6"),
-    "NCCL_COLLNET_NODE_THRESHOLD": (NATURAL, "2.9.9"),
-    "NCCL_CTA_POLICY": (values.flags("DEFAULT", "EFFICIENCY", "ZERO"), "2.29"),
-    "NCCL_NETDEVS_POLICY": (matching(r"ALL|MAX:[1-9][0-9]{0,2}", "ALL, or MAX:N such as MAX:2"), "2.28"),
-    "NCCL_MULTI_RANK_GPU_ENABLE": (SWITCH, "2.30"),
-    "NCCL_TOPO_FILE": (values.PATH, "2.6"),
-    "NCCL_TOPO_DUMP_FILE": (values.PATH, "2.6"),
-    "NCCL_SET_THREAD_NAME": (SWITCH, "2.12"),
-}
+_SYSTEM = """
+SOCKET_IFNAME=nics SOCKET_FAMILY=AF_INET|AF_INET6 SOCKET_MAGIC=text SOCKET_RETRY_CNT@2.24=1..
+SOCKET_RETRY_SLEEP_MSEC@2.24=1.. SOCKET_POLL_TIMEOUT_MSEC@2.28=0.. SOCKET_NTHREADS@2.4.8=1..16
+NSOCKS_PERTHREAD@2.4.8=1..64 CROSS_NIC=0..2 IB_HCA=hcas IB_RAIL_POLICY@2.30.5=text IB_TIMEOUT=0..31
+IB_RETRY_CNT@2.1.15=0..7 IB_GID_INDEX@2.1.4=-1..255 IB_ADDR_FAMILY@2.21=AF_INET|AF_INET6
+IB_ADDR_RANGE@2.21=network IB_ROCE_VERSION_NUM@2.21=1..2 IB_PKEY@2.1.4=0..65535 IB_PKEY_VALUE@2.31=-1..65535
+IB_SL@2.1.4=0..15 IB_TC@2.1.15=0..255 IB_FIFO_TC@2.22.3=0..255 IB_RETURN_ASYNC_EVENTS@2.23=0..1
+IB_EVENT_BASED_LB@2.31=0..1 OOB_NET_ENABLE@2.23=0..1 OOB_NET_IFNAME@2.23=devices
+UID_STAGGER_THRESHOLD@2.23=1.. UID_STAGGER_RATE@2.23=1.. NET@2.10=text NET_PLUGIN@2.11=text
+GIN_PLUGIN@2.29.3=text RMA_PLUGIN@2.30.7=text TUNER_PLUGIN=text PROFILER_PLUGIN=text ENV_PLUGIN@2.28=text
+IGNORE_CPU_AFFINITY@2.4.6=0..1 DEBUG=VERSION|WARN|ATTN|INFO|ABORT|TRACE DEBUG_LEVELS@2.32=levels
+DEBUG_FILE@2.2.12=text DEBUG_SUBSYS@2.3.4=subsystems DEBUG_TIMESTAMP_FORMAT@2.26=text
+DEBUG_TIMESTAMP_LEVELS@2.26=levels COLLNET_ENABLE@2.6=0..1 COLLNET_NODE_THRESHOLD@2.9.9=0..
+CTA_POLICY@2.29=text NETDEVS_POLICY@2.28=text MULTI_RANK_GPU_ENABLE@2.30=0..1 TOPO_FILE@2.6=text
+TOPO_DUMP_FILE@2.6=text SET_THREAD_NAME@2.12=0..1
+"""
 
 #: For experiments and as a workaround: the part of the guide that is called Debugging
-_DEBUGGING: Mapping[str, tuple[Type, str]] = {
-    "NCCL_P2P_DISABLE": (SWITCH, ""),
-    "NCCL_P2P_LEVEL": (one_of("LOC", "NVL", "PIX", "PXB", "PHB", "SYS"), "2.3.4"),
-    "NCCL_P2P_DIRECT_DISABLE": (SWITCH, ""),
-    "NCCL_SHM_DISABLE": (SWITCH, ""),
-    "NCCL_BUFFSIZE": (BYTES, ""),
-    "NCCL_NTHREADS": (one_of("64", "128", "256", "512"), ""),
-    "NCCL_MAX_NCHANNELS": (COUNT, "2.5"),
-    "NCCL_MIN_NCHANNELS": (COUNT, "2.5"),
-    "NCCL_CHECK_POINTERS": (SWITCH, "2.2.12"),
-    "NCCL_CHECK_MODE": (one_of("DEFAULT", "DEBUG_LOCAL", "DEBUG_GLOBAL"), "2.29.7"),
-    "NCCL_LAUNCH_MODE": (one_of("PARALLEL", "GROUP"), "2.1"),
-    "NCCL_IB_DISABLE": (SWITCH, ""),
-    "NCCL_IB_AR_THRESHOLD": (BYTES, "2.6"),
-    "NCCL_IB_OOO_RQ": (SWITCH, "2.30"),
-    "NCCL_IB_QPS_PER_CONNECTION": (whole(1, 128), "2.10"),
-    "NCCL_IB_SPLIT_DATA_ON_QPS": (SWITCH, "2.18"),
-    "NCCL_IB_PCI_RELAXED_ORDERING": (whole(0, 2), "2.12"),
-    "NCCL_IB_ADAPTIVE_ROUTING": (SWITCH, "2.16"),
-    "NCCL_IB_ECE_ENABLE": (SWITCH, "2.19"),
-    "NCCL_MEM_SYNC_DOMAIN": (SWITCH, "2.16"),
-    "NCCL_CUMEM_ENABLE": (SWITCH, "2.18"),
-    "NCCL_CUMEM_HOST_ENABLE": (SWITCH, "2.23"),
-    "NCCL_NET_GDR_LEVEL": (one_of("LOC", "PIX", "PXB", "PHB", "SYS"), "2.4"),
-    "NCCL_NET_GDR_C2C": (SWITCH, "2.26"),
-    "NCCL_NET_GDR_READ": (SWITCH, ""),
-    "NCCL_GDRCOPY_ENABLE": (SWITCH, ""),
-    "NCCL_GDRCOPY_FIFO_ENABLE": (SWITCH, ""),
-    "NCCL_GDRCOPY_SYNC_ENABLE": (SWITCH, ""),
-    "NCCL_GDRCOPY_FLUSH_ENABLE": (SWITCH, ""),
-    "NCCL_NET_SHARED_BUFFERS": (SWITCH, "2.8"),
-    "NCCL_NET_SHARED_COMMS": (SWITCH, "2.12"),
-    "NCCL_IGNORE_NET_MISMATCH": (SWITCH, "2.30"),
-    "NCCL_IGNORE_COLLNET_MISMATCH": (SWITCH, "2.30"),
-    "NCCL_ALGO": (values.per_function(*_ALGORITHMS), "2.5"),
-    "NCCL_PROTO": (values.per_function("LL", "LL128", "Simple"), "2.5"),
-    "NCCL_NVB_DISABLE": (SWITCH, "2.11"),
-    "NCCL_PXN_DISABLE": (SWITCH, "2.12"),
-    "NCCL_P2P_PXN_LEVEL": (whole(0, 2), "2.12"),
-    "NCCL_PXN_C2C": (SWITCH, "2.27"),
-    "NCCL_RUNTIME_CONNECT": (SWITCH, "2.22"),
-    "NCCL_GRAPH_REGISTER": (SWITCH, "2.11"),
-    "NCCL_LOCAL_REGISTER": (SWITCH, "2.19"),
-    "NCCL_LEGACY_CUDA_REGISTER": (SWITCH, "2.24"),
-    "NCCL_WIN_ENABLE": (SWITCH, "2.27"),
-    "NCCL_SET_STACK_SIZE": (SWITCH, "2.9"),
-    "NCCL_GRAPH_MIXING_SUPPORT": (SWITCH, "2.13"),
-    "NCCL_GRAPH_STREAM_ORDERING": (SWITCH, "2.30"),
-    "NCCL_RMA_EAGER_INIT": (SWITCH, "2.31"),
-    "NCCL_DMABUF_ENABLE": (SWITCH, "2.13"),
-    "NCCL_P2P_NET_CHUNKSIZE": (BYTES, "2.14"),
-    "NCCL_P2P_LL_THRESHOLD": (BYTES, "2.14"),
-    "NCCL_ALLOC_P2P_NET_LL_BUFFERS": (SWITCH, "2.14"),
-    "NCCL_COMM_BLOCKING": (SWITCH, "2.14"),
-    "NCCL_CGA_CLUSTER_SIZE": (whole(0, 8), "2.16"),
-    "NCCL_MAX_CTAS": (whole(1, 64), "2.17"),
-    "NCCL_MIN_CTAS": (whole(1, 64), "2.17"),
-    "NCCL_NVLS_ENABLE": (whole(0, 2), "2.17"),
-    "NCCL_IB_MERGE_NICS": (SWITCH, "2.20"),
-    "NCCL_NET_MERGE_POLICY": (one_of("ALL", "RAIL"), "2.30.5"),
-    "NCCL_MNNVL_ENABLE": (whole(0, 2), "2.21"),
-    "NCCL_MNNVL_UUID": (ANY, "2.25"),
-    # 32 bits (nvmlGpuFabricInfo_t: cliqueId)
-    "NCCL_MNNVL_CLIQUE_ID": (whole(0, 2**32 - 1), "2.25"),
-    "NCCL_RAS_ENABLE": (SWITCH, "2.24"),
-    "NCCL_RAS_ADDR": (values.ADDRESS, "2.24"),
-    "NCCL_RAS_TIMEOUT_FACTOR": (values.FACTOR, "2.24"),
-    "NCCL_LAUNCH_ORDER_IMPLICIT": (SWITCH, "2.26"),
-    "NCCL_LAUNCH_RACE_FATAL": (SWITCH, "2.26"),
-    "NCCL_IPC_USE_ABSTRACT_SOCKET": (SWITCH, "2.29"),
-    "NCCL_SYM_GIN_KERNELS_ENABLE": (SWITCH, "2.29"),
-}
+_DEBUGGING = """
+P2P_DISABLE=0..1 P2P_LEVEL@2.3.4=LOC|NVL|PIX|PXB|PHB|SYS P2P_DIRECT_DISABLE=0..1 SHM_DISABLE=0..1 BUFFSIZE=0..
+NTHREADS=1.. MAX_NCHANNELS@2.5=1.. MIN_NCHANNELS@2.5=1.. CHECK_POINTERS@2.2.12=0..1
+CHECK_MODE@2.29.7=DEFAULT|DEBUG_LOCAL|DEBUG_GLOBAL LAUNCH_MODE@2.1=PARALLEL|GROUP IB_DISABLE=0..1
+IB_AR_THRESHOLD@2.6=0.. IB_OOO_RQ@2.30=0..1 IB_QPS_PER_CONNECTION@2.10=1..128 IB_SPLIT_DATA_ON_QPS@2.18=0..1
+IB_PCI_RELAXED_ORDERING@2.12=0..2 IB_ADAPTIVE_ROUTING@2.16=0..1 IB_ECE_ENABLE@2.19=0..1
+MEM_SYNC_DOMAIN@2.16=0..1 CUMEM_ENABLE@2.18=0..1 CUMEM_HOST_ENABLE@2.23=0..1
+NET_GDR_LEVEL@2.4=LOC|PIX|PXB|PHB|SYS NET_GDR_C2C@2.26=0..1 NET_GDR_READ=0..1 GDRCOPY_ENABLE=0..1
+GDRCOPY_FIFO_ENABLE=0..1 GDRCOPY_SYNC_ENABLE=0..1 GDRCOPY_FLUSH_ENABLE=0..1 NET_SHARED_BUFFERS@2.8=0..1
+NET_SHARED_COMMS@2.12=0..1 IGNORE_NET_MISMATCH@2.30=0..1 IGNORE_COLLNET_MISMATCH@2.30=0..1 ALGO@2.5=text
+PROTO@2.5=text NVB_DISABLE@2.11=0..1 PXN_DISABLE@2.12=0..1 P2P_PXN_LEVEL@2.12=0..2 PXN_C2C@2.27=0..1
+RUNTIME_CONNECT@2.22=0..1 GRAPH_REGISTER@2.11=0..1 LOCAL_REGISTER@2.19=0..1 LEGACY_CUDA_REGISTER@2.24=0..1
+WIN_ENABLE@2.27=0..1 SET_STACK_SIZE@2.9=0..1 GRAPH_MIXING_SUPPORT@2.13=0..1 GRAPH_STREAM_ORDERING@2.30=0..1
+RMA_EAGER_INIT@2.31=0..1 DMABUF_ENABLE@2.13=0..1 P2P_NET_CHUNKSIZE@2.14=0.. P2P_LL_THRESHOLD@2.14=0..
+ALLOC_P2P_NET_LL_BUFFERS@2.14=0..1 COMM_BLOCKING@2.14=0..1 CGA_CLUSTER_SIZE@2.16=0..8 MAX_CTAS@2.17=1..64
+MIN_CTAS@2.17=1..64 NVLS_ENABLE@2.17=0..2 IB_MERGE_NICS@2.20=0..1 NET_MERGE_POLICY@2.30.5=text
+MNNVL_ENABLE@2.21=0..2 MNNVL_UUID@2.25 MNNVL_CLIQUE_ID@2.25=0..4294967295 RAS_ENABLE@2.24=0..1
+RAS_ADDR@2.24=text RAS_TIMEOUT_FACTOR@2.24=1.. LAUNCH_ORDER_IMPLICIT@2.26=0..1 LAUNCH_RACE_FATAL@2.26=0..1
+IPC_USE_ABSTRACT_SOCKET@2.29=0..1 SYM_GIN_KERNELS_ENABLE@2.29=0..1
+"""
 
-#: Behind NCCL_: what the library of 2.32.3 looks up as integers, and no document of NCCL tells about
-_INTEGERS = """
+#: Looked up by the library, and not documented
+_UNDOCUMENTED = """
 ALLGATHERV_ENABLE CE_CHUNK_SIZE CHUNK_SIZE COMM_SHRINK_SHARE_RESOURCES COMM_SPLIT_SHARE_RESOURCES
 CONNECT_ROUND_MAX_PEERS DEV_API_JIT DIAGNOSTICS_ECC_THRESHOLD DIAGNOSTICS_IB_BW_TIMEOUT DISABLE_MEM_MANAGER
 ENABLE_VERSION_CHECK ENQUEUE_REARCH_ENABLE GDRCOPY_USE_INTERNAL_DMABUF GDR_FLUSH_DISABLE GIN_ENABLE
@@ -188,22 +85,9 @@ SET_CPU_STACK_SIZE SHADOW_MEMPOOL_MAX_SIZE SHM_LOCALITY SINGLE_PROC_MEM_REG_ENAB
 SOCKET_MIN_TASKSIZE SOCKET_RCVBUF SOCKET_SNDBUF SYM_CE_THRESHOLD SYM_CTAS SYM_NOWIN_ENABLE
 SYM_REUSE_SYSMEM_HANDLES SYM_RS_GIN_CHUNK_SIZE SYM_TMA_ENABLE TOPO_DUMP_FILE_RANK TOPO_SPLIT_MLOPART
 UNPACK_DOUBLE_NCHANNELS WIN_STRIDE WORK_ARGS_BYTES WORK_FIFO_BYTES
+GRAPH_FILE=text GRAPH_DUMP_FILE=text IBVERBS_LIB=text NET_FORCE_MERGE=text NET_MERGE_LEVEL=text NO_CACHE=text
+PROXY_CPUSET=text SYM_KERNEL=text THREAD_THRESHOLDS=text
 """
-
-#: As those, for texts
-_TEXTS: Mapping[str, Type] = {
-    "NCCL_GRAPH_FILE": values.PATH,
-    "NCCL_GRAPH_DUMP_FILE": values.PATH,
-    "NCCL_IBVERBS_LIB": values.PLUGIN,
-    "NCCL_NET_FORCE_MERGE": values.TEXT,
-    "NCCL_NET_MERGE_LEVEL": values.WORD,
-    "NCCL_NO_CACHE": values.TEXT,
-    "NCCL_PROXY_CPUSET": values.TEXT,
-    "NCCL_SYM_KERNEL": values.WORD,
-    "NCCL_THREAD_THRESHOLDS": values.TEXT,
-    # libsharp's own, which it reads in the process of NCCL: 0 fatal to 5 trace
-    "SHARP_COLL_LOG_LEVEL": whole(0, 5),
-}
 
 #: What must not be in a file that all jobs of a node read, or does nothing there → why, and what to do
 UNFIT: Mapping[str, str] = {
@@ -222,24 +106,25 @@ UNFIT: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Variable:
-    """since: the version of NCCL that brought it; "" where it is older than the guide, or nobody says."""
+class Variable(NamedTuple):
+    """check: as in nccl_values.py. since: the version that introduced it, where the guide names one."""
 
-    type: Type
+    check: str
     group: str
     since: str = ""
 
 
+def _variables(group: str, table: str) -> Iterator[tuple[str, Variable]]:
+    for entry in table.split():
+        named, _equals, check = entry.partition("=")
+        name, _at, since = named.partition("@")
+        yield f"NCCL_{name}", Variable(check or "..", group, since)
+
+
 KNOWN: Mapping[str, Variable] = {
-    **{name: Variable(type_, SYSTEM, since) for name, (type_, since) in _SYSTEM.items()},
-    **{name: Variable(type_, DEBUGGING, since) for name, (type_, since) in _DEBUGGING.items()},
-    **{f"NCCL_{name}": Variable(ANY, UNDOCUMENTED) for name in _INTEGERS.split()},
-    **{name: Variable(type_, UNDOCUMENTED) for name, type_ in _TEXTS.items()},
+    **dict(_variables(SYSTEM, _SYSTEM)),
+    **dict(_variables(DEBUGGING, _DEBUGGING)),
+    **dict(_variables(UNDOCUMENTED, _UNDOCUMENTED)),
+    # libsharp's own, which it reads in the process of NCCL: 0 fatal to 5 trace
+    "SHARP_COLL_LOG_LEVEL": Variable("0..5", UNDOCUMENTED),
 }
-
-
-def nearest(name: str) -> str:
-    """The known name that is most like it; empty where none is."""
-    close = difflib.get_close_matches(name.upper(), [*KNOWN, *UNFIT], n=1)
-    return close[0] if close else ""

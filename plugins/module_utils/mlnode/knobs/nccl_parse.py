@@ -5,26 +5,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
-from .. import options
+from .. import schema
 from ..errors import DeclarationError
-from ..options import unless_allowed
 from ..setting import Setting
+from ..strict_json import shown
 from . import nccl_auto, nccl_names, nccl_values
 from .nccl_file import PATH
+from .nccl_schema import OPTIONS
 
 KIND = "nccl"
 AUTO = "auto"
 
-#: What can be allowed, and what it lets through
-GUARDS = {"unknown": "names that no known version of NCCL reads, such as a plugin's or a newer version's"}
-
 #: With allow: [unknown], as NCCL sets whatever stands in its file: of NCCL, and of plugins in its process
 _FOREIGN = re.compile(r"(?:NCCL|SHARP_COLL|OFI_NCCL)_[A-Z0-9_]{1,100}\Z", re.ASCII)
-
-#: No variable takes more (strtoull), and Python does not write an integer of thousands of digits
-_MAX_BITS = 64
 
 #: Both multiplied are the sockets of one connection (NCCL's src/transport/net_socket.cc: MAX_SOCKETS)
 _THREADS, _PER_THREAD, _MAX_SOCKETS = "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", 64
@@ -32,13 +27,9 @@ _THREADS, _PER_THREAD, _MAX_SOCKETS = "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTH
 
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are declared. Raises DeclarationError."""
-    options.refuse_unknown(KIND, spec, ("variables", "allow"))
-    options.check_allow(spec.get("allow"), GUARDS)
-    variables = spec.get("variables") or {}
-    if not isinstance(variables, Mapping):
-        raise DeclarationError(f"{KIND}.variables: {variables!r} is no dictionary")
-    allow = [str(name) for name in spec.get("allow") or ()]
-    found = [_setting(name, raw, allow) for name, raw in variables.items() if raw is not None]
+    given = schema.checked(KIND, spec, OPTIONS)
+    allow = given.get("allow", ())
+    found = [_setting(name, raw, allow) for name, raw in given.get("variables", {}).items()]
     _refuse_too_many_sockets({setting.key: setting.want for setting in found})
     return found
 
@@ -51,49 +42,47 @@ def name_of(key: str) -> str:
     return key[len(KIND) + 1 :]
 
 
-def _setting(name: Any, raw: Any, allow: list[str]) -> Setting:
-    type_ = _type(name, allow)
-    if raw == AUTO and type_ is not nccl_values.TEXT:
-        if name not in nccl_auto.RESOLVERS:
+def _setting(name: str, raw: Any, allow: Sequence[str]) -> Setting:
+    check = nccl_values.check(_check(name, allow))
+    resolver = nccl_auto.RESOLVERS.get(name)
+    if raw == AUTO and name in nccl_names.KNOWN:
+        if resolver is None:
             autos = ", ".join(nccl_auto.RESOLVERS)
-            raise DeclarationError(f"{name}: auto is for {autos}; this one takes {type_.allowed}")
-        return Setting(KIND, key_of(name), PATH, None, AUTO, formula=nccl_auto.RESOLVERS[name][1])
-    text = _text(name, raw, type_)
-    value = type_.spell(text)
-    if value is None:
-        also = f", or {AUTO}" if name in nccl_auto.RESOLVERS else ""
-        raise DeclarationError(f"{name}: {_short(text)} is not what NCCL takes: {type_.allowed}{also}")
+            raise DeclarationError(f"{name}: auto is for {autos}; this one takes {check.words}")
+        return Setting(KIND, key_of(name), PATH, None, AUTO, formula=resolver[1])
+    text = _text(name, raw, check)
+    try:
+        value = check.spelled(text)
+    except ValueError as error:
+        raise _not_taken(name, text, check.words + (f", or {AUTO}" if resolver else "")) from error
     return Setting(KIND, key_of(name), PATH, value, value)
 
 
-def _type(name: Any, allow: list[str]) -> nccl_values.Type:
-    """What a variable takes. Raises DeclarationError for a name that is none."""
-    if not isinstance(name, str):
-        raise DeclarationError(f"{KIND}.variables: {name!r} is no name of a variable")
+def _check(name: str, allow: Sequence[str]) -> str:
+    """The check of a variable. Raises DeclarationError for an unknown name."""
     if name in nccl_names.KNOWN:
-        return nccl_names.KNOWN[name].type
+        return nccl_names.KNOWN[name].check
     if name in nccl_names.UNFIT:
         raise DeclarationError(f"{name} does not belong into {PATH}: {nccl_names.UNFIT[name]}")
-    if _FOREIGN.match(name) and "unknown" in allow:
-        return nccl_values.TEXT
-    close = nccl_names.nearest(name)
-    reason = f"{_short(name)}: NCCL knows no such variable"
-    reason += f"; did you mean {close}" if close else ""
-    raise DeclarationError(unless_allowed("unknown", reason, allow) if _FOREIGN.match(name) else reason)
+    is_foreign = _FOREIGN.match(name)
+    if is_foreign and "unknown" in allow:
+        return "text"
+    near = schema.nearest(name.upper(), [*nccl_names.KNOWN, *nccl_names.UNFIT])
+    reason = f"{shown(name)}: NCCL knows no such variable{f'; did you mean {near}' if near else ''}"
+    raise DeclarationError(schema.unless_allowed("unknown", reason, allow) if is_foreign else reason)
 
 
-def _text(name: str, raw: Any, type_: nccl_values.Type) -> str:
+def _text(name: str, raw: Any, check: schema.Form) -> str:
     if isinstance(raw, bool):
-        raise DeclarationError(f"{name}: YAML boolean {str(raw).lower()}; NCCL takes {type_.allowed}")
-    if isinstance(raw, list) and type_.joins and all(isinstance(item, str) for item in raw):
+        raise DeclarationError(f"{name}: YAML boolean {str(raw).lower()}; NCCL takes {check.words}")
+    if isinstance(raw, list) and all(isinstance(item, str) for item in raw):
         raw = ",".join(raw)
-    too_long = isinstance(raw, int) and raw.bit_length() > _MAX_BITS
-    if not isinstance(raw, (int, float, str)) or too_long:
-        raise DeclarationError(f"{name}: {_short(raw)} is not what NCCL takes: {type_.allowed}")
+    if not isinstance(raw, (int, float, str)):
+        raise _not_taken(name, raw, check.words)
     text = str(raw)
     if not nccl_values.PRINTABLE.match(text):
         raise DeclarationError(
-            f"{name}: {_short(text)} must be one line of ASCII without blanks at its ends, which NCCL would "
+            f"{name}: {shown(text)} must be one line of ASCII without blanks at its ends, which NCCL would "
             "take for a part of it"
         )
     if len(text) > nccl_values.LONGEST:
@@ -101,13 +90,8 @@ def _text(name: str, raw: Any, type_: nccl_values.Type) -> str:
     return text
 
 
-def _short(value: Any) -> str:
-    """A value in a message, of which a hostile one may have millions of characters."""
-    try:
-        text = repr(value)
-    except ValueError:  # a number with more digits than Python writes
-        text = "a number of thousands of digits"
-    return text if len(text) <= 100 else f"{text[:100]}..."
+def _not_taken(name: str, raw: Any, allowed: str) -> DeclarationError:
+    return DeclarationError(f"{name}: {shown(raw)} is not what NCCL takes: {allowed}")
 
 
 def _refuse_too_many_sockets(wanted: Mapping[str, str | None]) -> None:

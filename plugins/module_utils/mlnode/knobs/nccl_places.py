@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from ..errors import HostError
 from ..host import Host
@@ -35,8 +34,7 @@ _SLURM = "/etc/slurm/slurm.conf"
 _PROLOG = re.compile(r"^\s*TaskProlog\s*=\s*(/[!-~]+)", re.ASCII | re.IGNORECASE | re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Mention:
+class Mention(NamedTuple):
     """A line that speaks of a variable. value: what it sets, where that is certain."""
 
     path: str
@@ -49,8 +47,7 @@ class Mention:
         return f"{self.path}:{self.number}"
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """All files that were read. problems: those that could not be."""
 
     texts: Sequence[tuple[str, str]]

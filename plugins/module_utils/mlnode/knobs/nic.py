@@ -9,14 +9,12 @@ of it: the agent re-applies the rules, at boot and when a NIC arrives.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence, Tuple
 
-from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
-from ..setting import Boot, Part, Reading, Setting, Value, Write
-from ..status import Severity
+from .. import ethtool
+from ..host import Host, Mounts
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_rivals
+from ..setting import Boot, Part, Reading, Setting, Severity, Value, Write
 from ..topology import read as topology
 from ..values import same
 from . import nic_commands, nic_files, nic_owners, nic_parse, nic_targets, rules
@@ -25,7 +23,25 @@ from .nic_guards import Guards
 from .nic_parse import KIND, NicSetting
 from .together import Together
 
-__all__ = ["KIND", "boot_files", "commands", "info", "mentions", "parse", "read", "rivals"]
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "boot_files",
+    "commands",
+    "facts",
+    "info",
+    "mentions",
+    "parse",
+    "read",
+    "rivals",
+    "way_back",
+]
+
+MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
+
+#: A NIC, and a line of another program's file
+_Other = Tuple[str, nic_owners.Word]
+_UNSURE = "; whether it is for this interface, a plain search does not resolve"
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -66,8 +82,13 @@ def _read(setting: NicSetting, context: Context) -> Reading:
     guards = Guards(host, context.allow, nic_parse.limit(context.spec))
     found = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
     together = Together(found)
-    boot = _boot(setting, found, together.target, context)
+    others = _others(setting, found, context.host)
+    boot = _boot(setting, together.target, others, context)
     notes = [*rules.together((words, one.label) for one in found for words in one.notes), *together.notes]
+    maybe = [
+        (f"{word.source} ({word.owner}) may set {word.value}", one) for one, word in others if not word.sure
+    ]
+    notes += rules.together(maybe)
     return together.reading(setting.path, boot, context.origins, [*notes, targets.note])
 
 
@@ -79,18 +100,28 @@ def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:
 # -- the boot layer ------------------------------------------------------------------------
 
 
-def _boot(setting: NicSetting, found: Sequence[Files], target: str, context: Context) -> Boot:
-    """The agent's, unless somebody else's file wants something else of one of these NICs: that wins when its
-    program next raises the interface."""
-    words = nic_owners.of(context.host, _all_interfaces(context.host))
-    for one in found:
-        for part in one.parts:
-            name = part.path.rpartition("/")[2]
-            last = [word for word in words.get(one.label, ()) if nic_owners.means(word, setting.group, name)]
-            if last and not same(_number(context.host, last[-1], part), part.want):
-                source = f"{last[-1].source} ({last[-1].owner})"
-                return Boot(Value(text=f"{one.label}: {last[-1].value}"), source, foreign=True)
+def _boot(setting: NicSetting, target: str, others: Sequence[_Other], context: Context) -> Boot:
+    """The agent's, unless a file of another program has another value for one of these NICs: that wins when
+    its program next raises the interface."""
+    for label, word in others:
+        if word.sure:
+            source = f"{word.source} ({word.owner})"
+            return Boot(Value(text=f"{label}: {word.value}"), source, foreign=True)
     return context.boot_by_agent(setting, target)
+
+
+def _others(setting: NicSetting, found: Sequence[Files], host: Host) -> list[_Other]:
+    """The lines that have another value than is wanted, each with the NIC."""
+    words = nic_owners.of(host, _all_interfaces(host))
+    lines = (
+        (one.label, word)
+        for one in found
+        for part in one.parts
+        for word in words.get(one.label, ())
+        if nic_owners.means(word, setting.group, part.path.rpartition("/")[2])
+        and not same(_number(host, word, part), part.want)
+    )
+    return [*dict.fromkeys(lines)]  # once for all features of a family
 
 
 def _number(host: Host, word: nic_owners.Word, part: Part) -> str:
@@ -109,17 +140,18 @@ boot_files = rules.management_file
 
 
 def mentions(key: str, host: Host) -> list[str]:
-    """What else sets the same thing of any NIC at boot, and what of that nobody can tell."""
+    """What else sets the same thing of any NIC at boot, what of that could not be read, and the programs that
+    manage the NICs."""
     _kind, _rule, group, *names = key.split(".")
     here = _all_interfaces(host)
-    said = [
-        f"{word.source}: {interface} {word.file} {word.value} ({word.owner})"
+    lines = [
+        f"{word.source}: {interface} {word.file} {word.value} ({word.owner}){'' if word.sure else _UNSURE}"
         for interface, words in nic_owners.of(host, here).items()
         for word in words
         if word.file in (group, f"{group}/{'.'.join(names)}")
         or (not names and word.file.startswith(f"{group}/"))
     ]
-    return [*said, *nic_owners.problems(host, here)]
+    return [*lines, *nic_owners.problems(host, here), *nic_owners.advice(host, here)]
 
 
 # -- the rest of a kind --------------------------------------------------------------------
@@ -134,7 +166,7 @@ def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
             if part.joined:
                 together.setdefault(part.joined, {})[part.path.rpartition("/")[2]] = part.now
     return [
-        replace(reading, parts=tuple(_undone(part, together.get(part.joined, {})) for part in reading.parts))
+        reading._replace(parts=tuple(_undone(part, together.get(part.joined, {})) for part in reading.parts))
         for reading in readings
     ]
 
@@ -142,7 +174,7 @@ def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
 def _undone(part: Part, fields: Mapping[str, str]) -> Part:
     if len(fields) < 2:
         return part
-    return replace(part, undo=(Write(f"{part.joined}/{','.join(fields)}", " ".join(fields.values())),))
+    return part._replace(undo=(Write(f"{part.joined}/{','.join(fields)}", " ".join(fields.values())),))
 
 
 def commands(rows: Iterable[Row]) -> list[str]:
@@ -152,6 +184,12 @@ def commands(rows: Iterable[Row]) -> list[str]:
 
 #: Never by their names alone: read() compares the files that two rules want.
 rivals = no_rivals
+way_back = any_time
+
+
+def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """The commands that would do the same."""
+    return {"commands": commands(rows)}
 
 
 _REASONS = {

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 from dataclasses import dataclass, field
 from typing import Sequence
 
-from .. import digits, sizing
+from .. import sizing, values
 from ..errors import HostError
 from ..ethtool import words
 from ..ethtool.words import Family
@@ -152,7 +151,7 @@ def _moved_along(host: Host, interface: str, setting: NicSetting, want: str) -> 
             todo.append(upper)
             path = path_of(upper, "mtu", "")
             mtu = (host.value(path).text or "").strip()
-            if (digits.number(mtu) or 0) > int(want):
+            if (values.number(mtu) or 0) > int(want):
                 found.append(Write(path, mtu))
     return found
 
@@ -286,5 +285,8 @@ def _family(name: str) -> str:
 
 def _nearest(name: str, features: Sequence[str]) -> str:
     known = [*features, *(one for family in words.FAMILIES for one in (family.short, family.long))]
+    # Only here: most names are right.
+    import difflib
+
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Sequence
 
 from .. import jobs, management
 from ..held import held_back
 from ..host import Host
-from ..options import unless_allowed
+from ..schema import unless_allowed
 from ..setting import Part
 from . import nic_disruption, nic_settle
 from .nic_disruption import Disruption
@@ -69,8 +69,7 @@ class Guards:
     def guarded(self, setting: NicSetting, target: Target, part: Part) -> Part:
         """The part with all that is to be known before it is written."""
         resets = self.disruption(setting, target, part) is not Disruption.NONE
-        return replace(
-            part,
+        return part._replace(
             unit=nic_settle.unit(target, resets),
             risk=self.risk(setting, target),
             refusal=self.refusal(setting, target, part),

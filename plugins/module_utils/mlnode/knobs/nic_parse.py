@@ -4,32 +4,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
-from .. import options
+from .. import schema
 from ..errors import DeclarationError
 from ..ethtool import words
-from ..ethtool.structs import TABLES
 from ..setting import Setting
 from . import rules, selection
 from .nic_disruption import Disruption
+from .nic_schema import BEYOND, COALESCE, NUMBER, OPTIONS, PAUSE
 from .selection import ALL, Selection
 
 KIND = "nic"
-
-#: What can be allowed, and what it lets through
-GUARDS = {
-    "management": "changes that interrupt the interface over which this node is managed",
-    "busy": "changes that interrupt a NIC while jobs run",
-}
-
-#: What a rule may do to the traffic of its NICs, see nic_disruption.py
-DISRUPTIONS = tuple(str(level) for level in Disruption)
-
-#: Where a device has less than what is asked for
-BEYOND = ("clamp", "fail")
 
 #: Groups of a rule in the order in which they are applied: a driver that makes new queues gives them default
 #: rings and moderation, and a driver that is re-initialized by a private flag forgets all of them.
@@ -47,27 +34,11 @@ GROUPS = (
 
 RINGS = ("rx", "tx", "rx-mini", "rx-jumbo")
 CHANNELS = ("combined", "rx", "tx")
-COALESCE = TABLES["coalesce"].fields
-PAUSE = ("autoneg", "rx", "tx")
-_SWITCHES = TABLES["coalesce"].switches
-
 #: While a NIC adapts, it chooses these by itself
 _ADAPTED = {"adaptive-rx": ("rx-usecs", "rx-frames"), "adaptive-tx": ("tx-usecs", "tx-frames")}
 
-#: Below 1280 (RFC 8200) the kernel takes IPv6 off an interface with all its addresses and routes, and no
-#: larger MTU brings them back (net/ipv6/addrconf.c: addrconf_notify). 65536 is the loopback's own.
-_MTU = range(1280, 65537)
 
-_FEATURE = re.compile(r"[a-z0-9][a-z0-9_-]{0,30}\Z", re.ASCII)
-#: The kernel gives 31 bytes for the name of a private flag (ETH_GSTRING_LEN)
-_FLAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+. -]{0,30}\Z", re.ASCII)
-_NUMBER = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
-
-_RULE = ("name", "nics", *GROUPS, "beyond_max")
-
-
-@dataclass(frozen=True)
-class Amount:
+class Amount(NamedTuple):
     """A number of things that a device has: word is `number`, `at_most`, `auto` or `max`."""
 
     word: str
@@ -77,8 +48,7 @@ class Amount:
         return {"number": f"{self.number}", "at_most": f"at most {self.number}"}.get(self.word, self.word)
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """What all settings of a rule share. beyond_max: one of BEYOND."""
 
     name: str = ""
@@ -86,12 +56,15 @@ class Rule:
     beyond_max: str = "clamp"
 
 
+_NO_RULE = Rule()
+
+
 @dataclass(frozen=True)
 class NicSetting(Setting):
     """One knob of a rule. group, field: as in ethtool/files.py; group `mtu` and `tx_queue_len` are files of
     sysfs, and channels without a field are of the kind that the NIC has. text: of all that is no amount."""
 
-    rule: Rule = Rule()
+    rule: Rule = _NO_RULE
     group: str = ""
     field: str = ""
     amount: Amount | None = None
@@ -114,11 +87,8 @@ def path_of(interface: str, group: str, field: str) -> str:
 
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    raw = rules.raw_rules(KIND, spec, GUARDS, "max_disruption")
-    limit = spec.get("max_disruption")
-    if limit is not None and limit not in DISRUPTIONS:
-        raise DeclarationError(f"{KIND}.max_disruption: {limit!r} is none of {', '.join(DISRUPTIONS)}")
-    found = [setting for number, rule in enumerate(raw) for setting in _settings(rule, number)]
+    given = schema.checked(KIND, spec, OPTIONS)
+    found = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
     ordered: list[NicSetting] = sorted(found, key=_place)
     return rules.unique(ordered)
 
@@ -131,28 +101,20 @@ _ORDER = {_FILES.get(group, group): place for place, group in enumerate(GROUPS)}
 
 
 def limit(spec: Mapping[str, Any]) -> Disruption:
-    """What a declaration lets happen to NICs that nobody manages the node over."""
-    return Disruption[str(spec.get("max_disruption") or Disruption.LINK_RESET).upper()]
+    """What a declaration lets happen to NICs off the management path."""
+    return Disruption[spec.get("max_disruption", str(Disruption.LINK_RESET)).upper()]
 
 
-def _settings(raw: Any, number: int) -> list[NicSetting]:
-    where = f"{KIND}.rules[{number}]"
-    given = rules.fields(where, raw, _RULE)
-    name = rules.name(where, given.get("name"))
-    where = f"{KIND}.{name}"
-    beyond = given.get("beyond_max") or BEYOND[0]
-    if beyond not in BEYOND:
-        raise DeclarationError(f"{where}.beyond_max: {beyond!r} is none of {', '.join(BEYOND)}")
-    rule = Rule(name, selection.parse(f"{where}.nics", given.get("nics")), beyond)
-    found = [
+def _settings(given: Mapping[str, Any]) -> list[NicSetting]:
+    where = f"{KIND}.{given['name']}"
+    nics = selection.parse(f"{where}.nics", given.get("nics", {}))
+    rule = Rule(given["name"], nics, given.get("beyond_max", BEYOND[0]))
+    return [
         setting
         for group in GROUPS
-        if given.get(group) is not None
+        if group in given
         for setting in _READERS[group](rule, f"{where}.{group}", given[group])
     ]
-    if not found:
-        raise DeclarationError(f"{where}: give it at least one of {', '.join(GROUPS)}")
-    return found
 
 
 def _setting(rule: Rule, group: str, field: str, amount: Amount | None = None, text: str = "") -> NicSetting:
@@ -199,53 +161,49 @@ def _is_section(raw: Any) -> bool:
 def _amounts(
     rule: Rule, group: str, where: str, raw: Mapping[str, Any], known: Sequence[str]
 ) -> list[NicSetting]:
-    options.refuse_unknown(where, raw, known)
+    schema.refuse_unknown(where, raw, known)
     return [
         _setting(rule, group, field, _amount(f"{where}.{field}", raw[field]))
         for field in known
-        if raw.get(field) is not None
+        if field in raw
     ]
 
 
-def _coalesce(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
-    given = _section(where, raw)
-    options.refuse_unknown(where, given, COALESCE)
-    found = {
-        field: _switch(f"{where}.{field}", given[field])
-        if field in _SWITCHES
-        else str(_number(f"{where}.{field}", given[field], range(1 << 32)))
-        for field in COALESCE
-        if given.get(field) is not None
-    }
+def _coalesce(rule: Rule, where: str, given: Mapping[str, Any]) -> list[NicSetting]:
     for adaptive, fields in _ADAPTED.items():
-        idle = [field for field in fields if field in found]
-        if found.get(adaptive) == "on" and idle:
+        idle = [field for field in fields if field in given]
+        if given.get(adaptive) and idle:
             raise DeclarationError(
                 f"{where}: {', '.join(idle)} would be ignored while {adaptive} is on; declare one of the "
                 "two, or two rules for NICs of different drivers"
             )
-    # Switches first: a NIC that has just stopped to adapt would not keep a number written before.
-    ordered = sorted(found, key=lambda field: field not in _SWITCHES)
-    return [_setting(rule, "coalesce", field, text=found[field]) for field in ordered]
+    return _fields(rule, "coalesce", COALESCE, given)
 
 
-def _switches(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
-    group = where.rpartition(".")[2]
-    pattern, what = {
-        "features": (_FEATURE, "a feature such as tso or rx-gro-hw, as ethtool -k prints it"),
-        "private_flags": (_FLAG, "a private flag, as ethtool --show-priv-flags prints it"),
-    }[group]
-    found = []
-    for name, value in _section(where, raw).items():
-        if not isinstance(name, str) or not pattern.match(name):
-            raise DeclarationError(f"{where}: {name!r} is not {what}")
-        if value is not None:
-            found.append(_setting(rule, group, name, text=_switch(f"{where}.{name}", value)))
-    if group == "features":
-        _refuse_aliases(where, [setting.field for setting in found])
-        # What others build on comes first when it is switched on, and last when it is switched off.
-        found.sort(key=lambda setting: (setting.text == "on") != (setting.field in _BASES))
-    return found
+def _pause(rule: Rule, _where: str, given: Mapping[str, Any]) -> list[NicSetting]:
+    return _fields(rule, "pause", PAUSE, given)
+
+
+def _fields(rule: Rule, group: str, names: Iterable[str], given: Mapping[str, Any]) -> list[NicSetting]:
+    return [_setting(rule, group, name, text=_text(given[name])) for name in names if name in given]
+
+
+def _text(value: bool | int) -> str:
+    return words.switch(value) if isinstance(value, bool) else str(value)
+
+
+def _private_flags(rule: Rule, _where: str, given: Mapping[str, bool]) -> list[NicSetting]:
+    return _fields(rule, "private_flags", given, given)
+
+
+def _features(rule: Rule, where: str, given: Mapping[str, bool]) -> list[NicSetting]:
+    for family in words.FAMILIES:
+        both = [name for name in given if name in (family.short, family.long)]
+        if len(both) > 1:
+            raise DeclarationError(f"{where}: {' and '.join(both)} are one and the same: keep one")
+    # What others build on comes first when it is switched on, and last when it is switched off.
+    ordered = sorted(given, key=lambda name: given[name] != (name in _BASES))
+    return _fields(rule, "features", ordered, given)
 
 
 #: What segmentation needs (netdev_fix_features in net/core/dev.c), by each of its names
@@ -257,47 +215,22 @@ _BASES = frozenset(
 )
 
 
-def _refuse_aliases(where: str, names: Sequence[str]) -> None:
-    for family in words.FAMILIES:
-        both = [name for name in names if name in (family.short, family.long)]
-        if len(both) > 1:
-            raise DeclarationError(f"{where}: {' and '.join(both)} are one and the same: keep one")
+def _fec(rule: Rule, _where: str, given: str) -> list[NicSetting]:
+    return [_setting(rule, "fec", "encoding", text=given)]
 
 
-def _pause(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
-    given = _section(where, raw)
-    options.refuse_unknown(where, given, PAUSE)
-    return [
-        _setting(rule, "pause", field, text=_switch(f"{where}.{field}", given[field]))
-        for field in PAUSE
-        if given.get(field) is not None
-    ]
+def _sysfs(rule: Rule, where: str, given: int) -> list[NicSetting]:
+    return [_setting(rule, where.rpartition(".")[2], "", text=str(given))]
 
 
-def _fec(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
-    text = "off" if raw is False else raw  # what YAML makes of an unquoted off
-    try:
-        if not isinstance(text, str):
-            raise ValueError(f"a FEC encoding is one of {', '.join(words.FEC[1:])}, not {text!r}")
-        return [_setting(rule, "fec", "encoding", text=words.fec(words.fec_mask(text)))]
-    except ValueError as error:
-        raise DeclarationError(f"{where}: {error}") from error
-
-
-def _sysfs(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
-    group = where.rpartition(".")[2]
-    number = _number(where, raw, _MTU if group == "mtu" else range(1, 1 << 31))
-    return [_setting(rule, group, "", text=str(number))]
-
-
-_READERS = {
-    "private_flags": _switches,
+_READERS: Mapping[str, Callable[[Rule, str, Any], list[NicSetting]]] = {
+    "private_flags": _private_flags,
     "channels": _channels,
     "rings": _rings,
     "coalesce": _coalesce,
     "pause": _pause,
     "fec": _fec,
-    "features": _switches,
+    "features": _features,
     "tx_queue_len": _sysfs,
     "mtu": _sysfs,
 }
@@ -306,35 +239,15 @@ _READERS = {
 # -- values --------------------------------------------------------------------------------
 
 
-def _section(where: str, raw: Any) -> Mapping[Any, Any]:
-    if not isinstance(raw, Mapping):
-        raise DeclarationError(f"{where}: {raw!r} is no dictionary")
-    return raw
-
-
 def _amount(where: str, raw: Any) -> Amount:
     if raw in ("max", "auto"):
         return Amount(raw)
     if isinstance(raw, Mapping) and {*raw} == {"at_most"}:
-        return Amount("at_most", _number(f"{where}.at_most", raw["at_most"], range(1, 1 << 32)))
+        return Amount("at_most", schema.value(f"{where}.at_most", _AT_MOST, raw["at_most"]))
     try:
-        return Amount("number", _number(where, raw, range(1 << 32)))
+        return Amount("number", schema.value(where, NUMBER, raw))
     except DeclarationError as error:
-        raise DeclarationError(f"{error}, nor max, auto or {{at_most: NUMBER}}") from error
+        raise DeclarationError(f"{error}; or max, auto or {{at_most: NUMBER}}") from error
 
 
-def _number(where: str, raw: Any, allowed: range) -> int:
-    text = str(raw)
-    if isinstance(raw, bool) or not isinstance(raw, (int, str)) or not _NUMBER.match(text):
-        raise DeclarationError(f"{where}: {raw!r} is no whole number")
-    if int(text) not in allowed:
-        raise DeclarationError(f"{where}: {text} is not between {allowed.start} and {allowed.stop - 1}")
-    return int(text)
-
-
-def _switch(where: str, raw: Any) -> str:
-    if isinstance(raw, bool):
-        return words.switch(raw)
-    if raw not in ("on", "off"):
-        raise DeclarationError(f"{where}: {raw!r} is neither on nor off")
-    return str(raw)
+_AT_MOST = NUMBER._replace(least=1)

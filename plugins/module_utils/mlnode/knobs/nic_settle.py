@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Callable, Mapping
+from typing import Callable, Mapping, NamedTuple
 
 from ..checks import counters
 from ..errors import HostError, MlnodeError
@@ -28,8 +27,7 @@ RESET_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """What a change may cost. carrier: there is a link. changes: how often that has changed. rdma: port → its
     state. interrupts: it has any of its own for queues."""
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from .. import management
 from ..host import Host
@@ -18,8 +18,7 @@ from .selection import ALL, Selection
 _NETS = "/sys/class/net"
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """An interface. node: the NUMA node of its device. depth: on how many others it stands, one below the
     other."""
 
@@ -30,15 +29,15 @@ class Target:
     address: str = ""
 
 
-@dataclass(frozen=True)
-class Targets:
+class Targets(NamedTuple):
     """See ports.Found."""
 
     targets: tuple[Target, ...] = ()
-    problem: Value = field(default_factory=Value)
+    problem: Value = Value()
     note: str = ""
     nowhere: bool = False
     missing: bool = False
+    elsewhere: bool = False
 
 
 def find(host: Host, selection: Selection, group: str) -> Targets:
@@ -56,7 +55,7 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
         carrying = management.interfaces(host)
         named = [nic for nic in named if (nic.name in carrying) == selection.management]
     # What is asked of hardware is nothing that an interface in software has.
-    if replace(selection, names=(), link="", management=None) != ALL:
+    if selection._replace(names=(), link="", management=None) != ALL:
         named = []
     if selection.link:
         named = [nic for nic in named if nic.up == (selection.link == "up")]
@@ -73,7 +72,7 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
         if own:
             return Targets(tuple(own))
         return Targets(problem=Value(absent=words), nowhere=True, missing=True)
-    found = ports.find(host, replace(selection, names=tuple(sorted(names))))
+    found = ports.find(host, selection._replace(names=tuple(sorted(names))))
     targets = [*own]
     for port in found.ports:
         for nic in port.nics:
@@ -85,7 +84,7 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
         words = f"{', '.join(port.label for port in found.ports)}: no interface, only an RDMA device"
         return Targets(problem=Value(absent=words))
     if not unique:
-        return Targets((), found.problem, found.note, found.nowhere, found.missing)
+        return Targets((), found.problem, found.note, found.nowhere, found.missing, found.elsewhere)
     return Targets(tuple(unique.values()), note=found.note)
 
 

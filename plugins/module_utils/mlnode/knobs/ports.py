@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Collection, Iterable, Sequence, TypeVar
+from typing import Collection, Iterable, NamedTuple, Sequence, TypeVar
 
 from .. import management
 from ..host import Host
@@ -30,8 +29,7 @@ _DECIDING = re.compile(
 _LISTED = 8
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """One PCI function that is a NIC, or a NIC on another bus, whose address is "".
 
     rdma: the RDMA devices of its function, and those with a port on one of its interfaces. virtual: a virtual
@@ -138,16 +136,17 @@ def unknown(topology: Topology, among: Sequence[Port]) -> str:
     return "" if topology.cpus.online else "the kernel does not say which CPUs are online"
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """The ports that a selection means. problem: why there are none, or why nobody can tell. note: what it
-    names and does not find, though it finds others. nowhere: no NIC here matches. missing: and one has to."""
+    names and does not find, though it finds others. nowhere: no NIC here matches. missing: and one has to.
+    elsewhere: it asks for ports of a link layer, and this node has those of another one."""
 
     ports: tuple[Port, ...] = ()
-    problem: Value = field(default_factory=Value)
+    problem: Value = Value()
     note: str = ""
     nowhere: bool = False
     missing: bool = False
+    elsewhere: bool = False
 
 
 def find(host: Host, selection: Selection) -> Found:
@@ -163,23 +162,24 @@ def find(host: Host, selection: Selection) -> Found:
         return Found(problem=Value(unreadable=blind))
     found = chosen(selection, here, carrying)
     if not found:
+        others = chosen(selection.of_any_kind, here, carrying)
+        elsewhere = bool(selection.link_layer) and any(port.rdma for port in others)
         return Found(
             problem=Value(absent=none_found(selection, here, machine)),
             nowhere=True,
-            missing=_is_missing(selection, here, carrying, machine),
+            missing=_is_missing(selection, others, machine),
+            elsewhere=elsewhere,
         )
     return Found(found, note=unmatched(selection, found))
 
 
-def _is_missing(
-    selection: Selection, among: tuple[Port, ...], carrying: Collection[str], machine: Topology
-) -> bool:
+def _is_missing(selection: Selection, others: Sequence[Port], machine: Topology) -> bool:
     """Whether a selection that means nothing here asks for what has to be here. A node whose rails are
-    InfiniBand needs no rule for those of Ethernet, and a container no NIC of its host."""
+    InfiniBand needs no rule for those of Ethernet, and a container no NIC of its host.
+
+    others: what it means as NICs of any kind."""
     if not selection.expects or _in_container(machine):
         return False
-    wanted = selection.of_any_kind
-    others = chosen(wanted, among, carrying)
     return not any(port.rdma or not selection.link_layer for port in others)
 
 

@@ -10,22 +10,23 @@ boot and when a NIC arrives.
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from ..dcb import tools
 from ..errors import HostError
-from ..facts import Facts
 from ..host import Host
-from ..kind import Context, Info, Spec, no_rivals
-from ..setting import Part, Reading, Setting, Value
-from ..status import Severity
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_rivals
+from ..setting import Part, Reading, Setting, Severity, Value
 from . import nic_parse, nic_targets, qos_files, qos_guards, qos_parse, qos_switch, rules
 from .nic_files import Files
+from .nic_targets import Targets
 from .qos_guards import QosGuards
 from .qos_parse import KIND, QosSetting
 from .together import Together
 
-__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+__all__ = ["KIND", "MOUNTS", "boot_files", "facts", "info", "mentions", "parse", "read", "rivals", "way_back"]
+
+MOUNTS = qos_files.MOUNTS
 
 #: What `systemctl enable lldpad` makes
 _LLDPAD = "/etc/systemd/system/multi-user.target.wants/lldpad.service"
@@ -43,19 +44,46 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     if not context.runtime:
         return [_unread(item, context) for item in mine]
     pausing = qos_guards.wants_pause(context.host)
-    readings = [_read(item, context, pausing) for item in mine]
+    looks = [_look(item, context) for item in mine]
+    _refuse_together(looks)
+    readings = [_reading(look, context, pausing) for look in looks]
     rules.refuse_overlap(
         context,
         [
             *((context.name, item, reading) for item, reading in zip(mine, readings)),
             *(
-                (name, item, _read(item, there, pausing))
+                (name, item, _reading(_look(item, there), there, pausing))
                 for name, item, there in rules.of_others(context, KIND, qos_parse.parse)
                 if isinstance(item, QosSetting)
             ),
         ],
     )
     return rules.said_once(mine, readings, info)
+
+
+class _Look(NamedTuple):
+    """One setting, the NICs that it is about, and its files on each."""
+
+    setting: QosSetting
+    targets: Targets
+    found: Sequence[Files]
+
+
+def _refuse_together(looks: Sequence[_Look]) -> None:
+    """On each NIC a rule is set as a whole: RoCE in a priority without PFC is worse off than before."""
+    stopped: dict[tuple[str, str], str] = {}
+    for look in looks:
+        for files in look.found:
+            if any(part.refusal for part in files.parts):
+                stopped.setdefault((look.setting.rule.name, files.target.name), look.setting.key)
+    for look in looks:
+        for files in look.found:
+            key = stopped.get((look.setting.rule.name, files.target.name))
+            words = f"{files.target.name}: goes together with {key}, which is refused"
+            files.parts = [
+                part._replace(refusal=words) if key and part.differs and not part.refusal else part
+                for part in files.parts
+            ]
 
 
 def _unread(setting: QosSetting, context: Context) -> Reading:
@@ -67,13 +95,18 @@ def _unread(setting: QosSetting, context: Context) -> Reading:
 # -- one setting ---------------------------------------------------------------------------
 
 
-def _read(setting: QosSetting, context: Context, pausing: Mapping[str, str]) -> Reading:
+def _look(setting: QosSetting, context: Context) -> _Look:
     host = context.host
     targets = nic_targets.find(host, setting.rule.nics, "pause")
-    if not targets.targets:
-        return rules.unread(setting, targets, context)
     guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
     found = [_guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets]
+    return _Look(setting, targets, found)
+
+
+def _reading(look: _Look, context: Context, pausing: Mapping[str, str]) -> Reading:
+    host, setting, targets, found = context.host, look.setting, look.targets, look.found
+    if not targets.targets:
+        return rules.unread(setting, targets, context)
     together = Together(found, _text)
     return together.reading(
         setting.path,
@@ -154,6 +187,12 @@ boot_files = rules.management_file
 
 #: Never by their names alone: read() compares the files that two rules want.
 rivals = no_rivals
+way_back = any_time
+
+
+def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """The commands that would do the same, and what the switch has to match."""
+    return {"commands": qos_switch.commands(rows), "switch": qos_switch.words(rows)}
 
 
 def mentions(key: str, host: Host) -> list[str]:

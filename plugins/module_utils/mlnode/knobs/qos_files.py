@@ -4,18 +4,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Sequence
 
+from .. import dcb, ethtool
 from ..dcb.device import DSCPS, NONE
 from ..errors import HostError
-from ..host import Host
+from ..host import Host, Mounts
 from ..setting import Part, Write
 from ..topology import read as topology
 from ..topology.model import RdmaDevice
 from .nic_files import Files
 from .nic_targets import Target
 from .qos_parse import QosSetting
+
+#: What `of` needs
+MOUNTS: Mounts = {
+    dcb.TOP: dcb.driver,
+    dcb.ROCE: dcb.roce_driver,
+    ethtool.TOP: ethtool.driver,
+}
 
 #: Folders whose files one write sets together, with a single change of the hardware
 _TOGETHER = ("/pause", "/dscp-prio")
@@ -55,7 +62,7 @@ def _undone_together(parts: Sequence[Part]) -> list[Part]:
 
 def _undone(part: Part, mine: Sequence[Part]) -> Part:
     names = ",".join(one.path.rpartition("/")[2] for one in mine)
-    return replace(part, undo=(Write(f"{part.joined}/{names}", " ".join(one.now for one in mine)),))
+    return part._replace(undo=(Write(f"{part.joined}/{names}", " ".join(one.now for one in mine)),))
 
 
 def _read(host: Host, path: str, found: Files) -> str | None:
@@ -105,7 +112,7 @@ def _trust(host: Host, setting: QosSetting, found: Files) -> None:
         path = f"{folder}/dscp-prio/{','.join(str(dscp) for dscp in DSCPS)}"
         entries = _read(host, path, found)
         if entries is not None:
-            found.parts[-1] = replace(part, undo=(*part.undo, Write(path, entries)))
+            found.parts[-1] = part._replace(undo=(*part.undo, Write(path, entries)))
 
 
 def _dscp(host: Host, setting: QosSetting, found: Files) -> None:

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Mapping, Sequence
 
 from .. import declared
 from ..dcb import answers
 from ..errors import MlnodeError
 from ..host import Host
-from ..options import unless_allowed
+from ..schema import unless_allowed
 from ..setting import Part
 from . import nic_parse, nic_targets
 from .nic_disruption import Disruption
@@ -51,11 +50,11 @@ class QosGuards(Guards):
         """As guarded(), with the guards of these settings before those of NICs."""
         found = self.guarded(as_nic(setting), target, part)
         if setting.group in _QUIET:
-            found = replace(found, risk="")
+            found = found._replace(risk="")
         if not part.differs:
             return found
         refusal = several(setting, self.allow) or paused(self.host, setting, target) or found.refusal
-        return replace(found, refusal=refusal)
+        return found._replace(refusal=refusal)
 
 
 def as_nic(setting: QosSetting) -> NicSetting:
@@ -99,7 +98,7 @@ def paused(host: Host, setting: QosSetting, target: Target) -> str:
 def wants_pause(host: Host) -> dict[str, str]:
     """NIC → who declares that it pauses all of its traffic: a setting of nic_ethtool, and its declaration."""
     found: dict[str, str] = {}
-    for declaration in declared.load_all(host, []):
+    for declaration in declared.expected(host):
         try:
             settings = nic_parse.parse(declaration.kinds.get(nic_parse.KIND, {}))
         except MlnodeError:  # told by its own run

@@ -4,27 +4,21 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Collection, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
-from .. import options
+from .. import schema
 from ..dcb import answers
-from ..dcb.device import CLASSES, DSCPS
+from ..dcb.device import CLASSES
 from ..errors import DeclarationError
 from ..ethtool import words
+from ..schema import Option
 from ..setting import Setting
-from ..values import number_ranges
-from . import nic_parse, rules, selection
+from . import rules, selection
+from .qos_schema import OPTIONS, dscps
 from .selection import ALL, Selection
 
 KIND = "qos"
-
-#: What can be allowed, and what it lets through
-GUARDS = {
-    **nic_parse.GUARDS,
-    "pfc_priorities": "PFC on more than one priority",
-}
 
 #: Groups of a rule in the order in which they are applied. Global pause goes before PFC comes; trust before
 #: the map that it makes valid; a driver that sizes its buffers for PFC has done so before they are set.
@@ -41,18 +35,7 @@ GROUPS = (
     "traffic_class",
 )
 
-TRUSTS = ("dscp", "pcp")
 _CNP = ("dscp", "priority")
-ETS = ("prio_tc", "tc_tsa", "tc_bw")
-BUFFER = ("prio_buffer", "buffer_size")
-
-#: One byte of an IPv4 or IPv6 header: six bits of DSCP above two of ECN (RFC 2474, RFC 3168)
-_BYTE = range(256)
-#: struct dcbnl_buffer has 32 bits for a size
-_SIZES = range(1 << 32)
-
-_NUMBER = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
-_RULE = ("name", "nics", *GROUPS)
 
 
 @dataclass(frozen=True)
@@ -64,6 +47,9 @@ class Rule:
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
+_NO_RULE = Rule()
+
+
 @dataclass(frozen=True)
 class QosSetting(Setting):
     """One knob of a rule. group: of GROUPS, and cnp_dscp and cnp_priority for cnp.
@@ -72,7 +58,7 @@ class QosSetting(Setting):
     wanted of each file, where all of them want the same.
     """
 
-    rule: Rule = Rule()
+    rule: Rule = _NO_RULE
     group: str = ""
     value: Any = None
     text: str = ""
@@ -80,13 +66,8 @@ class QosSetting(Setting):
 
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    raw = rules.raw_rules(KIND, spec, GUARDS, "max_disruption")
-    level = spec.get("max_disruption")
-    if level is not None and level not in nic_parse.DISRUPTIONS:
-        raise DeclarationError(
-            f"{KIND}.max_disruption: {level!r} is none of {_listed(nic_parse.DISRUPTIONS)}"
-        )
-    found = [setting for number, rule in enumerate(raw) for setting in _settings(rule, number)]
+    given = schema.checked(KIND, spec, OPTIONS)
+    found = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
     found.sort(key=_place)
     return rules.unique(found)
 
@@ -95,38 +76,37 @@ def _place(setting: QosSetting) -> int:
     return _ORDER[setting.group]
 
 
-def _settings(raw: Any, number: int) -> list[QosSetting]:
-    where = f"{KIND}.rules[{number}]"
-    given = rules.fields(where, raw, _RULE)
-    name = rules.name(where, given.get("name"))
-    where = f"{KIND}.{name}"
-    wanted = values(where, given)
-    if not wanted:
-        raise DeclarationError(f"{where}: give it at least one of {_listed(GROUPS)}")
-    rule = Rule(name, selection.parse(f"{where}.nics", given.get("nics")), wanted)
-    return [setting for group in GROUPS if group in wanted for setting in _of_group(rule, group)]
+def _settings(given: Mapping[str, Any]) -> list[QosSetting]:
+    where = f"{KIND}.{given['name']}"
+    wanted = _values(where, given)
+    rule = Rule(given["name"], selection.parse(f"{where}.nics", given.get("nics", {})), wanted)
+    return [setting for group in wanted for setting in _of_group(rule, group)]
 
 
-def values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The groups that are given, as values. Raises DeclarationError, also for what contradicts itself."""
     found = {
-        group: _READERS[group](f"{where}.{group}", given[group])
+        group: _READERS.get(group, _same)(f"{where}.{group}", given[group])
         for group in GROUPS
-        if given.get(group) is not None
+        if group in given
     }
     _refuse_contradictions(where, found)
     return found
 
 
 #: What a check can expect of a port
-EXPECTED = ("trust", "dscp", "pfc", "global_pause", "ecn", "cnp")
+EXPECTED = Option(
+    "dict",
+    fields={
+        name: OPTIONS["rules"].suboptions[name]
+        for name in ("trust", "dscp", "pfc", "global_pause", "ecn", "cnp")
+    },
+)
 
 
 def expected(where: str, raw: Any) -> dict[str, Any]:
     """What is expected of a port, in the words of a rule. Raises DeclarationError."""
-    given = _section(where, raw)
-    options.refuse_unknown(where, given, EXPECTED)
-    return values(where, given)
+    return _values(where, schema.value(where, EXPECTED, raw))
 
 
 # -- settings ------------------------------------------------------------------------------
@@ -194,57 +174,31 @@ def mapped(found: Mapping[int, int]) -> str:
 # -- groups --------------------------------------------------------------------------------
 
 
-def _global_pause(where: str, raw: Any) -> str:
-    if isinstance(raw, bool):
-        return words.switch(raw)
-    if raw not in ("on", "off"):
-        raise DeclarationError(f"{where}: {raw!r} is neither on nor off")
-    return str(raw)
+def _same(_where: str, given: Any) -> Any:
+    return given
 
 
-def _trust(where: str, raw: Any) -> str:
-    return _word(where, raw, TRUSTS)
+def _global_pause(_where: str, given: bool) -> str:
+    return words.switch(given)
 
 
-def _dscp(where: str, raw: Any) -> dict[int, int]:
-    """DSCPs by number, or several such as 24-31; a JSON document has all of them as text."""
+def _dscp(where: str, given: Mapping[str, int]) -> dict[int, int]:
+    """DSCPs by number, or several such as 24-31."""
     found: dict[int, int] = {}
-    for listed, priority in _section(where, raw).items():
-        for dscp in _dscps(where, listed):
+    for listed, priority in given.items():
+        for dscp in dscps(listed):
             if dscp in found:
                 raise DeclarationError(f"{where}: DSCP {dscp} is there twice")
-            found[dscp] = _number(f"{where}.{listed}", priority, CLASSES)
-    if not found:
-        raise DeclarationError(f"{where}: name at least one DSCP with its priority, such as 26: 3")
+            found[dscp] = priority
     return dict(sorted(found.items()))
 
 
-def _dscps(where: str, raw: Any) -> list[int]:
-    ranges = None if isinstance(raw, bool) else number_ranges(str(raw))
-    if not ranges or ranges[-1][1] not in DSCPS:
-        raise DeclarationError(f"{where}: {raw!r} is no DSCP from 0 to 63, nor a range such as 24-31")
-    return [dscp for low, high in ranges for dscp in range(low, high + 1)]
+def _priorities(_where: str, given: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted({*given}))
 
 
-def _priorities(where: str, raw: Any) -> tuple[int, ...]:
-    if not isinstance(raw, list):
-        raise DeclarationError(f"{where}: {raw!r} is no list of priorities such as [3]")
-    found = {_number(where, item, CLASSES) for item in raw}
-    return tuple(sorted(found))
-
-
-def _ecn(where: str, raw: Any) -> tuple[int, ...]:
-    found = _priorities(where, raw)
-    if not found:
-        raise DeclarationError(f"{where}: name at least one priority; the others are left as they are")
-    return found
-
-
-def _ets(where: str, raw: Any) -> tuple[Sequence[object], ...]:
-    given = _whole(where, raw, ETS)
-    classes = _eight(f"{where}.prio_tc", given["prio_tc"], lambda at, item: _number(at, item, CLASSES))
-    tsas = _eight(f"{where}.tc_tsa", given["tc_tsa"], lambda at, item: _word(at, item, answers.TSAS))
-    shares = _eight(f"{where}.tc_bw", given["tc_bw"], lambda at, item: _number(at, item, range(101)))
+def _ets(where: str, given: Mapping[str, Sequence[Any]]) -> tuple[Sequence[object], ...]:
+    tsas, shares = given["tc_tsa"], given["tc_bw"]
     for number in CLASSES:
         if shares[number] and tsas[number] != "ets":
             raise DeclarationError(
@@ -254,46 +208,21 @@ def _ets(where: str, raw: Any) -> tuple[Sequence[object], ...]:
     wanted = 100 if "ets" in tsas else 0
     if sum(shares) != wanted:  # IEEE 802.1Q, and dcb/dcb_ets.c: dcb_ets_validate_bw
         raise DeclarationError(f"{where}.tc_bw: the shares are {sum(shares)} % together, and not {wanted} %")
-    return classes, tsas, shares
+    return given["prio_tc"], tsas, shares
 
 
-def _buffer(where: str, raw: Any) -> tuple[Sequence[object], ...]:
-    given = _whole(where, raw, BUFFER)
-    return (
-        _eight(f"{where}.prio_buffer", given["prio_buffer"], lambda at, item: _number(at, item, CLASSES)),
-        _eight(f"{where}.buffer_size", given["buffer_size"], lambda at, item: _number(at, item, _SIZES)),
-    )
+def _buffer(_where: str, given: Mapping[str, Sequence[Any]]) -> tuple[Sequence[object], ...]:
+    return given["prio_buffer"], given["buffer_size"]
 
 
-def _cnp(where: str, raw: Any) -> dict[str, int]:
-    given = _section(where, raw)
-    options.refuse_unknown(where, given, _CNP)
-    allowed = {"dscp": DSCPS, "priority": CLASSES}
-    found = {
-        name: _number(f"{where}.{name}", given[name], allowed[name])
-        for name in _CNP
-        if given.get(name) is not None
-    }
-    if not found:
-        raise DeclarationError(f"{where}: give it dscp, priority or both")
-    return found
-
-
-def _byte(where: str, raw: Any) -> int:
-    return _number(where, raw, _BYTE)
-
-
+#: Of the others the value is that which is given
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "global_pause": _global_pause,
-    "trust": _trust,
     "dscp": _dscp,
     "ets": _ets,
     "pfc": _priorities,
     "buffer": _buffer,
-    "ecn": _ecn,
-    "cnp": _cnp,
-    "rdma_cm_tos": _byte,
-    "traffic_class": _byte,
+    "ecn": _priorities,
 }
 
 
@@ -322,47 +251,3 @@ def _refuse_contradictions(where: str, found: Mapping[str, Any]) -> None:
                 f"{where}.{group}: {found[group]} is DSCP {dscp}, which has priority {priorities[dscp]} by "
                 f"dscp, and PFC is for {answers.numbers(pfc)}"
             )
-
-
-# -- values --------------------------------------------------------------------------------
-
-
-def _section(where: str, raw: Any) -> Mapping[Any, Any]:
-    if not isinstance(raw, Mapping):
-        raise DeclarationError(f"{where}: {raw!r} is no dictionary")
-    return raw
-
-
-def _whole(where: str, raw: Any, names: Sequence[str]) -> Mapping[Any, Any]:
-    """A dictionary of all these names: what is one object for the driver is declared as one."""
-    given = _section(where, raw)
-    options.refuse_unknown(where, given, names)
-    missing = [name for name in names if given.get(name) is None]
-    if missing:
-        raise DeclarationError(f"{where}: {_listed(missing)} is missing; it is set together with the others")
-    return given
-
-
-def _eight(where: str, raw: Any, one: Callable[[str, Any], Any]) -> list[Any]:
-    if not isinstance(raw, list) or len(raw) != len(CLASSES):
-        raise DeclarationError(f"{where}: {raw!r} is no list of eight values, for 0 to 7")
-    return [one(where, item) for item in raw]
-
-
-def _number(where: str, raw: Any, allowed: range) -> int:
-    text = str(raw)
-    if isinstance(raw, bool) or not isinstance(raw, (int, str)) or not _NUMBER.match(text):
-        raise DeclarationError(f"{where}: {raw!r} is no whole number")
-    if int(text) not in allowed:
-        raise DeclarationError(f"{where}: {text} is not between {allowed.start} and {allowed.stop - 1}")
-    return int(text)
-
-
-def _word(where: str, raw: Any, known: Collection[str]) -> str:
-    if not isinstance(raw, str) or raw not in known:
-        raise DeclarationError(f"{where}: {raw!r} is none of {_listed(known)}")
-    return raw
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(names)

@@ -1,32 +1,32 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind rail: NICs of one node in the same networks. Each answers for its own addresses only, and what
-comes from an address leaves through its NIC (Documentation/networking/ip-sysctl.rst, ip-rule(8)).
+"""The kind rail: NICs of one node in the same networks, each of which answers for its own addresses only
+(Documentation/networking/ip-sysctl.rst). Routes are the network manager's: see checks.rdma_replies.
 
-A NIC that arrives has the kernel's defaults, and routes go with its addresses: the agent re-applies the
-rules, at boot, once the network is up, and when a NIC arrives.
+A NIC that arrives has the kernel's defaults: the agent re-applies the rules, at boot, once the network is up,
+and when a NIC arrives.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable, Mapping, Sequence
+from typing import NamedTuple, Sequence
 
-from .. import sysctl_d
-from ..errors import DeclarationError, HostError
-from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Spec, no_rivals
-from ..policy_routes.tables import NONE
-from ..setting import Boot, Part, Reading, Setting, Value
-from ..status import Severity
-from . import rail_files, rail_parse, rail_places, rail_routes, rules
+from .. import ethtool, sysctl_d
+from ..errors import HostError
+from ..host import Host, Mounts
+from ..kind import Context, Facts, Info, Spec, WayBack, no_facts, no_rivals
+from ..setting import Boot, Reading, Setting, Severity, Value
+from . import rail_files, rail_parse, rail_places, rules
 from .nic_files import Files
-from .rail_parse import KIND, ROUTING, VALUES, RailSetting, path_of
+from .rail_parse import KIND, RailSetting, path_of
 from .rail_places import Places
 from .together import Together
 
-__all__ = ["KIND", "boot_files", "info", "mentions", "parse", "read", "rivals"]
+__all__ = [
+    "KIND", "MOUNTS", "boot_files", "facts", "info", "mentions", "parse", "read", "rivals", "way_back",
+]  # fmt: skip
+
+MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -46,8 +46,6 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
         if isinstance(item, RailSetting)
     ]
     looks = [*(_look(context.name, item, context) for item in mine), *others]
-    _refuse_two_tables(context, looks)
-    _leave_to_new_owners(looks)
     reads = [(look.name, look.setting, _reading(look)) for look in looks]
     rules.refuse_overlap(context, reads)
     return rules.said_once(mine, [reading for _name, _setting, reading in reads[: len(mine)]], info)
@@ -56,8 +54,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
 # -- one setting ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Look:
+class _Look(NamedTuple):
     """A setting, who declares it, and what its interfaces bring."""
 
     name: str
@@ -70,9 +67,7 @@ class _Look:
 def _look(name: str, setting: RailSetting, context: Context) -> _Look:
     host = context.host
     places = rail_places.find(host, setting.rule.nics)
-    alone = len(places.targets) == 1
-    found = [rail_files.of(host, setting, target, alone, context.allow) for target in places.targets]
-    _tell_shared(found)
+    found = [rail_files.of(host, setting, target, context.allow) for target in places.targets]
     return _Look(name, setting, context, places, found)
 
 
@@ -80,7 +75,7 @@ def _reading(look: _Look) -> Reading:
     setting, context, found = look.setting, look.context, look.found
     if not found:
         return rules.unread(setting, look.places, context)
-    together = Together(found, _text)
+    together = Together(found)
     boot, hints = _boot(setting, context, found, together.target)
     return together.reading(
         setting.path, boot, context.origins, [*together.notes, *look.places.notes, *hints]
@@ -93,93 +88,13 @@ def _boot(
     """What the next boot brings, and what else is to be known of it."""
     boot = context.boot_by_agent(setting, target)
     try:
-        if setting.group == ROUTING:
-            words = rail_routes.note(context.host)
-        else:
-            names = [one.target.name for one in found]
-            words, beats = rail_files.at_boot(context.host, setting, names)
-            if beats is not None:
-                boot = Boot(Value(text=f"{beats.text} and so overrules it"), beats.where, foreign=True)
+        names = [one.target.name for one in found]
+        words, beats = rail_files.at_boot(context.host, setting, names)
+        if beats is not None:
+            boot = Boot(Value(text=f"{beats.text} and so overrules it"), beats.where, foreign=True)
     except HostError as error:  # files that are only looked at for a hint
         words = str(error)
     return boot, [words] if words else []
-
-
-def _text(parts: Sequence[Part], value: Callable[[Part], str]) -> str:
-    found: dict[int, dict[str, str]] = {}
-    for part in parts:
-        found.setdefault(part.number, {})[part.path.rpartition("/")[2]] = value(part)
-    return ", ".join(_table(number, texts) for number, texts in found.items())
-
-
-def _table(number: int, texts: Mapping[str, str]) -> str:
-    if not number:  # of a knob
-        return "".join(texts.values())
-    if {*texts.values()} == {NONE}:
-        return f"nothing in table {number}"
-    return (
-        f"table {number} {texts['rules'] if texts['rules'] != NONE else 'without a rule'}: {texts['routes']}"
-    )
-
-
-# -- who has which table -------------------------------------------------------------------
-
-
-def _tables(one: Files) -> list[int]:
-    """Those that are to have the routes of an interface."""
-    return sorted({part.number for part in one.parts if part.number and part.want != NONE})
-
-
-def _tell_shared(found: Sequence[Files]) -> None:
-    """Two interfaces with one table would take each other's way: as it depends on their addresses, it is a
-    problem of theirs, and of no other NIC."""
-    users: dict[int, list[Files]] = {}
-    for one in found:
-        for number in _tables(one):
-            users.setdefault(number, []).append(one)
-    for number, those in users.items():
-        if len(those) < 2:
-            continue
-        labels = ", ".join(one.label for one in those)
-        for one in those:
-            one.problems.append(
-                f"{labels} are of one rail, and would share the table {number}: name only one"
-            )
-            one.parts = []
-
-
-def _refuse_two_tables(context: Context, looks: Sequence[_Look]) -> None:
-    """The paths of two tables are different, so nothing else sees that both are for one interface.
-    Raises DeclarationError."""
-    seen: dict[str, tuple[str, int]] = {}
-    for look in looks:
-        key = look.setting.key
-        where = key if look.name == context.name else f"{key} (declared by {look.name})"
-        for one in look.found:
-            for number in [] if any(part.refusal for part in one.parts) else _tables(one):
-                first, table = seen.setdefault(one.label, (where, number))
-                if table != number:
-                    raise DeclarationError(
-                        f"{first} and {where} both rule {one.label}, and one wants the table {table}, the "
-                        f"other {number}: let their nics not overlap"
-                    )
-
-
-def _leave_to_new_owners(looks: Sequence[_Look]) -> None:
-    """A table that one interface leaves, and another one gets, as after a change of its number or of the
-    base, is not to be emptied: what the new one writes takes the place of what is there."""
-    got = {number for look in looks for one in look.found for number in _tables(one)}
-    for look in looks:
-        left: set[str] = set()
-        for one in look.found:
-            kept = []
-            for part in one.parts:
-                emptied = part.number > 0 and part.want == NONE
-                if emptied and (part.number in got or part.path in left):
-                    continue
-                left.update([part.path] if emptied else ())
-                kept.append(part)
-            one.parts = kept
 
 
 # -- the rest of a kind --------------------------------------------------------------------
@@ -191,17 +106,18 @@ boot_files = rules.management_file
 
 #: Never by their names alone: read() compares the files that two rules want.
 rivals = no_rivals
+facts = no_facts
+
+
+def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+    """As with a declaration, nothing takes another way on the management path."""
+    del key
+    return WayBack(refusal=rail_files.back_refusal(context.host, path, value, context.allow))
 
 
 def mentions(key: str, host: Host) -> list[str]:
     """Every line of sysctl.d that speaks of the knob, for whatever interface."""
     group = key.rpartition(".")[2]
-    if group not in VALUES:
-        try:
-            words = rail_routes.note(host)
-        except HostError as error:
-            words = str(error)
-        return [words] if words else []
     config = sysctl_d.load(host)
     try:
         here = host.names("/proc/sys/net/ipv4/conf")
@@ -232,11 +148,6 @@ _REASONS = {
         Severity.HIGH,
         "with 1 what comes in on one rail, and would be answered over another, is dropped without a word",
         "Documentation/networking/ip-sysctl.rst, rp_filter; RFC 3704",
-    ),
-    ROUTING: (
-        Severity.HIGH,
-        "with one table for all, answers of every rail leave through the one whose route is the first",
-        "ip-rule(8), ip-route(8)",
     ),
 }
 

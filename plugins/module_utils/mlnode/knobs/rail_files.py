@@ -1,76 +1,71 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of one setting on one interface, what is wanted of each, and what stops a change."""
+"""The file of one setting on one interface, what is wanted of it, and what stops a change."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Sequence
 
-from .. import digits, management, sysctl_d, sysctl_values
+from .. import management, sysctl_d, sysctl_values, values
 from ..errors import HostError
 from ..host import Host
-from ..options import unless_allowed
+from ..schema import unless_allowed
 from ..setting import Part, Write
-from . import rail_routes
 from .nic_files import Files
 from .nic_targets import Target
-from .rail_parse import ROUTING, RailSetting, path_of
+from .rail_parse import RailSetting, path_of
 
 #: Knob and value → what it does to the interface over which the node is managed
 _CUTS_OFF = {
     ("rp_filter", "1"): "with rp_filter 1 it drops what comes in on it and would be answered elsewhere",
     ("arp_ignore", "8"): "with arp_ignore 8 nobody finds its address any more",
-    (ROUTING, ""): "what it answers would take another way",
 }
 
 _ALL = "all"
 
 
-def of(host: Host, setting: RailSetting, target: Target, alone: bool, allow: Sequence[str]) -> Files:
-    """All files of a setting on one interface. alone: as in rail_routes.fill()."""
+def of(host: Host, setting: RailSetting, target: Target, allow: Sequence[str]) -> Files:
+    """The file of a setting on one interface."""
     found = Files(target)
+    path = path_of(target.name, setting.group)
     try:
-        if setting.group == ROUTING:
-            rail_routes.fill(host, setting, found, alone)
+        value = host.value(path)
+        if value.text is None:
+            found.problems += [value.unreadable] if value.unreadable is not None else []
+            found.lacking = value.absent or ""
         else:
-            _knob(host, setting, found)
-        found.parts = [_guarded(host, setting, target, part, allow) for part in found.parts]
-        found.blocked = next(filter(None, (host.blocked(part.path) for part in found.parts)), "")
+            found.parts = [_part(host, setting, target, path, value.text.strip(), allow)]
+            found.blocked = host.blocked(path)
     except HostError as error:
         found.problems.append(str(error))
-        found.parts = []  # half of a table is none
     return found
 
 
-def _knob(host: Host, setting: RailSetting, found: Files) -> None:
-    path = path_of(found.target.name, setting.group)
-    value = host.value(path)
-    if value.text is None:
-        found.problems += [value.unreadable] if value.unreadable is not None else []
-        found.lacking = value.absent or ""
-        return
+def _part(
+    host: Host, setting: RailSetting, target: Target, path: str, now: str, allow: Sequence[str]
+) -> Part:
     beaten = overruled(host, setting)
-    found.parts.append(
-        Part(
-            number=0,
-            path=path,
-            now=value.text.strip(),
-            want=setting.text,
-            undo=(Write(path, value.text.strip()),),
-            device=f"/sys/class/net/{found.target.name}",
-            # The file may be right and does not count: that must not look like success.
-            moved=beaten,
-            refusal=f"{found.label}: {beaten}" if beaten else "",
-        )
+    part = Part(
+        number=0,
+        path=path,
+        now=now,
+        want=setting.text,
+        undo=(Write(path, now),),
+        device=f"/sys/class/net/{target.name}",
+        # The file may be right and does not count: that must not look like success.
+        moved=beaten,
+        refusal=f"{target.name}: {beaten}" if beaten else "",
     )
+    if beaten or not part.differs:
+        return part
+    return part._replace(refusal=_refusal(host, target.name, setting.group, setting.text, allow))
 
 
 def overruled(host: Host, setting: RailSetting) -> str:
     """Why the value would not count: of that of the interface and of `all` the kernel takes the greater
     (IN_DEV_MAXCONF, include/linux/inetdevice.h). Raises HostError."""
     text = host.read(path_of(_ALL, setting.group)).strip()
-    number = digits.number(text[1:] if text[:1] == "-" else text)
+    number = values.number(text[1:] if text[:1] == "-" else text)
     if number is None:
         raise HostError("understand", path_of(_ALL, setting.group), None, f"it reads {text[:40]!r}")
     if text[:1] == "-" or number <= int(setting.text):
@@ -113,13 +108,18 @@ def _key(name: str, setting: RailSetting) -> str:
 # -- guards --------------------------------------------------------------------------------
 
 
-def _guarded(host: Host, setting: RailSetting, target: Target, part: Part, allow: Sequence[str]) -> Part:
-    words = _CUTS_OFF.get((setting.group, setting.text))
-    if words is None or part.refusal or not part.differs:
-        return part
-    carried = _carried(host, target.name)
-    reason = f"{target.name}: {carried}, and {words}" if carried else ""
-    return replace(part, refusal=unless_allowed("management", reason, allow))
+def back_refusal(host: Host, path: str, value: str, allow: Sequence[str]) -> str:
+    """Why a file that is not declared any more is not set to this value; empty where it is."""
+    name, group = path.split("/")[-2:]
+    return _refusal(host, name, group, value, allow)
+
+
+def _refusal(host: Host, name: str, group: str, value: str, allow: Sequence[str]) -> str:
+    """Why an interface does not get a value; empty if it does."""
+    words = _CUTS_OFF.get((group, value))
+    carried = _carried(host, name) if words else ""
+    reason = f"{name}: {carried}, and {words}" if carried else ""
+    return unless_allowed("management", reason, allow)
 
 
 def _carried(host: Host, name: str) -> str:

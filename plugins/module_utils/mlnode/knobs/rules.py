@@ -4,17 +4,12 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
 
-from .. import declared, management, options
+from .. import declared, management, schema
 from ..errors import DeclarationError, MlnodeError
 from ..kind import Context, Info, Row
-from ..setting import BootFile, Reading, Setting, Value
-from ..status import Severity
-
-_WORD = re.compile(r"[a-z][a-z0-9_]{0,30}\Z", re.ASCII)
+from ..setting import BootFile, Reading, Setting, Severity, Value
 
 #: A name that declares, one of its settings, and how that reads
 Read = Tuple[str, Setting, Reading]
@@ -25,33 +20,6 @@ def management_file(name: str, rows: Sequence[Row], context: Context) -> list[Bo
     del name
     content = management.record(context.host) if rows and context.runtime else None
     return [BootFile(management.RECORD, content)] if content is not None else []
-
-
-def raw_rules(kind: str, spec: Mapping[str, Any], guards: Iterable[str], *more: str) -> Sequence[Any]:
-    """The rules as they stand there. more: what else the declaration may hold. Raises DeclarationError."""
-    options.refuse_unknown(kind, spec, ("rules", *more, "allow"))
-    options.check_allow(spec.get("allow"), tuple(guards))
-    found = spec.get("rules") or []
-    if not isinstance(found, list):
-        raise DeclarationError(f"{kind}.rules: {found!r} is no list")
-    return found
-
-
-def fields(where: str, raw: Any, known: Sequence[str]) -> Mapping[str, Any]:
-    """One rule as it stands there. Raises DeclarationError."""
-    if not isinstance(raw, Mapping):
-        raise DeclarationError(f"{where}: {raw!r} is no dictionary")
-    options.refuse_unknown(where, raw, known)
-    return raw
-
-
-def name(where: str, raw: Any) -> str:
-    """The word for a rule. Raises DeclarationError."""
-    if not isinstance(raw, str) or not _WORD.match(raw):
-        raise DeclarationError(
-            f"{where}.name: {raw!r} is no name for a rule; use up to 31 of a-z, 0-9 and _, a letter first"
-        )
-    return raw
 
 
 def unique(settings: Iterable[Setting]) -> list[Setting]:
@@ -73,13 +41,22 @@ class Nothing(Protocol):
     def nowhere(self) -> bool: ...
     @property
     def missing(self) -> bool: ...
+    @property
+    def elsewhere(self) -> bool: ...
 
 
 def unread(setting: Setting, found: Nothing, context: Context) -> Reading:
     """That of a setting whose rule brings no NIC. For said_once(), it refers to itself where none is here."""
     boot = context.boot_by_agent(setting, None)
     refers = setting.key if found.nowhere else ""
-    return Reading(setting.path, found.problem, boot, refers=refers, missing=found.missing)
+    return Reading(
+        setting.path,
+        found.problem,
+        boot,
+        refers=refers,
+        missing=found.missing,
+        elsewhere=found.elsewhere,
+    )
 
 
 def said_once(
@@ -99,9 +76,9 @@ def said_once(
         key = bearers[_rule_of(setting)][1] if reading.refers else ""
         if key and key != setting.key:
             words = f"the rule {_rule_of(setting)} means no NIC here: see {key}"
-            found.append(replace(reading, runtime=Value(absent=words), refers=key, missing=False))
+            found.append(reading._replace(runtime=Value(absent=words), refers=key, missing=False))
         else:
-            found.append(replace(reading, refers=""))
+            found.append(reading._replace(refers=""))
     return found
 
 
@@ -117,15 +94,15 @@ def of_others(
     if not context.runtime:
         return []
     found: list[tuple[str, Setting, Context]] = []
-    for declaration in declared.load_all(context.host, []):
+    for declaration in declared.expected(context.host):
         if declaration.name == context.name or kind not in declaration.kinds:
             continue
         try:
-            settings = parse(declaration.kinds[kind])
+            spec = schema.checked(kind, declaration.kinds[kind])
+            settings = parse(spec)
         except MlnodeError:
             continue
-        spec = declaration.kinds[kind]
-        there = replace(context, allow=tuple(spec.get("allow") or ()), spec=spec)
+        there = context._replace(allow=tuple(spec.get("allow", ())), spec=spec)
         found += [(declaration.name, item, there) for item in settings]
     return found
 

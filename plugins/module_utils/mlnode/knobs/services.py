@@ -9,19 +9,20 @@ irqbalance is not among them: it can be told to agree, see irq_balance.py.
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Sequence
+from typing import Iterator, Sequence
 
-from .. import declared, options, service_files, systemd_conf, systemd_unit
+from .. import declared, schema, service_files, systemd_conf, systemd_unit
 from ..errors import DeclarationError, HostError
-from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
+from ..host import Host, Mounts
+from ..kind import Context, Facts, Info, Row, Spec, WayBack, no_facts, no_rivals
 from ..service_files import STOPPED
 from ..setting import Boot, BootFile, Reading, Setting, Value, Write
 from . import services_known, services_rivals
 from .services_known import SERVICES, Service
+from .services_schema import OPTIONS
 
 KIND = "services"
+MOUNTS: Mounts = {service_files.TOP: lambda: service_files}
 
 #: What can be declared → what the setting says then
 _WANTS = {"leave": "left", "stop": STOPPED}
@@ -33,26 +34,22 @@ _BEGIN = "zz-mlnode-stopped."
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     """One setting for each service, in their order. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    options.refuse_unknown(KIND, spec, ("services",))
-    given = spec.get("services") or {}
-    if not isinstance(given, Mapping):
-        raise DeclarationError(f"services: {given!r} is no dictionary such as {{tuned: stop}}")
-    return [_setting(name, choice) for name, choice in given.items() if choice is not None]
+    given = schema.checked(KIND, spec, OPTIONS).get("services", {})
+    return [_setting(name, choice) for name, choice in given.items()]
 
 
-def _setting(name: object, choice: object) -> Setting:
+def _setting(name: str, choice: str) -> Setting:
     if name not in SERVICES:
-        raise DeclarationError(f"services.{name}: {_unknown(str(name))}")
-    if not isinstance(choice, str) or choice not in _WANTS:
-        raise DeclarationError(f"services.{name}: {choice!r} is neither leave nor stop")
-    service = SERVICES[str(name)]
-    return Setting(KIND, f"service.{name}", service_files.file_of(service.unit), _WANTS[choice], choice)
+        raise DeclarationError(f"services.{name}: {_unknown(name)}")
+    return Setting(
+        KIND, f"service.{name}", service_files.file_of(SERVICES[name].unit), _WANTS[choice], choice
+    )
 
 
 def _unknown(name: str) -> str:
     if name == "irqbalance":
         return "is declared with irq_affinity, which can make it agree"
-    return f"unknown; {options.hint(name, SERVICES)}"
+    return f"unknown; {schema.hint(name, SERVICES)}"
 
 
 def service_of(key: str) -> Service:
@@ -199,7 +196,7 @@ def _left(setting: Setting, context: Context) -> Reading:
     if found.problem:
         boot = Boot(Value(unreadable=found.problem), service.unit)
     elif found.words:
-        boot = Boot(Value(absent=found.words), found.where or service.unit, foreign=True)
+        boot = Boot(Value(absent=found.words), service.unit, foreign=True)
     return Reading(setting.path, right, boot, setting.want, note=found.note)
 
 
@@ -217,7 +214,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 
 
 def mentions(key: str, host: Host) -> list[str]:
-    """What starts it, what keeps it stopped, and what tuned's profile sets."""
+    """What starts it, what keeps it stopped, and tuned's profile."""
     service = service_of(key)
     found = [f"{path} starts it" for path in starters(host, service.unit)]
     kept = stopped_by(host, service.unit)
@@ -227,6 +224,13 @@ def mentions(key: str, host: Host) -> list[str]:
 
 #: Never: each service stands for itself.
 rivals = no_rivals
+facts = no_facts
+
+
+def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+    """After the drop-ins are gone, as systemd starts nothing whose condition is not met."""
+    del key, path, value, context
+    return WayBack(late=True)
 
 
 def info(key: str, runtime: Value) -> Info:

@@ -4,14 +4,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Mapping
+from typing import Mapping, NamedTuple
 
-from ..status import Severity
+from ..setting import Severity
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(NamedTuple):
     """A service. moves: the settings that it may set, where no profile tells which."""
 
     unit: str

@@ -4,18 +4,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
-from .. import boot_service, modules_load, sysctl_d, sysctl_values, values
+from .. import boot_service, modules_load, sysctl_d, sysctl_values, systemd_show, values
 from ..errors import DeclarationError, HostError
-from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Row, Spec
+from ..host import Host, Mounts
+from ..kind import Context, Facts, Info, Row, Spec, WayBack, no_facts
 from ..setting import Boot, BootFile, Reading, Setting, Value, Write
 from . import sysctl_guards, sysctl_info, sysctl_parse
 
 KIND = "sysctl"
+MOUNTS: Mounts = {}
 
 #: Sorts after 99-sysctl.conf, which many systems link to /etc/sysctl.conf, and after any word that
 #: people choose to be last, save those that begin with zz themselves.
@@ -48,6 +47,15 @@ def mentions(key: str, host: Host) -> list[str]:
 def rivals(key: str, other: str) -> bool:
     """See sysctl_parse.rivals."""
     return other in sysctl_parse.rivals(key)
+
+
+facts = no_facts
+
+
+def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+    """The guards of a declaration that asks for the origin, such as that of a pool which is in use."""
+    now = context.host.value(path).text or ""
+    return WayBack(refusal=sysctl_guards.refusal(key, path, now, value, context))
 
 
 def info(key: str, runtime: Value) -> Info:
@@ -238,7 +246,7 @@ def _boot(
     context: Context,
 ) -> Boot:
     """born: the value without us, as far as it is known."""
-    off = boot_service.loader_off(context.host, boot_service.SYSCTL_UNIT, context.runtime)
+    off = boot_service.loader_off(context.host, systemd_show.SYSCTL_UNIT, context.runtime)
     if off and not (setting.raise_only and values.reaches(setting.want or "", born or "")):
         # No file counts, and only the agent could set it.
         return context.boot_by_agent(setting, target, instead_of=off)
@@ -261,8 +269,7 @@ def _boot(
     return Boot(Value(text=ruling.shown), ruling.words, foreign)
 
 
-@dataclass(frozen=True)
-class _Ruling:
+class _Ruling(NamedTuple):
     """The line that decides a key at boot. shown: what the kernel shows after it; None where it leaves the
     kernel as it is. words: where it is, or why it sets nothing."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from ..kind import Context
-from ..options import unless_allowed
+from ..schema import unless_allowed
 from ..values import integers, same
 from .sysctl_parse import node_pages
 

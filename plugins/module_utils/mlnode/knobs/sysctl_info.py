@@ -9,8 +9,7 @@ ip-sysctl.rst is Documentation/networking/, tcp(7) the manual page.
 from __future__ import annotations
 
 from ..kind import Info
-from ..setting import Value
-from ..status import Severity
+from ..setting import Severity, Value
 from ..values import integers
 from .sysctl_parse import node_pages
 

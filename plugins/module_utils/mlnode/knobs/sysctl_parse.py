@@ -7,13 +7,14 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Mapping
 
-from .. import options, sizing, sysctl_values
+from .. import schema, sizing, sysctl_values
 from ..errors import DeclarationError
-from ..facts import Facts
+from ..kind import Facts
 from ..setting import Setting
 from ..sizing import Sizing
 from ..sysctl_d import dotted, slashed
 from ..values import integers, number_ranges, tokens
+from .sysctl_schema import OPTIONS
 
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]*\Z", re.ASCII)
 #: vm.nr_hugepages@node0 and vm.nr_hugepages@node0/1048576kB: one NUMA node's share of the pool
@@ -42,14 +43,6 @@ ACTIONS = frozenset(
 )
 
 GC_THRESH = "net.ipv4.neigh.default.gc_thresh"
-
-#: What can be allowed, and what each name lets through
-GUARDS = {
-    "hugepages": "a huge page pool over half of the free memory, or under what programs use of it",
-    "min_free": "vm.min_free_kbytes over 5 % of memory",
-    "overcommit": "vm.overcommit_memory = 2",
-    "one_way": "settings that only a reboot can undo",
-}
 
 #: Other doors to a pool that has a name already
 ALIASES = {"vm.nr_hugepages_mempolicy": "vm.nr_hugepages or vm.nr_hugepages@nodeN"}
@@ -85,14 +78,11 @@ def node_pages(key: str) -> tuple[int, int | None] | None:
 
 def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
     """All settings of one declaration. Raises DeclarationError naming the key and what to write instead."""
-    options.refuse_unknown("sysctl", spec, ("settings", "sizing", "allow"))
-    size = Sizing.parse(_section(spec, "sizing"))
-    options.check_allow(spec.get("allow"), GUARDS)
+    given = schema.checked("sysctl", spec, OPTIONS)
+    size = Sizing(**given.get("sizing", {}))
     found: dict[str, Setting] = {}
-    for raw_key, raw_value in _section(spec, "settings").items():
+    for raw_key, raw_value in given.get("settings", {}).items():
         key = canonical(raw_key)
-        if raw_value is None:
-            continue
         setting = _one(key, raw_value, size, facts)
         if key in found and found[key].claim != setting.claim:
             raise DeclarationError(
@@ -103,17 +93,8 @@ def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
     return list(found.values())
 
 
-def _section(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    section = spec.get(name) or {}
-    if not isinstance(section, Mapping):
-        raise DeclarationError(f"{name}: {section!r} is no dictionary")
-    return section
-
-
-def canonical(key: Any) -> str:
+def canonical(key: str) -> str:
     """The one spelling of a key; VLAN interfaces keep theirs (net.ipv4.conf.eth0/100.rp_filter)."""
-    if not isinstance(key, str):
-        raise DeclarationError(f"sysctl key {key!r}: not a text; quote it")
     if _NODE_PAGES.match(key):
         return key
     path = slashed(key)

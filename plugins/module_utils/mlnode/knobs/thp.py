@@ -9,38 +9,23 @@ kernel command line is reported as the boot layer's value, because it rules unti
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, Sequence
+from typing import Sequence
 
-from .. import options, values
-from ..errors import DeclarationError
-from ..facts import Facts
-from ..host import Host
-from ..kind import Context, Info, Row, Spec, no_rivals
-from ..setting import Boot, BootFile, Reading, Setting, Value, Write
-from ..status import Severity
+from .. import schema, values
+from ..host import Host, Mounts
+from ..kind import Context, Facts, Info, Row, Spec, any_time, no_facts, no_rivals
+from ..setting import Boot, BootFile, Reading, Setting, Severity, Value, Write
+from .thp_schema import OPTIONS
 
 KIND = "thp"
+MOUNTS: Mounts = {}
 
 BASE = "/sys/kernel/mm/transparent_hugepage"
 _MIN_FREE = "/proc/sys/vm/min_free_kbytes"
 _SOURCE = "transhuge.rst"
 
-#: Files of words, directly below BASE
-_WORDS = ("enabled", "defrag", "shmem_enabled")
-#: Files of one number below BASE/khugepaged
-KHUGEPAGED = (
-    "defrag",
-    "scan_sleep_millisecs",
-    "alloc_sleep_millisecs",
-    "pages_to_scan",
-    "max_ptes_none",
-    "max_ptes_swap",
-    "max_ptes_shared",
-)
-_PER_SIZE = ("enabled", "shmem_enabled")
-_SIZE = re.compile(r"[1-9][0-9]{0,9}kB\Z", re.ASCII)
-_WORD = re.compile(r"[a-z_+]+\Z", re.ASCII)
-
+#: Directly below BASE, in the order of application
+_FILES = ("enabled", "defrag", "shmem_enabled", "use_zero_page")
 #: Kernel command line: knob → parameter (kernel-parameters.txt)
 _PARAMETERS = {"enabled": "transparent_hugepage", "shmem_enabled": "transparent_hugepage_shmem"}
 _ACCEPTED = {
@@ -55,59 +40,14 @@ _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    options.refuse_unknown(KIND, spec, (*_WORDS, "use_zero_page", "khugepaged", "sizes"))
-    found = [_word(name, f"{BASE}/{name}", spec.get(name)) for name in _WORDS]
-    found.append(_number("use_zero_page", f"{BASE}/use_zero_page", spec.get("use_zero_page")))
-    khugepaged = _section(spec, "khugepaged")
-    options.refuse_unknown("thp.khugepaged", khugepaged, KHUGEPAGED)
-    for name, value in khugepaged.items():
-        found.append(_number(f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", value))
-    for size, files in _section(spec, "sizes").items():
-        found += _sized(size, files)
-    return [setting for setting in found if setting is not None]
-
-
-def _section(spec: Spec, name: str) -> Mapping[str, Any]:
-    section = spec.get(name) or {}
-    if not isinstance(section, Mapping):
-        raise DeclarationError(f"thp.{name}: {section!r} is no dictionary")
-    return section
-
-
-def _sized(size: Any, files: Any) -> list[Setting | None]:
-    if not isinstance(size, str) or not _SIZE.match(size):
-        raise DeclarationError(f"thp.sizes.{size}: write the size as the kernel does, such as 2048kB")
-    if files is None:
-        return []
-    if not isinstance(files, Mapping) or any(name not in _PER_SIZE for name in files):
-        raise DeclarationError(f"thp.sizes.{size}: give {' or '.join(_PER_SIZE)}, not {files!r}")
-    folder = f"hugepages-{size}"
-    return [_word(f"{folder}.{name}", f"{BASE}/{folder}/{name}", value) for name, value in files.items()]
-
-
-def _word(name: str, path: str, value: Any) -> Setting | None:
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        raise DeclarationError(
-            f"thp.{name}: YAML boolean {str(value).lower()}; the kernel wants a word, so quote it"
-        )
-    if not isinstance(value, str) or not _WORD.match(value):
-        raise DeclarationError(f"thp.{name}: {value!r} is no word such as madvise")
-    return Setting(KIND, f"thp.{name}", path, value, value)
-
-
-def _number(name: str, path: str, value: Any) -> Setting | None:
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        raise DeclarationError(
-            f"thp.{name}: YAML boolean {str(value).lower()}; the kernel wants a number, so write {int(value)}"
-        )
-    text = str(value)
-    if not isinstance(value, (int, str)) or not re.match(r"[0-9]+\Z", text, re.ASCII):
-        raise DeclarationError(f"thp.{name}: {value!r} is no number of 0 or more")
-    return Setting(KIND, f"thp.{name}", path, text, text)
+    given = schema.checked(KIND, spec, OPTIONS)
+    found = [(name, f"{BASE}/{name}", given[name]) for name in _FILES if name in given]
+    for name, number in given.get("khugepaged", {}).items():
+        found.append((f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", number))
+    for size, files in given.get("sizes", {}).items():
+        folder = f"hugepages-{size}"
+        found += [(f"{folder}.{name}", f"{BASE}/{folder}/{name}", word) for name, word in files.items()]
+    return [Setting(KIND, f"{KIND}.{name}", path, str(value), str(value)) for name, path, value in found]
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
@@ -226,6 +166,8 @@ def mentions(key: str, host: Host) -> list[str]:
 
 #: Never: every file stands for itself.
 rivals = no_rivals
+facts = no_facts
+way_back = any_time
 
 
 _REASONS: dict[str, tuple[Severity, str]] = {

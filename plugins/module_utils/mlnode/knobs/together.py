@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from ..setting import Boot, Part, Reading, Value
 from . import rules
@@ -23,8 +22,7 @@ def plain(parts: Sequence[Part], value: ValueOf) -> str:
     return ", ".join(f"{part.path.rpartition('/')[2]} {value(part)}" for part in parts)
 
 
-@dataclass(frozen=True)
-class Together:
+class Together(NamedTuple):
     """found: what each NIC brings. text: the files of one of them in words."""
 
     found: Sequence[Files]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ..printable import printable
+from ..errors import printable
 
 _GAP = "  "
 #: With fewer columns than this left, wrapping the last cell reads worse than what a terminal does itself

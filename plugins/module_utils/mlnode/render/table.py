@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any, Sequence
 
-from ..printable import printable
+from ..errors import printable
 from .document import shown
 
 _HEAD = ("PARAMETER", "DECLARED", "RUNTIME", "BOOT", "STATUS", "WHY")
@@ -65,6 +64,9 @@ def _row(row: Sequence[str], columns: Sequence[int], used: int, width: int | Non
     reason = row[5]
     if width is None or not reason:
         return [_line(row[:5], columns, reason)]
+    # Only here: where it goes to a file, nothing is wrapped.
+    import textwrap
+
     if not beside:
         under = textwrap.wrap(
             reason, max(20, width), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from .. import cpulist
-from ..printable import printable
+from ..errors import printable
 from ..topology import pci
 from ..topology.model import Cpus, Link, Machine, Nic, PciDevice, RdmaDevice, Topology, giga_transfers
 from ..topology.nics import HARDWARE

@@ -4,16 +4,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterable, Mapping, Sequence
+from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from . import numa, pci
 from .model import KINDS, UNKNOWN, Distance, Gpu, Nic, Node, PciDevice, RdmaDevice
 from .nics import HARDWARE
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """Where traffic leaves the node: an interface with hardware, or an RDMA device without an interface.
 
     name: of the interface, else of the RDMA device. address: empty for what is on no PCI bus. software: all

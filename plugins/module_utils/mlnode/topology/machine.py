@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from .. import container
+from .. import mountinfo
 from .model import Machine
 from .reader import Reader
 
@@ -71,7 +71,7 @@ def read(reader: Reader) -> Machine:
     vendor = _dmi(reader, "sys_vendor")
     product = _dmi(reader, "product_name")
     tag = _dmi(reader, "chassis_asset_tag")
-    runtime = container.of(reader.host, reader.note)
+    runtime = mountinfo.container(reader.host, reader.note)
     virtual, hypervisor = _virtual(reader, vendor, product)
     kind = {True: "virtual machine", False: "bare metal", None: "unknown"}[virtual]
     return Machine(

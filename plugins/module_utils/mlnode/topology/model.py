@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: What lies between a GPU and a NIC, nearest first: the legend of `nvidia-smi topo -m`
 KINDS = ("PIX", "PXB", "PHB", "NODE", "SYS")
@@ -13,8 +13,7 @@ KINDS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """A part that is missing or could not be read; what is a whole sentence, path included.
 
     missing: it is not there, as on a kernel that was built without it; else nobody knows what it says.
@@ -25,8 +24,7 @@ class Problem:
     missing: bool = False
 
 
-@dataclass(frozen=True)
-class Cpu:
+class Cpu(NamedTuple):
     """One logical CPU. An offline one has a number and nothing else: the kernel shows no more.
 
     siblings: the online threads of its core, itself among them. kind: performance or efficiency on a
@@ -42,8 +40,7 @@ class Cpu:
     kind: str = ""
 
 
-@dataclass(frozen=True)
-class Cpus:
+class Cpus(NamedTuple):
     """All CPUs that are present; every set ascending.
 
     offline: present and not online (the kernel's own file also counts CPUs that could be plugged in).
@@ -95,8 +92,7 @@ class Cpus:
         return tuple(cpu for cpu in self.online if cpu in mine)
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """One NUMA node. cpus: the online ones. distances: to each online node, in the order of their numbers."""
 
     number: int
@@ -105,8 +101,7 @@ class Node:
     distances: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """A PCIe link as it is, and the most this end of it can do. Speeds in the kernel's words."""
 
     speed: str
@@ -127,8 +122,7 @@ class Link:
         return self.slow or self.narrow
 
 
-@dataclass(frozen=True)
-class PciDevice:
+class PciDevice(NamedTuple):
     """One PCI function. path: the functions from the root down to it, itself last. root: its host bridge.
 
     physfn: the physical function a virtual one belongs to.
@@ -146,8 +140,7 @@ class PciDevice:
     physfn: str | None = None
 
 
-@dataclass(frozen=True)
-class Nic:
+class Nic(NamedTuple):
     """One network interface.
 
     kind: physical (a device of its own, as far as this machine can see), virtual function, virtio, bond,
@@ -182,8 +175,7 @@ class Nic:
         return self.operstate == "up" or (self.operstate == "unknown" and self.carrier)
 
 
-@dataclass(frozen=True)
-class RdmaPort:
+class RdmaPort(NamedTuple):
     """A port as its driver words it: Ethernet, ACTIVE, 400 Gb/sec (4X NDR).
 
     netdevs: the interfaces on it, hardware first; of a bond its members and the bond.
@@ -196,8 +188,7 @@ class RdmaPort:
     netdevs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class RdmaDevice:
+class RdmaDevice(NamedTuple):
     """One RDMA device. address is None for one in software. netdevs: the interfaces of all its ports."""
 
     name: str
@@ -208,8 +199,7 @@ class RdmaDevice:
     rail: int | None = None
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(NamedTuple):
     """A GPU or other accelerator for machine learning. vendor: a name; device: the PCI device number."""
 
     address: str
@@ -220,8 +210,7 @@ class Gpu:
     link: Link | None = None
 
 
-@dataclass(frozen=True)
-class Distance:
+class Distance(NamedTuple):
     """What lies between a GPU and a NIC: one of KINDS, or UNKNOWN.
 
     nic: the interface, or the RDMA device where there is no interface.
@@ -232,8 +221,7 @@ class Distance:
     kind: str
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """What sort of machine this is.
 
     kind: bare metal, virtual machine, container or unknown. hypervisor: named as by systemd-detect-virt(1).
@@ -247,8 +235,7 @@ class Machine:
     product: str = ""
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(NamedTuple):
     """How a process that drives a GPU is best started. numactl "" and threads None: it cannot be told.
 
     nics: the nearest RDMA NICs (without RDMA, of all), rails before others. distance: how near they are.
@@ -262,8 +249,7 @@ class Binding:
     distance: str
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(NamedTuple):
     """A whole node, and what there is to say about it."""
 
     machine: Machine

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from typing import Iterable, Mapping, Sequence
 
 from ..management import RECORD, record, unknown
@@ -120,8 +119,8 @@ def numbered(
     by_name = {port.name: numbers[_rail(port)] for port in rails}
     by_rdma = {name: numbers[_rail(port)] for port in reversed(rails) for name in port.rdma}
     return (
-        tuple(replace(nic, rail=by_name.get(nic.name)) for nic in nics),
-        tuple(replace(device, rail=by_rdma.get(device.name)) for device in rdma),
+        tuple(nic._replace(rail=by_name.get(nic.name)) for nic in nics),
+        tuple(device._replace(rail=by_rdma.get(device.name)) for device in rdma),
     )
 
 

@@ -5,8 +5,7 @@ Documentation/ABI/stable/sysfs-class-infiniband."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Mapping, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from . import nics
 from .model import Nic, PciDevice, RdmaDevice, RdmaPort
@@ -20,8 +19,7 @@ RDMA = "/sys/class/infiniband"
 _GIDS = 16
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(NamedTuple):
     """The interfaces of this network namespace. owned: devices in sysfs with an RDMA device of their own."""
 
     nics: Mapping[str, Nic]
@@ -40,7 +38,7 @@ def read(reader: Reader, known: Sequence[Nic], devices: Mapping[str, PciDevice])
 def joined(known: Sequence[Nic], rdma: Sequence[RdmaDevice]) -> tuple[Nic, ...]:
     """The interfaces, each with its RDMA devices."""
     return tuple(
-        replace(nic, rdma=tuple(device.name for device in rdma if nic.name in device.netdevs))
+        nic._replace(rdma=tuple(device.name for device in rdma if nic.name in device.netdevs))
         for nic in known
     )
 

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..host import Host
+from ..management import MOUNTS
 from . import advice, cpus, distance, gpus, machine, nics, numa, pci, rails, rdma
 from .model import Topology
 from .reader import Reader
+
+__all__ = ["MOUNTS", "of", "read"]
 
 
 def of(host: Host) -> Topology:
@@ -45,4 +46,4 @@ def read(host: Host) -> Topology:
         bindings=advice.bindings(processors, nodes, found, matrix, ports, chosen),
         problems=tuple(reader.problems),
     )
-    return replace(known, warnings=advice.warnings(known, ports, devices))
+    return known._replace(warnings=advice.warnings(known, ports, devices))

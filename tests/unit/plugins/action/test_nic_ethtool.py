@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The action plugin against a node that can be cut off, with a clock of its own."""
+"""nic_ethtool on a node without the agent of this collection that can be cut off, with a clock of its own."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any, NoReturn
 
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
-from ansible_collections.mlnode.tuning.plugins.action import nic_ethtool
-from ansible_collections.mlnode.tuning.plugins.action.nic_ethtool import (
-    ANSWER,
-    CONFIRM,
-    CONNECT,
-    GRACE,
-    MODULE,
-    PADDING,
-    ActionModule,
-)
+from ansible_collections.mlnode.tuning.plugins.action.declare import ActionModule
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import confirmed
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import INTERPRETER, NoAnswerError
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import ANSWER, CONNECT, GRACE, PADDING
+
+MODULE = "mlnode.tuning.nic_ethtool"
+CONFIRM = "confirm"
+PYTHON = "/opt/python3.12/bin/python3"
 
 ID = "abcdef01"
 TEXT = "the change of training was undone at 12:00, as nobody confirmed it: the old values are back"
@@ -73,7 +71,7 @@ class Connection:
 
 @dataclass
 class Node:
-    """What nic_ethtool and nic_confirm answer.
+    """What nic_ethtool, and the agent that is asked to confirm, answer.
 
     The path is cut until `healed`, and what waits is undone at `due`, both in seconds after the change.
     Answers larger than `passes` bytes are lost. told: another run has heard of what was undone.
@@ -108,18 +106,19 @@ class Node:
             return False
         return True
 
-    def execute(self, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def change(self, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
         self.calls.append((module, arguments))
-        if module == MODULE:
-            return self._change()
-        assert module == CONFIRM
+        return self._change()
+
+    def answer(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append((name, options))
         assert self.connection.resets > self.resets_before, "the old connection was used"
         self.resets_before = self.connection.resets
         since = self.clock.now - self.made
         if self.made and since < self.healed:
             self.clock.now += CONNECT
             raise AnsibleConnectionFailure("Failed to connect to the host via ssh: timed out")
-        return self._confirm(arguments)
+        return self._confirm(options)
 
     def _change(self) -> dict[str, Any]:
         self.made = self.clock.now
@@ -133,11 +132,11 @@ class Node:
         return answer
 
     def _confirm(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        if arguments.get("padding", 0) > self.passes:
+        if arguments["padding"] > self.passes:
             self.clock.now += 2 * CONNECT
             raise AnsibleConnectionFailure("Timeout, server not responding")
         waits = self.waits
-        if "id" in arguments:
+        if arguments["id"]:
             if not waits and not self.confirmed:
                 return {"failed": True, "msg": f"confirm: {TEXT}"}
             self.confirmed = True
@@ -146,11 +145,9 @@ class Node:
                 self.swallowed -= 1
                 raise AnsibleConnectionFailure("Broken pipe")
         return {
-            "changed": False,
-            "confirmed": self.confirmed,
             "pending": {"id": ID, "left": self._left(), "words": "it interrupts eth0"} if waits else {},
             "undone": self.undone,
-            "padding": "x" * arguments.get("padding", 0),
+            "padding": "x" * arguments["padding"],
         }
 
     def _left(self) -> int:
@@ -167,25 +164,34 @@ class Run:
         self.preflight: Exception | None = None
         self.warnings: list[str] = []
         self.task = SimpleNamespace(
-            args={"rules": [{"name": "all", "mtu": 9000}]}, check_mode=False, async_val=0, action=MODULE
-        )
-        monkeypatch.setattr(nic_ethtool, "time", self.clock)
-        monkeypatch.setattr(nic_ethtool.display, "warning", self.warnings.append)
+            args={"rules": [{"name": "all", "mtu": 9000}]}, check_mode=False, diff=False, async_val=0,
+            action=MODULE,
+        )  # fmt: skip
+        monkeypatch.setattr(confirmed, "time", self.clock)
+        monkeypatch.setattr(confirmed.display, "warning", self.warnings.append)
         self.plugin = ActionModule(
             task=self.task, connection=self.connection, play_context=None, loader=None, templar=None,
             shared_loader_obj=None,
         )  # fmt: skip
         monkeypatch.setattr(self.plugin, "_execute_module", self._execute)
-        monkeypatch.setattr(self.plugin, "_low_level_execute_command", self._low)
+        monkeypatch.setattr(self.plugin, "call", self._call)
+        monkeypatch.setattr(self.plugin, "ask", self._ask)
 
-    def _execute(self, module_name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+    def _execute(self, task_vars: Any, wrap_async: bool) -> dict[str, Any]:
         assert task_vars == {"inventory_hostname": "gpu01"}
-        return self.node.execute(module_name, module_args)
+        assert not wrap_async
+        self.plugin._used_interpreter = f"#!{PYTHON}"
+        return self.node.change(MODULE, self.task.args)
 
-    def _low(self, command: str, sudoable: bool) -> dict[str, Any]:
+    def _call(self, name: str, options: dict[str, Any], interpreter: str) -> dict[str, Any]:
+        assert interpreter == PYTHON, "an agent that is sent along may need a newer one than python3"
+        return self.node.answer(name, options)
+
+    def _ask(self, name: str, options: dict[str, Any], changes: bool) -> None:
+        assert name == "declare"
+        assert changes is not options["check"]
         if self.preflight is not None:
             _raise(self.preflight)
-        return {"rc": 0}
 
     def __call__(self) -> dict[str, Any]:
         before = dict(self.connection.options)
@@ -238,7 +244,6 @@ def test_a_module_that_fails_is_left_alone(run: Run) -> None:
 def test_check_mode_runs_the_module_and_nothing_else(run: Run) -> None:
     run.task.check_mode = True
     run.node.arms = False
-    run.preflight = AssertionError("not asked for")
 
     assert run()["changed"] is True
     assert run.modules == [MODULE]
@@ -269,7 +274,10 @@ def test_a_new_connection_with_a_large_answer_keeps_the_change(run: Run) -> None
 
     made = {"changed": True, "settings": ["the settings"], "confirm": {"id": ID, "seconds": 60}}
     assert result == {**made, "confirmed": True}
-    assert run.node.calls[1:] == [(CONFIRM, {"padding": PADDING}), (CONFIRM, {"id": ID})]
+    assert run.node.calls[1:] == [
+        (CONFIRM, {"id": "", "padding": PADDING}),
+        (CONFIRM, {"id": ID, "padding": 0}),
+    ]
     assert run.connection.resets == 2
     assert run.took == 0
 
@@ -347,7 +355,7 @@ def test_a_path_that_drops_large_packets_does_not_keep_the_change(run: Run) -> N
     assert result["failed"]
     assert result["undone"]["id"] == ID
     assert "server not responding" in result["msg"]
-    assert (CONFIRM, {"id": ID}) not in run.node.calls
+    assert not any(arguments.get("id") for _name, arguments in run.node.calls)
 
 
 def test_what_could_not_be_put_back_is_a_change(run: Run) -> None:
@@ -419,12 +427,39 @@ def test_a_record_of_an_earlier_change_is_not_taken_for_this_one(run: Run) -> No
     assert run()["confirmed"] is True
 
 
+def test_an_agent_that_does_not_answer_is_no_proof(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "the agent does not answer (exit status 127: no python3)"
+    monkeypatch.setattr(run.plugin, "call", lambda *_asked: _raise(NoAnswerError(words)))
+
+    result = run()
+
+    assert result["failed"]
+    assert "the node has not answered since" in result["msg"]
+    assert f"The last try: {words}. " in result["msg"]
+
+
+def test_without_a_module_that_has_run_the_agent_is_sent_to_any_python3(run: Run) -> None:
+    """A strategy may run modules in its own way, and keeps no interpreter."""
+    asked: list[str] = []
+    run.plugin._execute_module = lambda **_told: run.node.change(MODULE, run.task.args)
+    real = run.node.answer
+
+    def call(name: str, options: dict[str, Any], interpreter: str) -> dict[str, Any]:
+        asked.append(interpreter)
+        return real(name, options)
+
+    run.plugin.call = call
+
+    assert run()["confirmed"] is True
+    assert {*asked} == {INTERPRETER}
+
+
 def test_an_answer_that_is_none_is_no_proof(run: Run) -> None:
     real = run.node._confirm
 
     def odd(arguments: dict[str, Any]) -> dict[str, Any]:
         state = real(arguments)
-        return {**state, "padding": ""} if "padding" in arguments else state
+        return {**state, "padding": ""}
 
     run.node._confirm = odd
 
@@ -443,13 +478,13 @@ def test_a_local_run_can_only_be_confirmed_by_somebody_who_logs_in(run: Run) -> 
     def confirm(arguments: dict[str, Any]) -> dict[str, Any]:
         asked.append(arguments)
         if run.took >= 20 and not run.node.confirmed:
-            real({"id": ID})  # by hand, in another shell
+            real({"id": ID, "padding": 0})  # by hand, in another shell
         return real(arguments)
 
     run.node._confirm = confirm
 
     assert run()["confirmed"] is True
-    assert not any("id" in arguments for arguments in asked), "a local process shows nothing"
+    assert not any(arguments["id"] for arguments in asked), "a local process shows nothing"
     [warning] = run.warnings
     assert f"`mlnode confirm {ID}` within 60 s" in warning
 
@@ -490,6 +525,18 @@ def test_a_lost_run_that_had_armed_nothing_is_unreachable_as_ever(run: Run) -> N
     with pytest.raises(AnsibleConnectionFailure, match="Shared connection"):
         run()
     assert run.took == 0
+
+
+def test_a_lost_run_that_is_not_undone_yet_is_no_unreachable_node(run: Run) -> None:
+    """It goes on without its connection, and holds the lock for longer than anybody waits here."""
+    lost(run)
+    run.node.due = None
+
+    result = run()
+
+    assert (result["failed"], result["changed"]) == (True, True)
+    assert "the change (it interrupts eth0) was not confirmed in time, and is not undone yet" in result["msg"]
+    assert "the connection was lost while NICs were being changed (Shared connection" in result["msg"]
 
 
 @pytest.mark.parametrize("seconds", [None, 300])

@@ -2,230 +2,177 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
-import pathlib
-import shlex
-import subprocess
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from ansible.errors import AnsibleError
 from ansible_collections.mlnode.tuning.plugins.action import node_drift
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import drift
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, call, declared
 from ansible_collections.mlnode.tuning.plugins.modules import node_drift as module
-
-AGENT = {"size": 3, "sha256": "abc"}
-DIGESTS = {"training_node": {"thp": "0123456789abcdef"}}
-
-
-def answered(stdout: str, rc: int = 0, stderr: str = "") -> dict[str, Any]:
-    return {"rc": rc, "stdout": stdout, "stderr": stderr}
-
-
-def answer(**fields: Any) -> dict[str, Any]:
-    return answered(drift.MARK + json.dumps({"answer": {"changed": False, **fields}}) + "\n")
-
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
+    AGENT,
+    KEPT,
+    MISSING,
+    NO_PYTHON,
+    OTHER,
+    Done,
+    Node,
+    answer,
+    done,
+)
 
 FINE = answer(compliant=True)
+THP = {"enabled": "madvise"}
 
 
-class Node:
-    """A node whose agent says this, and what the plugin asks of it, of the inventory, and of the module."""
+def test_without_declarations_the_node_is_compared_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(monkeypatch, node_drift, FINE, fail_at="high")
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any] | None = None, **arguments: Any
-    ) -> None:
-        self.roles: list[list[str]] = []
-        self.questions: list[dict[str, Any]] = []
-        self.commands: list[str] = []
-        self.modules: list[dict[str, Any]] = []
-        self.sent: list[tuple[str, Any]] = []
-        self._said = FINE if said is None else said
-        monkeypatch.setattr(node_drift.inventory_says, "expected", self._expected)
-        monkeypatch.setattr(node_drift.agent_source, "said", lambda: AGENT)
-        monkeypatch.setattr(node_drift.agent_source, "archive", lambda: b"the agent")
-        monkeypatch.setattr(node_drift.ActionBase, "run", lambda self, tmp, task_vars: {})
-        self.plugin = object.__new__(node_drift.ActionModule)
-        self.plugin._task = SimpleNamespace(args=arguments, async_val=0, check_mode=False)
-        self.plugin._templar = None
-        shell = SimpleNamespace(join_path=lambda *parts: "/".join(parts), tmpdir=None)
-        self.piped = True
-        self.plugin._connection = SimpleNamespace(_shell=shell)
-        self.plugin._is_pipelining_enabled = lambda _style: self.piped
-        self.plugin._low_level_execute_command = self._command
-        self.plugin._execute_module = self._module
-        self.plugin._make_tmp_path = lambda: "/tmp/own"
-        self.plugin._transfer_data = lambda path, data: self.sent.append((path, data))
-        self.plugin._fixup_perms2 = lambda paths, execute: self.sent.append((paths, execute))
+    assert node.run(inventory_hostname="gpu001") == {"changed": False, "compliant": True}
 
-    def run(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.plugin.run(task_vars={"a": 1})
-        return found
-
-    def _expected(self, roles: list[str], *_others: Any) -> dict[str, Any]:
-        self.roles.append(roles)
-        return DIGESTS
-
-    def _command(self, command: str, in_data: bytes | None = None) -> dict[str, Any]:
-        self.commands.append(command)
-        self.questions.append(json.loads(in_data) if in_data else None)
-        return self._said
-
-    def _module(self, module_name: str, module_args: dict[str, Any], **_more: Any) -> dict[str, Any]:
-        assert module_name == "mlnode.tuning.node_drift"
-        self.modules.append(module_args)
-        return {"changed": False, "compliant": False}
-
-
-def test_without_roles_the_inventory_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(monkeypatch, fail_at="high")
-
-    assert node.run() == {"changed": False, "compliant": True}
-
-    assert (node.roles, node.modules) == ([], [])
     [question] = node.questions
-    options = question.pop("options")
-    assert question == AGENT
-    assert {name: options[name] for name in ("fail_at", "ignore", "expected", "errors")} == {
-        "fail_at": "high",
-        "ignore": [],
-        "expected": {},
-        "errors": [],
+    assert question == {
+        **AGENT,
+        "call": "drift",
+        "options": {"fail_at": "high", "ignore": [], "declarations": {}, "host": "gpu001"},
     }
 
 
-def test_roles_become_what_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(monkeypatch, roles=["training_node"], fail_at="low")
+def test_declarations_are_what_the_action_declare_would_hand_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "node": {"profile": "training", "thp": {"defrag": None}, "nic": None, "irq": {}},
+        "fabric": {},
+        "mine": {"thp": THP},
+        "gone": None,
+    }
+    node = Node(monkeypatch, node_drift, FINE, declarations=given)
     node.run()
 
-    assert node.roles == [["training_node"]]
-    assert node.questions[0]["options"]["expected"] == DIGESTS
+    found = node.questions[0]["options"]["declarations"]
+    assert found["node"]["thp"] == THP
+    assert found["node"]["irq"]["rules"] == {"nics": {"strategy": "spread"}}
+    assert "nic" not in found["node"]
+    assert (found["fabric"], found["mine"], found["gone"]) == ({}, {"thp": THP}, {})
 
 
-def test_no_role_at_all_compares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(monkeypatch, roles=[], fail_at="low")
+def test_the_agent_takes_what_it_is_asked(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
+    node = Node(monkeypatch, node_drift, FINE, declarations={"mine": {"thp": THP}})
     node.run()
 
-    assert node.roles == []
-    assert node.questions[0]["options"]["expected"] == {}
+    found = call.CALLS["drift"](machine, node.questions[0]["options"])
 
-
-@pytest.mark.parametrize("roles", ["training_node", {"training_node": 1}, 1])
-def test_roles_are_a_list(monkeypatch: pytest.MonkeyPatch, roles: Any) -> None:
-    with pytest.raises(AnsibleError, match="roles: give a list of names"):
-        Node(monkeypatch, roles=roles).run()
+    assert (
+        "mine is not declared on the node as the inventory says (missing there: thp): run site.yml"
+        in (found["errors"])
+    )
+    assert {*found} <= {*agent_answer.ANSWERS["drift"]}
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"fail_at": "worst"}, "value of fail_at must be one of"),
+        ({"fail_at": "worst"}, "node_drift: value of fail_at must be one of"),
         ({"surprise": 1}, "surprise"),
+        ({"roles": ["training_node"]}, "roles"),
         ({"ignore": [{"key": "vm.*"}]}, "missing required arguments: reason, until"),
+        ({"declarations": {"node": "x"}}, "declarations.node: must be a dictionary of areas, got 'x'"),
     ],
 )
-def test_options_are_checked_before_a_node_is_asked(
+def test_wrong_options_fail_without_a_remote_call(
     monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], words: str
 ) -> None:
-    node = Node(monkeypatch, **arguments)
+    found = Node(monkeypatch, node_drift, **arguments).run()
 
-    with pytest.raises(AnsibleError, match=words):
-        node.run()
-    assert node.commands == []
+    assert found["failed"]
+    assert words in found["msg"]
+
+
+def test_an_unknown_profile_is_an_error_without_a_remote_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AnsibleError, match=r"'trainig' is not a profile"):
+        Node(monkeypatch, node_drift, declarations={"node": {"profile": "trainig"}}).run()
 
 
 def test_a_greeting_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(monkeypatch, answered("Welcome to {gpu001}!\n" + FINE["stdout"]))
+    greeted = done(f"Welcome to {{gpu001}}!\n{FINE['stdout']}")
 
-    assert node.run()["compliant"] is True
-    assert node.modules == []
-
-
-# -- a node with another agent, or none -------------------------------------------------------------------
-
-THERE = "/usr/local/bin/mlnode"
-USAGE = "usage: mlnode\nmlnode: no such command"
+    assert Node(monkeypatch, node_drift, greeted).run()["compliant"] is True
 
 
 @pytest.mark.parametrize(
-    ("said", "wrong"),
+    ("first", "wrong"),
     [
-        (answered(f"{drift.MARK}{{}}\n"), ""),
-        (
-            answered(f'{drift.MARK}{{"other": true}}\r\n'),
-            f"{THERE} is another than the one of this collection: site.yml installs it anew",
-        ),
-        (
-            answered("", 2, USAGE),
-            f"{THERE} does not answer (exit status 2: mlnode: no such command): site.yml installs it anew",
-        ),
-        (
-            answered(f'{drift.MARK}{{"answer": {{', 137),
-            f"{THERE} does not answer (exit status 137: it says nothing): site.yml installs it anew",
-        ),
+        (MISSING, ""),
+        (OTHER, f"{agent_call.AGENT} is not the agent of this collection: run site.yml"),
+        (done("", 2, "usage"), "the agent does not answer (exit status 2: usage)"),
     ],
-    ids=["none", "another", "older", "killed"],
 )
-def test_a_node_without_the_right_agent_is_sent_it(
-    monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], wrong: str
+@pytest.mark.parametrize("piped", [True, False])
+def test_an_agent_that_is_sent_knows_why(
+    monkeypatch: pytest.MonkeyPatch, machine: Machine, first: Done, wrong: str, piped: bool
 ) -> None:
-    node = Node(monkeypatch, said, fail_at="low", roles=["training_node"], agent={"path": "/tmp/evil"})
-
-    assert node.run() == {"changed": False, "compliant": False}
-
-    assert node.sent == [("/tmp/own/mlnode", b"the agent"), (("/tmp/own", "/tmp/own/mlnode"), False)]
-    [module] = node.modules
-    assert module["agent"] == {"path": "/tmp/own/mlnode", "instead": wrong}
-    assert (module["fail_at"], module["expected"]) == ("low", DIGESTS)
-
-
-@pytest.mark.parametrize("there", [False, True])
-def test_the_command_is_one_of_a_shell(tmp_path: pathlib.Path, there: bool) -> None:
-    agent = tmp_path / "mlnode"
-    if there:
-        agent.write_text('#!/bin/sh\nread line\necho "$1 $2: $line"\n')
-        agent.chmod(0o755)
-    commands = [node_drift._command(), node_drift._command('it\'s "asked"')]
-
-    for command, asked in zip(commands, ("drift : asked\n", 'drift it\'s "asked": asked\n')):
-        words = ["sh", "-c", f"{command.replace(THERE, str(agent))} && sleep 0"]
-        done = subprocess.run(words, input="asked\n", capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout) == (0, asked if there else f"{drift.MARK}{{}}\n")
-
-
-def test_without_pipelining_the_question_is_on_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(monkeypatch, fail_at="high")
-    node.piped = False
+    node = Node(monkeypatch, node_drift, first, FINE, piped=piped)
 
     assert node.run()["compliant"] is True
+    assert node.ways == ["installed", "sent"]
+    options = node.questions[1]["options"]
+    assert options["instead"] == wrong
+    errors = call.CALLS["drift"](machine, options)["errors"]
+    assert (wrong in errors) is bool(wrong)
 
-    asked = shlex.split(node.commands[0])
-    question = json.loads(asked[asked.index("drift") + 1].rstrip(";"))
-    assert question["options"]["fail_at"] == "high"
-    assert node.questions == [None]
 
+def test_a_node_without_python_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Node(monkeypatch, node_drift, MISSING, NO_PYTHON).run()
 
-def test_a_strategy_that_wants_nobody_to_ask_has_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mitogen(_style: str) -> bool:
-        raise AssertionError("_is_pipelining_enabled() should never be called.")
-
-    node = Node(monkeypatch)
-    node.plugin._is_pipelining_enabled = mitogen
-
-    assert node.run()["compliant"] is True
-    assert len(node.questions) == 1
+    assert found["failed"]
+    assert found["msg"].startswith("node_drift: the agent does not answer")
+    assert "node_interpreter" in found["msg"]
+    assert "failures" not in found, "playbooks/drift.yml takes it for looked at"
 
 
 def test_a_node_tells_what_it_is_asked_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ansible adds hosts for whatever result says so."""
     evil = {"add_host": {"host_name": "x"}, "ansible_facts": {"a": 1}, "_ansible_delegated_vars": {}}
-    node = Node(monkeypatch, answer(compliant=True, **evil))
 
-    assert node.run() == {"changed": False, "compliant": True}
+    found = Node(monkeypatch, node_drift, answer(compliant=True, **evil)).run()
+
+    assert found == {"changed": False, "compliant": True}
 
 
 def test_every_documented_field_may_be_told() -> None:
-    assert {*yaml.safe_load(module.RETURN), "changed", "failed", "msg"} == node_drift.FIELDS
-    assert node_drift.MARK == drift.MARK
+    assert {*yaml.safe_load(module.RETURN), "changed", "failed", "msg"} == {*agent_answer.ANSWERS["drift"]}
+
+
+def test_a_controller_and_a_node_have_the_same_words() -> None:
+    assert (agent_call.MARK, agent_call.BEGUN) == (call.MARK, call.BEGUN)
+    assert agent_call.AGENT == agent.COMMAND
+    assert agent_call.FOLDER == declared.FOLDER
+
+
+# -- a node of which nothing is declared -----------------------------------------------------------
+
+NONE = {"node": {}, "fabric": {}}
+
+
+def test_a_node_without_all_that_should_have_nothing_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(monkeypatch, node_drift, MISSING, declarations=NONE)
+
+    found = node.run()
+
+    assert (found["compliant"], found["failures"], found["errors"]) == (True, [], [])
+    assert node.ways == ["installed"]
+    assert {*found} | {"failed", "msg"} == {*agent_answer.ANSWERS["drift"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"), [(KEPT, NONE), (MISSING, {"node": {"thp": THP}, "fabric": {}}), (MISSING, {})]
+)
+def test_any_other_node_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, first: Done, expected: dict[str, Any]
+) -> None:
+    node = Node(monkeypatch, node_drift, first, FINE, declarations=expected)
+
+    assert node.run()["compliant"] is True
+    assert node.ways == ["installed", "sent"]

@@ -1,24 +1,24 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs a module's main() as Ansible does: arguments as JSON in, one JSON document on stdout and an exit
-status out. Works with ansible-core 2.18 and newer."""
+status out."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType, SimpleNamespace
+from functools import partial
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
-from ansible.module_utils import basic
+from ansible.module_utils import _internal as ansible_internal
+from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common import warnings as ansible_warnings
+from ansible.module_utils.testing import patch_module_args
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import drift
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Mounts
 from ansible_collections.mlnode.tuning.plugins.modules import (
     agent,
     boot_params,
@@ -30,10 +30,8 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     limits,
     multi_rail,
     nccl_conf,
-    nic_confirm,
     nic_ethtool,
     node_audit,
-    node_drift,
     node_revert,
     node_topology,
     path_mtu,
@@ -45,20 +43,6 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     tuning_services,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-
-try:
-    from ansible.module_utils.testing import patch_module_args
-except ImportError:  # ansible-core 2.18
-
-    @contextlib.contextmanager
-    def patch_module_args(args: dict[str, Any] | None = None) -> Iterator[None]:
-        before = basic._ANSIBLE_ARGS
-        basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": args or {}}).encode()
-        try:
-            yield
-        finally:
-            basic._ANSIBLE_ARGS = before
-
 
 #: Every module that declares something → arguments that do
 DECLARING: dict[ModuleType, dict[str, Any]] = {
@@ -77,23 +61,18 @@ DECLARING: dict[ModuleType, dict[str, Any]] = {
     gpu_persistence: {"persistence": True},
 }
 
-#: Every module → arguments with which it has something to do
+#: Every module that runs on a node → arguments with which it has something to do
 MODULES: dict[ModuleType, dict[str, Any]] = {
     agent: {},
     node_topology: {},
-    nic_confirm: {},
     path_mtu: {"peers": ["127.0.0.1"], "fail_on": "never"},
     rdma_check: {"fail_on": "never"},
     rdma_bandwidth: {"device": "mlx5_0", "serve": True, "fail_on": "never"},
     ib_subnet: {"fail_on": "never"},
     node_audit: {},
     **DECLARING,
-    node_drift: {},
     node_revert: {},
 }
-
-#: Module → what its action plugin adds
-ADDED: dict[ModuleType, dict[str, Any]] = {node_drift: {"agent": {"path": "/sent/along"}}}
 
 
 @dataclass(frozen=True)
@@ -113,9 +92,8 @@ class Finished:
 
     @property
     def warnings(self) -> list[str]:
-        """As texts; since ansible-core 2.19 each is an object of which the controller makes one."""
-        found = self.result.get("warnings", [])
-        return [one if isinstance(one, str) else one["event"]["msg"] for one in found]
+        """As texts; the controller makes them of the objects."""
+        return [warning["event"]["msg"] for warning in self.result.get("warnings", [])]
 
     @property
     def diff(self) -> dict[str, tuple[str, str]]:
@@ -136,13 +114,15 @@ class Runner:
         self.capsys.readouterr()
         # They pile up in the process, and a real module has one of its own.
         ansible_warnings._global_warnings.clear()
-        added = {} if "agent" in arguments else ADDED.get(self.module, {})
-        told = {**arguments, **added, "_ansible_check_mode": check, "_ansible_diff": True}
+        told = {**arguments, "_ansible_check_mode": check, "_ansible_diff": True}
         with patch_module_args(told), pytest.raises(SystemExit) as ended:
             self.module.main()
         out, err = self.capsys.readouterr()
         assert err == ""
-        return Finished(int(str(ended.value.code)), json.loads(out))
+        result = json.loads(out)
+        # The arguments, which ansible-core 2.19 adds to every result and 2.21 only where that is asked for.
+        result.pop("invocation", None)
+        return Finished(int(str(ended.value.code)), result)
 
     def ok(self, check: bool = False, **arguments: Any) -> Finished:
         done = self(check, **arguments)
@@ -161,24 +141,29 @@ class Runner:
 Make = Callable[[ModuleType], Runner]
 
 
+def _mounted(machine: Machine, mounts: Mounts = MappingProxyType({})) -> Machine:
+    """The same machine, all state shared, with the drivers that a module asks for and no others."""
+    mine = {folder: driver for folder, driver in machine.mounts.items() if folder in mounts}
+    lacking = type("Mounted", (type(machine),), {"mounts": property(lambda _self: mine)})
+    found: Machine = lacking.__new__(lacking)
+    found.__dict__ = machine.__dict__
+    return found
+
+
 def put_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every module work on this machine."""
     for user in (
         tuning_module,
         agent,
         ib_subnet,
-        nic_confirm,
         node_audit,
         node_revert,
+        path_mtu,
         rdma_check,
         rdma_bandwidth,
     ):
-        monkeypatch.setattr(user, "Host", lambda: machine)
-    # It is sent without the library: here, the agent is this process.
-    monkeypatch.setitem(sys.modules, "mlnode.drift", drift)
-    monkeypatch.setitem(sys.modules, "mlnode.host", SimpleNamespace(Host=lambda: machine))
+        monkeypatch.setattr(user, "Host", partial(_mounted, machine))
     # Tests of action plugins make a controller of this process, where a warning is no part of the answer.
-    with contextlib.suppress(ImportError):  # ansible-core 2.18 knows no difference
-        monkeypatch.setattr(
-            importlib.import_module("ansible.module_utils._internal"), "is_controller", False, False
-        )
+    monkeypatch.setattr(ansible_internal, "is_controller", False)
+    # It adds owner and mode of the file at a result's path, where the real machine has one.
+    monkeypatch.setattr(AnsibleModule, "add_path_info", lambda _self, result: result)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu, cpu_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import diff
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.plugins.modules import cpu_governor
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
@@ -69,14 +69,14 @@ def test_the_diff_names_the_cpus(machine: CpuMachine, governor: Runner) -> None:
     machine.put(f"{CPU}/cpu3/power/pm_qos_resume_latency_us", "50\n")
     machine.put(f"{PSTATE}/min_perf_pct", "25\n")
     asked = {"governor": "performance", "max_latency_us": "10", "min_perf_pct": 100}
-    runtime = governor.ok(check=True, **asked).result["diff"][0]
-    assert runtime["before"].splitlines() == [
+    before, after = governor.ok(check=True, **asked).diff["runtime"]
+    assert before.splitlines() == [
         "cpu.governor (CPUs 0-1,3) = powersave",
         "cpu.min_perf_pct = 25",
         "cpu.max_latency_us (CPUs 0-2) = 0",
         "cpu.max_latency_us (CPU 3) = 50",
     ]
-    assert runtime["after"].splitlines() == [
+    assert after.splitlines() == [
         "cpu.governor (CPUs 0-1,3) = performance",
         "cpu.min_perf_pct = 100",
         "cpu.max_latency_us (CPUs 0-3) = 10",
@@ -97,7 +97,7 @@ def test_the_diff_names_the_cpus_of_policies_and_not_their_numbers(
 ) -> None:
     node = driver(str(tmp_path / "other"))
     request = Request("training", cpu, asked, (Layer.RUNTIME,))
-    (runtime, *_files) = tuning_module.diff(engine.evaluate(node, request).steps)
+    (runtime,) = diff.diff(engine.evaluate(node, request).steps)
     assert runtime["before"].splitlines() == before
 
 
@@ -137,8 +137,8 @@ def test_a_list_rules_its_cpus_only(machine: CpuMachine, governor: Runner) -> No
         ({"governor": "performance", PREFERENCE: "power"}, [f"cpu.{PREFERENCE}", "EBUSY", "powersave"]),
         ({"governor": "performance", "cpus": "0-63"}, ["CPUs 4-63 are not on this machine, which has 0-3"]),
         ({"governor": "performance", "cpus": "0-9999999"}, ["cpu.cpus", "9999999 cannot exist"]),
-        ({"governor": "perf\nx"}, ["cpu.governor", "is no word"]),
-        ({"governor": True}, ["cpu.governor", "'True' is no word"]),
+        ({"governor": "perf\nx"}, ["cpu.governor", "does not print"]),
+        ({"governor": True}, ["cpu.governor: must be a word such as performance, got 'True'"]),
         ({PREFERENCE: "256"}, [f"cpu.{PREFERENCE}", "from 0 to 255"]),
         ({"energy_perf_bias": "16"}, ["cpu.energy_perf_bias", "from 0 to 15"]),
         ({"boost": "perhaps"}, ["boost", "perhaps"]),
@@ -189,9 +189,8 @@ def test_a_declaration_of_nothing_leaves_the_node(machine: CpuMachine, governor:
 # -- what is documented --------------------------------------------------------------------
 
 
-def test_every_option_is_documented_in_the_order_of_application() -> None:
-    options = yaml.safe_load(cpu_governor.DOCUMENTATION)["options"]
-    assert [*options] == [*cpu_parse.PATHS, "cpus"]
+def test_every_option_is_in_the_order_of_application() -> None:
+    assert [*schema.of("cpu")] == [*cpu_parse.PATHS, "cpus"]
 
 
 def test_the_documented_fields_of_a_setting_are_those_it_has(governor: Runner) -> None:

@@ -93,13 +93,13 @@ def test_a_second_run_changes_nothing(machine: IrqNode, irq: Runner) -> None:
 def test_the_node_keeps_what_was_said_and_nothing_else(machine: IrqNode, irq: Runner) -> None:
     irq.ok(name="training", rules=[{"name": "a", "nics": {"names": ["eth2"]}, "rps": False}])
     assert json.loads(machine.read(DECLARATION))["kinds"] == {
-        "irq": {"rules": [{"name": "a", "nics": {"names": ["eth2"]}, "rps": False}]}
+        "irq": {"rules": [{"name": "a", "nics": {"names": ["eth2"]}, "rps": "off"}]}
     }
 
 
 def test_the_diff_shows_what_moves(machine: IrqNode, irq: Runner) -> None:
     done = irq.ok(name="training", rules=[{"name": "a", "nics": {"names": ["eth3"]}, "strategy": "spread"}])
-    assert [*done.diff] == ["runtime", DECLARATION]
+    assert [*done.diff] == [DECLARATION, "runtime"]
     assert done.diff["runtime"] == (
         "irq.a = 0-15: 33,38; 12: 37\n",  # mlx5 itself uses the second threads once the cores are used up
         "irq.a = 4: 33,37; 5: 38\n",
@@ -110,21 +110,27 @@ def test_the_diff_shows_what_moves(machine: IrqNode, irq: Runner) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"rules": [{"name": "a"}]}, ["irq.a: give it a strategy, rps, xps or rfs_entries"]),
+        (
+            {"rules": [{"name": "a"}]},
+            ["irq.rules[0]: give it at least one of strategy, cpus, rps, xps, rfs_entries"],
+        ),
         ({"rules": [{"strategy": "spread"}]}, ["missing required arguments: name"]),
         ({"rules": [{"name": "a", "strategy": "fast"}]}, ["strategy", "spread, housekeeping, list"]),
         ({"rules": [{"name": "a", "strategy": "spread", "nic": {}}]}, ["rules.nic", "nics"]),
-        ({"rules": [{"name": "A b", "strategy": "spread"}]}, ["irq.rules[0].name: 'A b' is no name"]),
+        ({"rules": [{"name": "A b", "strategy": "spread"}]}, ["irq.rules[0].name: must be", "'A b'"]),
         (
             {"rules": [{"name": "a", "strategy": "list", "cpus": "0-99"}]},
             ["irq.a: CPUs 16-99 are not on this"],
         ),
-        ({"rules": [{"name": "a", "strategy": "list", "cpus": "0;id"}]}, ["irq.a.cpus: '0;id' is no list"]),
+        (
+            {"rules": [{"name": "a", "strategy": "list", "cpus": "0;id"}]},
+            ["irq.rules[0].cpus: '0;id' is no list"],
+        ),
         (
             {"rules": [{"name": "a", "nics": {"names": ["../x"]}, "rps": "off"}]},
-            ["'../x' is not an interface"],
+            ["nics.names[0]: must be an interface", "'../x'"],
         ),
-        ({"rules": [{"name": "a", "rps": "on"}]}, ["irq.a.rps: 'on' is no list"]),
+        ({"rules": [{"name": "a", "rps": "on"}]}, ["irq.rules[0].rps: 'on' is no list"]),
         ({"rules": [{"name": "a", "rfs_entries": 1000}]}, ["irq.a.rfs_entries: 1000 is no power of two"]),
         ({"irqbalance": "stop"}, ["irqbalance", "agree, leave, disable"]),
         ({"rules": [], "allow": ["all"]}, ["allow", "isolated_cpus"]),
@@ -178,17 +184,21 @@ def test_a_nic_that_is_not_there(machine: IrqNode, irq: Runner, on_unsupported: 
 
 
 def test_a_declaration_of_nothing_leaves_the_node(machine: IrqNode, irq: Runner) -> None:
+    before = machine.affinity("eth2")
     irq.ok(name="training", **FULL)
     done = irq.ok(name="training", allow=["isolated_cpus"])
     assert not machine.exists(DECLARATION)
-    assert [*done.diff] == [DECLARATION]
+    assert [*done.diff] == [DECLARATION, "runtime"], "what leaves goes back to its origin"
+    assert machine.affinity("eth2") == before
     assert not irq.ok(name="training").changed
 
 
 def test_guards_are_switched_off_by_name(machine: IrqNode, irq: Runner) -> None:
     machine.put("/sys/devices/system/cpu/isolated", "4\n")
     rules = [{"name": "a", "nics": {"names": ["eth3"]}, "strategy": "list", "cpus": "4"}]
-    assert "refused, and nothing was changed: irq.a: eth3: CPU 4 is kept free" in irq.msg(rules=rules)
+    before = machine.affinity("eth3")
+    assert "refused: irq.a: eth3: CPU 4 is kept free" in irq.msg(rules=rules)
+    assert machine.affinity("eth3") == before
     irq.ok(rules=rules, allow=["isolated_cpus"])
     assert machine.affinity("eth3") == ["4"] * 6
 

@@ -2,78 +2,81 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import pathlib
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import call
 from ansible_collections.mlnode.tuning.plugins.modules import node_drift, sysctl_ml, thp
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 
+Drift = Callable[..., dict[str, Any]]
+
+
+def answer(machine: Machine, **options: Any) -> dict[str, Any]:
+    """What the agent answers to the action, with the defaults of the module."""
+    asked = {"fail_at": "never", "ignore": [], "declarations": {}, **options}
+    return call.CALLS["drift"](machine, asked)
+
+
+def settings(done: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {item["key"]: item for item in done["settings"]}
+
 
 @pytest.fixture
-def drift(running: Make, machine: Machine) -> Runner:
+def drift(running: Make, machine: Machine) -> Drift:
     machine.enable_agent()
     running(thp).ok(name="training", enabled="madvise")
     running(sysctl_ml).ok(name="training", settings={"vm.swappiness": 1, "kernel.no_such_knob": 1})
-    return running(node_drift)
+    return lambda **options: answer(machine, **options)
 
 
-@pytest.mark.parametrize("check", [False, True])
-def test_a_node_as_declared_is_compliant(machine: Machine, drift: Runner, check: bool) -> None:
+def test_a_node_as_declared_is_compliant(machine: Machine, drift: Drift) -> None:
     before = machine.tree()
 
-    done = drift.ok(check)
+    done = drift()
 
-    assert not done.changed
-    assert done.result["compliant"] is True
-    assert (done.result["drift"], done.result["errors"]) == ([], [])
-    assert done.result["summary"] == {"ok": 3, "unsupported": 1}
-    assert [*done.settings] == ["agent.boot", "thp.enabled", "vm.swappiness", "kernel.no_such_knob"]
+    assert done["changed"] is False
+    assert done["compliant"] is True
+    assert (done["drift"], done["errors"]) == ([], [])
+    assert done["summary"] == {"ok": 3, "unsupported": 1}
+    assert [*settings(done)] == ["agent.boot", "thp.enabled", "vm.swappiness", "kernel.no_such_knob"]
     assert machine.tree() == before
 
 
-@pytest.mark.parametrize("check", [False, True])
-def test_drift_is_told_and_neither_mended_nor_a_failure(machine: Machine, drift: Runner, check: bool) -> None:
+def test_drift_is_told_and_neither_mended_nor_a_failure(machine: Machine, drift: Drift) -> None:
     machine.put(SWAPPINESS, "60\n")
     before = machine.tree()
 
-    done = drift.ok(check)
+    done = drift()
 
-    assert not done.changed
-    assert done.result["compliant"] is False
-    assert done.result["drift"] == [
-        "vm.swappiness: drifted, want 1, runtime 60, boot 1 (high): runtime is 60"
-    ]
-    assert done.settings["vm.swappiness"]["declared_by"] == ["training"]
+    assert done["changed"] is False
+    assert done["compliant"] is False
+    assert done["drift"] == ["vm.swappiness: drifted, want 1, runtime 60, boot 1 (high): runtime is 60"]
+    assert settings(done)["vm.swappiness"]["declared_by"] == ["training"]
     assert machine.tree() == before
 
 
-def test_a_node_that_declares_nothing_is_not_compliant(machine: Machine, running: Make) -> None:
-    done = running(node_drift).ok()
+def test_a_node_that_declares_nothing_is_not_compliant(machine: Machine) -> None:
+    done = answer(machine)
 
-    assert done.result["compliant"] is False
-    assert done.result["errors"] == [
-        "nothing is declared on this node: /etc/mlnode/declared.d holds no declaration"
-    ]
-    assert (done.result["settings"], done.result["summary"], done.result["drift"]) == ([], {}, [])
+    assert done["compliant"] is False
+    assert done["errors"] == ["nothing is declared on this node: /etc/mlnode/declared.d holds no declaration"]
+    assert (done["settings"], done["summary"], done["drift"]) == ([], {}, [])
 
 
-def test_a_damaged_declaration_is_an_error_beside_what_the_others_say(
-    machine: Machine, drift: Runner
-) -> None:
+def test_a_damaged_declaration_is_an_error_beside_what_the_others_say(machine: Machine, drift: Drift) -> None:
     machine.put("/etc/mlnode/declared.d/broken.json", "{")
 
-    done = drift.ok()
+    done = drift()
 
-    assert done.result["compliant"] is False
-    [error] = done.result["errors"]
+    assert done["compliant"] is False
+    [error] = done["errors"]
     assert error.startswith("/etc/mlnode/declared.d/broken.json is damaged")
-    assert done.result["summary"] == {"ok": 3, "unsupported": 1}
+    assert done["summary"] == {"ok": 3, "unsupported": 1}
 
 
 # -- severity, exceptions and what the inventory says ---------------------------------------------------
@@ -86,118 +89,136 @@ def known(key: str = "vm.swappiness", until: str = "2999-12-31") -> dict[str, st
 @pytest.mark.parametrize(
     ("fail_at", "fails"), [("low", True), ("medium", True), ("high", True), ("never", False)]
 )
-def test_drift_fails_from_its_severity_on(machine: Machine, drift: Runner, fail_at: str, fails: bool) -> None:
+def test_drift_fails_from_its_severity_on(machine: Machine, drift: Drift, fail_at: str, fails: bool) -> None:
     machine.put(SWAPPINESS, "60\n")  # far over 10, which is what makes it high
 
     done = drift(fail_at=fail_at)
 
-    assert (done.rc == 1) == fails
-    assert done.result["compliant"] is False
-    assert len(done.result["failures"]) == int(fails)
+    assert bool(done.get("failed")) == fails
+    assert done["compliant"] is False
+    assert len(done["failures"]) == int(fails)
     if fails:
-        assert "vm.swappiness: drifted, want 1, runtime 60" in done.result["msg"]
-        assert [*done.settings] == ["agent.boot", "thp.enabled", "vm.swappiness", "kernel.no_such_knob"]
+        assert "vm.swappiness: drifted, want 1, runtime 60" in done["msg"]
+        assert [*settings(done)] == ["agent.boot", "thp.enabled", "vm.swappiness", "kernel.no_such_knob"]
 
 
-def test_drift_that_is_not_severe_enough_is_told_and_does_not_fail(machine: Machine, drift: Runner) -> None:
+def test_drift_that_is_not_severe_enough_is_told_and_does_not_fail(machine: Machine, drift: Drift) -> None:
     machine.put(SWAPPINESS, "2\n")
 
-    done = drift.ok(fail_at="high")
+    done = drift(fail_at="high")
 
-    assert done.result["compliant"] is False
-    assert len(done.result["drift"]) == 1
-    assert "(medium)" in done.result["drift"][0]
-    assert done.result["failures"] == []
+    assert done["compliant"] is False
+    assert len(done["drift"]) == 1
+    assert "(medium)" in done["drift"][0]
+    assert done["failures"] == []
 
 
-def test_known_drift_does_not_count_until_its_day(machine: Machine, drift: Runner) -> None:
+def test_known_drift_does_not_count_until_its_day(machine: Machine, drift: Drift) -> None:
     machine.put(SWAPPINESS, "60\n")
 
-    done = drift.ok(fail_at="low", ignore=[known("vm.*"), known("net.*")])
+    done = drift(fail_at="low", ignore=[known("vm.*"), known("net.*")])
 
-    assert done.result["compliant"] is True
-    assert done.result["verdict"] == "as declared: 1 drifted, 2 ok, 1 unsupported (1 ignored)"
-    assert (done.result["drift"], done.result["failures"]) == ([], [])
-    [line] = done.result["ignored"]
+    assert done["compliant"] is True
+    assert done["verdict"] == "as declared: 1 drifted, 2 ok, 1 unsupported (1 ignored)"
+    assert (done["drift"], done["failures"]) == ([], [])
+    [line] = done["ignored"]
     assert line.endswith("runtime is 60; ignored until 2999-12-31: OPS-1234")
-    assert done.settings["vm.swappiness"]["status"] == "drifted"
-    assert done.settings["vm.swappiness"]["ignored"] == "until 2999-12-31: OPS-1234"
-    assert [item["state"] for item in done.result["exceptions"]] == ["used", "unused"]
+    assert settings(done)["vm.swappiness"]["status"] == "drifted"
+    assert settings(done)["vm.swappiness"]["ignored"] == "until 2999-12-31: OPS-1234"
+    assert [item["state"] for item in done["exceptions"]] == ["used", "unused"]
 
 
-def test_an_exception_whose_day_is_over_counts_again_and_says_so(machine: Machine, drift: Runner) -> None:
+def test_an_exception_whose_day_is_over_counts_again_and_says_so(machine: Machine, drift: Drift) -> None:
     machine.put(SWAPPINESS, "60\n")
 
-    msg = drift.msg(fail_at="low", ignore=[known(until="2020-02-29")])
+    msg = drift(fail_at="low", ignore=[known(until="2020-02-29")])["msg"]
 
     assert "runtime is 60 (the exception for it ended on 2020-02-29: OPS-1234)" in msg
 
 
 @pytest.mark.parametrize("until", ["", "soon", "2026-13-01"])
-def test_a_wrong_day_is_an_error(drift: Runner, until: str) -> None:
-    assert "ignore, exception 1 (vm.swappiness): until is" in drift.msg(ignore=[known(until=until)])
+def test_a_wrong_day_is_an_error(drift: Drift, until: str) -> None:
+    assert "ignore, exception 1 (vm.swappiness): until is" in drift(ignore=[known(until=until)])["msg"]
 
 
-def test_a_node_that_could_not_be_looked_at_fails_at_any_severity(machine: Machine, drift: Runner) -> None:
+def test_a_node_that_could_not_be_looked_at_fails_at_any_severity(machine: Machine, drift: Drift) -> None:
     machine.put("/etc/mlnode/declared.d/broken.json", "{")
 
-    msg = drift.msg(fail_at="high", ignore=[known("*")])
+    msg = drift(fail_at="high", ignore=[known("*")])["msg"]
 
     assert "/etc/mlnode/declared.d/broken.json is damaged" in msg
 
 
-def test_a_node_that_declares_nothing_fails_at_any_severity(machine: Machine, running: Make) -> None:
-    assert "nothing is declared on this node" in running(node_drift).msg(fail_at="high")
+def test_a_node_that_declares_nothing_fails_at_any_severity(machine: Machine) -> None:
+    assert "nothing is declared on this node" in answer(machine, fail_at="high")["msg"]
 
 
-def test_what_the_inventory_says_is_compared(machine: Machine, drift: Runner) -> None:
-    found = drift.ok().result["digests"]["training"]
-    assert {*found} == {"thp", "sysctl"}
+#: With what the module sysctl_ml adds
+SIZING = {"rtt_us": 100, "disk_bytes_per_s": 2000000000}
 
-    assert drift.ok(fail_at="low", expected={"training": found}).result["compliant"] is True
-    msg = drift.msg(fail_at="high", expected={"training": {**found, "sysctl": "0" * 16}})
+DECLARED = {
+    "thp": {"enabled": "madvise"},
+    "sysctl": {"settings": {"vm.swappiness": 1, "kernel.no_such_knob": 1}, "sizing": SIZING},
+}
+
+
+def test_what_the_inventory_says_is_compared(drift: Drift) -> None:
+    assert {*drift()["digests"]["training"]} == {"thp", "sysctl"}
+
+    assert drift(fail_at="low", declarations={"training": DECLARED, "gone": {}})["compliant"] is True
+    other = {**DECLARED, "sysctl": {"settings": {"vm.swappiness": 2}, "sizing": SIZING}}
+    msg = drift(fail_at="high", declarations={"training": other})["msg"]
     assert "training is not declared on the node as the inventory says (other than there: sysctl)" in msg
-    done = drift.ok(expected={"training": {**found, "sysctl": None}, "gone": {}})
-    assert done.result["compliant"] is True
-    assert done.result["not_compared"] == {"training": ["sysctl"]}
 
 
-@pytest.mark.parametrize("expected", [{"../x": {}}, {"x": "y"}, {"x": ["thp"]}])
-def test_what_is_expected_is_checked(drift: Runner, expected: dict[str, object]) -> None:
-    assert drift.msg(expected=expected).startswith("node_drift: ")
+def test_a_declaration_that_the_inventory_no_longer_has_is_an_error(drift: Drift) -> None:
+    [error] = drift(declarations={"training": {}}, host="gpu001")["errors"]
+
+    assert error == (
+        "declared on the node as training, and the inventory declares nothing: "
+        "ansible-playbook playbooks/revert.yml --limit gpu001"
+    )
 
 
-def test_without_its_action_plugin_it_does_nothing(drift: Runner) -> None:
-    assert "this needs its action plugin" in drift.msg(agent=None)
+@pytest.mark.parametrize("area", ["web", "../x", "thp_schema", "sysctl.x"])
+def test_an_unknown_area_is_an_error_that_names_the_declaration(drift: Drift, area: str) -> None:
+    found = drift(declarations={"training": {area: {}}})
+
+    assert found["failed"]
+    assert f"declarations.training.{area}: unknown; known are services, " in found["msg"]
 
 
-def test_what_is_wrong_with_the_agent_there_is_an_error_of_the_node(drift: Runner) -> None:
-    done = drift(fail_at="high", agent={"path": "/sent/along", "instead": "the agent is another"})
-
-    assert done.rc == 1
-    assert done.result["errors"] == ["the agent is another"]
-    assert done.result["compliant"] is False
-
-
-@pytest.fixture
-def sent(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
-    """The agent as the controller sends it, and a process that has not imported anything of it."""
-    path = tmp_path / "mlnode"
-    path.write_bytes(agent_source.archive())
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    before = {*sys.modules}
-    yield path
-    for name in {*sys.modules} - before:
-        if name.partition(".")[0] == "mlnode":
-            del sys.modules[name]
-
-
-def test_it_is_the_agent_that_was_sent_which_looks(
-    sent: pathlib.Path, capsys: pytest.CaptureFixture[str]
+def test_a_node_that_should_have_nothing_and_has_nothing_is_compliant(
+    machine: Machine,
 ) -> None:
-    wrong = {"key": "", "reason": "", "until": ""}
+    options = {"fail_at": "low", "ignore": []}
+    none = call.CALLS["drift"](machine, {**options, "declarations": {"node": {}, "fabric": {}}})
 
-    msg = Runner(capsys, node_drift).msg(agent={"path": str(sent)}, ignore=[wrong])
+    assert (none["compliant"], none["errors"], none["failures"]) == (True, [], [])
+    for declarations in ({}, {"node": {"thp": {"enabled": "madvise"}}}):
+        assert not call.CALLS["drift"](machine, {**options, "declarations": declarations})["compliant"]
 
-    assert msg == "node_drift: ignore, exception 1: key is empty, and would be for nothing"
-    assert str(sys.modules["mlnode.drift"].__file__).startswith(f"{sent}/mlnode/")
+
+def test_a_name_that_cannot_be_is_an_error(drift: Drift) -> None:
+    assert drift(declarations={"../x": {}})["failed"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"declarations": {"x": "y"}}, {"declarations": {"x": {"thp": "y"}}}, {"ignore": [{"key": "x"}]}],
+)
+def test_what_is_no_question_is_refused(machine: Machine, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"declarations holds what is not|reason"):
+        answer(machine, **options)
+
+
+def test_what_is_wrong_with_the_agent_there_is_an_error_of_the_node(drift: Drift) -> None:
+    done = drift(fail_at="high", instead="the agent is another")
+
+    assert done["failed"]
+    assert done["errors"] == ["the agent is another"]
+    assert done["compliant"] is False
+
+
+def test_without_its_action_plugin_it_does_nothing(running: Make) -> None:
+    assert "this needs its action plugin" in running(node_drift).msg()

@@ -41,8 +41,6 @@ def test_check_mode_predicts_and_the_run_makes_the_node_what_it_was(
 
     assert machine.tree() == before
     assert predicted.changed
-    predicted.result.pop("invocation")
-    done.result.pop("invocation")
     assert predicted.result == done.result
 
 
@@ -82,7 +80,7 @@ def test_a_file_that_was_there_before_is_restored(machine: Machine, revert: Runn
     done = revert.ok()
 
     assert {"key": DROP_IN, "value": "restored"} in done.result["reverted"]
-    assert done.diff[DROP_IN][1] == "# mine\n"
+    assert "mine" not in done.diff[DROP_IN][1], "others may not read it"
     assert machine.tree() == before
 
 

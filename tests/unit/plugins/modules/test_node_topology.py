@@ -28,7 +28,7 @@ def tree(tmp_path: pathlib.Path) -> Tree:
 
 @pytest.fixture
 def topology(tree: Tree, running: Make, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(node_topology, "Host", lambda: Host(str(tree.root)))
+    monkeypatch.setattr(node_topology, "Host", lambda mounts: Host(str(tree.root), mounts))
     return running(node_topology)
 
 

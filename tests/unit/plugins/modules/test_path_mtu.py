@@ -1,19 +1,17 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module on a simulated network; tests/system runs it on a real one."""
+"""The module on simulated paths; tests/system runs it on real ones."""
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_search import Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.modules import path_mtu
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.test_path_mtu import (
-    Network,
-    Way,
-)
+from ansible_collections.mlnode.tuning.tests.unit.path_machine import Path, PathMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
 GOOD = "10.0.0.2"
@@ -21,15 +19,16 @@ BAD = "10.0.0.7"
 SILENT = "10.0.0.8"
 
 
-class Closing(Network):
-    def close(self) -> None:
-        assert self.open == []
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> PathMachine:
+    machine = PathMachine(str(tmp_path))
+    machine.paths = {f"10.0.0.{number}": Path(mtu=1500) for number in (7, *range(20, 40))}
+    machine.paths[SILENT] = Path(mtu=0)
+    return machine
 
 
 @pytest.fixture
-def check(running: Make, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    ways = {f"n{number}": Way(mtu=1500) for number in range(20, 40)}
-    monkeypatch.setattr(path_mtu, "Network", lambda: Closing(n7=Way(mtu=1500), n8=Way(mtu=0), **ways))
+def check(running: Make) -> Runner:
     return running(path_mtu)
 
 
@@ -51,7 +50,7 @@ def test_a_peer_that_fails_is_named_with_what_to_do(check: Runner) -> None:
     assert not done.changed
     assert done.result["msg"] == (
         "path_mtu: large packets are not proven to arrive at 1 of 2 peers:\n"
-        "10.0.0.7: packets of 9000 bytes do not arrive, 1500 do (the largest that passes); no router says "
+        "10.0.0.7: packets of 9000 bytes do not arrive, 1500 do and 2044 do not; no router reports "
         "why, so a link on the way drops them: look at the MTU of the peer's interface and of every switch "
         "port between"
     )
@@ -75,20 +74,22 @@ def test_a_silent_peer_fails_unless_only_failures_count(check: Runner) -> None:
 
     done = check.ok(peers=[GOOD, SILENT], size=9000, fail_on="fail")
 
-    assert done.result["summary"] == {"pass": 1, "unreachable": 1}
+    assert done.result["summary"] == {"pass": 1, "unknown": 1}
     [warning] = done.warnings
     assert warning.startswith("10.0.0.8: no answer")
     assert BAD in check.msg(peers=[BAD, SILENT], size=9000, fail_on="fail")
 
 
-def test_a_peer_that_cannot_be_asked_fails_too(check: Runner) -> None:
-    assert "Name or service not known" in check.msg(peers=["gpu.invalid"], fail_on="fail")
+def test_a_node_without_ping_proves_nothing(check: Runner, machine: PathMachine) -> None:
+    machine.missing.add("ping")
+
+    assert "iputils-ping" in check.msg(peers=[GOOD])
 
 
 def test_never_is_for_those_who_read_on(check: Runner) -> None:
     done = check.ok(peers=[BAD, SILENT, "gpu.invalid"], size=9000, fail_on="never")
 
-    assert done.result["summary"] == {"fail": 1, "unreachable": 1, "error": 1}
+    assert done.result["summary"] == {"fail": 1, "unknown": 2}
     assert len(done.result["failures"]) == 3
     assert done.warnings == []
 
@@ -98,12 +99,12 @@ def test_never_is_for_those_who_read_on(check: Runner) -> None:
     [
         ({}, "missing required arguments: peers"),
         ({"peers": []}, "path_mtu: peers: name at least one"),
-        ({"peers": ["10.0.0"]}, "path_mtu: peers[0].address: '10.0.0' is no IPv4 address"),
+        ({"peers": ["10.0.0"]}, "path_mtu: peers[0].address: '10.0.0' is not an IPv4 address"),
         ({"peers": [{"addres": BAD}]}, "path_mtu: peers[0].addres: unknown"),
         ({"peers": [BAD], "size": 100}, "path_mtu: size: 100 is not between 576 and 65535"),
         ({"peers": [BAD], "tries": 0}, "path_mtu: tries: 0"),
         ({"peers": [BAD], "timeout": 0}, "path_mtu: timeout: 0.0"),
-        ({"peers": [BAD], "fail_on": "always"}, "value of fail_on must be one of: unreachable, fail, never"),
+        ({"peers": [BAD], "fail_on": "always"}, "value of fail_on must be one of: unknown, fail, never"),
     ],
 )
 def test_what_is_wrong_is_said(check: Runner, arguments: dict[str, Any], words: str) -> None:
@@ -116,4 +117,6 @@ def test_the_documented_fields_are_those_it_has(check: Runner) -> None:
 
     assert {*documented} <= {*done.result}
     assert [*documented["checks"]["contains"]] == [*done.result["checks"][0]]
-    assert {word for word in Verdict if f"V({word})" in str(documented["checks"])} == {*Verdict}
+    assert {word for word in Verdict if f"V({word})" in str(documented["checks"])} == {
+        *(Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN)
+    }

@@ -12,7 +12,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host
 from ansible_collections.mlnode.tuning.plugins.modules import path_mtu, rdma_bandwidth, sysctl_ml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import (
-    ADDED,
     MODULES,
     Make,
     patch_module_args,
@@ -37,9 +36,9 @@ def test_a_module_is_a_program(
 ) -> None:
     before = machine.tree()
     # Run anew, a module imports its Host anew too.
-    monkeypatch.setattr(host, "Host", lambda: machine)
+    monkeypatch.setattr(host, "Host", lambda mounts=(): machine)
 
-    told = {**arguments, **ADDED.get(module, {}), "_ansible_check_mode": True}
+    told = {**arguments, "_ansible_check_mode": True}
     path = pathlib.Path(str(module.__file__))
     # As runpy would, which Ansible's own importer keeps from finding a file.
     code = compile(path.read_text(encoding="utf-8"), str(path), "exec")

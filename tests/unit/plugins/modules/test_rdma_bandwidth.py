@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.plugins.modules import rdma_bandwidth
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.checks import (
@@ -32,7 +32,7 @@ def roce(tmp_path: pathlib.Path) -> Running:
 
 @pytest.fixture
 def measure(running: Make, roce: Running, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(rdma_bandwidth, "Host", lambda: roce)
+    monkeypatch.setattr(rdma_bandwidth, "Host", lambda mounts: roce)
     return running(rdma_bandwidth)
 
 

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import expect, rdma_limits, run
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.modules import rdma_check
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build, tree
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CapturedWithIp
 
 BASELINE = "/var/lib/mlnode/rdma-baseline.json"
 
@@ -26,11 +26,11 @@ BASELINE = "/var/lib/mlnode/rdma-baseline.json"
 @pytest.fixture
 def check(running: Make, monkeypatch: pytest.MonkeyPatch) -> Runner:
     """On the sick node, whose tree is shared and only to be read."""
-    monkeypatch.setattr(rdma_check, "Host", lambda: ReadOnly(tree("sick")))
+    monkeypatch.setattr(rdma_check, "Host", lambda mounts: ReadOnly(tree("sick"), mounts))
     return running(rdma_check)
 
 
-class ReadOnly(Host):
+class ReadOnly(CapturedWithIp):
     def is_superuser(self) -> bool:
         return False
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_read_warns_or_fails(check: Runner, monkeypatch: pytest.M
         def read_bytes(self, path: str) -> bytes:
             return b"" if path.endswith("/phys_state") else super().read_bytes(path)
 
-    monkeypatch.setattr(rdma_check, "Host", lambda: Blind(tree("ndr-ib")))
+    monkeypatch.setattr(rdma_check, "Host", lambda mounts: Blind(tree("ndr-ib"), mounts))
     only = [name for name in run.NAMES if name != "phys_state"]
     done = check.ok(expect=fabric.EXPECT["ndr-ib"], skip=only)
     assert done.result["summary"] == {"unknown": 8}
@@ -87,7 +87,7 @@ def test_never_is_for_those_who_read_on(check: Runner) -> None:
 
 
 def test_a_healthy_node(check: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rdma_check, "Host", lambda: ReadOnly(tree("roce8")))
+    monkeypatch.setattr(rdma_check, "Host", lambda mounts: ReadOnly(tree("roce8"), mounts))
     done = check.ok(expect=fabric.EXPECT["roce8"], fail_on="warn")
     assert done.result["failures"] == done.warnings == []
     assert {*done.result["summary"]} == {"pass", "skip"}
@@ -98,7 +98,7 @@ def test_the_baseline_is_kept_by_root_and_not_in_check_mode(
 ) -> None:
     machine = Machine(build(fabric.roce8(), str(tmp_path / "fabric")))
     machine.remove(BASELINE)
-    monkeypatch.setattr(rdma_check, "Host", lambda: machine)
+    monkeypatch.setattr(rdma_check, "Host", lambda mounts: machine)
     before = machine.tree()
 
     def verdict(**options: Any) -> str:

@@ -68,7 +68,7 @@ def test_what_to_do_elsewhere_is_told_though_nothing_changes(machine: QosNode, m
 def test_what_is_kept_is_what_was_declared(machine: QosNode, module: Runner) -> None:
     module.ok(name="fabric", **FULL)
     kept = json.loads(machine.now(DECLARATION))["kinds"]["qos"]
-    assert kept == {"rules": [ROCE], "max_disruption": "link_reset"}
+    assert kept == {"rules": [ROCE]}
 
 
 def test_an_empty_list_of_priorities_is_kept(machine: QosNode, module: Runner) -> None:
@@ -86,10 +86,12 @@ def test_no_rules_are_no_declaration(machine: QosNode, module: Runner) -> None:
 
 def test_pfc_for_several_priorities_is_refused(machine: QosNode, module: Runner) -> None:
     rules = [{**ROCE, "pfc": [3, 4]}]
+    before = {*machine.bridge.pfc}
     message = module.msg(name="fabric", rules=rules)
-    assert message.startswith(
-        "qos fabric: refused, and nothing was changed: qos.roce.pfc: PFC on priorities 3,4"
-    )
+    assert message.startswith("fabric: refused: ")
+    assert "qos.roce.pfc: PFC on priorities 3,4" in message
+    assert "qos.roce.dscp: eth2: goes together with qos.roce.pfc, which is refused" in message
+    assert machine.bridge.pfc == before
     assert changes(machine) == []
     module.ok(name="fabric", rules=rules, allow=["pfc_priorities"])
     assert machine.bridge.pfc == {3, 4}
@@ -120,9 +122,3 @@ def test_every_example_is_a_declaration(example: dict[str, Any]) -> None:
     spec = example.get("mlnode.tuning.roce_qos")
     if spec is not None:
         assert qos_parse.parse(json.loads(json.dumps(spec)))
-
-
-def test_the_documentation_has_the_options_of_the_library() -> None:
-    documented = yaml.safe_load(roce_qos.DOCUMENTATION)["options"]
-    assert {*documented["rules"]["suboptions"]} == {"name", "nics", *qos_parse.GROUPS}
-    assert {*documented["allow"]["choices"]} == {*qos_parse.GUARDS}

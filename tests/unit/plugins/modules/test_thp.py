@@ -79,7 +79,7 @@ def test_what_is_not_named_is_left_untouched(machine: Machine, thp: Runner) -> N
 def test_the_diff_shows_the_chosen_words(machine: Machine, thp: Runner) -> None:
     done = thp.ok(name="training", enabled="madvise", khugepaged={"pages_to_scan": 8192})
 
-    assert [*done.diff] == ["runtime", DECLARATION]
+    assert [*done.diff] == [DECLARATION, "runtime"]
     assert done.diff["runtime"] == (
         "thp.enabled = always\nthp.khugepaged.pages_to_scan = 4096\n",
         "thp.enabled = madvise\nthp.khugepaged.pages_to_scan = 8192\n",
@@ -116,12 +116,18 @@ def test_the_kernel_command_line_that_wins_is_a_warning(machine: Machine, thp: R
             {"sizes": {"64kB": {"enabled": "sometimes"}}},
             ["thp.hugepages-64kB.enabled", "always, inherit, madvise, never"],
         ),
-        ({"enabled": "madvise\nalways"}, ["thp.enabled", "is no word such as madvise"]),
-        ({"enabled": "../../etc/passwd"}, ["thp.enabled", "is no word such as madvise"]),
-        ({"sizes": {"../../64kB": {"enabled": "never"}}}, ["thp.sizes.../../64kB", "such as 2048kB"]),
-        ({"sizes": {"64kB": {"owner": "root"}}}, ["thp.sizes.64kB: give enabled or shmem_enabled"]),
-        ({"sizes": {"64kB": {"enabled": True}}}, ["thp.hugepages-64kB.enabled: YAML boolean true"]),
-        ({"use_zero_page": -1}, ["thp.use_zero_page: -1 is no number of 0 or more"]),
+        ({"enabled": "madvise\nalways"}, ["thp.enabled", "does not print"]),
+        ({"enabled": "../../etc/passwd"}, ["thp.enabled: must be a word such as madvise"]),
+        (
+            {"sizes": {"../../64kB": {"enabled": "never"}}},
+            ["thp.sizes: the name '../../64kB'", "such as 2048kB"],
+        ),
+        (
+            {"sizes": {"64kB": {"owner": "root"}}},
+            ["thp.sizes.64kB.owner: unknown; known are enabled, shmem_enabled"],
+        ),
+        ({"sizes": {"64kB": {"enabled": True}}}, ["thp.sizes.64kB.enabled: must be a text, got True"]),
+        ({"use_zero_page": -1}, ["thp.use_zero_page: must be at least 0, got -1"]),
         ({"use_zero_page": "yes"}, ["use_zero_page", "yes"]),
         ({"khugepaged": {"defrag": "madvise"}}, ["defrag", "khugepaged"]),
         ({"khugepaged": {"speed": 1}}, ["khugepaged.speed", "scan_sleep_millisecs"]),
@@ -186,7 +192,11 @@ def test_a_declaration_of_nothing_leaves_the_node(machine: Machine, thp: Runner)
 
     done = thp.ok(name="training")
 
-    assert done.diff == {DECLARATION: (content, "")}
+    assert done.diff == {
+        DECLARATION: (content, ""),
+        "runtime": ("thp.enabled = madvise\n", "thp.enabled = always\n"),
+    }
+    assert machine.now(f"{THP}/enabled") == "[always] madvise never"
     assert not machine.exists(DECLARATION)
     assert not thp.ok(name="training").changed
 

@@ -6,7 +6,7 @@ import json
 import pathlib
 
 import pytest
-import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.services_known import SERVICES
 from ansible_collections.mlnode.tuning.plugins.modules import tuning_services
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
@@ -37,22 +37,19 @@ def test_check_mode_predicts_what_the_run_then_does(machine: ServiceMachine, ser
     done = services.ok(name="training", services={"tuned": "stop"})
 
     assert predicted.result["diff"] == done.result["diff"]
-    assert [*done.diff] == ["runtime", DECLARATION, DROP_IN]
+    assert [*done.diff] == [DECLARATION, "runtime", DROP_IN]
     assert done.diff["runtime"] == ("service.tuned = running\n", "service.tuned = stopped\n")
     assert done.settings["service.tuned"]["status"] == "changed"
     assert json.loads(machine.read(DECLARATION))["kinds"] == {"services": {"services": {"tuned": "stop"}}}
     assert not services.ok(name="training", services={"tuned": "stop"}).changed
 
 
-def test_what_tuned_overrides_is_a_warning(machine: ServiceMachine, services: Runner, running: Make) -> None:
-    from ansible_collections.mlnode.tuning.plugins.modules import thp
-
-    running(thp).ok(name="training", enabled="madvise")
+def test_an_active_profile_of_tuned_is_named(
+    machine: ServiceMachine, services: Runner, running: Make
+) -> None:
     done = services.ok(name="training", services={"tuned": "leave", "tlp": None})
-    [warning] = done.warnings
-    assert warning.startswith(
-        "service.tuned is overridden: boot: the profile throughput-performance sets thp"
-    )
+    assert done.settings["service.tuned"]["status"] == "ok"
+    assert "with the profile throughput-performance" in done.settings["service.tuned"]["reason"]
     assert [*done.settings] == ["service.tuned"]
     assert machine.runs("tuned.service")
 
@@ -62,7 +59,7 @@ def test_what_tuned_overrides_is_a_warning(machine: ServiceMachine, services: Ru
     [
         ({"tunde": "stop"}, "services.tunde: unknown; did you mean tuned?"),
         ({"irqbalance": "stop"}, "services.irqbalance: is declared with irq_affinity"),
-        ({"tuned": "halt"}, "services.tuned: 'halt' is neither leave nor stop"),
+        ({"tuned": "halt"}, "services.tuned: must be one of leave, stop, got 'halt'"),
     ],
 )
 def test_bad_input_is_named(
@@ -81,8 +78,8 @@ def test_a_declaration_of_nothing_takes_all_files_away(machine: ServiceMachine, 
 
 
 def test_every_service_is_documented() -> None:
-    about = yaml.safe_load(tuning_services.DOCUMENTATION)["options"]["services"]["description"]
+    about = schema.of("services")["services"].text
     page = pathlib.Path(tuning_services.__file__).parents[2] / "docs" / "tuning_services.md"
     for name in SERVICES:
-        assert f"C({name})" in str(about)
+        assert f"C({name})" in about
         assert f"| `{name}` |" in page.read_text(encoding="utf-8")

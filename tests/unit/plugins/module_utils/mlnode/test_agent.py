@@ -22,7 +22,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     lock,
     revert,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
     LockTimeoutError,
@@ -30,6 +29,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     TransactionError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.version import VERSION
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

@@ -18,8 +18,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     boot_service,
     engine,
     node,
+    systemd_show,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.explain import explain
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import (
@@ -30,7 +30,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import (
     Row,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import modules, sysctl, thp
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Severity, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 
 ETC, RUN, USR = "/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"
@@ -71,7 +72,7 @@ def tuned(tmp_path: pathlib.Path) -> Booted:
     machine.put(f"{USR}/sysinit.target", "[Unit]\n")
     machine.put(f"{USR}/basic.target", "[Unit]\nRequires=sysinit.target\n")
     machine.put(f"{USR}/multi-user.target", "[Unit]\nRequires=basic.target\n")
-    for unit in (boot_service.SYSCTL_UNIT, boot_service.MODULES_UNIT):
+    for unit in (systemd_show.SYSCTL_UNIT, systemd_show.MODULES_UNIT):
         program = unit.partition(".")[0]
         machine.put(
             f"{USR}/{unit}",
@@ -378,7 +379,7 @@ def test_a_path_unit_that_was_stopped_is_started_by_the_next_installation(tuned:
 # -- the services that read drop-ins -------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", [boot_service.SYSCTL_UNIT, boot_service.MODULES_UNIT])
+@pytest.mark.parametrize("unit", [systemd_show.SYSCTL_UNIT, systemd_show.MODULES_UNIT])
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -399,7 +400,7 @@ def test_a_drop_in_that_nothing_reads_is_brought_by_the_agent_or_not_at_all(
     tuned.put(f"/lib/modules/{RELEASE}/modules.dep", "kernel/x.ko:\n")
     tuned.put(f"/lib/modules/{RELEASE}/modules.builtin", "")
     engine.apply(tuned, Request("one", modules, {"modules": ["x"]}))
-    key = "vm.swappiness" if unit == boot_service.SYSCTL_UNIT else "module.x"
+    key = "vm.swappiness" if unit == systemd_show.SYSCTL_UNIT else "module.x"
     assert survey(tuned)[key].reading.boot.source.startswith("/etc/")
     damage(unit)(tuned)
     tuned.forget()

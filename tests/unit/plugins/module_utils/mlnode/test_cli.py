@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator, Tuple
 import ansible_collections
 import jsonschema
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, cli, engine, owned
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, cli, engine, places
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
@@ -87,7 +87,7 @@ class Live(Machine):
 def live(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """What main() finds below /."""
     here = Live.debian(str(tmp_path / "live"))
-    monkeypatch.setattr(cli, "Host", {"/": here}.__getitem__)
+    monkeypatch.setattr(cli, "Host", lambda root, _mounts: {"/": here}[root])
     return here
 
 
@@ -415,7 +415,7 @@ def test_apply_makes_the_node_what_is_declared_and_revert_undoes_it(live: Machin
     undone = ["vm.swappiness: 60", "thp.enabled: always", "3 put back"]
     assert [line for line in out.splitlines() if not line.startswith("/")] == undone
     assert live.tree() == {path: before[path] for path in before if "/var/lib/mlnode" not in path}
-    for path in owned.present(live):  # what was put there for this test, and no run
+    for path in places.present(live):  # what was put there for this test, and no run
         live.remove(path)
     assert run("revert") == (cli.OK, "nothing to put back\n", "")
 
@@ -455,7 +455,8 @@ def test_apply_tunes_what_it_can_and_ends_with_1(live: Machine, run: Run) -> Non
     status, out, err = run("apply")
 
     assert status == cli.ERROR
-    assert err == ("mlnode: bad, thp: thp.enabled: YAML boolean true; the kernel wants a word, so quote it\n")
+    words = "must be a text, got True, which is a YAML boolean: put the word in quotes"
+    assert err == f"mlnode: bad, thp: thp.enabled: {words}\n"
     assert "1 setting: 1 changed" in out
     assert live.now(SWAPPINESS) == "1"
 
@@ -574,7 +575,7 @@ class Slow(Machine):
             for step in range(1200):
                 time.sleep(0.05)
 
-cli.Host = lambda root: Slow({root!r})
+cli.Host = lambda root, _mounts: Slow({root!r})
 sys.exit(cli.main(["apply"]))
 """
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import signal
 import subprocess
@@ -27,7 +26,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import locked
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Write
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import KernelWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import KernelWrite
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 MAPS = "/proc/sys/vm/max_map_count"
@@ -50,7 +49,7 @@ class Live(Machine):
 def live(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """What main() finds below /, as it is declared to be. A restore is started in words only."""
     here = Live.debian(str(tmp_path / "live"))
-    monkeypatch.setattr(cli, "Host", {"/": here}.__getitem__)
+    monkeypatch.setattr(cli, "Host", lambda root, _mounts: {"/": here}[root])
     monkeypatch.setattr(detached, "start", lambda work: None)
     engine.apply(here, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
     return here
@@ -106,6 +105,29 @@ def test_a_change_is_undone_by_its_id_and_told_until_somebody_has_heard_of_it(
     for command in ("status", "check"):
         assert run(command)[2] == f"mlnode: {out}"
     assert run("confirm", known) == (cli.ERROR, "", f"mlnode: {out}")
+
+
+def test_a_timer_that_finds_nothing_due_says_nothing_and_is_no_error(
+    live: Machine, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = change(live)
+    monkeypatch.setattr(confirm.time, "sleep", lambda _seconds: confirm.confirm(live, known))
+
+    assert run("undo", "--when-due", known) == (cli.OK, "", "")
+    assert live.now(MAPS) == "1"
+    assert run("undo", "--when-due", known) == (cli.OK, "", "")
+
+
+def test_a_timer_undoes_what_is_due(live: Machine, run: Run) -> None:
+    known = change(live)
+    document = json.loads(live.read(confirm.PENDING))
+    live.put(confirm.PENDING, json.dumps({**document, "due": document["due"] - 60}), 0o600)
+
+    status, out, err = run("undo", "--when-due", known)
+
+    assert (status, err) == (cli.OK, "")
+    assert "as nobody confirmed it over a new connection within 60 s: the old values are back" in out
+    assert live.now(MAPS) == "65530"
 
 
 def test_an_undo_that_is_not_complete_is_an_error(live: Machine, run: Run) -> None:
@@ -192,10 +214,14 @@ def test_the_installed_agent_can_be_asked_whether_it_knows_how_to_undo(tmp_path:
     path.write_bytes(agent.build(sys.executable))
     path.chmod(0o755)
 
-    def call(*arguments: str) -> int:
-        done = subprocess.run([path, *arguments], capture_output=True, timeout=60, check=False)
-        return done.returncode
+    done = subprocess.run(
+        [path, "undo", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"COLUMNS": "20"},
+    )
 
-    assert call("undo", "--help") == 0
-    assert call("frobnicate", "--help") == cli.USAGE  # as one that knows no undo answers
-    assert os.path.exists(path)
+    assert done.returncode == 0
+    assert confirm._WHEN_DUE in done.stdout

@@ -86,7 +86,7 @@ def test_no_command_prints_what_a_terminal_would_obey(
 def live(hostile: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """What main() finds below /."""
     here = Live(hostile.root)
-    monkeypatch.setattr(cli, "Host", {"/": here}.__getitem__)
+    monkeypatch.setattr(cli, "Host", lambda root, _mounts: {"/": here}[root])
     return here
 
 
@@ -105,7 +105,7 @@ def test_nor_do_those_that_change_something(
 
 
 def test_nor_does_the_answer_to_a_controller(hostile: Machine) -> None:
-    options = {"fail_at": "low", "ignore": [], "expected": {}, "errors": []}
+    options = {"fail_at": "low", "ignore": [], "declarations": {}}
     message = drift.answer(hostile, options)["msg"]
     assert SPELLED.partition(r"\r")[0] in message
     assert [sign for sign in message if not sign.isprintable() and sign != "\n"] == []

@@ -17,7 +17,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     detached,
     transaction,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm import (
     PENDING,
     UNDONE,
@@ -35,10 +34,17 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import
     Entry,
     Origin,
     file_entry,
+    kernel_entry,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Unit, Write
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite, KernelWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import (
+    FileWrite,
+    KernelWrite,
+    Step,
+    UnitWrite,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 BOOT = "/proc/sys/kernel/random/boot_id"
@@ -63,8 +69,10 @@ class Node(Machine):
         self.commands.append(list(command))
         if command[0] in self.refuses:
             return self.refuses[command[0]]
-        if command[0] in ("systemd-run", AGENT):
-            assert command[0] == AGENT or self.exists(PENDING), "it would find nothing to undo"
+        if command[0] == AGENT:
+            return Finished(0, "usage: mlnode undo [-h] [--when-due] ID\n", "")
+        if command[0] == "systemd-run":
+            assert self.exists(PENDING), "it would find nothing to undo"
             return Finished(0, "", "")
         return super().run(command, seconds)
 
@@ -98,9 +106,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confirm, "STUBBORN", 0.0)
 
 
-def steps(told: str = "") -> list[transaction.Step]:
+def steps(told: str = "") -> list[Step]:
     return [
-        transaction.UnitWrite(Unit("eth0", lambda _node: lambda: None), (at_risk(),)),
+        UnitWrite(Unit("eth0", lambda _node: lambda: None), (at_risk(),)),
         KernelWrite("vm.max_map_count", MAPS, "1", "65530", (Write(MAPS, "65530"),)),
         FileWrite(DECLARED, DECLARED, b"new\n", b"old\n"),
         FileWrite(RULES, RULES, b"rule\n", refresh=told),
@@ -159,7 +167,7 @@ def test_all_that_undoes_a_change_is_on_disk_and_a_timer_runs_before_it_is_made(
     assert node.commands == [
         [AGENT, "undo", "--help"],
         ["systemd-run", "--collect", f"--unit=mlnode-undo-{armed.id}", "--on-active=60",
-         "--timer-property=AccuracySec=1s", AGENT, "undo", armed.id],
+         "--timer-property=AccuracySec=1s", AGENT, "undo", "--when-due", armed.id],
     ]  # fmt: skip
 
 
@@ -176,6 +184,10 @@ def agent_missing(node: Node) -> None:
 
 def agent_old(node: Node) -> None:
     node.refuses[AGENT] = Finished(2, "", "mlnode: error: argument COMMAND: invalid choice: 'undo'\n")
+
+
+def agent_undoes_at_once(node: Node) -> None:
+    node.refuses[AGENT] = Finished(0, "usage: mlnode undo [-h] ID\n", "")
 
 
 def timer_refused(node: Node) -> None:
@@ -202,6 +214,7 @@ def test_without_systemd_a_process_waits(node: Node, monkeypatch: pytest.MonkeyP
     [
         (agent_missing, "install the agent first"),
         (agent_old, "install the agent again"),
+        (agent_undoes_at_once, "install the agent again"),
         (timer_refused, "Failed to connect to bus"),
     ],
 )
@@ -371,7 +384,7 @@ def test_an_unreadable_environment_is_no_connection(node: Node) -> None:
     assert change(node).connection == ""
 
 
-@pytest.mark.parametrize("call", [confirm.confirm, confirm.undo])
+@pytest.mark.parametrize("call", [confirm.confirm, confirm.undo, confirm.undo_when_due])
 def test_without_root_nothing_is_decided(node: Node, call: object) -> None:
     armed = change(node)
     before = node.tree()
@@ -578,6 +591,22 @@ def test_a_restore_that_was_killed_is_made_up_for_by_the_next_run(node: Node) ->
     assert "nobody confirmed it" in confirm.report(node)
 
 
+def test_a_module_without_the_drivers_leaves_it_to_the_agent(node: Node) -> None:
+    """What it cannot reach must not count as gone."""
+    entry = kernel_entry(
+        "nic.rings", "/ethtool/eth0/ring/rx", "512", (Write("/ethtool/eth0/ring/rx", "512"),)
+    )
+    with locked(node):
+        armed = confirm.arm(node, "training", 60, [entry], [], WORDS)
+    waits_no_longer(node, armed)
+    node.mounts = {}
+
+    with pytest.raises(RefusedError, match=f"`mlnode undo {armed.id}` undoes it now"):
+        confirm.refuse_while_pending(node)
+
+    assert node.exists(PENDING)
+
+
 def test_it_may_be_confirmed_as_long_as_nobody_has_undone_it(node: Node) -> None:
     armed = change(node)
     waits_no_longer(node, armed)
@@ -637,6 +666,7 @@ def damaged() -> list[tuple[str, object]]:
         ("name", None), ("words", 5), ("boot", []), ("connection", {}), ("deadline", 0), ("seconds", "x"),
         ("seconds", None), ("due", "soon"), ("due", float("nan")), ("due", float("inf")), ("entries", None),
         ("entries", [1]), ("entries", [{}]), ("entries", {"a": 1}), ("fresh", [1]), ("fresh", None),
+        ("gone", [1]),
     ]  # fmt: skip
     return wrong
 
@@ -705,44 +735,7 @@ def test_any_bytes_in_a_value_survive(node: Node) -> None:
     assert node.read_bytes(alias) == b"a\xffb\n"
 
 
-# -- what the detached process does, and small troubles -----------------------------------------------
-
-
-def test_the_process_undoes_when_the_time_is_over_though_it_could_not_look_meanwhile(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    armed = change(node)
-    text = node.read(PENDING)
-    left = [60, 60, 2, 2, 0, 0, 0, 0]
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        node.put(PENDING, "{" if len(slept) == 1 else text)
-
-    monkeypatch.setattr(Pending, "left", property(lambda self: left.pop(0)))
-    monkeypatch.setattr(time, "sleep", sleep)
-
-    confirm._wait_and_undo(node, armed)
-
-    assert slept == [1, 1]
-    assert state(node) == OLD
-
-
-@pytest.mark.parametrize("other", [False, True])
-def test_the_process_leaves_what_is_not_its_own_change(
-    node: Node, monkeypatch: pytest.MonkeyPatch, other: bool
-) -> None:
-    armed = change(node)
-    confirm.confirm(node, armed.id)
-    if other:
-        change(node)
-    before = node.tree()
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
-
-    confirm._wait_and_undo(node, armed)
-
-    assert node.tree() == before
+# -- small troubles ----------------------------------------------------------------------------------
 
 
 def test_a_timer_that_cannot_be_stopped_keeps_nobody_from_confirming(node: Node) -> None:

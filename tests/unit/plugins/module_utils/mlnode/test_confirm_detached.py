@@ -20,7 +20,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm impor
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import LOCK_PATH, locked
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import FileWrite
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 FILE = "/etc/mlnode/declared.d/default.json"
@@ -108,6 +108,22 @@ def test_it_waits_for_a_run_that_is_still_at_work(machine: Machine) -> None:
         assert machine.exists(FILE)
 
     assert until(lambda: confirm.report(machine))
+    assert not machine.exists(FILE)
+
+
+def test_it_waits_for_longer_where_the_run_begins_the_time_again(machine: Machine) -> None:
+    with locked(machine):
+        armed: list[Pending] = []
+
+        def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
+            armed.append(confirm.arm(machine, "default", 2, entries, fresh, "the words"))
+
+        transaction.run(machine, Origin.load(machine), [FileWrite(FILE, FILE, b"new\n")], arm=arm)
+        assert until(lambda: not armed[0].left)
+        again = confirm.restart(machine, armed[0])
+
+    assert until(lambda: confirm.report(machine))
+    assert not again.left
     assert not machine.exists(FILE)
 
 

@@ -12,15 +12,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import confirm, lock, transaction
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm import PENDING, UNDONE
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import confirm, lock
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm import PENDING, UNDONE, Pending
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm_store import CONFIRMED
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import locked
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Write
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite, KernelWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import FileWrite, KernelWrite, Step
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import Transaction
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -38,7 +39,7 @@ class Node(Gated):
     def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
         if command[0] in ("systemd-run", AGENT):
             self.gate.step(f"run {command[0]}")
-            return Finished(0, "", "")
+            return Finished(0, "usage: mlnode undo [-h] [--when-due] ID\n", "")
         return super().run(command, seconds)
 
 
@@ -67,23 +68,29 @@ def copy(node: Node, name: str) -> Node:
 
 
 def change(node: Machine) -> None:
-    steps = [
-        KernelWrite("nic.mtu", MTU, "9000", "1500", (Write(MTU, "1500"),), device="/sys/class/net/eth0"),
-        FileWrite(DECLARED, DECLARED, b"new\n"),
-        FileWrite(
-            RULES,
-            RULES,
-            b"rule\n",
-            refresh="units",
-        ),
+    """As the engine does it: in stages, after the last of which the time to confirm begins again."""
+    stages: list[list[Step]] = [
+        [
+            KernelWrite("nic.mtu", MTU, "9000", "1500", (Write(MTU, "1500"),), device="/sys/class/net/eth0"),
+            FileWrite(DECLARED, DECLARED, b"new\n"),
+        ],
+        [FileWrite(RULES, RULES, b"rule\n", refresh="units")],
     ]
+    waits: list[Pending] = []
 
-    def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
-        confirm.arm(node, "default", 60, entries, fresh, "mtu of eth0")
+    def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> bool:
+        if waits:
+            waits.append(confirm.extend(node, waits[-1], entries, fresh))
+        else:
+            waits.append(confirm.arm(node, "default", 60, entries, fresh, "mtu of eth0"))
+        return True
 
     with locked(node):
         confirm.refuse_while_pending(node)
-        transaction.run(node, Origin.load(node), steps, arm=arm)
+        with Transaction(node, Origin.load(node), arm) as work:
+            for stage in stages:
+                work.perform(stage)
+            confirm.restart(node, waits[-1])
 
 
 def id_of(node: Machine) -> str:
@@ -138,6 +145,23 @@ def test_a_change_killed_anywhere_undoes_itself(folder: pathlib.Path) -> None:
         assert {path: now[path] for path in now if not path.startswith("/var/lib/mlnode/")} == before, where
         change(node)  # and the next one finds nothing in its way
         confirm.undo(node)
+
+
+def test_a_change_killed_anywhere_is_undone_by_its_own_restore(folder: pathlib.Path) -> None:
+    """Also where it is killed while its time begins again: it waits until then, or until the first end."""
+    template = make(folder / "template")
+    before = tree(template)
+    began = time.monotonic()
+
+    for node, where in each_kill(template, change):
+        found = confirm.pending(node)
+        if found is not None:
+            assert began + 60 <= found.due <= time.monotonic() + 60, where
+            lapse(node)
+            assert confirm.undo_when_due(node, found.id), where
+            confirm.acknowledge(node)
+        now = tree(node)
+        assert {path: now[path] for path in now if not path.startswith("/var/lib/mlnode/")} == before, where
 
 
 def test_nothing_is_changed_before_what_undoes_it_is_on_disk(folder: pathlib.Path) -> None:

@@ -70,15 +70,37 @@ def test_each_way_to_differ_is_named() -> None:
     )
     known = digests(there.kinds)
 
-    assert differences({"training_node": known}, [there]) == []
-    assert differences({"other": {}}, [there]) == []
-    assert differences({"training_node": {**known, "thp": None}}, [there]) == []
-    assert differences({"training_node": {**known, "cpu": None}}, [there]) == []
-    [words] = differences({"training_node": {"sysctl": "0", "thp": known["thp"], "cpu": "1"}}, [there])
+    assert differences({"training_node": known}, [there], "gpu001") == []
+    assert differences({"other": {}}, [there], "gpu001") == []
+    wanted = {"sysctl": "0", "thp": known["thp"], "cpu": "1"}
+    [words] = differences({"training_node": wanted}, [there], "gpu001")
     assert "training_node is not declared on the node as the inventory says (" in words
     assert "other than there: sysctl; missing there: cpu; left over there: nccl" in words
-    [words] = differences({"training_node": {}}, [there])
-    assert "(left over there: sysctl, thp, nccl)" in words
+
+
+OLD = Declaration("training_node", {"sysctl": SPEC})
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        (
+            {"node": {}, "training_node": {}},
+            "nothing: ansible-playbook playbooks/revert.yml --limit gpu001",
+        ),
+        (
+            {"node": {"sysctl": digests(OLD.kinds)["sysctl"]}, "training_node": {}},
+            "only node: ansible gpu001 --become -m mlnode.tuning.declare -a name=training_node",
+        ),
+    ],
+)
+def test_what_is_not_expected_is_named_with_the_command_that_reverts_it(
+    expected: dict[str, dict[str, str]], words: str
+) -> None:
+    there = [OLD, Declaration("node", {"sysctl": SPEC})] if expected["node"] else [OLD]
+
+    [found] = differences(expected, there, "gpu001")
+    assert found == f"declared on the node as training_node, and the inventory declares {words}"
 
 
 values = strategies.recursive(

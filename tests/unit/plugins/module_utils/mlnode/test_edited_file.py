@@ -30,7 +30,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot, nccl, sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import locked
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import FileWrite
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MKCONFIG, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

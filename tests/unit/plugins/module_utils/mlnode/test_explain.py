@@ -25,8 +25,6 @@ def node(machine: Machine) -> Machine:
         "vm.swappiness": 1,
         "net.core.rmem_max": "auto",
         "net.ipv4.conf.eth0/100.rp_filter": 2,
-        "vm.dirty_ratio": None,
-        "net/core/somaxconn": None,
         "kernel.no_such_knob": 1,
     }
     engine.apply(machine, Request("training", thp, {"enabled": "madvise"}))
@@ -139,17 +137,6 @@ def test_a_key_that_is_not_declared_is_said_so_with_what_comes_close(
         explain(node, asked)
 
     assert str(error.value) == words
-
-
-@pytest.mark.parametrize(
-    "asked", ["vm.dirty_ratio", "vm/dirty_ratio", "net.core.somaxconn", "net/core/somaxconn"]
-)
-def test_a_freed_setting_is_told_with_the_file_that_frees_it(node: Machine, asked: str) -> None:
-    with pytest.raises(MlnodeError) as error:
-        explain(node, asked)
-
-    path = "/etc/mlnode/declared.d/training.json"
-    assert str(error.value) == f"{asked} is left untouched: {path} declares it as null"
 
 
 def test_an_error_of_the_node_comes_before_a_key_that_was_not_found(node: Machine) -> None:

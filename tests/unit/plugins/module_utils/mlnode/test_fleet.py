@@ -25,7 +25,7 @@ Nodes = Dict[str, Any]
 def checked(name: str, declared: bool = False) -> list[dict[str, Any]]:
     """rdma_check's checks of a captured node; to be copied before anything is changed."""
     spec = fabric.EXPECT[name] if declared else {}
-    return [check.document() for check in run.all_checks(Host(tree(name)), expect.parse(spec))]
+    return [check.document() for check in run.all_checks(Host(tree(name), run.MOUNTS), expect.parse(spec))]
 
 
 def nodes(number: int, name: str = "roce8") -> Nodes:

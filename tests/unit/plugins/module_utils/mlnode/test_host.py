@@ -6,12 +6,14 @@ import errno
 import os
 import pathlib
 import stat
+from collections.abc import Callable
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import file_swap, folders
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import system
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError, NotMountedError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os, failing
 
 
@@ -32,6 +34,64 @@ def host(root: pathlib.Path) -> Host:
 
 def mode_of(path: pathlib.Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
+
+
+# -- drivers -------------------------------------------------------------------------------
+
+
+class Lamp:
+    """A driver of one file, /gpu/lamp."""
+
+    def __init__(self) -> None:
+        self.text = "off"
+
+    def read(self, host: Host, path: str) -> bytes:
+        return f"{self.text} in {os.path.basename(host.root)}{path}\n".encode()
+
+    def write(self, host: Host, path: str, value: str) -> None:
+        self.text = value
+
+    def names(self, host: Host, path: str) -> list[str]:
+        return ["lamp"]
+
+    def exists(self, host: Host, path: str) -> bool:
+        return path in ("/gpu", "/gpu/lamp")
+
+    def blocked(self, host: Host, path: str) -> str:
+        return f"{path} is bolted down"
+
+
+def test_a_driver_has_the_say_below_its_folder(root: pathlib.Path) -> None:
+    lamp = Lamp()
+    host = Host(str(root), {"/gpu": lambda: lamp})
+    host.write_kernel("/gpu/lamp", "on")
+    assert host.value("/gpu/lamp") == Value(text="on in node/gpu/lamp")
+    assert host.matching("/gpu/*") == ["/gpu/lamp"]
+    assert not host.exists("/gpu/other")
+    assert host.blocked("/gpu/lamp") == "/gpu/lamp is bolted down"
+    assert host.text("/etc/file") == "inside\n"
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda host: host.value("/dcb/eth0/trust/state"),
+        lambda host: host.text("/dcb/eth0/trust/state"),
+        lambda host: host.write_kernel("/dcb/eth0/trust/state", "dscp"),
+        lambda host: host.exists("/dcb"),
+        lambda host: host.names("/dcb/eth0"),
+        lambda host: host.matching("/dcb/*"),
+        lambda host: host.blocked("/dcb/eth0/trust/state"),
+    ],
+)
+def test_without_its_driver_a_folder_is_a_mistake_and_not_absent(
+    root: pathlib.Path, look: Callable[[Host], object]
+) -> None:
+    host = Host(str(root), {"/gpu": Lamp})
+    with pytest.raises(NotMountedError, match="no driver is mounted at /dcb"):
+        look(host)
+    assert host.exists("/etc")  # and /dcbx, say, is a folder like any other
+    assert not host.exists("/dcbx/eth0")
 
 
 # -- where a path leads --------------------------------------------------------------------
@@ -277,7 +337,7 @@ def test_a_write_that_fails_anywhere_leaves_the_old_file_and_no_other(
     host: Host, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pass_through(gate: Gate) -> None:
-        for module in (host_module, file_swap, folders):
+        for module in (host_module, system):
             monkeypatch.setattr(module, "os", Os(gate))
 
     gate = Gate()
@@ -375,7 +435,9 @@ def test_a_failed_link_leaves_the_old_one(
     (root / "etc/link").symlink_to("/old")
     # The first change is to clear away what a killed run may have left.
     for position in (2, 3):
-        monkeypatch.setattr(host_module, "os", Os(Gate(position, failing(errno.EIO))))
+        gate = Gate(position, failing(errno.EIO))
+        for module in (host_module, system):
+            monkeypatch.setattr(module, "os", Os(gate))
         with pytest.raises(HostError, match="cannot link /etc/link: EIO"):
             host.write_link("/etc/link", "/new")
         assert os.readlink(root / "etc/link") == "/old"

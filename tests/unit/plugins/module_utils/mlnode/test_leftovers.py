@@ -22,8 +22,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import Declaration
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
@@ -185,7 +184,7 @@ def test_an_emptied_declaration_is_no_success_of_any_command(
     for command in ("status", "check"):
         assert cli.main([command, "--root", machine.root]) == cli.ERROR
         assert "a.json declares nothing" in capsys.readouterr().err
-    options = {"fail_at": "high", "ignore": [], "expected": {}, "errors": []}
+    options = {"fail_at": "high", "ignore": [], "declarations": {}}
     answer = drift.answer(machine, options)
     assert answer["failed"]
     assert "a.json declares nothing" in answer["msg"]

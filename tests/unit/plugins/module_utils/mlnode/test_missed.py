@@ -56,7 +56,7 @@ def test_a_run_and_a_look_for_drift_judge_alike(machine: LimitsMachine) -> None:
     settings = applied(machine, sysctl, SETTINGS)
     known = [{"key": "vm.*", "reason": "OPS-1", "until": "2099-12-31"}]
     found = missed.judge(settings, waivers.parse(known), "low")
-    looked = drift.report(machine, {"fail_at": "low", "ignore": known, "expected": {}, "errors": []})
+    looked = drift.report(machine, {"fail_at": "low", "ignore": known, "declarations": {}})
     assert (looked["failures"], looked["drift"]) == ([*found.failures], [*found.drift])
     assert len(found.failures) == 1
     assert [*found.ignored] == ["vm.swappiness"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import declared, node, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import Declaration
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
@@ -132,7 +132,7 @@ def test_a_declaration_edited_by_hand_is_told_and_stops_nobody_else(machine: Mac
     declare(machine, "b", sysctl=sysctl(vm__max_map_count=262144))
     found = node.survey(machine)
     assert len(found.errors) == 1
-    assert found.errors[0].startswith("a, sysctl: allow: 5 is no list of")
+    assert found.errors[0].startswith("a, sysctl: sysctl.allow: must be a list, got 5")
     assert [item.row.setting.key for item in found.rows] == ["vm.swappiness", "vm.max_map_count"]
 
 

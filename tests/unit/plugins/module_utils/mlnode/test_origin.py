@@ -9,7 +9,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, origin, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import declared, engine, origin, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
     StoreError,
@@ -175,7 +175,8 @@ def test_a_store_that_cannot_be_written_stops_everything(
     probe = fresh("probe")
     install(monkeypatch, probe, gate)
     engine.apply(probe, work)
-    positions = next(number for number, what in enumerate(gate.seen) if what.startswith("kernel"))
+    # The declaration is the first file after the store.
+    positions = next(number for number, what in enumerate(gate.seen) if declared.FOLDER in what)
     assert positions >= 6
     monkeypatch.undo()
     # What is tidied up beforehand may fail: there is nothing to tidy.

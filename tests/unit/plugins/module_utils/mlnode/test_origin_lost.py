@@ -20,7 +20,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     engine,
     node,
     origin,
-    owned,
+    places,
     revert,
     without_origin,
 )
@@ -358,7 +358,7 @@ def test_what_cannot_be_removed_is_named_and_tried_again(
         without_origin.remove(machine)
     monkeypatch.undo()
     without_origin.remove(machine)
-    assert not owned.present(machine)
+    assert not places.present(machine)
 
 
 def test_killed_anywhere_it_can_be_repeated(folder: pathlib.Path) -> None:
@@ -372,7 +372,7 @@ def test_killed_anywhere_it_can_be_repeated(folder: pathlib.Path) -> None:
         shutil.copytree(template.root, machine.root, symlinks=True)
         killed = killed_at(position, machine, without_origin.remove)
         without_origin.remove(machine)
-        assert owned.present(machine) == {}, f"killed at change {position}"
+        assert places.present(machine) == {}, f"killed at change {position}"
         assert machine.read(CONF) == "NCCL_ALGO=Ring\n"
         shutil.rmtree(machine.root)
     assert position > 20
@@ -396,4 +396,4 @@ def test_every_file_that_a_kind_owns_is_known_by_its_name(folder: pathlib.Path) 
     agent.install(machine)
     files = {entry["file"] for entry in Origin.load(machine).entries() if "file" in entry}
     assert len(files) > 10
-    assert files == owned.present(machine).keys()
+    assert files == places.present(machine).keys()

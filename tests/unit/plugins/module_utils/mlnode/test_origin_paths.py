@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from typing import Any
 
@@ -100,7 +101,6 @@ SET = [
     "/ethtool/eth0/ring/rx,tx",
     "/dcb/eth0/ets/prio-tc",
     "/roce/mlx5_0/1/cm-tos",
-    "/rail/table/100/routes",
     "/service/tuned.service/state",
     "/gpu/0000:01:00.0/persistence",
 ]
@@ -148,6 +148,12 @@ def test_what_is_written_is_in_the_table(machine: Machine, path: str) -> None:
     entry = {**FILE, "id": f"file:{path}", "key": path, "file": path, "folders": []}
     store(machine, entry, {**entry, "saved": None}, {**entry, "saved": {"link": "/dev/null"}})
     assert len(Origin.load(machine).entries()) == 1
+
+
+@pytest.mark.parametrize("path", WRITTEN)
+def test_what_is_ours_alone_is_known_by_its_name(path: str) -> None:
+    known = any(fnmatch.fnmatchcase(path, pattern) for pattern in places.OWNED)
+    assert known == places.is_own(path)
 
 
 @pytest.mark.parametrize("path", SET)
@@ -221,7 +227,8 @@ def test_what_python_itself_cannot_take_is_refused(machine: Machine, text: str) 
 def test_the_same_holds_for_what_waits_to_be_confirmed(machine: Machine) -> None:
     pending: dict[str, Any] = {
         "format": 1, "id": "abcdef01", "name": "x", "deadline": "2026-01-01 00:00:00 UTC", "seconds": 60,
-        "words": "w", "boot": "", "due": 1.0, "connection": "", "entries": [KERNEL, FILE], "fresh": [],
+        "words": "w", "boot": "", "due": 1.0, "connection": "", "entries": [KERNEL, FILE],
+        "fresh": [], "gone": [],
     }  # fmt: skip
     machine.put(confirm_store.PENDING, json.dumps(pending))
     assert confirm_store.load_pending(machine)

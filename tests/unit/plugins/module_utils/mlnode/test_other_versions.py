@@ -18,9 +18,9 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     cli,
     declared,
     engine,
-    entry_forms,
     node,
     origin,
+    origin_paths,
     partial,
     refresh,
     revert,
@@ -29,7 +29,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, StoreError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
 RULE: dict[str, Any] = {"name": "fabric", "nics": {"names": ["eth2"]}}
@@ -102,7 +102,7 @@ NEWER: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
         7,
     ),
     "rail": (
-        {"rules": [{**RULE, "arp_ignore": 1, "rp_filter": 7, "source_routing": {"metric": 3}}]},
+        {"rules": [{**RULE, "arp_ignore": 1, "rp_filter": 7, "new": {"metric": 3}}]},
         {"rules": [{**RULE, "arp_ignore": 1}]},
         2,
     ),
@@ -143,7 +143,6 @@ NEWER: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
 
 def test_every_kind_is_there() -> None:
     assert {*NEWER} == {*KINDS}
-    assert {*partial.SHAPES} <= {*KINDS}
 
 
 @pytest.mark.parametrize("kind", NEWER)
@@ -165,8 +164,8 @@ def test_a_setting_in_a_newer_form_costs_itself(kind: str) -> None:
 
 def test_a_rule_is_told_by_its_place() -> None:
     _left, errors = partial.understood(KINDS["nic"], NEWER["nic"][0])
-    assert [words for words in errors if words.startswith("nic.rules[3].name: None is no name")]
-    assert [words for words in errors if words.startswith("nic.rules[4]: 'x' is no dictionary")]
+    assert [words for words in errors if words.startswith("nic.rules[3].name: is required")]
+    assert [words for words in errors if words.startswith("nic.rules[4]: must be a dictionary, got 'x'")]
 
 
 @pytest.mark.parametrize(
@@ -284,7 +283,8 @@ def test_nor_does_one_of_a_sort_that_is_not_known(machine: Machine) -> None:
 
 def test_every_refresh_of_this_version_is_known() -> None:
     for name in refresh.REFRESHES:
-        entry_forms.refuse_unknown({"id": "file:/x", "key": "/x", "value": "", "file": "/x", "refresh": name})
+        entry = {"id": "file:/x", "key": "/x", "value": "", "file": "/x", "refresh": name}
+        origin_paths.refuse_unknown(entry)
 
 
 # -- agents of other versions --------------------------------------------------------------
@@ -315,7 +315,7 @@ def run(command: str, *words: str) -> tuple[int, str, str]:
 
 KIND_REMOVED = {"mlnode/registry.py": ('"thp", ', "")}
 OPTION_REMOVED = {
-    "mlnode/knobs/thp.py": ('_WORDS = ("enabled", "defrag", "shmem_enabled")', '_WORDS = ("enabled",)')
+    "mlnode/knobs/thp_schema.py": ('"defrag": Option(\n        "str"', '"of_later": Option(\n        "str"')
 }
 FORM_REMOVED = {"mlnode/knobs/sysctl_parse.py": ('("at_least", "for_bytes")', '("at_least",)')}
 NEXT_FORMAT = {"mlnode/declared.py": ("FORMAT = 1", "FORMAT = 2")}

@@ -7,7 +7,9 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,15 +18,19 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     engine,
     node,
     origin,
+    places,
     refresh,
     registry,
     revert,
+    schema,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError, TransactionError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.judge import waits_for_boot
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Info, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.owned import present as owned_files
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.places import present as owned_files
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.schema import Option
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     Boot,
     BootFile,
@@ -32,11 +38,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting impor
     Part,
     Reading,
     Setting,
+    Severity,
+    Status,
     Value,
     Write,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import Refresh
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import Refresh
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.values import grouped
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -52,6 +59,15 @@ def owned(path: str) -> Marker:
 
 def vector(number: int) -> str:
     return f"/proc/irq/{number}/smp_affinity_list"
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The options of the kind below."""
+    name = schema.__name__.rpartition(".")[0] + ".knobs.vectors_schema"
+    module = ModuleType(name)
+    monkeypatch.setattr(module, "OPTIONS", {"cpus": Option("str")}, raising=False)
+    monkeypatch.setitem(sys.modules, name, module)
 
 
 class Vectors:
@@ -262,6 +278,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         host.put(MADE, (text or "") + "\n")
 
     monkeypatch.setattr(refresh, "REFRESHES", {**refresh.REFRESHES, "thing": tell})
+    monkeypatch.setattr(places, "READERS", (*places.READERS, "thing"))
     return calls
 
 
@@ -356,6 +373,19 @@ def test_a_damaged_name_of_who_is_told_is_a_damaged_store(many: Machine, told: l
     with pytest.raises(Exception, match="is damaged"):
         origin.Origin.load(many)
     assert told
+
+
+# -- what waits for a boot -----------------------------------------------------------------------
+
+
+def test_a_check_says_that_the_run_would_wait_for_a_boot(many: Machine, told: list[str]) -> None:
+    kind = Vectors(at_boot=True)
+    assert waits_for_boot(engine.evaluate(many, request(kind)).rows)
+    assert waits_for_boot([applied(many, kind)])
+    for number in range(40, 44):
+        many.put(vector(number), "2-3\n")
+    assert not waits_for_boot(engine.evaluate(many, request(kind)).rows)
+    assert told == ["2-3"]
 
 
 # -- for NICs only -------------------------------------------------------------------------------

@@ -1,341 +1,286 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The measurement on a simulated network with a clock of its own; tests/system has the real one."""
+"""The measurement on simulated paths; tests/system has real ones."""
 
 from __future__ import annotations
 
-import errno
-import os
-import socket
-from dataclasses import dataclass, field
-from typing import Any, Sequence
+import pathlib
+from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import path_mtu
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.icmp import (
-    LONGEST,
-    V4,
-    V6,
-    Answer,
-    Event,
-    Refusal,
-    Target,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_mtu import Check, Peer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_search import Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_mtu import Peer
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.tests.unit.path_machine import HERE, NIC, ROUTER, Path, PathMachine
 
-HERE = "10.0.0.1"
-ROUTER = "10.0.0.254"
+PEER = "10.0.0.7"
+GOOD = Path()
 
 
-@dataclass
-class Way:
-    """What becomes of the packets to one peer."""
-
-    mtu: int = LONGEST
-    own: int = LONGEST
-    router: int = LONGEST
-    fragment: int = 0
-    seconds: float = 0.001
-    says: str = ""  # of every packet above this size
-    says_above: int = 0
-    by: str = ROUTER
-    broken: int = 0  # errno of a send
-    loses: frozenset[int] = frozenset()  # of the packets, by their number
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> PathMachine:
+    return PathMachine(str(tmp_path))
 
 
-@dataclass(eq=False)
-class Line:
-    network: Network
-    way: Way
-    source: str
-    sent: list[int] = field(default_factory=list)
-    coming: list[tuple[float, Event]] = field(default_factory=list)
-
-    def send(self, size: int) -> Sequence[Event]:
-        self.network.sent.append(self.network.time)
-        self.sent.append(size)
-        way = self.way
-        if way.broken:
-            raise OSError(way.broken, os.strerror(way.broken))
-        if size > way.own:
-            return [Refusal(size, "", "", way.own)]
-        back = self.network.time + way.seconds
-        if way.says and size > way.says_above:
-            self.coming.append((back, Refusal(size, way.by, way.says)))
-        elif size > way.router:
-            self.coming.append((back, Refusal(size, way.by, "", way.router)))
-        elif size <= way.mtu and len(self.sent) - 1 not in way.loses:
-            self.coming.append((back, Answer(size, way.fragment if size > way.fragment else 0)))
-        return []
-
-    def receive(self) -> Sequence[Event]:
-        found = [event for moment, event in self.coming if moment <= self.network.time]
-        self.coming = [one for one in self.coming if one[0] > self.network.time]
-        return found
-
-    def close(self) -> None:
-        self.network.open.remove(self)
+def measure(machine: Host, *peers: Any, size: int | None = 9000) -> list[Check]:
+    return path_mtu.measure(machine, path_mtu.parse(peers, size, 3, 1.0))
 
 
-class Network:
-    """As many peers as wanted, and no waiting."""
-
-    def __init__(self, **ways: Way | OSError) -> None:
-        self.ways = {name.replace("_", "."): way for name, way in ways.items()}
-        self.time = 0.0
-        self.sent: list[float] = []
-        self.lines: list[Line] = []
-        self.open: list[Line] = []
-        self.most_open = 0
-
-    def find(self, address: str) -> Target:
-        if address.endswith(".invalid"):
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        known = {"gpu7": "10.0.0.7", "self": HERE}.get(address, address)
-        return Target(V6, (known, 0, 0, 0)) if ":" in known else Target(V4, (known, 0))
-
-    def connect(self, target: Target, interface: str, source: Target | None) -> Line:
-        way = self.ways.get(target.address.replace("10.0.0.", "n"), Way())
-        if isinstance(way, OSError):
-            raise way
-        line = Line(self, way, source.address if source else HERE)
-        self.lines.append(line)
-        self.open.append(line)
-        self.most_open = max(self.most_open, len(self.open))
-        return line
-
-    def now(self) -> float:
-        return self.time
-
-    def wait(self, seconds: float) -> Sequence[Line]:
-        assert 0 <= seconds < 100
-        end = self.time + seconds
-        self.time = min([end, *(moment for line in self.open for moment, _event in line.coming)])
-        return [line for line in self.open if any(moment <= self.time for moment, _event in line.coming)]
-
-
-def measure(network: Network, *peers: Any, size: int | None = 9000, tries: int = 3) -> list[Check]:
-    found = path_mtu.measure(path_mtu.parse(peers, size, tries, 1.0), network)
-    assert network.open == []
-    return found
-
-
-def one(network: Network, peer: Any = "10.0.0.7", **more: Any) -> Check:
-    [check] = measure(network, peer, **more)
+def one(machine: PathMachine, path: Path = GOOD, size: int | None = 9000) -> Check:
+    machine.paths[PEER] = path
+    [check] = measure(machine, PEER, size=size)
     return check
 
 
 # -- verdicts and words --------------------------------------------------------------------
 
 
-def test_a_good_path() -> None:
-    network = Network()
-    assert one(network).document() == {
+def test_a_good_path_takes_one_packet(machine: PathMachine) -> None:
+    assert one(machine).document() == {
         "name": "path_mtu",
-        "target": "10.0.0.7",
+        "target": PEER,
         "verdict": "pass",
         "expected": "packets of 9000 bytes arrive",
         "found": "packets of 9000 bytes arrive",
-        "source": "ICMP echo, don't fragment, from 10.0.0.1",
+        "source": f"ICMP echo, don't fragment, from {HERE}",
         "advice": "",
     }
+    assert machine.sizes == {PEER: [9000]}
 
 
-def test_a_black_hole_names_the_peer_the_largest_size_and_where_to_look() -> None:
-    check = one(Network(n7=Way(mtu=1500)))
+@pytest.mark.parametrize(
+    ("mtu", "sizes"),
+    [
+        (8999, "8950 do"),
+        (4242, "4200 do and 8896 do not"),
+        (1500, "1500 do and 2044 do not"),
+        (576, "84 do and 1280 do not"),
+    ],
+)
+def test_a_black_hole_names_the_sizes_and_where_to_look(machine: PathMachine, mtu: int, sizes: str) -> None:
+    check = one(machine, Path(mtu=mtu))
 
-    assert str(check) == "10.0.0.7: packets of 9000 bytes do not arrive, 1500 do (the largest that passes)"
     assert check.verdict is Verdict.FAIL
+    assert path_mtu.line(check) == f"{PEER}: packets of 9000 bytes do not arrive, {sizes}"
     assert "every switch port" in check.advice
+    # Each that is lost takes three seconds: the wanted one, and the first above the MTU.
+    assert len([size for size in machine.sizes[PEER] if size > mtu]) == 2
 
 
-def test_a_router_is_named_with_its_mtu() -> None:
-    check = one(Network(n7=Way(router=1400)))
+def test_a_packet_lost_by_chance_does_not_fail_a_path(
+    machine: PathMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(command: list[str], seconds: float = 60) -> Finished:
+        machine.paths[PEER] = Path(mtu=0 if command[0] == "ping" and not machine.sizes else 9000)
+        return PathMachine.run(machine, command, seconds)
 
+    monkeypatch.setattr(machine, "run", run)
+    [check] = measure(machine, PEER)
+
+    assert check.verdict is Verdict.PASS
+    assert [*machine.sizes[PEER][:3], *machine.sizes[PEER][-2:]] == [9000, 84, 1280, 8950, 9000]
+
+
+@pytest.mark.parametrize("size", [9000, None])
+def test_a_router_is_named_with_its_mtu(machine: PathMachine, size: int | None) -> None:
+    check = one(machine, Path(router=1400), size)
+
+    assert check.verdict is Verdict.FAIL
     assert check.found == (
-        "packets of 9000 bytes do not arrive, 1400 do (the largest that passes); "
-        "10.0.0.254 says: its next link has an MTU of 1400"
+        "packets of 9000 bytes do not arrive, 1400 do and 1420 do not; "
+        f"{ROUTER} reports: Frag needed and DF set (mtu = 1400)"
     )
     assert ROUTER in check.advice
 
 
-def test_a_router_that_refuses_large_packets_by_rule_is_named() -> None:
-    check = one(Network(n7=Way(mtu=1500, says_above=1500, says="administratively prohibited")))
+def test_a_router_that_refuses_large_packets_by_rule_is_named(machine: PathMachine) -> None:
+    check = one(machine, Path(above=1500, report=f"From {ROUTER} icmp_seq=1 Packet filtered"))
 
     assert check.found == (
-        "packets of 9000 bytes do not arrive, 1500 do (the largest that passes); "
-        "10.0.0.254 says: administratively prohibited"
+        f"packets of 9000 bytes do not arrive, 1500 do and 2044 do not; {ROUTER} reports: Packet filtered"
     )
-    assert ROUTER in check.advice
 
 
-def test_what_was_said_before_the_address_was_found_is_no_reason() -> None:
-    check = one(Network(n7=Way(mtu=1500, says_above=8000, says="host unreachable", by=HERE)))
+def test_what_was_reported_before_the_address_was_found_is_no_reason(machine: PathMachine) -> None:
+    late = f"From {HERE} icmp_seq=1 Destination Host Unreachable"
+    check = one(machine, Path(mtu=1500, above=8000, report=late))
 
-    assert check.found == "packets of 9000 bytes do not arrive, 1500 do (the largest that passes)"
+    assert check.found == "packets of 9000 bytes do not arrive, 1500 do and 2044 do not"
     assert "every switch port" in check.advice
 
 
-def test_the_own_interface_is_blamed_where_it_is_to_blame() -> None:
-    check = one(Network(n7=Way(own=1500)))
+def test_the_own_interface_is_blamed_where_it_is_to_blame(tmp_path: pathlib.Path) -> None:
+    check = one(PathMachine(str(tmp_path), mtu=1500))
 
     assert check.verdict is Verdict.FAIL
     assert check.found == (
-        "packets of 9000 bytes do not leave this node, whose interface has an MTU of 1500; "
-        "1500 do (the largest that passes)"
+        f"packets of 9000 bytes do not leave this node, whose interface {NIC} has an MTU of 1500; "
+        "1500 do and 2044 do not"
     )
     assert check.advice == "raise the MTU of this node's interface to the peer"
 
 
-def test_behind_an_own_interface_that_is_too_small_the_path_is_smaller_still() -> None:
-    check = one(Network(n7=Way(own=4200, mtu=1500)))
+def test_behind_an_own_interface_that_is_too_small_the_path_is_smaller_still(tmp_path: pathlib.Path) -> None:
+    check = one(PathMachine(str(tmp_path), mtu=4200), Path(mtu=1500))
 
     assert "has an MTU of 4200; 1500 do" in check.found
-    assert "but before that: no router says why" in check.advice
+    assert "but before that: no router reports why" in check.advice
 
 
-def test_the_mtu_of_the_own_interface_is_proven_where_no_size_is_given() -> None:
-    good, bad = measure(
-        Network(n7=Way(own=9000), n8=Way(own=9000, mtu=1500)), "10.0.0.7", "10.0.0.8", size=None
-    )
-
-    assert str(good) == "10.0.0.7: packets of 9000 bytes arrive"
-    assert str(bad).startswith("10.0.0.8: packets of 9000 bytes do not arrive, 1500 do")
-
-
-def test_answers_in_fragments_tell_of_the_way_back() -> None:
-    check = one(Network(n7=Way(fragment=1500)))
+def test_what_the_kernel_has_learned_is_not_taken_for_the_interface(machine: PathMachine) -> None:
+    check = one(machine, Path(learned=1400), size=None)
 
     assert check.verdict is Verdict.FAIL
     assert check.found == (
-        "packets of 9000 bytes arrive, but their answers come in fragments of 1500 bytes; "
-        "1500 come back whole (the largest that do)"
+        "packets of 9000 bytes do not leave this node, which knows of an MTU of 1400 on the way; "
+        "1400 do and 1420 do not"
     )
-    assert check.advice.startswith("raise the MTU of the peer's interface")
+    assert "ip route flush cache" in check.advice
+
+
+def test_the_mtu_of_the_own_interface_is_proven_where_no_size_is_given(machine: PathMachine) -> None:
+    machine.paths = {"fd00::8": Path(mtu=1500)}
+    good, bad = measure(machine, "fd00::7", "fd00::8", size=None)
+
+    assert path_mtu.line(good) == "fd00::7: packets of 9000 bytes arrive"
+    assert path_mtu.line(bad) == ("fd00::8: packets of 9000 bytes do not arrive, 1500 do and 2044 do not")
+    assert good.source.endswith(" from fd00::1")
 
 
 @pytest.mark.parametrize(
-    ("way", "words"),
+    ("path", "words"),
     [
-        (Way(mtu=0), ""),
-        (Way(says="administratively prohibited"), "; 10.0.0.254 says: administratively prohibited"),
-        (Way(says="host unreachable", by=HERE), "; nobody on the link has this address"),
+        (Path(mtu=0), ""),
+        (
+            Path(above=0, report=f"From {ROUTER} icmp_seq=1 Packet filtered"),
+            f"; {ROUTER} reports: Packet filtered",
+        ),
     ],
 )
-def test_a_peer_that_answers_nothing_is_unreachable_and_not_failed(way: Way, words: str) -> None:
-    check = one(Network(n7=way))
+def test_a_peer_that_answers_nothing_is_unknown_and_not_failed(
+    machine: PathMachine, path: Path, words: str
+) -> None:
+    check = one(machine, path)
 
-    assert check.verdict is Verdict.UNREACHABLE
+    assert check.verdict is Verdict.UNKNOWN
     assert check.found == "no answer to packets of 9000 bytes, nor to small ones" + words
     assert check.advice.startswith("nothing is proven")
+    assert machine.sizes[PEER] == [9000, 84]
+
+
+# -- what cannot be asked ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("peer", "network", "words", "advice"),
+    ("program", "package"),
+    [("ping", "iputils-ping on Debian and Ubuntu, iputils elsewhere"), ("ip", "iproute2")],
+)
+def test_a_program_that_is_missing_is_named_with_its_package(
+    machine: PathMachine, program: str, package: str
+) -> None:
+    machine.missing.add(program)
+
+    check = one(machine)
+
+    assert (check.verdict, check.expected) == (Verdict.UNKNOWN, "packets of 9000 bytes arrive")
+    assert f"cannot run {program}: " in check.found
+    assert package in check.advice
+
+
+def test_another_ping_than_that_of_iputils_is_not_believed(machine: PathMachine) -> None:
+    machine.says["ping"] = Finished(1, "", "ping: invalid option -- 'M'\nBusyBox v1.36.1\n")
+
+    check = one(machine)
+
+    assert check.verdict is Verdict.UNKNOWN
+    assert "iputils-ping" in check.advice
+
+
+@pytest.mark.parametrize(
+    ("program", "done", "words"),
     [
-        ("gpu.invalid", Network(), "Name or service not known", "a name that resolves"),
-        ("10.0.0.7", Network(n7=OSError(errno.ENETUNREACH, "unreachable")), "ENETUNREACH", "no route"),
-        ("10.0.0.7", Network(n7=OSError(errno.EACCES, "Permission denied")), "EACCES", "ping_group_range"),
-        ("10.0.0.7", Network(n7=Way(broken=errno.EPERM)), "EPERM", "firewall"),
-        ("10.0.0.7", Network(n7=Way(broken=errno.ENETDOWN)), "ENETDOWN", "address of another node"),
-        ("self", Network(), "this is the node itself", "another node"),
-        ("127.0.0.1", Network(), "no address of another node", "another node"),
-        ("::1", Network(), "no address of another node", "another node"),
-        ("0.0.0.0", Network(), "no address of another node", "another node"),
-        ("224.0.0.1", Network(), "no address of another node", "another node"),
-        ("fe80::1%eth0", Network(n7=Way()), "", ""),
-        ({"address": "10.0.0.7", "source": "fd00::1"}, Network(), "not of the same family", ""),
-        ({"address": "10.0.0.7", "source": "gpu.invalid"}, Network(), "Name or service not known", ""),
+        ("ip", Finished(2, "", "RTNETLINK answers: Network is unreachable\n"), "Network is unreachable"),
+        ("ip", Finished(0, "", ""), "ip -j route get 10.0.0.7"),
+        ("ip", Finished(0, "[]", ""), "ip -j route get 10.0.0.7"),
+        ("ip", Finished(0, "[7]", ""), "ip -j route get 10.0.0.7"),
+        ("ip", Finished(0, "{}", ""), "ip -j route get 10.0.0.7"),
+        ("ip", Finished(0, '[{"dst": "10.0.0.7"}]', ""), "ip -j route get 10.0.0.7"),
+        ("ip", Finished(0, '[{"dev": "gone"}]', ""), "/sys/class/net/gone/mtu"),
+        ("ping", Finished(2, "", "ping: socket: Operation not permitted\n"), "Operation not permitted"),
     ],
 )
-def test_what_cannot_be_checked_is_an_error_of_this_peer(
-    peer: Any, network: Network, words: str, advice: str
+def test_what_a_program_refuses_is_unknown(
+    machine: PathMachine, program: str, done: Finished, words: str
 ) -> None:
-    check = one(network, peer)
+    machine.says[program] = done
 
-    if words:
-        assert check.verdict is Verdict.ERROR
-        assert check.found.startswith("cannot be checked: ")
+    check = one(machine)
+
+    assert check.verdict is Verdict.UNKNOWN
     assert words in check.found
-    assert advice in check.advice
-    assert check.expected == "packets of 9000 bytes arrive"
+    assert "ip route get" in check.advice
 
 
-def test_a_name_is_shown_with_its_address_and_a_rail_with_its_interface() -> None:
-    named, rail = measure(
-        Network(), "gpu7", {"address": "10.0.0.8", "interface": "rail0", "source": "10.0.0.9"}
-    )
+def test_an_address_of_the_node_itself_proves_nothing(machine: PathMachine) -> None:
+    machine.kinds = {HERE: "local", "10.0.0.255": "broadcast"}
 
-    assert (named.target, rail.target) == ("gpu7 (10.0.0.7)", "10.0.0.8 on rail0")
-    assert rail.source == "ICMP echo, don't fragment, from 10.0.0.9"
-
-
-# -- time ----------------------------------------------------------------------------------
-
-
-def test_lost_packets_are_sent_again_and_no_more_often_than_asked() -> None:
-    assert one(Network(n7=Way(loses=frozenset({0, 1})))).verdict is Verdict.PASS
-    network = Network(n7=Way(mtu=0))
-    one(network, tries=2)
-    assert network.lines[0].sent == [9000, 9000, 84, 84]
-    assert network.time == pytest.approx(4.0, abs=0.1)
+    for check in measure(machine, HERE, "10.0.0.255"):
+        assert check.verdict is Verdict.UNKNOWN
+        assert check.found.endswith(
+            f"it is a {machine.kinds[check.target]} address here, not that of another node"
+        )
+    assert machine.sizes == {}
 
 
-def test_a_slow_answer_still_counts_while_smaller_ones_are_tried() -> None:
-    check = one(Network(n7=Way(seconds=2.5)), tries=1)
-    assert check.verdict is Verdict.UNREACHABLE
-    assert one(Network(n7=Way(seconds=1.5)), tries=1).verdict is Verdict.PASS
+def test_a_captured_tree_is_no_machine_to_ask(tmp_path: pathlib.Path) -> None:
+    [check] = measure(Host(str(tmp_path)), PEER)
+
+    assert check.verdict is Verdict.UNKNOWN
+    assert "is a captured tree" in check.found
 
 
-def test_an_answer_that_comes_while_the_peer_waits_for_its_turn_counts() -> None:
-    peers = [f"10.0.0.{number}" for number in range(100, 200)]
-    network = Network()
-    network.ways = {peer.replace("10.0.0.", "n"): Way(seconds=0.06) for peer in peers}
+def test_one_bad_peer_leaves_the_others_alone(machine: PathMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], seconds: float = 60) -> Finished:
+        if command[-1] == "10.0.0.8" and command[0] == "ping":
+            raise HostError("run", "ping", None, f"no answer in {seconds:.0f} s")
+        return PathMachine.run(machine, command, seconds)
 
-    # Each is taken for lost after 0.05 s, and has to wait up to 0.05 s more to be sent again.
-    checks = path_mtu.measure(path_mtu.parse(peers, 9000, 2, 0.05), network)
+    monkeypatch.setattr(machine, "run", run)
+    peers = [f"10.0.0.{number}" for number in range(2, 202)]
 
-    assert {check.verdict for check in checks} == {Verdict.PASS}
-    assert sum(len(line.sent) for line in network.lines) < 200
-
-
-def test_a_refusal_by_the_network_does_not_wait_for_the_time_to_pass() -> None:
-    network = Network(n7=Way(router=1400))
-    one(network)
-    assert network.time < 0.1
-
-
-def test_a_thousand_dead_peers_take_two_rounds_and_packets_keep_their_distance() -> None:
-    peers = [f"10.0.{number // 250 + 1}.{number % 250 + 1}" for number in range(1000)]
-    network = Network()
-    network.ways = {peer: Way(mtu=0 if number % 2 else 9000) for number, peer in enumerate(peers)}
-
-    checks = measure(network, *peers, tries=2)
+    checks = measure(machine, *peers)
 
     assert [check.target for check in checks] == peers
-    assert [check.verdict for check in checks] == [Verdict.PASS, Verdict.UNREACHABLE] * 500
-    assert network.most_open == 512
-    assert all(later - sooner > 0.00099 for sooner, later in zip(network.sent, network.sent[1:]))
-    assert network.time < 12
+    assert [check.target for check in checks if check.verdict is not Verdict.PASS] == ["10.0.0.8"]
 
 
-def test_one_bad_peer_leaves_the_others_alone_and_closes_its_socket() -> None:
-    network = Network(n7=Way(broken=errno.ENETDOWN), n8=OSError(errno.EINVAL, "Invalid argument"))
-    checks = measure(network, "10.0.0.7", "10.0.0.8", "10.0.0.9")
-    assert [check.verdict for check in checks] == [Verdict.ERROR, Verdict.ERROR, Verdict.PASS]
+# -- names and rails -----------------------------------------------------------------------
 
 
-def test_an_interrupted_measurement_closes_its_sockets() -> None:
-    class Interrupted(Network):
-        def wait(self, seconds: float) -> Any:
-            raise KeyboardInterrupt
+def test_a_name_is_shown_with_its_address_and_a_rail_with_its_interface(machine: PathMachine) -> None:
+    machine.finds["gpu7"] = PEER
+    rail = {"address": "10.0.0.8", "interface": "rail1", "source": "10.0.0.9"}
 
-    network = Interrupted()
-    with pytest.raises(KeyboardInterrupt):
-        path_mtu.measure(path_mtu.parse(["10.0.0.7", "10.0.0.8"], 9000, 3, 1.0), network)
-    assert network.open == []
+    named, rail, unknown = measure(machine, "gpu7", rail, "gpu.invalid")
+
+    assert (named.target, rail.target) == (f"gpu7 ({PEER})", "10.0.0.8 on rail1")
+    assert rail.source == "ICMP echo, don't fragment, from 10.0.0.9"
+    asked = ["ip", "-j", "route", "get", "10.0.0.8", "from", "10.0.0.9", "oif", "rail1"]
+    assert asked in machine.commands
+    assert unknown.verdict is Verdict.UNKNOWN
+    assert "the address of gpu.invalid" in unknown.found
+    assert ["getent", "ahosts", "--", "gpu.invalid"] in machine.commands
+
+
+def test_the_zone_of_a_link_local_address_is_its_interface(machine: PathMachine) -> None:
+    [check] = measure(machine, "fe80::7%rail1")
+
+    assert (check.target, check.verdict) == ("fe80::7%rail1", Verdict.PASS)
+    assert ["ip", "-j", "route", "get", "fe80::7", "oif", "rail1"] in machine.commands
+    assert machine.commands[-1][-4:] == ["-I", "rail1", "--", "fe80::7"]
 
 
 # -- what is asked for ---------------------------------------------------------------------
@@ -352,21 +297,24 @@ def test_peers_are_told_by_address_or_in_full_and_once() -> None:
     ("peers", "words"),
     [
         ([], "peers: name at least one"),
-        ([7], "peers[0].address: 7 is no name"),
+        ([7], "peers[0].address: 7 is not a name"),
         ([None], "peers[0].address: missing"),
         ([""], "peers[0].address: missing"),
         ([[]], "peers[0].address: missing"),
-        ([["10.0.0.7"]], "peers[0].address: ['10.0.0.7'] is no name"),
-        (["10.0.0.7", "10.0.0"], "peers[1].address: '10.0.0' is no IPv4 address"),
-        (["010.0.0.1"], "peers[0].address: '010.0.0.1' is no IPv4 address"),
-        (["10.0.0.256"], "peers[0].address: '10.0.0.256' is no IPv4 address"),
-        (["a b"], "peers[0].address: 'a b' is no name"),
-        (["gpu\x1b[2J"], "peers[0].address: 'gpu\\x1b[2J' is no name"),
+        ([["10.0.0.7"]], "peers[0].address: ['10.0.0.7'] is not a name"),
+        (["10.0.0.7", "10.0.0"], "peers[1].address: '10.0.0' is not an IPv4 address"),
+        (["010.0.0.1"], "peers[0].address: '010.0.0.1' is not an IPv4 address"),
+        (["10.0.0.256"], "peers[0].address: '10.0.0.256' is not an IPv4 address"),
+        (["a b"], "peers[0].address: 'a b' is not a name"),
+        (["gpu\x1b[2J"], "peers[0].address: 'gpu\\x1b[2J' is not a name"),
         ([{"interface": "eth0"}], "peers[0].address: missing"),
         ([{"address": "gpu7", "dev": "eth0"}], "peers[0].dev: unknown; known are address, interface, source"),
         ([{"address": "gpu7", 1: "eth0"}], "peers[0].1: unknown"),
-        ([{"address": "gpu7", "interface": 0}], "peers[0].interface: 0 is no name"),
-        ([{"address": "gpu7", "source": "10.1"}], "peers[0].source: '10.1' is no IPv4 address"),
+        ([{"address": "gpu7", "interface": 0}], "peers[0].interface: 0 is not a name"),
+        ([{"address": "gpu7", "source": "10.1"}], "peers[0].source: '10.1' is not an IPv4 or IPv6 address"),
+        ([{"address": "gpu7", "source": "gpu8"}], "peers[0].source: 'gpu8' is not an IPv4 or IPv6 address"),
+        (["-f"], "peers[0].address: '-f' is not a name"),
+        ([{"address": "gpu7", "interface": "--help"}], "peers[0].interface: '--help' is not a name"),
     ],
 )
 def test_peers_that_are_none(peers: Any, words: str) -> None:
@@ -383,7 +331,7 @@ def test_peers_that_are_none(peers: Any, words: str) -> None:
         ((65536, 3, 1.0), "size: 65536"),
         ((9000, 0, 1.0), "tries: 0"),
         ((9000, 21, 1.0), "tries: 21"),
-        ((9000, 3, 0.0), "timeout: 0.0"),
+        ((9000, 3, 0.1), "timeout: 0.1"),
         ((9000, 3, float("nan")), "timeout: nan"),
         ((9000, 3, float("inf")), "timeout: inf"),
     ],

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, owned, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, places, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
@@ -157,22 +157,22 @@ def test_look_apply_again_and_back(
 
         for request in everything:
             untouched = stamps(machine)
-            plan = engine.evaluate(machine, request)
+            seen = engine.preview(machine, [request])
             assert stamps(machine) == untouched, "a look wrote something"
             outcome = engine.apply(machine, request)
-            assert outcome.changed is bool(plan.steps)
-            event(f"{request.kind.KIND}: {len(plan.steps)} steps")
+            assert outcome.changed is seen.changed
+            event(f"{request.kind.KIND}: {len(seen.outcomes[0].plan.steps)} steps")
 
         tuned = machine.tree()
         for request in everything:
-            assert engine.evaluate(machine, request).steps == ()
+            assert not engine.preview(machine, [request]).changed
             assert not engine.apply(machine, request).changed
         assert machine.tree() == tuned
 
         revert.revert(machine)
         assert machine.tree() == before
         # A node with our files and without an origin has lost it.
-        if not owned.present(machine):
+        if not places.present(machine):
             assert revert.revert(machine) == []
 
 

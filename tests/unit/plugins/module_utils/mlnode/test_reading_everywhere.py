@@ -20,11 +20,12 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     agent_files,
+    boot_run,
     confirm,
     confirm_store,
     declared,
     drift,
-    engine,
+    drivers,
     explain,
     held,
     host,
@@ -32,15 +33,15 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     node,
     nvidia,
     origin,
-    reading,
     revert,
+    system,
     trust,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import audit
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import node as rendered
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology import read as topology
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology import reader
 from ansible_collections.mlnode.tuning.tests.fixtures import build
@@ -86,8 +87,6 @@ FILES = {
     "/etc/environment": "PATH=/bin\n",
     "/etc/nccl.conf": "NCCL_IB_HCA=mlx5\n",
     "/etc/tuned/active_profile": "site\n",
-    "/etc/tuned/tuned-main.conf": "reapply_sysctl = 1\n",
-    "/etc/tuned/profiles/site/tuned.conf": "[sysctl]\nvm.swappiness = 5\n",
     "/etc/default/irqbalance": 'IRQBALANCE_ARGS=""\n',
     "/usr/lib/systemd/system/irqbalance.service": (
         "[Service]\nEnvironmentFile=-/etc/default/irqbalance\n"
@@ -111,7 +110,7 @@ FILES = {
     ),
 }
 
-QUESTION: dict[str, Any] = {"fail_at": "high", "ignore": [], "expected": {}, "errors": []}
+QUESTION: dict[str, Any] = {"fail_at": "high", "ignore": [], "declarations": {}}
 
 LOOKS: dict[str, Callable[[Host], object]] = {
     "status": lambda machine: rendered.node(node.survey(machine)),
@@ -127,12 +126,13 @@ LOOKS: dict[str, Callable[[Host], object]] = {
 CHANGES: dict[str, Callable[[Host], object]] = {
     "confirm": lambda machine: confirm.confirm(machine, "abcdef01"),
     "undo": lambda machine: confirm.undo(machine, "abcdef01"),
+    "undo --when-due": lambda machine: confirm.undo_when_due(machine, "abcdef01"),
     "apply": node.apply_all,
     "revert": revert.revert,
 }
 
 #: Through which everything is read: who asks them is the reader
-_DOORS = tuple(str(module.__file__) for module in (host, reading, trust, reader, machines))
+_DOORS = tuple(str(module.__file__) for module in (host, system, trust, reader, machines))
 
 
 class Node(GrubMachine):
@@ -151,7 +151,7 @@ class Reads:
         self.paths: dict[str, str] = {}
         self.commands: dict[str, dict[bool, str]] = {}
         self.command = ""
-        true = reading.contents
+        true = system.contents
 
         def contents(real: str, path: str) -> bytes:
             if real.startswith(f"{root}/") and os.path.isfile(real):
@@ -160,7 +160,7 @@ class Reads:
                 self.commands.setdefault(at, {}).setdefault(self.command in LOOKS, self.command)
             return true(real, path)
 
-        patch.setattr(reading, "contents", contents)
+        patch.setattr(system, "contents", contents)
 
     @staticmethod
     def asked_at() -> str:
@@ -225,7 +225,7 @@ def bad(real: str, sort: str) -> None:
 def test_every_reader_of_a_node_comes_to_an_end(
     memory: pathlib.Path, monkeypatch: pytest.MonkeyPatch, sort: str
 ) -> None:
-    monkeypatch.setattr(engine, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(boot_run, "_LOOK_SECONDS", 0)
     pristine = node_in(str(memory / "node")).root
 
     def copied() -> Node:
@@ -268,7 +268,7 @@ def test_every_reader_of_a_captured_tree_comes_to_an_end(
     }
     document = {"format": 1, "name": "nics", "kinds": kinds}
     asked = [f"{folder}/{nic}.json" for folder in ("ethtool", "dcb") for nic in nics]
-    for path in [*asked, "rail/ip.json", nvidia.CAPTURED[1:]]:
+    for path in [*asked, nvidia.CAPTURED[1:]]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text('{"format": 1, "answers": {}}' if path.endswith(".json") else "")
     real = root / declared.path_of("nics")[1:]
@@ -278,8 +278,8 @@ def test_every_reader_of_a_captured_tree_comes_to_an_end(
     with monkeypatch.context() as patch:
         reads = Reads(str(root), patch)
         for name, command in LOOKS.items():
-            reads.note(name, command, Host(str(root)))
-    assert node.survey(Host(str(root))).errors == ()
+            reads.note(name, command, Host(str(root), drivers.ALL))
+    assert node.survey(Host(str(root), drivers.ALL)).errors == ()
     assert len(reads.paths) > 40, "or something keeps the readers from being seen"
     for at, path in reads.paths.items():
         shutil.move(f"{root}{path}", memory / "kept")
@@ -287,7 +287,7 @@ def test_every_reader_of_a_captured_tree_comes_to_an_end(
         bad(f"{root}{path}", sort)
         for name in reads.commands[at].values():
             signal.alarm(SECONDS)
-            run(LOOKS[name], Host(str(root)))
+            run(LOOKS[name], Host(str(root), drivers.ALL))
             signal.alarm(0)
         os.unlink(f"{root}{path}")
         shutil.move(str(memory / "kept"), f"{root}{path}")

@@ -17,13 +17,13 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     origin,
     revert,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
     LockTimeoutError,
     TransactionError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, thp
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
@@ -66,8 +66,7 @@ def test_what_is_pending_is_what_is_done_newest_first(machine: Machine) -> None:
     assert done == pending
     keys = [change.key for change in done]
     assert keys[:3] == [agent_files.NIC_PATH_LINK, agent_files.NIC_SERVICE_LINK, kind.AGENT_LINK]
-    assert keys.index(declared.path_of("default")) > keys.index(DROP_IN)
-    assert keys[-1] == "thp.enabled"
+    assert keys[-2:] == [declared.path_of("default"), "thp.enabled"]
     assert "module tcp_bbr" in keys
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import sizing
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.sizing import GIB, KIB, MIB, Sizing
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.sizing import GIB, KIB, MIB
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,27 +117,3 @@ def test_the_neighbour_table_is_a_power_of_two_with_room_for_every_rail(hosts: i
     size = sizing.neighbour_gc_thresh3(hosts, rails)
     assert 4 * hosts * rails <= size < 8 * hosts * rails
     assert size & (size - 1) == 0
-
-
-def test_sizing_defaults_are_one_hall_and_one_drive_and_null_means_the_default() -> None:
-    assert Sizing.parse({}) == Sizing(100, 2_000_000_000, None, None)
-    assert Sizing.parse({"rtt_us": None, "hosts": 128, "rails": 8}) == Sizing(hosts=128, rails=8)
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"rtt": 100}, "sizing.rtt: unknown; known are rtt_us, disk_bytes_per_s, hosts, rails"),
-        ({1: 100}, "sizing.1: unknown"),
-        ({"rtt_us": 0}, "sizing.rtt_us: 0 is no positive integer"),
-        ({"hosts": -1}, "sizing.hosts: -1"),
-        ({"hosts": True}, "sizing.hosts: True"),
-        ({"rails": 1.5}, "sizing.rails: 1.5"),
-        ({"disk_bytes_per_s": "2 GB"}, "sizing.disk_bytes_per_s: '2 GB'"),
-        ({"hosts": [1]}, "sizing.hosts: [1]"),
-    ],
-)
-def test_wrong_sizing_is_named(spec: dict[str, object], words: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        Sizing.parse(spec)
-    assert words in str(caught.value)

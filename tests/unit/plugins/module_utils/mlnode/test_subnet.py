@@ -1,147 +1,132 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Texts of infiniband-diags: what is read of them, and that half of one is never taken for all of it."""
+"""Reports of infiniband-diags: the checks that they become, and that half of one never passes."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import subnet
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.subnet import Count, End, SubnetError
-from ansible_collections.mlnode.tuning.tests.fixtures import infiniband
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.subnet import SubnetError
+from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import captured
 from hypothesis import given
 from hypothesis import strategies as st
 
-NDR = infiniband.ndr()
-SICK = replace(
-    NDR,
-    counters={
-        ("leaf1", 1): {"SymbolErrorCounter": 17, "LinkDownedCounter": 2},
-        ("gpu003 mlx5_0", 1): {"PortRcvErrors": 5},
-    },
-)
-LEAF = infiniband.switch_guid(1)
-
 READERS: dict[str, Callable[[str], Any]] = {
-    "ibnetdiscover": subnet.fabric,
-    "iblinkinfo": subnet.links,
-    "ibqueryerrors": lambda text: subnet.errors(text, 8),
-    "sminfo": subnet.manager,
+    "whole.nodes": subnet.counts,
+    "whole.links": subnet.links,
+    "whole-switch.diff": lambda text: subnet.topology(text, "x"),
+    "errors.errors": lambda text: subnet.errors(text, 8),
+    "whole.manager": subnet.manager,
 }
 
-#: As a tool printed it of a simulated subnet, with a router, a chassis' port and a card that nobody named
-REAL = """\
-#
-# Topology file: generated on Sat Nov 21 19:47:13 2026
-#
-# Initiated from node 0000000000100000 port 0000000000100001
-
-vendid=0x2c9
-devid=0xd2f2
-sysimgguid=0x200000
-switchguid=0x200000(200001)
-Switch\t40 "S-0000000000200000"\t\t# "MF0;sw "1":MQM8700/U1" enhanced port 0 lid 4 lmc 0
-[1]\t"H-0000000000100000"[1](100001) \t\t# "gpu001 mlx5_0" lid 1 4xHDR
-[40]\t"R-0000000000300000"[1](300001) \t\t# "" lid 9 2xHDR
-
-vendid=0x2c9
-devid=0x101b
-sysimgguid=0x300000
-rtguid=0x300000
-Rt\t1 "R-0000000000300000"\t\t# ""
-[1](300001) \t"S-0000000000200000"[40]\t\t# lid 9 lmc 0 "MF0;sw "1":MQM8700/U1" lid 4 2xHDR
-
-vendid=0x2c9
-devid=0x101b
-sysimgguid=0x100000
-caguid=0x100000
-Ca\t1 "H-0000000000100000"\t\t# "gpu001 mlx5_0"
-[1](100001) \t"S-0000000000200000"[1]\t\t# lid 1 lmc 0 "MF0;sw "1":MQM8700/U1" lid 4 4xHDR
+#: As NDR looks, with a port of a chassis and a name with quotes and brackets
+NDR = """\
+0x946dae0300d40011 "                 gpu001 mlx5_0"      2    1[  ] ==( {mine})==>  \
+0xfc6a1c0300b80040      1    1[ 3] "MF0;sw "1" (x):MQM/U1" ({could})
+0xfc6a1c0300b80040 "        MF0;sw "1" (x):MQM/U1"      1    1[ 3] ==( {other})==>  \
+0x946dae0300d40011      2    1[  ] "gpu001 mlx5_0" ({could})
+0xfc6a1c0300b80040 "        MF0;sw "1" (x):MQM/U1"      1    2[ 3] ==( {last}
 """
+UP = "4X        106.25 Gbps Active/  LinkUp"
+EMPTY = '               Down/ Polling)==>             [  ] "" ( )'
 
 
-def test_a_topology() -> None:
-    found = subnet.fabric(REAL)
-
-    switch, host, router = "0000000000200000", "0000000000100000", "0000000000300000"
-    assert {guid: (node.kind, node.name) for guid, node in found.nodes.items()} == {
-        switch: ("switch", 'MF0;sw "1":MQM8700/U1'),
-        host: ("HCA", "gpu001 mlx5_0"),
-        router: ("router", ""),
-    }
-    assert found.cables == [(End(host, 1), End(switch, 1)), (End(router, 1), End(switch, 40))]
-    assert found.owners["0000000000200001"] == switch
-    assert str(found) == "1 switches, 1 HCAs, 1 routers, 2 cables"
+def ndr(mine: str = UP, other: str = UP, could: str = " ", last: str = EMPTY) -> list[Check]:
+    return subnet.links(NDR.format(mine=mine, other=other, could=could, last=last))
 
 
-def test_a_topology_of_ndr() -> None:
-    found = subnet.fabric(NDR.ibnetdiscover())
-    assert str(found) == "4 switches, 4 HCAs, 8 cables"
-    assert len(found.ends) == 16
+def short(checks: list[Check]) -> list[tuple[str, Verdict]]:
+    return [(check.target, check.verdict) for check in checks]
 
 
-def test_nodes_of_one_name_are_told_apart() -> None:
-    fabric = subnet.fabric(NDR.ibnetdiscover().replace('"gpu002 mlx5_0"', '"gpu001 mlx5_0"'))
-    names = subnet.names([fabric])
-    assert names[infiniband.host_guid(1)] == "gpu001 mlx5_0 (0x946dae0300d40010)"
-    assert names[infiniband.host_guid(2)] == "gpu001 mlx5_0 (0x946dae0300d40020)"
-    assert names[infiniband.host_guid(3)] == "gpu003 mlx5_0"
+def test_nodes_by_their_kind() -> None:
+    text = captured("whole.nodes") + 'Router\t : 0x0000000000300000 ports 1 devid 0x0 vendid 0x0 ""\n'
+    assert subnet.counts(text) == {"switches": 4, "hcas": 4, "routers": 1}
 
 
-def test_links() -> None:
-    slow = replace(
-        NDR,
-        could={("leaf1", 1): "Could be 4X Could be 106.25 Gbps"},
-        states={("leaf1", 2): ("Initialize", "LinkUp"), ("spine1", 6): ("Down", "Disabled")},
-        silent=frozenset({("leaf2", 3)}),
-    )
-    found = subnet.links(slow.iblinkinfo())
-
-    assert len(found) == 4 * infiniband.SWITCH_PORTS + 4
-    first = found[LEAF, 1]
-    assert (first.width, first.speed, first.could, first.up) == ("4X", "106.25 Gbps", "4X 106.25 Gbps", True)
-    assert first.other == ("946dae0300d40011", 1)
-    assert str(found[LEAF, 2]) == "4X 106.25 Gbps Initialize/LinkUp"
-    assert not found[LEAF, 2].up
-    empty = found[LEAF, 4]
-    assert (empty.state, empty.physical, empty.other, empty.width) == ("Down", "Polling", None, "")
-    assert found[infiniband.switch_guid(3), 6].physical == "Disabled"
-    assert not found[infiniband.switch_guid(2), 3].answers
+@pytest.mark.parametrize(
+    ("mine", "other", "could", "expected"),
+    [
+        (UP, UP, "Could be 8X Could be 212.5 Gbps", "8X 212.5 Gbps"),
+        (UP.replace("Active", "Initialize"), UP, " ", "Active/LinkUp"),
+        (UP, UP.replace("Active", "Initialize"), " ", "Active/LinkUp"),
+        ("4X  10.0 Gbps (FDR10) Active/  LinkUp", UP, "Could be 8X ", "8X"),
+    ],
+)
+def test_a_link_that_either_end_reports_as_bad_is_one_failure(
+    mine: str, other: str, could: str, expected: str
+) -> None:
+    [check] = ndr(mine, other, could)
+    assert {*check.target.split(" - ")} == {"gpu001 mlx5_0/1", 'MF0;sw "1" (x):MQM/U1/1'}
+    assert (check.verdict, check.expected) == (Verdict.FAIL, expected)
+    assert "0x946dae0300d40011" in check.found
+    assert "0xfc6a1c0300b80040" in check.found
 
 
-def test_a_link_of_fdr10() -> None:
-    found = subnet.links(
-        '0x0000000000200002 "                         leaf2"      2    1[ 3] ==( 4X  10.0 Gbps (FDR10) '
-        'Active/  LinkUp)==>  0x0000000000100005     13    1[  ] "a (b) "c"" ( )\n'
-    )
-    link = next(iter(found.values()))
-    assert len(found) == 1
-    assert (link.speed, link.up, link.could) == ("10.0 Gbps (FDR10)", True, "")
+def test_a_port_without_a_cable_is_no_error_and_one_without_an_answer_is_unknown() -> None:
+    assert short(ndr()) == [("subnet", Verdict.PASS)]
+    assert "1 cables" in ndr()[0].found
+    [check] = ndr(last=f'{UP})==>      "Port not available"')
+    assert (check.target, check.verdict) == ('MF0;sw "1" (x):MQM/U1/2', Verdict.UNKNOWN)
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_counters(wide: bool) -> None:
-    found = subnet.errors(replace(SICK, wide=wide).ibqueryerrors(), 8)
-    assert found == {
-        (LEAF, 1): {"SymbolErrorCounter": Count(17, wide), "LinkDownedCounter": Count(2, wide)},
-        ("946dae0300d40031", 1): {"PortRcvErrors": Count(5, wide)},
-    }
-    assert subnet.errors(NDR.ibqueryerrors(), 8) == {}
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        ("whole-host", [("leaf2/1 - gpu003 mlx5_0/1", Verdict.FAIL)]),
+        ("host-whole", [("leaf2/1 - gpu003 mlx5_0/1", Verdict.WARN)]),
+        ("whole-switch", [("leaf2/4 - spine2/2", Verdict.FAIL), ("leaf1/4 - spine2/1", Verdict.FAIL)]),
+        ("whole-cable", [("spine1/1 - leaf1/3", Verdict.FAIL)]),
+        (
+            "whole-swapped",
+            [("leaf1/1 - gpu001 mlx5_0/1", Verdict.FAIL), ("leaf1/2 - gpu002 mlx5_0/1", Verdict.FAIL)],
+        ),
+        ("whole-whole", [("subnet", Verdict.PASS)]),
+    ],
+)
+def test_each_cable_that_changed_is_one_check(pair: str, expected: list[tuple[str, Verdict]]) -> None:
+    assert short(subnet.topology(captured(f"{pair}.diff"), "x")) == expected
+
+
+def test_a_card_that_was_exchanged_is_gone_and_new() -> None:
+    old = captured("whole-host.diff").splitlines()
+    new = [line.replace("0100005", "0999995") for line in captured("host-whole.diff").splitlines()[1:]]
+    found = subnet.topology("\n".join([old[0], old[1], *new]), "x")
+    assert short(found) == [
+        ("leaf2/1 - gpu003 mlx5_0/1", Verdict.FAIL),
+        ("gpu003 mlx5_0/1 - leaf2/1", Verdict.WARN),
+    ]
+    assert "0x0000000000999995" in found[0].found
+    assert found[1].expected == "no such node"
+
+
+def test_both_ends_are_gone() -> None:
+    lines = captured("whole-switch.diff").splitlines()
+    found = subnet.topology("\n".join(line for line in lines if line.startswith("< ")), "x")
+    assert [(check.verdict, check.found) for check in found] == [(Verdict.FAIL, "no such node")] * 2
+
+
+def test_counters_beyond_a_threshold_warn() -> None:
+    found = subnet.errors(captured("errors.errors"), 8)
+    assert [(check.target, check.verdict, check.found) for check in found] == [
+        ("gpu003 mlx5_0/1", Verdict.WARN, "[PortRcvErrors == 5]"),
+        ("leaf1/1", Verdict.WARN, "[SymbolErrorCounter == 17] [LinkDownedCounter == 2]"),
+    ]
+    assert short(subnet.errors(captured("whole.errors"), 8)) == [("subnet", Verdict.PASS)]
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "does not say how many nodes it has asked"),
-        (NDR.ibqueryerrors().replace("8 nodes", "7 nodes"), "has asked 7 nodes"),
-        (SICK.ibqueryerrors().replace("2 ports have", "3 ports have"), "3 ports with errors, of 8 and 2"),
-        (NDR.ibqueryerrors() + "##          2 PMA query failures\n", "had no answer to 2 queries"),
-        (SICK.ibqueryerrors().replace("== 17", "== x"), "which are no counters"),
-        ("discover failed\n" + NDR.ibqueryerrors(), "'discover failed', which is no line of counters"),
+        ("", "has asked none of 8 nodes"),
+        (captured("host.errors"), "has asked 7 of 8 nodes"),
+        (captured("whole.errors") + "##          2 PMA query failures\n", "2 PMA query failures"),
+        (captured("errors.errors").replace("[Port", "Port"), "reports '   GUID 0x100005"),
     ],
 )
 def test_counters_of_a_part_are_none(text: str, words: str) -> None:
@@ -149,29 +134,46 @@ def test_counters_of_a_part_are_none(text: str, words: str) -> None:
         subnet.errors(text, 8)
 
 
-def test_a_manager() -> None:
-    found = subnet.manager(NDR.sminfo())
-    assert (found.guid, found.priority, found.master) == ("946dae0300d40041", 14, True)
-    assert not subnet.manager(NDR.sminfo("SMINFO_STANDBY", 2)).master
+def test_a_manager_is_the_master_or_a_failure() -> None:
+    text = captured("whole.manager")
+    for report in (text, text.replace("3 SMINFO_MASTER", "2 SMINFO_STANDBY"), captured("silent.manager")):
+        [check] = subnet.manager(report)
+        assert check.verdict is (Verdict.PASS if report is text else Verdict.FAIL)
+        assert check.found == " ".join(report.split())
 
 
-@pytest.mark.parametrize("tool", ["ibnetdiscover", "ibqueryerrors", "sminfo"])
-def test_what_was_cut_off_anywhere_is_refused(tool: str) -> None:
-    """After any line. Those of iblinkinfo are compared with ibnetdiscover's, see test_subnet_check.py."""
-    whole = getattr(SICK, tool)()
-    lines = whole.splitlines(keepends=True)
-    ends = [len("".join(lines[:number])) for number in range(len(lines))]
-    if tool == "ibqueryerrors":
-        ends = [end for end in ends if "ports checked" not in whole[:end]]
-    for end in ends:
-        with pytest.raises(SubnetError):
-            READERS[tool](whole[:end])
+@pytest.mark.parametrize("name", ["whole.nodes", "whole.links", "whole.manager"])
+def test_no_report_is_refused(name: str) -> None:
+    with pytest.raises(SubnetError):
+        READERS[name]("")
 
 
-@pytest.mark.parametrize("tool", READERS)
+def test_a_cable_at_one_end_only_is_half_a_report() -> None:
+    lines = captured("whole.links").splitlines()
+    for number in range(len(lines)):
+        if '"" ( )' not in lines[number]:
+            with pytest.raises(SubnetError, match="at one end only"):
+                subnet.links("\n".join(lines[:number] + lines[number + 1 :]))
+
+
+def test_a_port_that_is_reported_twice_is_refused() -> None:
+    text = captured("whole.links")
+    with pytest.raises(SubnetError, match="twice"):
+        subnet.links(text + text.splitlines()[0])
+
+
+def test_a_name_cannot_hide_its_neighbours_link() -> None:
+    """A node description has 64 bytes of its owner's choice."""
+    bad = 'x" 1 1[  ] ==(4X Active/LinkUp)==>  [  ] "'
+    text = NDR.format(mine=UP, other=UP.replace("Active", "Armed"), could=" ", last=EMPTY)
+    [check] = subnet.links(text.replace('"gpu001 mlx5_0"', f'"{bad}"'))
+    assert check.verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("name", READERS)
 @given(text=st.text(max_size=200), place=st.integers(0, 4000))
-def test_hostile_text_is_refused_or_read_and_never_more(tool: str, text: str, place: int) -> None:
-    whole = getattr(SICK, tool)()
-    for said in (text, whole[:place] + text + whole[place:]):
+def test_hostile_text_is_refused_or_read_and_never_more(name: str, text: str, place: int) -> None:
+    whole = captured(name)
+    for report in (text, whole[:place] + text + whole[place:]):
         with contextlib.suppress(SubnetError):
-            READERS[tool](said)
+            READERS[name](report)

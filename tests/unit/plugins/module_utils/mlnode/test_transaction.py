@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     refresh,
     transaction,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     HostError,
     MlnodeError,
@@ -25,13 +24,17 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import H
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Marker, Unit, Write
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import (
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import (
     FileWrite,
     KernelWrite,
     LinkWrite,
     LoadModule,
     Step,
+    by_unit,
+    kernel_writes,
+    single,
 )
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
@@ -277,7 +280,7 @@ def test_an_origin_of_an_earlier_run_survives_a_failed_one(machine: Machine) -> 
 def joined(path: str, value: str, before: str, unit: Unit | None = None) -> KernelWrite:
     folder = path.rpartition("/")[0]
     marker = Marker("/run/mlnode/refused", (errno.EOPNOTSUPP,))
-    return replace(kernel(path, value, before), joined=folder, unit=unit, marker=marker)
+    return kernel(path, value, before)._replace(joined=folder, unit=unit, marker=marker)
 
 
 class Ring(Machine):
@@ -325,17 +328,17 @@ class Health:
 
 def test_files_of_a_folder_are_one_write_and_one_undo_each(ring: Ring) -> None:
     unit = Health("eth0", []).unit
-    steps = transaction.by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)])
+    steps = by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)])
     run(ring, steps)
     assert ring.writes == [("/proc/sys/vm/rx,tx", "1024 2048")]
     assert Origin.load(ring).values() == {RX: "512", TX: "512"}
-    assert [write.path for write in transaction.kernel_writes(steps)] == [RX, TX]
+    assert [write.path for write in kernel_writes(steps)] == [RX, TX]
 
 
 def test_one_of_them_that_can_never_be_does_not_keep_the_others(ring: Ring) -> None:
     ring.fails = {"/proc/sys/vm/rx,tx": errno.EOPNOTSUPP, TX: errno.EOPNOTSUPP}
     unit = Health("eth0", []).unit
-    run(ring, transaction.by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)]))
+    run(ring, by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)]))
     assert (ring.now(RX), ring.now(TX)) == ("1024", "512")
     assert ring.exists("/run/mlnode/refused")
 
@@ -344,7 +347,7 @@ def test_another_refusal_of_several_is_a_failure_of_all(ring: Ring) -> None:
     ring.fails = {"/proc/sys/vm/rx,tx": errno.EINVAL}
     unit = Health("eth0", []).unit
     with pytest.raises(TransactionError, match="EINVAL"):
-        run(ring, transaction.by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)]))
+        run(ring, by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)]))
     assert (ring.now(RX), ring.now(TX)) == ("512", "512")
 
 
@@ -356,14 +359,14 @@ def test_a_device_is_looked_at_before_the_next_one_is_touched(ring: Ring) -> Non
         joined(SWAPPINESS, "10", "60", two),
         joined(TX, "9", "512", one),
     ]
-    run(ring, transaction.by_unit(writes))
+    run(ring, by_unit(writes))
     assert seen == ["before eth0: 0", "after eth0: 1", "before eth1: 1", "after eth1: 2"]
 
 
 def test_a_device_that_is_not_well_stops_everything_and_is_put_back(ring: Ring) -> None:
     seen: list[str] = []
     one, two = Health("eth0", seen, "no carrier").unit, Health("eth1", seen).unit
-    steps = transaction.by_unit([joined(RX, "1024", "512", one), joined(SWAPPINESS, "10", "60", two)])
+    steps = by_unit([joined(RX, "1024", "512", one), joined(SWAPPINESS, "10", "60", two)])
     with pytest.raises(TransactionError, match="eth0: rx: cannot go on after eth0: no carrier"):
         run(ring, steps)
     assert (ring.now(RX), ring.now(SWAPPINESS)) == ("512", "60")
@@ -372,11 +375,11 @@ def test_a_device_that_is_not_well_stops_everything_and_is_put_back(ring: Ring) 
 
 def test_each_change_of_a_device_can_stand_alone(ring: Ring) -> None:
     unit = Health("eth0", []).unit
-    steps = transaction.by_unit([joined(RX, "1024", "512", unit), replace(FIRST, unit=unit)])
+    steps = by_unit([joined(RX, "1024", "512", unit), FIRST._replace(unit=unit)])
     assert [step.key for step in steps] == ["eth0: rx, swappiness"]
-    single = [*transaction.single([*steps, FIRST])]
-    assert [step.key for step in single] == ["eth0: rx", "eth0: swappiness", "swappiness"]
-    run(ring, single)
+    each = [*single([*steps, FIRST])]
+    assert [step.key for step in each] == ["eth0: rx", "eth0: swappiness", "swappiness"]
+    run(ring, each)
     assert (ring.now(RX), ring.now(SWAPPINESS)) == ("1024", "10")
 
 
@@ -388,8 +391,8 @@ def test_who_arms_is_told_how_all_is_put_back_before_the_first_risk(ring: Ring) 
         told.append((*ids, len(ring.writes)))
 
     one, two = Health("eth0", []).unit, Health("eth1", []).unit
-    safe, risky = replace(kernel(RX, "1", "512"), unit=two), replace(kernel(TX, "1", "512"), unit=one)
-    steps = transaction.by_unit([replace(risky, risk="eth0: it carries the default route"), safe])
+    safe, risky = kernel(RX, "1", "512")._replace(unit=two), kernel(TX, "1", "512")._replace(unit=one)
+    steps = by_unit([risky._replace(risk="eth0: it carries the default route"), safe])
     transaction.run(ring, Origin.load(ring), steps, arm=arm)
     both = [f"kernel:{RX}", f"kernel:{TX}"]
     assert told == [(both, both, 1)], "after the one that is at no risk"
@@ -401,9 +404,9 @@ def test_nothing_is_written_if_it_cannot_be_armed(ring: Ring) -> None:
     def arm(_entries: Sequence[Entry], _fresh: Sequence[Entry]) -> None:
         raise HostError("start", "the restore", None, "no timer")
 
-    write = replace(kernel(RX, "1", "512"), unit=Health("eth0", []).unit, risk="eth0: it is the only one")
+    write = kernel(RX, "1", "512")._replace(unit=Health("eth0", []).unit, risk="eth0: it is the only one")
     with pytest.raises(TransactionError, match="no timer"):
-        transaction.run(ring, Origin.load(ring), transaction.by_unit([write]), arm=arm)
+        transaction.run(ring, Origin.load(ring), by_unit([write]), arm=arm)
     assert (ring.writes, Origin.load(ring).entries()) == ([], [])
 
 
@@ -420,7 +423,7 @@ def test_what_depends_on_another_one_is_put_back_after_it(ring: Ring) -> None:
     ring._accepted = accepted
     parent, vlan = kernel(RX, "1500", "9000"), kernel(TX, "1500", "9000")
     with pytest.raises(TransactionError) as caught:
-        run(ring, [replace(vlan, value="1500"), parent, kernel("/proc/sys/vm/none", "1", "0")])
+        run(ring, [vlan._replace(value="1500"), parent, kernel("/proc/sys/vm/none", "1", "0")])
     assert caught.value.stuck == []
     assert (ring.now(RX), ring.now(TX)) == ("9000", "9000")
 
@@ -442,3 +445,24 @@ def test_a_check_that_fails_undoes_all_before_anybody_is_told(
     assert told == []
     assert caught.value.rolled_back == [f"{UNIT} = absent"]
     assert machine.tree() == before
+
+
+def _failed(machine: Machine, steps: Sequence[Step], stuck: bool) -> None:
+    """An armed run whose first step is settled, and whose last one is denied; so is its way back if stuck."""
+    with transaction.Transaction(machine, Origin.load(machine), lambda *_told: True) as work:
+        work.perform(steps, settled=True)
+        work.perform([FIRST])
+        if stuck:
+            machine.fails[SWAPPINESS] = errno.EBUSY
+        raise MlnodeError("a later step")
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+def test_what_tries_once_more_stays_where_something_is_stuck(machine: Machine, stuck: bool) -> None:
+    """The program that an armed undo runs, which this run has put there."""
+    program = "/usr/local/bin/mlnode"
+    with pytest.raises(TransactionError):
+        _failed(machine, [FileWrite(program, program, b"the agent")], stuck)
+
+    assert machine.exists(program) is stuck
+    assert machine.now(SWAPPINESS) == ("10" if stuck else "60")

@@ -19,7 +19,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     declared,
     drift,
     engine,
-    folders,
     held,
     lock,
     management,
@@ -28,6 +27,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
     places,
     refresh,
     revert,
+    system,
     trust,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
@@ -169,10 +169,10 @@ def test_at_no_time_may_others_write_into_a_new_folder(
         true(path, bits)
         seen.append(os.stat(path).st_mode & 0o7777)
 
-    monkeypatch.setattr(folders.os, "mkdir", mkdir)
+    monkeypatch.setattr(system.os, "mkdir", mkdir)
     before = os.umask(0)
     try:
-        folders.make(str(tmp_path / "a/b/c"))
+        system.make_folder(str(tmp_path / "a/b/c"))
     finally:
         os.umask(before)
     assert seen == [0o755] * 3
@@ -184,12 +184,18 @@ def test_a_file_in_place_of_a_folder_is_an_error_of_the_write(tmp_path: pathlib.
         Host(str(tmp_path)).write_file("/etc/mlnode/x", b"")
 
 
+def let_go(machine: Machine) -> None:
+    """As a run does that is watched."""
+    for name in machine.names(held.FOLDER):
+        machine.remove_file(f"{held.FOLDER}/{name}")
+
+
 # -- what a run refuses --------------------------------------------------------------------
 
 
 def test_a_declaration_of_another_user_is_not_obeyed(tuned: Machine, owned: Owned) -> None:
     owned(DECLARED, STRANGER)
-    held.release(tuned)
+    let_go(tuned)
     before = tuned.tree()
     words = f"{DECLARED} belongs to the user with the number 1234 .* `chown -h root:root {DECLARED}`"
     with pytest.raises(UntrustedError, match=words):
@@ -224,7 +230,7 @@ def test_one_declaration_that_is_not_trusted_costs_only_itself(tuned: Machine, o
 
 def test_an_origin_of_another_user_is_not_put_back(tuned: Machine, owned: Owned) -> None:
     owned(origin.PATH, STRANGER)
-    held.release(tuned)
+    let_go(tuned)
     before = tuned.tree()
     for ask in (
         lambda: revert.revert(tuned),
@@ -435,7 +441,7 @@ def test_everything_that_root_acts_on_is_looked_at(tuned: Machine, owned: Owned)
         opened(tuned, path, before | 0o002)
         found = [words for words in node.survey(tuned).errors if words.startswith(f"{path} can be changed")]
         assert len(found) == 1, path
-        answer = drift.answer(tuned, {"fail_at": "high", "ignore": [], "expected": {}, "errors": []})
+        answer = drift.answer(tuned, {"fail_at": "high", "ignore": [], "declarations": {}})
         assert answer["errors"].count(found[0]) == 1
         assert answer["failed"] is True
         opened(tuned, path, before)

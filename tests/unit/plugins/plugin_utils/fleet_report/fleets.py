@@ -36,7 +36,7 @@ def setting(key: str = "vm.swappiness", **more: Any) -> dict[str, Any]:
         "want": "1",
         "runtime": "1",
         "boot": "1",
-        "boot_source": "/etc/sysctl.d/zz-mlnode-training_node.conf:3",
+        "boot_source": "/etc/sysctl.d/zz-mlnode-node.conf:3",
         "origin": "60",
         "status": "ok",
         "severity": "medium",

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.path_search import Verdict as PathVerdict
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Status
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import BAD, NEITHER, STATUSES
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -29,7 +28,7 @@ def test_every_state_is_told_apart() -> None:
 
 
 def test_words_of_every_module_are_known() -> None:
-    told = {*map(str, Status), *map(str, Verdict), *(str(verdict.value) for verdict in PathVerdict)}
+    told = {*map(str, Status), *map(str, Verdict)}
 
     assert told == {*STATUSES}
     assert {status for status in map(str, Status) if Status(status).is_drift} <= {*BAD}

@@ -22,6 +22,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 CLASS = "/sys/class/infiniband"
 PORT = f"{CLASS}/mlx5_0/ports/1"
 HARDWARE = "0000:01:00.0"
+CONF = "/proc/sys/net/ipv4/conf"
 
 _PORT = {
     **{f"counters/{name}": value for name, value in fabric_files.PORT_COUNTERS.items()},
@@ -74,6 +75,21 @@ def node(path: pathlib.Path, card: Function, extra: Mapping[str, str] | None = N
     }
     machine = replace(base, roots=(*base.roots, root), extra=files)
     return Machine(build(machine, str(path / "node")))
+
+
+def two_rails(path: pathlib.Path) -> Machine:
+    """Two RoCE ports with an interface each, and ARP as it should be."""
+    card = roce()
+    (rdma,) = card.rdma
+    second = replace(rdma, name="mlx5_1", guid="0200:00ff:fe00:0002", netdev="rail1", verbs=1, gids=None)
+    nic = Nic("rail1", parts.mac(2), speed=100000)
+    other = parts.mlx5("0000:02:00.0", "15b3:1021", second, nic, queues=2)
+    bridge = parts.bridge("0000:00:1c.0", "8086:0001", card, other)
+    values = {"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2"}
+    extra = {
+        f"{CONF}/{name}/{key}": f"{value}\n" for name in ("rail0", "rail1") for key, value in values.items()
+    }
+    return node(path, bridge, {**extra, "/dev/infiniband/uverbs1": ""})
 
 
 def software(path: pathlib.Path, state: str = "4: ACTIVE", physical: str = "5: LinkUp") -> Machine:

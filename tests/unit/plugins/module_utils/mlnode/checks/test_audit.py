@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import options
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import audit
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.audit_model import Finding
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render.audit import report
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 
@@ -244,7 +244,7 @@ def test_gpus_of_others(tmp_path: pathlib.Path) -> None:
 
 
 def test_links_are_those_of_the_rdma_checks() -> None:
-    found = look(Host(build.tree("hgx")))
+    found = look(Host(build.tree("hgx"), audit.MOUNTS))
     links = [finding for (name, _target), finding in found.items() if name == "pcie_link"]
     assert len(links) > 8
     assert {str(finding.verdict) for finding in links} <= {"pass", "skip", "warn", "fail"}
@@ -333,14 +333,14 @@ def test_what_matters_most_comes_first(node: GpuMachine) -> None:
 def test_names_that_are_left_out(node: GpuMachine) -> None:
     assert "thp" not in {finding.name for finding in audit.findings(node, ["thp"])}
     with pytest.raises(DeclarationError, match="skip: 'thpp' is no check; did you mean thp"):
-        options.refuse_others("skip", ["thpp"], "check", audit.NAMES)
+        schema.refuse_others("skip", ["thpp"], "check", audit.NAMES)
     with pytest.raises(DeclarationError, match="known are kernel, thp"):
-        options.refuse_others("skip", ["?"], "check", audit.NAMES)
+        schema.refuse_others("skip", ["?"], "check", audit.NAMES)
 
 
 @pytest.mark.parametrize("name", [*machines.ALL])
 def test_captured_trees_of_whole_machines(name: str) -> None:
-    found = audit.findings(Host(build.tree(name)))
+    found = audit.findings(Host(build.tree(name), audit.MOUNTS))
     assert {finding.name for finding in found} == {*audit.NAMES}
     for finding in found:
         assert finding.found
@@ -349,7 +349,7 @@ def test_captured_trees_of_whole_machines(name: str) -> None:
 
 
 def test_an_empty_tree_passes_nothing_that_was_not_seen(tmp_path: pathlib.Path) -> None:
-    found = audit.findings(Host(str(tmp_path)))
+    found = audit.findings(Host(str(tmp_path), audit.MOUNTS))
     passed = {finding.name for finding in found if finding.verdict is Verdict.PASS}
     assert passed <= {"tuning_services"}
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import bandwidth
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.bandwidth import Measured
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     DeclarationError,
     RefusedError,
 )
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.fixtures.fabric_files import gid
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -270,7 +270,7 @@ def test_it_is_refused_under_a_job(roce: Running, dry: bool) -> None:
         ({"least": 0.0}, "least: 0 is no bandwidth"),
         ({"least": float("inf")}, "least: inf is no bandwidth"),
         ({"least": float("nan")}, "least: nan is no bandwidth"),
-        ({"allow": ["jobs"]}, "allow: ['jobs'] is no list of busy"),
+        ({"allow": ["jobs"]}, "allow[0]: must be one of busy, got 'jobs'"),
     ],
 )
 def test_what_is_wrong_is_said(options: dict[str, Any], words: str) -> None:

@@ -201,5 +201,7 @@ def test_who_is_not_known_is_not_judged(fabric: Tree) -> None:
 
 
 def test_a_word_that_is_none(fabric: Tree) -> None:
-    with pytest.raises(DeclarationError, match=r"expect\.gpudirect: 'yes' is none of auto, peermem, dmabuf"):
+    with pytest.raises(
+        DeclarationError, match=r"expect\.gpudirect: must be one of auto, peermem, dmabuf, got 'yes'"
+    ):
         only(fabric, gpudirect="yes")

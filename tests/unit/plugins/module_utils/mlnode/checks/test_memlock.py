@@ -14,6 +14,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin, file_entry
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.checks.fabric_tree import (
     DROP_IN,
     bad,
@@ -327,7 +328,8 @@ def test_sshd_that_waits_for_a_restart_is_pending_as_for_the_kind_limits(fabric:
 
     spec = {"memlock": "unlimited", "services": ["ssh"]}
     Origin(fabric.host, []).remember([file_entry(fabric.host, LOGINS)])  # as of a node that was tuned
-    plan = engine.evaluate(fabric.host, Request("default", limits, spec, (Layer.RUNTIME,)))
+    host = captured(fabric.host.root, limits.MOUNTS)
+    plan = engine.evaluate(host, Request("default", limits, spec, (Layer.RUNTIME,)))
     (row,) = [row for row in plan.rows if row.setting.key == "limits.services.memlock"]
     assert str(row.status) == "ok", row.reason
     assert row.reason.startswith(f"pending: sshd runs with {LOW}, and gets unlimited from `systemctl restart")

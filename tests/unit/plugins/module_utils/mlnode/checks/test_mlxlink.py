@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.mlxlink import NAMES, TOOLS
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.fixtures import mlxlink
 from ansible_collections.mlnode.tuning.tests.fixtures.mlxlink import ERRORS, MODULE, OPERATION, TROUBLE
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

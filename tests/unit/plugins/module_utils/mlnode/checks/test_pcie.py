@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import gpudirect, memlock, pcie
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology import read
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.checks.fabric_tree import (
     DROP_IN,
@@ -171,7 +172,7 @@ def test_a_node_without_gpus(node: Tree) -> None:
 
 @pytest.mark.parametrize("name", ["hgx", "cloud-gpu", "small-vm", "container", "grace", "epyc256"])
 def test_trees_of_whole_machines_raise_nothing(name: str) -> None:
-    found = run(Host(build.tree(name)))
+    found = run(Host(build.tree(name), read.MOUNTS))
     assert all(one.found for one in found)
 
 

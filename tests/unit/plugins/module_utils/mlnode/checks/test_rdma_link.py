@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import rdma_link
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.rdma_values import MTUS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.checks import (
     rdma_bench as bench,

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import errno
 import pathlib
-from dataclasses import replace
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.tests.fixtures import parts
-from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Nic
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.checks import (
     rdma_bench as bench,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.checks.rdma_bench import (
     CLASS,
+    CONF,
     look,
     of_device,
 )
 
-CONF = "/proc/sys/net/ipv4/conf"
 ROUTE = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
 
 
@@ -88,19 +85,7 @@ def test_network_namespaces(roce: Machine, text: str, declared: str | None, verd
 
 @pytest.fixture
 def two(tmp_path: pathlib.Path) -> Machine:
-    """Two RoCE ports with an interface each, as they should be."""
-    card = bench.roce()
-    (rdma,) = card.rdma
-    second = replace(rdma, name="mlx5_1", guid="0200:00ff:fe00:0002", netdev="rail1", verbs=1, gids=None)
-    other = replace(
-        parts.mlx5("0000:02:00.0", "15b3:1021", second, Nic("rail1", parts.mac(2), speed=100000), queues=2)
-    )
-    bridge = parts.bridge("0000:00:1c.0", "8086:0001", card, other)
-    values = {"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2"}
-    extra = {
-        f"{CONF}/{name}/{key}": f"{value}\n" for name in ("rail0", "rail1") for key, value in values.items()
-    }
-    machine = bench.node(tmp_path, bridge, {**extra, "/dev/infiniband/uverbs1": ""})
+    machine = bench.two_rails(tmp_path)
     routes(machine, "0000000A", "0001000A")
     return machine
 

@@ -9,6 +9,7 @@ import pathlib
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.dcb import files
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.dcb.device import Captured, capture
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.drivers import ALL
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
@@ -266,7 +267,7 @@ def test_a_root_without_the_capability_is_blocked(
 ) -> None:
     machine = _Live(str(tmp_path))
     machine.capabilities, machine.superuser = capabilities, superuser
-    found = files.blocked(machine, f"{ETH0}/pfc/prio-pfc")
+    found = files.Files().blocked(machine, f"{ETH0}/pfc/prio-pfc")
     assert (words in found) if words else found == ""
 
 
@@ -278,12 +279,12 @@ def test_a_captured_nic_answers_as_the_real_one_did(
 ) -> None:
     bridge.pfc, bridge.apps, bridge.buffer = {3}, {(26, 3)}, None
     bridge.prints["ets"] = "nonsense"
-    document = capture(machine.dcb("eth0"))
+    document = capture(machine.bridging("eth0"))
     tree = tmp_path / "tree"
     (tree / "sys/class/net/eth0").mkdir(parents=True)
     (tree / "dcb").mkdir()
     (tree / "dcb/eth0.json").write_text(json.dumps(document))
-    host = Host(str(tree))
+    host = Host(str(tree), ALL)
     assert host.value(f"{ETH0}/pfc/prio-pfc") == Value(text="3")
     assert host.value(f"{ETH0}/dscp-prio/26,48") == Value(text="3 none")
     assert host.value(f"{ETH0}/trust/state") == Value(text="dscp")
@@ -295,7 +296,7 @@ def test_a_captured_nic_answers_as_the_real_one_did(
 
 def test_a_nic_that_was_not_captured_is_unreadable(tmp_path: pathlib.Path) -> None:
     (tmp_path / "sys/class/net/eth0").mkdir(parents=True)
-    value = Host(str(tmp_path)).value(f"{ETH0}/pfc/prio-pfc")
+    value = Host(str(tmp_path), ALL).value(f"{ETH0}/pfc/prio-pfc")
     assert value.absent is None
     assert "was not captured" in (value.unreadable or "")
 
@@ -303,7 +304,7 @@ def test_a_nic_that_was_not_captured_is_unreadable(tmp_path: pathlib.Path) -> No
 def test_a_captured_file_that_is_a_folder_is_unreadable(tmp_path: pathlib.Path) -> None:
     (tmp_path / "sys/class/net/eth0").mkdir(parents=True)
     (tmp_path / "dcb/eth0.json").mkdir(parents=True)
-    assert "EISDIR" in (Host(str(tmp_path)).value(f"{ETH0}/pfc/prio-pfc").unreadable or "")
+    assert "EISDIR" in (Host(str(tmp_path), ALL).value(f"{ETH0}/pfc/prio-pfc").unreadable or "")
 
 
 @pytest.mark.parametrize(
@@ -330,7 +331,7 @@ def test_a_captured_group_may_be_short(tmp_path: pathlib.Path) -> None:
     (tmp_path / "sys/class/net/eth0").mkdir(parents=True)
     (tmp_path / "dcb").mkdir()
     (tmp_path / "dcb/eth0.json").write_text('{"format": 1, "answers": {"pfc": {}}}')
-    value = Host(str(tmp_path)).value(f"{ETH0}/pfc/prio-pfc")
+    value = Host(str(tmp_path), ALL).value(f"{ETH0}/pfc/prio-pfc")
     assert "prio-pfc was not captured" in (value.unreadable or "")
 
 

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.drivers import ALL
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
@@ -95,7 +96,7 @@ def test_only_root_can_look_into_configfs(machine: DcbMachine) -> None:
 
 def test_a_captured_tree_has_what_was_there(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(tmp_path / "node")
-    host = Host(str(tmp_path / "node"))
+    host = Host(str(tmp_path / "node"), ALL)
     monkeypatch.setattr(host, "is_superuser", lambda: True)
     assert "was not captured" in (host.value(f"{PORT}/cm-tos").unreadable or "")
     assert not os.path.exists(tmp_path / "node" / CONFIG.strip("/") / "mlx5_0")

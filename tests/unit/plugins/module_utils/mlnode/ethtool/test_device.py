@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.drivers import ALL
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.ethtool.device import capture
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
@@ -46,7 +47,7 @@ def tree(tmp_path: pathlib.Path) -> Callable[[object], Host]:
         (tmp_path / "ethtool").mkdir()
         raw = content if isinstance(content, bytes) else json.dumps(content).encode()
         (tmp_path / "ethtool/eth0.json").write_bytes(raw)
-        return Host(str(tmp_path))
+        return Host(str(tmp_path), ALL)
 
     return make
 
@@ -87,7 +88,7 @@ def test_a_group_that_was_not_captured_is_unreadable(tree: Callable[[object], Ho
 
 def test_a_nic_that_was_not_captured_is_unreadable(tmp_path: pathlib.Path) -> None:
     (tmp_path / "sys/class/net/eth0").mkdir(parents=True)
-    host = Host(str(tmp_path))
+    host = Host(str(tmp_path), ALL)
     assert host.value(f"{ETH0}/ring/rx").unreadable == (
         "cannot read /ethtool/eth0.json: the settings of this NIC were not captured"
     )
@@ -123,7 +124,7 @@ def test_no_link_of_a_captured_tree_leads_out_of_it(tmp_path: pathlib.Path) -> N
     (root / "ethtool").mkdir()
     (tmp_path / "secret").write_text(json.dumps({"format": 1, "answers": {"ring": {"rx": "1"}}}))
     (root / "ethtool/eth0.json").symlink_to("../../secret")
-    assert Host(str(root)).value(f"{ETH0}/ring/rx").unreadable
+    assert Host(str(root), ALL).value(f"{ETH0}/ring/rx").unreadable
 
 
 def test_a_captured_nic_is_not_changed(machine: NicMachine, tree: Callable[[object], Host]) -> None:

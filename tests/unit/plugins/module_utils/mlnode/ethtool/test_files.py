@@ -360,7 +360,7 @@ def test_the_capability_is_that_of_this_machine_only(machine: NicMachine) -> Non
 
 
 def test_a_live_machine_has_the_kernels_nics() -> None:
-    nic = Host("/").nic("eth0")
+    nic = files.device(Host("/"), "eth0")
     assert isinstance(nic, Kernel)
     assert nic.name == "eth0"
 
@@ -381,13 +381,14 @@ paths = st.lists(st.one_of(parts, st.text(max_size=6)), max_size=5).map(
 @given(path=paths, value=values)
 def test_no_path_and_no_value_is_a_bug(path: str, value: str) -> None:
     nic = Nic()
-    machine = Listed(nic)
+    driver = files.Files(lambda _host, name: Kernel(name, nic.call))
+    machine = Listed()
     calls: list[Callable[[], object]] = [
-        lambda: files.read(machine, path),
-        lambda: files.write(machine, path, value),
-        lambda: files.names(machine, path),
-        lambda: files.exists(machine, path),
-        lambda: files.blocked(machine, path),
+        lambda: driver.read(machine, path),
+        lambda: driver.write(machine, path, value),
+        lambda: driver.names(machine, path),
+        lambda: driver.exists(machine, path),
+        lambda: driver.blocked(machine, path),
     ]
     for call in calls:
         with contextlib.suppress(HostError):
@@ -397,13 +398,8 @@ def test_no_path_and_no_value_is_a_bug(path: str, value: str) -> None:
 class Listed(Host):
     """A machine without files."""
 
-    def __init__(self, nic: Nic) -> None:
+    def __init__(self) -> None:
         super().__init__("/nowhere")
-        self._nic = nic
 
     def names(self, path: str) -> list[str]:
         return ["eth0"]
-
-    def nic(self, name: str) -> Kernel:
-        assert name == "eth0"
-        return Kernel(name, self._nic.call)

@@ -14,7 +14,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.ethtool.device import capture
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin, restore
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Write
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import KernelWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import KernelWrite
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic, NicMachine
 
 ETH0 = "/ethtool/eth0"

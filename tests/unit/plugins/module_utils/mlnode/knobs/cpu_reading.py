@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BOTH_LAYERS, Layer, Reading
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPUFREQ

@@ -14,17 +14,16 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Outcome, Plan, Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Row
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Facts, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     BOTH_LAYERS,
     Layer,
     Reading,
 )
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import (
     NO_NODE,

@@ -31,7 +31,6 @@ RAILS: dict[str, Any] = {
     "arp_ignore": 1,
     "arp_announce": 2,
     "rp_filter": 2,
-    "source_routing": {"table": 1000, "gateway": "first"},
 }
 
 

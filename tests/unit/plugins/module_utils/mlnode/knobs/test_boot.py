@@ -7,16 +7,15 @@ import shutil
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context, Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot, boot_grub
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     BOTH_LAYERS,
     Layer,
     Reading,
+    Severity,
     Value,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     CPU,
     DEFAULTS,

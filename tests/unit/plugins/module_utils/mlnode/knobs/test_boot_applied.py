@@ -7,7 +7,11 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, registry
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    boot_run,
+    engine,
+    registry,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import node as whole
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Outcome, Plan, Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
@@ -17,9 +21,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.revert import revert
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import Refresh
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import Refresh
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     DEFAULTS,
     DROP_INS,
@@ -183,20 +186,20 @@ def test_an_update_grub_that_finds_no_kernel_leaves_nothing_behind(node: GrubMac
     assert node.tree() == before
 
 
-@pytest.mark.parametrize(
-    ("isolate", "error", "words"),
-    [
-        ({"cpus": "1-3,5-7"}, RefusedError, r"boot.isolcpus: NUMA node 1 would keep 0 of its CPUs"),
-        ({"cpus": "2-3,64"}, DeclarationError, r"boot.isolcpus: CPU 64 is not on this machine"),
-    ],
-)
-def test_what_must_not_be_is_refused_before_anything_is_written(
-    node: GrubMachine, isolate: dict[str, Any], error: type[Exception], words: str
-) -> None:
+def test_what_cannot_be_is_an_error_before_anything_is_written(node: GrubMachine) -> None:
     before = node.tree()
-    with pytest.raises(error, match=words):
-        engine.apply(node, request({**SPEC, "isolate": isolate}))
+    with pytest.raises(DeclarationError, match=r"boot.isolcpus: CPU 64 is not on this machine"):
+        engine.apply(node, request({**SPEC, "isolate": {"cpus": "2-3,64"}}))
     assert node.tree() == before
+
+
+def test_an_isolation_that_is_refused_is_left_out_as_a_whole(node: GrubMachine) -> None:
+    with pytest.raises(RefusedError, match=r"boot.isolcpus: NUMA node 1 would keep 0 of its CPUs"):
+        engine.apply(node, request({**SPEC, "isolate": {"cpus": "1-3,5-7"}}))
+    assert not {"isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"} & {
+        word.partition("=")[0] for word in node.line().split()
+    }
+    assert "transparent_hugepage=madvise" in node.line()
 
 
 def test_at_a_boot_the_rest_is_brought_about_all_the_same(
@@ -256,7 +259,7 @@ def test_an_image_gets_its_parameters_and_the_machine_that_boots_it_its_isolatio
     )
     assert not engine.apply(node, work).changed
     node.reboot()
-    outcomes, errors = engine.apply_each(node, request())
+    outcomes, errors = boot_run.apply_each(node, request())
     assert errors == []
     assert statuses(outcomes) == {"ok", "pending_reboot"}
     assert node.line() == f"root=UUID=1111 ro {LINE} audit=0"

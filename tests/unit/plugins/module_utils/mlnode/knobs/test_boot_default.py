@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, node
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import MENU, GrubMachine, menu, sourced
 
 ENVIRONMENT = "/boot/grub/grubenv"

@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import FileWrite
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
@@ -23,6 +23,7 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     READS_DROP_INS,
     menu,
 )
+from ansible_collections.mlnode.tuning.tests.unit.machine import mounted
 
 GOLDEN = pathlib.Path(__file__).parents[5] / "fixtures" / "golden"
 
@@ -68,7 +69,7 @@ class Captured(Host):
     """A tree with the files of a loader laid over it."""
 
     def __init__(self, root: str, over: pathlib.Path) -> None:
-        super().__init__(root)
+        super().__init__(root, mounted(boot.MOUNTS))
         self._over = over
 
     def real(self, path: str, follow: bool = True) -> str:

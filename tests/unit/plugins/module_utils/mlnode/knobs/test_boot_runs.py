@@ -7,7 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    boot_run,
+    engine,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import node as whole
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Outcome, Plan, Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
@@ -77,7 +80,7 @@ def test_an_image_build_over_a_tuned_tree_keeps_its_isolation(node: GrubMachine)
 
 def test_what_is_refused_or_cannot_be_is_not_kept(node: GrubMachine) -> None:
     apply(node, {"parameters": {"mitigations": "off", "iommu": "pt"}, "allow": ["mitigations"]})
-    engine.apply_each(node, Request("default", boot, {"parameters": {"mitigations": "off", "iommu": "pt"}}))
+    boot_run.apply_each(node, Request("default", boot, {"parameters": {"mitigations": "off", "iommu": "pt"}}))
     assert node.line() == "root=UUID=1111 ro iommu=pt quiet"
 
 
@@ -150,7 +153,7 @@ def test_a_mistaken_declaration_beside_it_stops_nothing_at_boot(node: GrubMachin
         "/etc/mlnode/declared.d/other.json",
         '{"format": 1, "name": "other", "kinds": {"boot": {"parameters": {"isolcpus": "x"}}}}',
     )
-    outcome, errors = engine.apply_each(node, Request("default", boot, ISOLATE, alone=True))
+    outcome, errors = boot_run.apply_each(node, Request("default", boot, ISOLATE, alone=True))
     assert (errors, {*statuses(outcome).values()}) == ([], {"pending_reboot"})
 
 
@@ -177,7 +180,7 @@ def test_a_line_that_the_kernel_would_cut_is_an_error(long: GrubMachine, layers:
 
 def test_at_a_boot_a_line_that_would_be_cut_is_not_written(long: GrubMachine) -> None:
     line = long.line()
-    outcome, errors = engine.apply_each(long, Request("default", boot, MANY))
+    outcome, errors = boot_run.apply_each(long, Request("default", boot, MANY))
     assert (errors, {*statuses(outcome).values()}) == ([], {"unsupported"})
     assert long.line() == line
 

@@ -11,11 +11,9 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context, Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Severity, Value
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.cpu_reading import (

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import cpulist, engine
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Plan, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu, cpu_node
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 
 GOLDEN = pathlib.Path(__file__).parents[5] / "fixtures" / "golden"
@@ -32,7 +32,8 @@ DECLARATION: dict[str, Any] = {
 
 
 def plan(name: str) -> Plan:
-    return engine.evaluate(Host(tree(name)), Request("golden", cpu, DECLARATION, (Layer.RUNTIME,)))
+    request = Request("golden", cpu, DECLARATION, (Layer.RUNTIME,))
+    return engine.evaluate(captured(tree(name), cpu.MOUNTS), request)
 
 
 def described(row: Row) -> list[str]:
@@ -68,11 +69,11 @@ def test_the_plan_for_every_machine(name: str) -> None:
 def test_each_cpu_more_is_the_same_work() -> None:
     """All but what rules a whole machine."""
     some = {name: value for name, value in DECLARATION.items() if name not in ("boost", "min_perf_pct")}
-    host = Host(tree("epyc256"))
+    host = captured(tree("epyc256"), cpu.MOUNTS)
 
     def rule(cpus: int) -> int:
         spec = {**some, "cpus": f"0-{cpus - 1}"}
-        found = engine.evaluate(Host(host.root), Request("x", cpu, spec, (Layer.RUNTIME,)))
+        found = engine.evaluate(captured(host.root, cpu.MOUNTS), Request("x", cpu, spec, (Layer.RUNTIME,)))
         return max(len(row.reading.parts) for row in found.rows)
 
     assert rule(128) > 100

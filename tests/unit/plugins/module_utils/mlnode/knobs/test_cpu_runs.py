@@ -9,7 +9,11 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    boot_run,
+    engine,
+    revert,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Outcome, Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     DeclarationError,
@@ -18,7 +22,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     TransactionError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 
 PREFERENCE = "energy_performance_preference"
@@ -364,7 +368,7 @@ def test_a_boot_that_is_denied_one_thing_does_the_others(intel: CpuMachine) -> N
     spec = {"governor": "powersave", PREFERENCE: "power", "max_latency_us": 5}
     intel.fails[f"{CPUFREQ}/policy3/{PREFERENCE}"] = errno.EIO
 
-    _outcome, errors = engine.apply_each(intel, Request("default", cpu, spec))
+    _outcome, errors = boot_run.apply_each(intel, Request("default", cpu, spec))
 
     (error,) = errors
     assert f"policy3/{PREFERENCE}" in error

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, nvidia, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     DeclarationError,
@@ -17,9 +16,10 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import gpu
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status, Value
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import UNITS, WANTS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,9 +44,9 @@ def apply(host: Host, persistence: bool = True) -> engine.Outcome:
     return engine.apply(host, Request("training", gpu, {"persistence": persistence}))
 
 
-@pytest.mark.parametrize("value", ["on", 1, 0, "yes", ["on"], {}])
+@pytest.mark.parametrize("value", ["always", 2, "", ["on"], {}])
 def test_only_a_switch_is_taken(value: Any) -> None:
-    with pytest.raises(DeclarationError, match="is neither true nor false"):
+    with pytest.raises(DeclarationError, match=r"gpu\.persistence: must be true or false"):
         gpu.parse({"persistence": value}, None)
     with pytest.raises(DeclarationError, match=r"gpu\.ecc: unknown; known are persistence"):
         gpu.parse({"ecc": value}, None)
@@ -207,11 +207,11 @@ def test_an_image_build_asks_nobody(node: GpuMachine) -> None:
 
 
 def test_a_captured_tree_has_the_answer_or_says_that_it_has_none(node: GpuMachine) -> None:
-    found = row(Host(node.root))
+    found = row(captured(node.root, gpu.MOUNTS))
     assert found.status is Status.UNKNOWN
     assert "is a captured tree, not a machine" in found.reason
     node.put(nvidia.CAPTURED, f"0, 0000{FIRST.upper()}, Enabled\n1, 0000{SECOND.upper()}, Enabled\n")
-    assert row(Host(node.root)).reading.runtime.text == "on"
+    assert row(captured(node.root, gpu.MOUNTS)).reading.runtime.text == "on"
 
 
 def test_the_files(node: GpuMachine) -> None:

@@ -17,8 +17,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
     TransactionError,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq_parts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Marker, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Marker, Status, Value
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 

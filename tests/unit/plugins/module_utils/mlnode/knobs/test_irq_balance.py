@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, refresh, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.command import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError, TransactionError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq, irq_balance
@@ -19,8 +18,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.refresh impor
     IRQBALANCE_LINK,
     IRQBALANCE_POLICY,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 
 from .irq_node import ETH2, ETH3, IrqNode, apply, plan, request, rows

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import cpulist, engine
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Plan, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Part
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology import read
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 
 GOLDEN = pathlib.Path(__file__).parents[5] / "fixtures" / "golden"
@@ -31,7 +31,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
 
 def plan(machine: str, declaration: str) -> Plan:
     request = Request(declaration, irq, DECLARATIONS[declaration], (Layer.RUNTIME,))
-    return engine.evaluate(Host(tree(machine)), request)
+    return engine.evaluate(captured(tree(machine), irq.MOUNTS), request)
 
 
 def described(row: Row) -> list[str]:
@@ -137,12 +137,12 @@ def test_every_interrupt_is_beside_its_nic_on_a_core_of_its_own(name: str, decla
 
 def test_each_interrupt_more_is_the_same_work() -> None:
     """NICs with 127 queues each, on 256 CPUs."""
-    host = Host(tree("epyc256"))
+    host = captured(tree("epyc256"), irq.MOUNTS)
     names = [nic.name for nic in read.read(host).nics if nic.address]
 
     def spread(nics: int) -> int:
         rule = {"name": "all", "strategy": "spread", "nics": {"names": names[:nics]}}
-        found = engine.evaluate(Host(host.root), Request("x", irq, {"rules": [rule]}))
+        found = engine.evaluate(captured(host.root, irq.MOUNTS), Request("x", irq, {"rules": [rule]}))
         return len(found.rows[0].reading.parts)
 
     sizes = (2, 4, 8)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq, irq_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq, irq_parse, irq_schema
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.irq_parse import (
     RuleSetting,
     Selection,
@@ -30,16 +30,22 @@ def parsed(**rule: Any) -> irq_parse.Rule:
     ("spec", "words"),
     [
         ({"rule": []}, "irq.rule: unknown; known are rules, irqbalance, allow"),
-        ({"rules": {"name": "a"}}, "irq.rules: {'name': 'a'} is no list"),
-        ({"rules": ["a"]}, "irq.rules[0]: 'a' is no dictionary"),
-        ({"rules": [RULE, None]}, "irq.rules[1]: None is no dictionary"),
+        ({"rules": {"name": "a"}}, "irq.rules.name: must be a dictionary, got 'a'"),
+        ({"rules": ["a"]}, "irq.rules[0]: must be a dictionary, got 'a'"),
+        ({"rules": [RULE, "b"]}, "irq.rules[1]: must be a dictionary, got 'b'"),
         ({"rules": [{**RULE, "queues": 4}]}, "irq.rules[0].queues: unknown; known are name, nics, strategy"),
         ({"rules": [RULE, RULE]}, "irq.a is declared by two rules: give each its own name"),
-        ({"rules": [{"name": "a"}]}, "irq.a: give it a strategy, rps, xps or rfs_entries"),
-        ({"irqbalance": "off"}, "irq.irqbalance: 'off' is none of agree, leave, disable"),
-        ({"irqbalance": False}, "irq.irqbalance: False is none of agree"),
-        ({"allow": ["everything"]}, "allow: ['everything'] is no list of isolated_cpus"),
-        ({"allow": "isolated_cpus"}, "allow: 'isolated_cpus' is no list of isolated_cpus"),
+        (
+            {"rules": [{"name": "a"}]},
+            "irq.rules[0]: give it at least one of strategy, cpus, rps, xps, rfs_entries",
+        ),
+        ({"irqbalance": "off"}, "irq.irqbalance: must be one of agree, leave, disable, got 'off'"),
+        (
+            {"irqbalance": False},
+            "irq.irqbalance: must be a text, got False, which is a YAML boolean: put the word in",
+        ),
+        ({"allow": ["everything"]}, "irq.allow[0]: must be one of isolated_cpus, got 'everything'"),
+        ({"allow": "isolated_cpus"}, "irq.allow: must be a list, got 'isolated_cpus'"),
     ],
 )
 def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[str, Any], words: str) -> None:
@@ -52,34 +58,45 @@ def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[str, Any], w
     "name", [None, 1, True, "", "A", "a b", "a\n", "../a", "a.b", "a" * 32, "\u0661a", ["a"]]
 )
 def test_a_rule_has_a_plain_word_for_a_name(name: Any) -> None:
-    with pytest.raises(DeclarationError, match=r"irq\.rules\[0\]\.name: .* is no name for a rule"):
+    with pytest.raises(
+        DeclarationError, match=r"irq\.rules\[0\]\.name: (is required|must be|.* does not print)"
+    ):
         irq.parse({"rules": [{"name": name, "strategy": "spread"}]}, None)
 
 
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ({"strategy": "everywhere"}, "irq.a.strategy: 'everywhere' is none of spread, housekeeping, list"),
-        ({"strategy": ["spread"]}, "irq.a.strategy: ['spread'] is none of"),
+        (
+            {"strategy": "everywhere"},
+            "irq.rules[0].strategy: must be one of spread, housekeeping, list, got 'everywhere'",
+        ),
+        ({"strategy": ["spread"]}, "irq.rules[0].strategy: must be a text, got ['spread']"),
         ({"strategy": "list"}, "irq.a.cpus: strategy list wants a list of CPUs such as 0-3,8"),
         ({"cpus": "0-3"}, "irq.a.cpus: only the strategies list and housekeeping take CPUs"),
-        ({"strategy": "list", "cpus": ""}, "irq.a.cpus: an empty list names no CPU"),
-        ({"strategy": "list", "cpus": "3-0"}, "irq.a.cpus: '3-0' in a list of CPUs runs backwards"),
-        ({"strategy": "list", "cpus": "0-8192"}, "irq.a.cpus: CPU 8192 cannot exist"),
+        ({"strategy": "list", "cpus": ""}, "irq.rules[0].cpus: an empty list names no CPU"),
+        ({"strategy": "list", "cpus": "3-0"}, "irq.rules[0].cpus: '3-0' in a list of CPUs runs backwards"),
+        ({"strategy": "list", "cpus": "0-8192"}, "irq.rules[0].cpus: CPU 8192 cannot exist"),
         ({"strategy": "list", "cpus": "0-4294967295"}, "'0-4294967295' is no list of CPUs"),
-        ({"strategy": "list", "cpus": "0\n"}, "irq.a.cpus: '0\\n' is no list of CPUs"),
+        (
+            {"strategy": "list", "cpus": "0\n"},
+            "irq.rules[0].cpus: '0\\n' holds a character that does not print",
+        ),
         ({"strategy": "list", "cpus": "\u0661"}, "is no list of CPUs"),
-        ({"strategy": "list", "cpus": True}, "irq.a.cpus: True is no list of CPUs"),
-        ({"strategy": "list", "cpus": [0, 1]}, "irq.a.cpus: [0, 1] is no list of CPUs"),
-        ({"rps": "on"}, "irq.a.rps: 'on' is no list of CPUs such as 0-3,8, nor off or auto"),
-        ({"rps": True}, "irq.a.rps: True is no list of CPUs such as 0-3,8, nor off or auto"),
-        ({"xps": ["auto"]}, "irq.a.xps: ['auto'] is no list of CPUs"),
-        ({"xps": -1}, "irq.a.xps: '-1' is no list of CPUs"),
-        ({"rfs_entries": 1000}, "irq.a.rfs_entries: 1000 is no power of two up to 536870912, nor 0 for none"),
-        ({"rfs_entries": 1 << 30}, "irq.a.rfs_entries: 1073741824 is no power of two"),
-        ({"rfs_entries": -2}, "irq.a.rfs_entries: -2 is no power of two"),
-        ({"rfs_entries": True}, "irq.a.rfs_entries: True is no power of two"),
-        ({"rfs_entries": "many"}, "irq.a.rfs_entries: 'many' is no power of two"),
+        (
+            {"strategy": "list", "cpus": True},
+            "irq.rules[0].cpus: must be a text, got True, which is a YAML boolean: put the word in",
+        ),
+        ({"strategy": "list", "cpus": [0, 1]}, "irq.rules[0].cpus: must be a text, got [0, 1]"),
+        ({"rps": "on"}, "irq.rules[0].rps: 'on' is no list of CPUs such as 0-3,8, nor off or auto"),
+        ({"rps": True}, "irq.rules[0].rps: 'on' is no list of CPUs such as 0-3,8, nor off or auto"),
+        ({"xps": ["auto"]}, "irq.rules[0].xps: must be a text, got ['auto']"),
+        ({"xps": -1}, "irq.rules[0].xps: '-1' is no list of CPUs"),
+        ({"rfs_entries": 1000}, "irq.a.rfs_entries: 1000 is no power of two"),
+        ({"rfs_entries": 1 << 30}, "irq.rules[0].rfs_entries: must be from 0 to 536870912, got 1073741824"),
+        ({"rfs_entries": -2}, "irq.rules[0].rfs_entries: must be from 0 to 536870912, got -2"),
+        ({"rfs_entries": True}, "irq.rules[0].rfs_entries: must be a whole number, got True"),
+        ({"rfs_entries": "many"}, "irq.rules[0].rfs_entries: must be a whole number, got 'many'"),
     ],
 )
 def test_a_bad_rule_is_refused_with_what_is_wrong(rule: dict[str, Any], words: str) -> None:
@@ -91,32 +108,59 @@ def test_a_bad_rule_is_refused_with_what_is_wrong(rule: dict[str, Any], words: s
 @pytest.mark.parametrize(
     ("nics", "words"),
     [
-        ("eth0", "irq.a.nics: 'eth0' is no dictionary"),
+        ("eth0", "irq.rules[0].nics: must be a dictionary, got 'eth0'"),
         (
             {"name": ["eth0"]},
-            "irq.a.nics.name: unknown; known are names, drivers, addresses, pci_ids, rdma, rails",
+            "irq.rules[0].nics.name: unknown; known are names, drivers, addresses, pci_ids, rdma,",
         ),
-        ({"names": "eth0"}, "irq.a.nics.names: 'eth0' is no list"),
-        ({"names": ["eth0/1"]}, "irq.a.nics.names: 'eth0/1' is not an interface such as eth0"),
-        ({"names": [".."]}, "irq.a.nics.names: '..' is not an interface"),
-        ({"names": ["eth0\n"]}, "is not an interface"),
-        ({"names": ["a" * 16]}, "is not an interface"),
-        ({"names": ["eth*"]}, "is not an interface"),
-        ({"names": [True]}, "irq.a.nics.names: True is not an interface"),
-        ({"drivers": ["mlx5 core"]}, "irq.a.nics.drivers: 'mlx5 core' is not a driver such as mlx5_core"),
+        ({"names": "eth0"}, "irq.rules[0].nics.names: must be a list, got 'eth0'"),
+        (
+            {"names": ["eth0/1"]},
+            "irq.rules[0].nics.names[0]: must be an interface such as eth0, got 'eth0/1'",
+        ),
+        ({"names": [".."]}, "irq.rules[0].nics.names[0]: must be an interface such as eth0, got '..'"),
+        (
+            {"names": ["eth0\n"]},
+            "irq.rules[0].nics.names[0]: 'eth0\\n' holds a character that does not print",
+        ),
+        (
+            {"names": ["a" * 16]},
+            "irq.rules[0].nics.names[0]: must be an interface such as eth0, got 'aaaaaaaaaaaaaaaa'",
+        ),
+        ({"names": ["eth*"]}, "irq.rules[0].nics.names[0]: must be an interface such as eth0, got 'eth*'"),
+        (
+            {"names": [True]},
+            "irq.rules[0].nics.names[0]: must be a text, got True, which is a YAML boolean: put the",
+        ),
+        (
+            {"drivers": ["mlx5 core"]},
+            "irq.rules[0].nics.drivers[0]: must be a driver such as mlx5_core, got 'mlx5 core'",
+        ),
         (
             {"addresses": ["41:00.0"]},
-            "irq.a.nics.addresses: '41:00.0' is not a PCI address such as 0000:41:00.0",
+            "irq.rules[0].nics.addresses[0]: must be a PCI address such as 0000:41:00.0, got",
         ),
-        ({"addresses": ["0000:41:20.0"]}, "is not a PCI address"),
-        ({"addresses": ["0000:41:00.8"]}, "is not a PCI address"),
-        ({"addresses": [41]}, "is not a PCI address"),
-        ({"rdma": ["../mlx5_0"]}, "irq.a.nics.rdma: '../mlx5_0' is not an RDMA device such as mlx5_0"),
-        ({"rails": "all"}, "irq.a.nics.rails: 'all' is no list"),
-        ({"rails": [True]}, "irq.a.nics.rails: True is not true, or a rail such as 0"),
-        ({"rails": [-1]}, "is not true, or a rail such as 0"),
-        ({"nodes": [0.5]}, "irq.a.nics.nodes: 0.5 is not a NUMA node such as 0"),
-        ({"nodes": ["9" * 5000]}, "is not a NUMA node"),
+        (
+            {"addresses": ["0000:41:20.0"]},
+            "irq.rules[0].nics.addresses[0]: must be a PCI address such as 0000:41:00.0, got",
+        ),
+        (
+            {"addresses": ["0000:41:00.8"]},
+            "irq.rules[0].nics.addresses[0]: must be a PCI address such as 0000:41:00.0, got",
+        ),
+        (
+            {"addresses": [41]},
+            "irq.rules[0].nics.addresses[0]: must be a PCI address such as 0000:41:00.0, got 41",
+        ),
+        (
+            {"rdma": ["../mlx5_0"]},
+            "irq.rules[0].nics.rdma[0]: must be an RDMA device such as mlx5_0, got '../mlx5_0'",
+        ),
+        ({"rails": "all"}, "irq.a.nics.rails: must be a list, got 'all'"),
+        ({"rails": [True]}, "irq.a.nics.rails[0]: must be a whole number, got True"),
+        ({"rails": [-1]}, "irq.a.nics.rails[0]: must be from 0 to 99999999, got -1"),
+        ({"nodes": [0.5]}, "irq.rules[0].nics.nodes[0]: must be a whole number, got 0.5"),
+        ({"nodes": ["9" * 5000]}, "irq.rules[0].nics.nodes[0]: must be a whole number, got"),
     ],
 )
 def test_a_bad_selection_is_refused_with_what_is_wrong(nics: Any, words: str) -> None:
@@ -231,7 +275,7 @@ anything = st.one_of(
                     st.sampled_from(["names", "addresses", "rails", "nodes"]), anything, max_size=3
                 ),
             ),
-            "strategy": st.one_of(st.sampled_from(irq_parse.STRATEGIES), anything),
+            "strategy": st.one_of(st.sampled_from(irq_schema.STRATEGIES), anything),
             "cpus": anything,
             "rps": anything,
             "xps": anything,

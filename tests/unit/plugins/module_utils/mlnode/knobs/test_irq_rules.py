@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     DeclarationError,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context, Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import irq
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
+    Layer,
+    Severity,
+    Status,
+    Value,
+)
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -95,7 +97,7 @@ def test_another_declaration_that_makes_no_sense_is_its_own_affair(node: IrqNode
     bad = {"format": 1, "name": "bad", "kinds": {"irq": {"rules": "all"}}}
     node.put("/etc/mlnode/declared.d/bad.json", json.dumps(bad))
     node.put("/etc/mlnode/declared.d/worse.json", "{")
-    alone = replace(request(ETH2_SPREAD), alone=True)
+    alone = request(ETH2_SPREAD)._replace(alone=True)
     assert [item.status for item in engine.evaluate(node, alone).rows] == [Status.OK]
 
 

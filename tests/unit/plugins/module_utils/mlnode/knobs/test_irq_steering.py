@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     DeclarationError,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 
 from .irq_node import (

@@ -13,8 +13,9 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nccl
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.transaction import FileWrite
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.steps import FileWrite
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.unit.machine import mounted
 
 GOLDEN = pathlib.Path(__file__).parents[5] / "fixtures" / "golden"
 
@@ -57,7 +58,7 @@ class Captured(Host):
     """A tree with a folder /etc laid over it."""
 
     def __init__(self, root: str, over: pathlib.Path) -> None:
-        super().__init__(root)
+        super().__init__(root, mounted(nccl.MOUNTS))
         self._over = over
 
     def real(self, path: str, follow: bool = True) -> str:

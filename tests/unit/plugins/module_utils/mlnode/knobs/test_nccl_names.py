@@ -1,15 +1,17 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of variables, and what each type takes."""
+"""The table of variables, and what each check takes."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import (
     nccl_auto,
     nccl_names,
+    nccl_parse,
     nccl_values,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.nccl_names import (
@@ -48,6 +50,13 @@ SYM_GIN_KERNELS_ENABLE
 """
 
 
+def spelled(check: str, text: str) -> str | None:
+    try:
+        return nccl_values.check(check).spelled(text)
+    except ValueError:
+        return None
+
+
 def test_every_documented_variable_is_known_or_refused_with_a_reason() -> None:
     guide = {f"NCCL_{word}" for word in GUIDE.split()}
     documented = {name for name, known in KNOWN.items() if known.group != UNDOCUMENTED}
@@ -56,26 +65,36 @@ def test_every_documented_variable_is_known_or_refused_with_a_reason() -> None:
     assert not {*KNOWN} & {*UNFIT}
 
 
-def test_no_documented_variable_is_listed_again_among_the_others() -> None:
-    integers = nccl_names._INTEGERS.split()
+def test_no_variable_is_listed_twice() -> None:
+    tables = (nccl_names._SYSTEM, nccl_names._DEBUGGING, nccl_names._UNDOCUMENTED)
+    names = [re.split("[@=]", entry)[0] for table in tables for entry in table.split()]
 
-    assert len({*integers}) == len(integers)
-    for group in (SYSTEM, DEBUGGING):
-        names = {name for name, known in KNOWN.items() if known.group == group}
-        assert not names & {f"NCCL_{word}" for word in integers}
-        assert not names & {*nccl_names._TEXTS}
-    assert len(KNOWN) == len(nccl_names._SYSTEM) + len(nccl_names._DEBUGGING) + len(integers) + len(
-        nccl_names._TEXTS
-    )
+    assert len({*names}) == len(names) == len(KNOWN) - 1
 
 
 def test_every_entry_is_sane() -> None:
     for name, known in KNOWN.items():
         assert re.fullmatch(r"NCCL_[A-Z0-9_]+|SHARP_COLL_LOG_LEVEL", name)
         assert re.fullmatch(r"(?:2\.[0-9]+(?:\.[0-9]+)?)?", known.since), name
-        assert known.type.allowed
-        assert known.type.spell("\x7f\n") is None or known.type is nccl_values.TEXT, name
+        assert nccl_values.check(known.check).words
+        assert spelled(known.check, "\x7f\n") is None or known.check == "text", name
+        assert known.check in nccl_values.NAMED or re.search(r"\.\.|\|", known.check), name
     assert {*nccl_auto.RESOLVERS} <= {*KNOWN}
+
+
+@pytest.mark.parametrize(
+    ("name", "since", "group"),
+    [
+        ("NCCL_IB_HCA", "", SYSTEM),
+        ("NCCL_IB_TC", "2.1.15", SYSTEM),
+        ("NCCL_BUFFSIZE", "", DEBUGGING),
+        ("NCCL_NVLS_ENABLE", "2.17", DEBUGGING),
+        ("NCCL_IB_USE_INLINE", "", UNDOCUMENTED),
+    ],
+)
+def test_the_version_that_introduced_a_variable(name: str, since: str, group: str) -> None:
+    assert KNOWN[name].since == since
+    assert KNOWN[name].group == group
 
 
 @pytest.mark.parametrize(
@@ -91,7 +110,13 @@ def test_every_entry_is_sane() -> None:
     ],
 )
 def test_the_nearest_name(typo: str, name: str) -> None:
-    assert nccl_names.nearest(typo) == name
+    with pytest.raises(DeclarationError) as caught:
+        nccl_parse.parse({"variables": {typo: "1"}})
+    assert f"NCCL knows no such variable{f'; did you mean {name}' if name else ''}" in str(caught.value)
+
+
+def spell(name: str, text: str) -> str | None:
+    return spelled(KNOWN[name].check, text)
 
 
 #: Variable, text, and how it is written; None for what is refused
@@ -114,9 +139,7 @@ SPELLED = [
     ("NCCL_BUFFSIZE", "8388608", "8388608"),
     ("NCCL_BUFFSIZE", "8M", None),
     ("NCCL_BUFFSIZE", "-1", None),
-    ("NCCL_NTHREADS", "100", None),
     ("NCCL_NTHREADS", "256", "256"),
-    ("NCCL_SOCKET_MAGIC", "0xffffffffffffffff", "18446744073709551615"),
     ("NCCL_MNNVL_UUID", "0xffffffffffffffff", None),
     ("NCCL_DEBUG", "warn", "WARN"),
     ("NCCL_DEBUG", "WARNING", None),
@@ -126,26 +149,11 @@ SPELLED = [
     ("NCCL_DEBUG_SUBSYS", "INIT,", None),
     ("NCCL_DEBUG_SUBSYS", "INIT, NET", None),
     ("NCCL_DEBUG_FILE", "/var/log/nccl.%h.%p", "/var/log/nccl.%h.%p"),
-    ("NCCL_DEBUG_FILE", "~/nccl.log", None),
-    ("NCCL_DEBUG_FILE", "nccl.log", None),
     ("NCCL_DEBUG_TIMESTAMP_FORMAT", "[%F %T]", "[%F %T]"),
     ("NCCL_NET_GDR_LEVEL", "phb", "PHB"),
     ("NCCL_NET_GDR_LEVEL", "NVL", None),
     ("NCCL_NET_GDR_LEVEL", "3", None),
     ("NCCL_P2P_LEVEL", "NVL", "NVL"),
-    ("NCCL_NETDEVS_POLICY", "MAX:2", "MAX:2"),
-    ("NCCL_NETDEVS_POLICY", "MAX:0", None),
-    ("NCCL_CTA_POLICY", "efficiency|ZERO", "EFFICIENCY|ZERO"),
-    ("NCCL_CTA_POLICY", "1", "1"),
-    ("NCCL_CTA_POLICY", "3", None),
-    ("NCCL_ALGO", "Ring,Tree", "Ring,Tree"),
-    ("NCCL_ALGO", "ring;allreduce:^TREE", "Ring;allreduce:^Tree"),
-    ("NCCL_ALGO", "allreduce:tree;ring", None),  # only the first may leave the function out
-    ("NCCL_ALGO", "allredcue:tree", None),
-    ("NCCL_ALGO", "Rings", None),
-    ("NCCL_ALGO", "", None),
-    ("NCCL_PROTO", "^LL128", "^LL128"),
-    ("NCCL_PROTO", "LL256", None),
     ("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1", "=mlx5_0:1,mlx5_1:1"),
     ("NCCL_IB_HCA", "^=mlx5_1,mlx5_4", "^=mlx5_1,mlx5_4"),
     ("NCCL_IB_HCA", "mlx5", "mlx5"),
@@ -169,16 +177,18 @@ SPELLED = [
     ("NCCL_SOCKET_FAMILY", "af_inet6", "AF_INET6"),
     ("NCCL_IB_ADDR_RANGE", "192.0.2.7/24", "192.0.2.0/24"),
     ("NCCL_IB_ADDR_RANGE", "192.0.2.0/33", None),
-    ("NCCL_NET", "IB", "IB"),
-    ("NCCL_NET_PLUGIN", "/opt/lib/libnccl-net.so", "/opt/lib/libnccl-net.so"),
-    ("NCCL_NET_PLUGIN", "a;b", None),
-    ("NCCL_GIN_PLUGIN", "foo,none", "foo,none"),
-    ("NCCL_RAS_ADDR", "localhost:28028", "localhost:28028"),
-    ("NCCL_RAS_ADDR", "[::1]:28028", "[::1]:28028"),
-    ("NCCL_RAS_ADDR", "localhost", None),
-    ("NCCL_RAS_TIMEOUT_FACTOR", "1.5", "1.5"),
-    ("NCCL_RAS_TIMEOUT_FACTOR", "0.0", None),
-    ("NCCL_RAS_TIMEOUT_FACTOR", "inf", None),
+    ("NCCL_RAS_TIMEOUT_FACTOR", "2", "2"),
+    ("NCCL_RAS_TIMEOUT_FACTOR", "1.5", None),  # NCCL reads 1
+    (
+        "NCCL_ALGO",
+        "ring;allreduce:^TREE",
+        "ring;allreduce:^TREE",
+    ),  # NCCL itself refuses what it does not know
+    ("NCCL_NTHREADS", "256x", None),
+    ("NCCL_DEBUG_TIMESTAMP_LEVELS", "^warn,all", "^WARN,ALL"),
+    ("NCCL_DEBUG_SUBSYS", "^^ALLOC", None),
+    ("NCCL_LAUNCH_MODE", "group", "GROUP"),
+    ("NCCL_LAUNCH_MODE", "SERIAL", None),
     ("NCCL_NCHANNELS_PER_NET_PEER", "4", "4"),
     ("NCCL_NCHANNELS_PER_NET_PEER", "four", None),
     ("SHARP_COLL_LOG_LEVEL", "6", None),
@@ -187,23 +197,22 @@ SPELLED = [
 
 @pytest.mark.parametrize(("name", "text", "written"), SPELLED)
 def test_what_a_variable_takes(name: str, text: str, written: str | None) -> None:
-    assert KNOWN[name].type.spell(text) == (text if written == "unchanged" else written)
+    assert spell(name, text) == (text if written == "unchanged" else written)
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
 def test_what_is_written_is_taken_as_it_is(name: str) -> None:
-    """And by every type, of whatever variable: a value that was written once stays."""
-    spell = KNOWN[name].type.spell
+    """And by every check, of whatever variable: a value that was written once stays."""
     for text in dict.fromkeys(text for _name, text, _written in SPELLED):
-        written = spell(text)
-        assert written is None or spell(written) == written
+        written = spell(name, text)
+        assert written is None or spell(name, written) == written
 
 
 @quick
 @given(st.sampled_from(sorted(KNOWN)), st.text(max_size=40))
 def test_no_text_is_too_odd(name: str, text: str) -> None:
-    written = KNOWN[name].type.spell(text)
-    if written is not None and KNOWN[name].type is not nccl_values.TEXT:
+    written = spell(name, text)
+    if written is not None and KNOWN[name].check != "text":
         assert nccl_values.PRINTABLE.match(written)
         assert written != ""
 
@@ -211,7 +220,7 @@ def test_no_text_is_too_odd(name: str, text: str) -> None:
 @quick
 @given(st.integers())
 def test_a_number_is_what_nccl_reads_of_all_of_it(number: int) -> None:
-    in_range = nccl_values.INT64_MIN <= number <= nccl_values.INT64_MAX
-    assert nccl_values.ANY.spell(str(number)) == (str(number) if in_range else None)
+    in_range = -(2**63) <= number < 2**63
+    assert spelled("..", str(number)) == (str(number) if in_range else None)
     if number >= 0 and in_range:
-        assert nccl_values.ANY.spell(hex(number)) == str(number)
+        assert spelled("..", hex(number)) == str(number)

@@ -8,7 +8,11 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    boot_run,
+    engine,
+    revert,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     DeclarationError,
     HostError,
@@ -17,8 +21,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.ethtool.device import capture
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nic, nic_commands, nic_settle
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Bits, Nic
 
 from .nic_node import NicNode, apply, plan, request, row, rows
@@ -462,7 +465,7 @@ def test_the_management_path_is_not_interrupted_unless_that_is_allowed(node: Nic
     for one in ({**ETH2, "rings": {"rx": 128}}, rule):
         with pytest.raises(RefusedError, match=r"eth[24]: .*default route.*allow: \[management\]"):
             apply(node, one)
-    assert node.writes == []
+    assert {path for path, _value in node.writes} <= {"/sys/class/net/eth3/mtu"}, "which carries nothing"
     apply(node, rule, allow=["management"])
     assert node.now("/sys/class/net/eth4/mtu") == "9000"
 
@@ -532,7 +535,7 @@ def test_an_rdma_port_has_to_be_active_again(node: NicNode, monkeypatch: pytest.
 def test_a_boot_sets_what_it_can(node: NicNode) -> None:
     apply(node, {**FABRIC, "rings": 2048, "mtu": 9000}, layers=(Layer.BOOT,))
     node.eth2.fails[0x11] = errno.EBUSY
-    outcome, errors = engine.apply_each(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
+    outcome, errors = boot_run.apply_each(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
     assert len(errors) == 1
     assert "EBUSY" in errors[0]
     assert (node.eth3.ring or {})["rx"] == 2048
@@ -542,7 +545,7 @@ def test_a_boot_sets_what_it_can(node: NicNode) -> None:
     # Once is enough for the agent, until somebody watches or the node boots.
     node.eth2.fails.clear()
     node.writes.clear()
-    engine.apply_each(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
+    boot_run.apply_each(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
     assert node.writes == []
     engine.apply(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
     assert (node.eth2.ring or {})["rx"] == 2048
@@ -562,7 +565,7 @@ def rename(node: NicNode, old: str, new: str) -> None:
 def test_a_nic_that_is_renamed_while_a_boot_sets_it_is_set_under_its_new_name(
     node: NicNode, monkeypatch: pytest.MonkeyPatch, knobs: dict[str, int]
 ) -> None:
-    monkeypatch.setattr(engine, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(boot_run, "_LOOK_SECONDS", 0)
     apply(node, {**FABRIC, **knobs}, layers=(Layer.BOOT,))
     todo = {"eth2": "ens2", "eth3": "ens3"}
     written = node.write_kernel
@@ -573,7 +576,7 @@ def test_a_nic_that_is_renamed_while_a_boot_sets_it_is_set_under_its_new_name(
         written(path, value)
 
     monkeypatch.setattr(node, "write_kernel", write)
-    outcome, errors = engine.apply_each(node, request({**FABRIC, **knobs}))
+    outcome, errors = boot_run.apply_each(node, request({**FABRIC, **knobs}))
     assert (todo, errors) == ({}, [])
     assert {str(found.status) for found in outcome.rows} == {"changed"}
     for name in ("ens2", "ens3"):
@@ -583,7 +586,7 @@ def test_a_nic_that_is_renamed_while_a_boot_sets_it_is_set_under_its_new_name(
 
 
 def test_a_boot_looks_three_times_for_what_is_gone(node: NicNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(boot_run, "_LOOK_SECONDS", 0)
     apply(node, {**FABRIC, "rings": 2048, "mtu": 9000}, layers=(Layer.BOOT,))
     written = node.write_kernel
     tries: list[str] = []
@@ -595,7 +598,7 @@ def test_a_boot_looks_three_times_for_what_is_gone(node: NicNode, monkeypatch: p
         written(path, value)
 
     monkeypatch.setattr(node, "write_kernel", write)
-    outcome, errors = engine.apply_each(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
+    outcome, errors = boot_run.apply_each(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
     assert len(tries) == 3
     assert len(errors) == 1
     assert "eth2: nic.fabric.mtu: cannot write to /sys/class/net/eth2/mtu: ENODEV" in errors[0]
@@ -607,11 +610,11 @@ def test_the_management_path_is_left_alone_where_somebody_may_be_cut_off(node: N
     rule = {"name": "m", "nics": {"names": ["eth4"]}, "mtu": 9000}
     apply(node, rule, layers=(Layer.BOOT,), allow=["management"])
     asked = request(rule, allow=["management"])
-    _outcome, errors = engine.apply_each(node, asked, "somebody is connected")
+    _outcome, errors = boot_run.apply_each(node, asked, "somebody is connected")
     (error,) = errors
     assert error == "eth4: nic.m.mtu: not done, as it is on the management path; somebody is connected"
     assert node.now("/sys/class/net/eth4/mtu") == "1500"
-    assert engine.apply_each(node, asked)[1] == []
+    assert boot_run.apply_each(node, asked)[1] == []
     assert node.now("/sys/class/net/eth4/mtu") == "9000"
 
 
@@ -642,6 +645,27 @@ def test_another_owner_that_wants_the_same_is_no_drift(node: NicNode) -> None:
     node.put(LINK, "[Match]\nOriginalName=eth2\n[Link]\nRxBufferSize=max\n")
     assert [str(one.status) for one in apply(node, rule).rows] == ["changed"]
     assert [str(one.status) for one in engine.evaluate(node, request(rule)).rows] == ["ok"]
+
+
+def test_a_line_that_may_be_for_another_interface_is_a_note(node: NicNode) -> None:
+    rule = {**ETH2, "features": {"tso": True}}
+    apply(node, rule)
+    node.put(LINK, "[Match]\nHost=other\n[Link]\nTCPSegmentationOffload=no\nTCP6SegmentationOffload=no\n")
+    node.forget()
+    [found] = engine.evaluate(node, request(rule)).rows
+    assert str(found.status) == "ok"
+    assert f"{LINK}:4 (systemd .link) may set off" in found.reason
+    [words] = [text for text in nic.mentions("nic.one.feature.tx-tcp-segmentation", node) if " eth2 " in text]
+    assert words.startswith(
+        f"{LINK}:4: eth2 feature/tx-tcp-segmentation off (systemd .link); whether it is for"
+    )
+
+
+def test_an_explanation_names_the_program_that_manages_an_interface(node: NicNode) -> None:
+    node.put("/sys/class/net/eth2/ifindex", "7\n")
+    node.put("/run/NetworkManager/devices/7", "[device]\nmanaged=true\n")
+    [words] = nic.mentions("nic.one.mtu", node)
+    assert words.startswith("eth2: managed by NetworkManager; there it is set with nmcli ")
 
 
 def test_an_explanation_names_all_owners(node: NicNode) -> None:

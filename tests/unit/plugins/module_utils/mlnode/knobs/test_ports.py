@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -104,7 +103,7 @@ def test_a_virtual_function_is_meant_only_where_it_is_named(
 
 def test_two_interfaces_on_one_function_are_one_port() -> None:
     """As on ConnectX-3: both ports have the same interrupts, which can only be in one place."""
-    both = replace(TOPOLOGY, nics=(nic("eth6", "0000:04:00.0"), nic("eth7", "0000:04:00.0", port=1)), rdma=())
+    both = TOPOLOGY._replace(nics=(nic("eth6", "0000:04:00.0"), nic("eth7", "0000:04:00.0", port=1)), rdma=())
     (port,) = ports.ports(both)
     assert port.label == "eth6+eth7"
     assert ports.chosen(Selection(names=("eth7",)), (port,)) == (port,)
@@ -112,7 +111,7 @@ def test_two_interfaces_on_one_function_are_one_port() -> None:
 
 def test_a_sub_function_is_not_the_nic_it_lives_on() -> None:
     nics = (nic("eth2", "0000:41:00.0"), nic("en1sf0", "0000:41:00.0", "virtual function"))
-    (port,) = ports.ports(replace(TOPOLOGY, nics=nics, rdma=()))
+    (port,) = ports.ports(TOPOLOGY._replace(nics=nics, rdma=()))
     assert (port.label, port.virtual) == ("eth2", False)
 
 
@@ -124,7 +123,7 @@ def test_an_rdma_device_belongs_to_the_nic_of_its_interface() -> None:
         RdmaDevice("rxe0", ports=(RdmaPort(1, "Ethernet", "", "", ("eth4",)),), netdevs=("eth4",)),
         RdmaDevice("rxe1"),
     )
-    found = {port.label: port for port in ports.ports(replace(TOPOLOGY, rdma=rdma, pci=()))}
+    found = {port.label: port for port in ports.ports(TOPOLOGY._replace(rdma=rdma, pci=()))}
     assert {
         label: ([one.name for one in port.rdma], port.link_layers)
         for label, port in found.items()
@@ -140,9 +139,9 @@ def test_an_rdma_device_belongs_to_the_nic_of_its_interface() -> None:
 
 
 def test_a_link_whose_driver_knows_no_states_is_up_by_its_carrier() -> None:
-    (port,) = ports.ports(replace(TOPOLOGY, nics=(nic("eth0", "0000:00:03.0"),), rdma=()))
+    (port,) = ports.ports(TOPOLOGY._replace(nics=(nic("eth0", "0000:00:03.0"),), rdma=()))
     assert not port.up
-    (port,) = ports.ports(replace(TOPOLOGY, nics=(nic("eth0", "0000:00:03.0", carrier=True),), rdma=()))
+    (port,) = ports.ports(TOPOLOGY._replace(nics=(nic("eth0", "0000:00:03.0", carrier=True),), rdma=()))
     assert port.up
 
 
@@ -157,7 +156,7 @@ def test_a_selection_that_finds_nothing_is_told_with_what_is_there() -> None:
 
 
 def test_a_long_list_of_what_is_there_is_cut() -> None:
-    many = tuple(replace(PORTS[1], address=f"0000:{bus:02x}:00.0") for bus in range(20))
+    many = tuple(PORTS[1]._replace(address=f"0000:{bus:02x}:00.0") for bus in range(20))
     assert ports.none_found(Selection(), many, TOPOLOGY).endswith(", 12 more")
 
 
@@ -171,7 +170,7 @@ def test_a_machine_without_nics_says_so() -> None:
 
 
 def test_in_a_container_a_device_without_an_interface_is_its_hosts() -> None:
-    inside = replace(TOPOLOGY, machine=Machine("container"))
+    inside = TOPOLOGY._replace(machine=Machine("container"))
     assert [port.label for port in ports.ports(inside)] == ["eth0", "eth2", "eth3", "eth4", "eth5"]
     assert ports.none_found(Selection(rails=()), (), inside) == (
         "no NIC here matches all rails, nor any other on PCI; what a container sees without an interface is "
@@ -180,7 +179,7 @@ def test_in_a_container_a_device_without_an_interface_is_its_hosts() -> None:
 
 
 def test_a_function_without_a_driver_is_told_as_such() -> None:
-    bare = replace(TOPOLOGY, nics=(), rdma=(RDMA[2],), pci=())
+    bare = TOPOLOGY._replace(nics=(), rdma=(RDMA[2],), pci=())
     here = ports.ports(bare)
     assert "efa_0 (no driver, 10000:10:1b.0" in ports.none_found(Selection(rails=(9,)), here, bare)
 
@@ -188,7 +187,7 @@ def test_a_function_without_a_driver_is_told_as_such() -> None:
 def test_a_bond_is_told_by_its_members() -> None:
     found = ports.none_found(Selection(names=("bond0",)), PORTS, TOPOLOGY)
     assert found == "bond0 (bond) has no interrupts of its own; name what it stands on: eth4"
-    alone = replace(TOPOLOGY, nics=NICS[5:])
+    alone = TOPOLOGY._replace(nics=NICS[5:])
     assert ports.none_found(Selection(names=("bond0",)), (), alone) == (
         "bond0 (bond) has no interrupts of its own"
     )

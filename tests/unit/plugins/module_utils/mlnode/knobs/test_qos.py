@@ -7,7 +7,12 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, management, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
+    boot_run,
+    engine,
+    management,
+    revert,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import (
     DeclarationError,
@@ -27,8 +32,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.nic_dis
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.nic_targets import Target
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.qos_guards import QosGuards, as_nic
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.qos_parse import QosSetting
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Part, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Part, Status, Value
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
 
 from .qos_node import ROCE, QosNode, apply, plan, request, row, rows, rule
@@ -376,7 +380,7 @@ def test_the_agent_brings_it_back(host: QosNode) -> None:
             bridge.pfc, bridge.apps = set(), set()
     found = rows(host, ROCE)
     assert {key for key, one in found.items() if one.status is Status.DRIFTED} >= {"pfc", "dscp", "trust"}
-    outcome, errors = engine.apply_each(host, request(ROCE))
+    outcome, errors = boot_run.apply_each(host, request(ROCE))
     assert errors == []
     assert {one.status for one in outcome.rows} <= {Status.OK, Status.CHANGED}
     assert host.bridge.pfc == {3}
@@ -392,7 +396,7 @@ def test_without_the_agent_a_boot_forgets_it(host: QosNode) -> None:
 
 def test_what_one_nic_refuses_at_boot_leaves_the_others_set(host: QosNode) -> None:
     host.bridge.refuses["ets"] = "Attribute write: Invalid argument"
-    _outcome, errors = engine.apply_each(host, request(ROCE))
+    _outcome, errors = boot_run.apply_each(host, request(ROCE))
     assert [error.partition(" ")[0] for error in errors] == ["eth2:"]
     assert host.bridges["eth3"].ets != Bridge().ets
     assert host.bridge.pfc == {3}

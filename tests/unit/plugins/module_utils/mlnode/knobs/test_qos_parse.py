@@ -83,33 +83,42 @@ def test_what_is_not_given_is_not_declared() -> None:
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        ({}, "qos.roce: give it at least one of global_pause, trust,"),
-        ({"pcf": [3]}, "qos.rules[0].pcf: unknown; known are name, nics, global_pause"),
-        ({"pfc": 3}, "qos.roce.pfc: 3 is no list of priorities such as [3]"),
-        ({"pfc": [8]}, "qos.roce.pfc: 8 is not between 0 and 7"),
-        ({"pfc": [True]}, "qos.roce.pfc: True is no whole number"),
-        ({"pfc": ["3x"]}, "qos.roce.pfc: '3x' is no whole number"),
-        ({"pfc": {"3": True}}, "is no list of priorities"),
-        ({"trust": "DSCP"}, "qos.roce.trust: 'DSCP' is none of dscp, pcp"),
-        ({"trust": True}, "qos.roce.trust: True is none of dscp, pcp"),
-        ({"global_pause": "no"}, "qos.roce.global_pause: 'no' is neither on nor off"),
-        ({"dscp": [26]}, "qos.roce.dscp: [26] is no dictionary"),
-        ({"dscp": {}}, "name at least one DSCP with its priority, such as 26: 3"),
-        ({"dscp": {"64": 3}}, "qos.roce.dscp: '64' is no DSCP from 0 to 63, nor a range such as 24-31"),
-        ({"dscp": {"AF31": 3}}, "'AF31' is no DSCP"),
-        ({"dscp": {True: 3}}, "True is no DSCP"),
-        ({"dscp": {"31-24": 3}}, "'31-24' is no DSCP"),
-        ({"dscp": {"0-4294967295": 3}}, "is no DSCP"),
+        ({}, "qos.rules[0]: give it at least one of trust, dscp, pfc, global_pause, ets, buffer, ecn,"),
+        (
+            {"pcf": [3]},
+            "qos.rules[0].pcf: unknown; known are name, nics, trust, dscp, pfc, global_pause, ets,",
+        ),
+        ({"pfc": 3}, "qos.rules[0].pfc: must be a list, got 3"),
+        ({"pfc": [8]}, "qos.rules[0].pfc[0]: must be from 0 to 7, got 8"),
+        ({"pfc": [True]}, "qos.rules[0].pfc[0]: must be a whole number, got True"),
+        ({"pfc": ["3x"]}, "qos.rules[0].pfc[0]: must be a whole number, got '3x'"),
+        ({"pfc": {"3": True}}, "qos.rules[0].pfc: must be a list, got {'3': True}"),
+        ({"trust": "DSCP"}, "qos.rules[0].trust: must be one of dscp, pcp, got 'DSCP'"),
+        (
+            {"trust": True},
+            "qos.rules[0].trust: must be a text, got True, which is a YAML boolean: put the word in",
+        ),
+        ({"global_pause": "rx"}, "qos.rules[0].global_pause: must be true or false, got 'rx'"),
+        ({"dscp": [26]}, "qos.rules[0].dscp: must be a dictionary, got [26]"),
+        ({"dscp": {}}, "qos.rules[0].dscp: must have from 1 to 64 entries, got {}"),
+        ({"dscp": {"64": 3}}, "the name '64' must be a DSCP from 0 to 63, or a range such as 24-31"),
+        ({"dscp": {"AF31": 3}}, "qos.rules[0].dscp: the name 'AF31' must be a DSCP"),
+        ({"dscp": {True: 3}}, "qos: the name True in rules[0].dscp is not a text"),
+        ({"dscp": {"31-24": 3}}, "the name '31-24' must be a DSCP"),
+        ({"dscp": {"0-4294967295": 3}}, "the name '0-4294967295' must be a DSCP"),
         ({"dscp": {"24-31": 3, "26": 4}}, "DSCP 26 is there twice"),
-        ({"dscp": {"26": 8}}, "qos.roce.dscp.26: 8 is not between 0 and 7"),
-        ({"dscp": {"26": [3]}}, "qos.roce.dscp.26: [3] is no whole number"),
-        ({"ecn": []}, "qos.roce.ecn: name at least one priority"),
-        ({"cnp": {}}, "qos.roce.cnp: give it dscp, priority or both"),
-        ({"cnp": {"tos": 3}}, "qos.roce.cnp.tos: unknown; known are dscp, priority"),
-        ({"cnp": {"dscp": 64}}, "qos.roce.cnp.dscp: 64 is not between 0 and 63"),
-        ({"rdma_cm_tos": 256}, "qos.roce.rdma_cm_tos: 256 is not between 0 and 255"),
-        ({"traffic_class": -1}, "qos.roce.traffic_class: -1 is no whole number"),
-        ({"nics": {"name": ["eth0"]}, "pfc": [3]}, "qos.roce.nics.name: unknown"),
+        ({"dscp": {"26": 8}}, "qos.rules[0].dscp.26: must be from 0 to 7, got 8"),
+        ({"dscp": {"26": [3]}}, "qos.rules[0].dscp.26: must be a whole number, got [3]"),
+        ({"ecn": []}, "qos.rules[0].ecn: must have from 1 to 8 entries, got []"),
+        ({"cnp": {}}, "qos.rules[0].cnp: must have from 1 to 2 entries, got {}"),
+        ({"cnp": {"tos": 3}}, "qos.rules[0].cnp.tos: unknown; known are dscp, priority"),
+        ({"cnp": {"dscp": 64}}, "qos.rules[0].cnp.dscp: must be from 0 to 63, got 64"),
+        ({"rdma_cm_tos": 256}, "qos.rules[0].rdma_cm_tos: must be from 0 to 255, got 256"),
+        ({"traffic_class": -1}, "qos.rules[0].traffic_class: must be from 0 to 255, got -1"),
+        (
+            {"nics": {"name": ["eth0"]}, "pfc": [3]},
+            "qos.rules[0].nics.name: unknown; known are names, drivers, addresses, pci_ids, rdma,",
+        ),
     ],
 )
 def test_mistakes_are_named(groups: dict[str, Any], words: str) -> None:
@@ -120,16 +129,22 @@ def test_mistakes_are_named(groups: dict[str, Any], words: str) -> None:
     ("changes", "words"),
     [
         ({"tc_bw": [50, 40, 0, 0, 0, 0, 0, 0]}, "the shares are 90 % together, and not 100 %"),
-        ({"tc_tsa": ["strict"] * 8, "tc_bw": [0] * 7}, "is no list of eight values, for 0 to 7"),
+        (
+            {"tc_tsa": ["strict"] * 8, "tc_bw": [0] * 7},
+            "qos.rules[0].ets.tc_bw: must have 8 entries, got [0, 0, 0, 0, 0, 0,",
+        ),
         (
             {"tc_tsa": ["strict"] * 8, "tc_bw": [1, *[0] * 7]},
             "traffic class 0 is strict and has 1 % of the bandwidth",
         ),
-        ({"tc_bw": [101, *[0] * 7]}, "101 is not between 0 and 100"),
-        ({"tc_tsa": ["wrr"] * 8}, "'wrr' is none of strict, cbs, ets, vendor"),
-        ({"prio_tc": [8] * 8}, "8 is not between 0 and 7"),
-        ({"prio_tc": None}, "qos.roce.ets: prio_tc is missing; it is set together with the others"),
-        ({"willing": True}, "qos.roce.ets.willing: unknown"),
+        ({"tc_bw": [101, *[0] * 7]}, "qos.rules[0].ets.tc_bw[0]: must be from 0 to 100, got 101"),
+        (
+            {"tc_tsa": ["wrr"] * 8},
+            "qos.rules[0].ets.tc_tsa[0]: must be one of strict, cbs, ets, vendor, got 'wrr'",
+        ),
+        ({"prio_tc": [8] * 8}, "qos.rules[0].ets.prio_tc[0]: must be from 0 to 7, got 8"),
+        ({"prio_tc": None}, "qos.rules[0].ets.prio_tc: is required"),
+        ({"willing": True}, "qos.rules[0].ets.willing: unknown; known are prio_tc, tc_tsa, tc_bw"),
     ],
 )
 def test_transmission_selection_fits_together(changes: dict[str, Any], words: str) -> None:
@@ -144,10 +159,19 @@ def test_classes_without_shares_need_none() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"buffer_size": None}, "buffer_size is missing"),
-        ({"buffer_size": [1 << 32, *[0] * 7]}, "4294967296 is not between 0 and 4294967295"),
-        ({"buffer_size": ["64K", *[0] * 7]}, "'64K' is no whole number"),
-        ({"prio_buffer": [0] * 9}, "is no list of eight values"),
+        ({"buffer_size": None}, "qos.rules[0].buffer.buffer_size: is required"),
+        (
+            {"buffer_size": [1 << 32, *[0] * 7]},
+            "qos.rules[0].buffer.buffer_size[0]: must be from 0 to 4294967295, got 4294967296",
+        ),
+        (
+            {"buffer_size": ["64K", *[0] * 7]},
+            "qos.rules[0].buffer.buffer_size[0]: must be a whole number, got '64K'",
+        ),
+        (
+            {"prio_buffer": [0] * 9},
+            "qos.rules[0].buffer.prio_buffer: must have 8 entries, got [0, 0, 0,",
+        ),
     ],
 )
 def test_buffers_fit_together(changes: dict[str, Any], words: str) -> None:
@@ -195,15 +219,15 @@ def test_what_does_not_contradict_itself_is_taken(groups: dict[str, Any]) -> Non
     ("spec", "words"),
     [
         ({"rules": {}, "rulez": []}, "qos.rulez: unknown"),
-        ({"rules": {"a": 1}}, "qos.rules: {'a': 1} is no list"),
-        ({"rules": ["pfc"]}, "qos.rules[0]: 'pfc' is no dictionary"),
-        ({"rules": [{"pfc": [3]}]}, "qos.rules[0].name: None is no name for a rule"),
+        ({"rules": {"a": 1}}, "must be a dictionary"),
+        ({"rules": ["pfc"]}, "must be a dictionary"),
+        ({"rules": [{"pfc": [3]}]}, "is required"),
         (
             {"rules": [{"name": "a", "pfc": [3]}, {"name": "a", "pfc": [4]}]},
             "qos.a.pfc is declared by two rules",
         ),
-        ({"rules": [], "allow": ["pfc"]}, "allow: ['pfc'] is no list of management, busy, pfc_priorities"),
-        ({"rules": [], "max_disruption": "much"}, "qos.max_disruption: 'much' is none of none, link_reset"),
+        ({"rules": [], "allow": ["pfc"]}, "must be one of management, busy, pfc_priorities"),
+        ({"rules": [], "max_disruption": "much"}, "must be one of none, link_reset, driver_reload"),
     ],
 )
 def test_mistakes_around_the_rules_are_named(spec: dict[str, Any], words: str) -> None:
@@ -216,7 +240,7 @@ def test_what_a_check_may_expect() -> None:
     assert expected == {"trust": "dscp", "pfc": (3,), "dscp": {26: 3}}
     for raw, words in (
         ({"ets": {}}, "expect.all.qos.ets: unknown"),
-        ([], "expect.all.qos: [] is no dictionary"),
+        ([], "expect.all.qos: must be a dictionary, got []"),
     ):
         with pytest.raises(DeclarationError, match=re.escape(words)):
             qos_parse.expected("expect.all.qos", raw)

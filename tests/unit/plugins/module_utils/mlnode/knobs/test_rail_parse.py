@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import rail, rail_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.rail_parse import RailSetting
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
@@ -21,12 +20,6 @@ def parsed(**groups: Any) -> list[Any]:
     return rail_parse.parse({"rules": [{"name": "x", **groups}]})
 
 
-def routing(**given: Any) -> RailSetting:
-    (found,) = parsed(source_routing={"gateway": "first", **given})
-    assert isinstance(found, RailSetting)
-    return found
-
-
 def test_a_rule_is_a_setting_for_each_value_in_the_order_of_application() -> None:
     found = rail_parse.parse({"rules": [RAILS, {"name": "b", "arp_ignore": "1"}]})
     assert [item.key for item in found] == [
@@ -34,12 +27,10 @@ def test_a_rule_is_a_setting_for_each_value_in_the_order_of_application() -> Non
         "rail.b.arp_ignore",
         "rail.rails.arp_announce",
         "rail.rails.rp_filter",
-        "rail.rails.source_routing",
     ]
     assert found[0].claim == "1 (all rails)"
     assert found[1].claim == "1 (all NICs)"
-    assert found[4].claim == "table 1000 + rail, gateway first (all rails)"
-    assert found[4].path == "/rail/table/*/routes,rules"
+    assert found[0].path == "/proc/sys/net/ipv4/conf/*/arp_ignore"
 
 
 def test_every_setting_has_a_reason_with_its_source() -> None:
@@ -49,37 +40,20 @@ def test_every_setting_has_a_reason_with_its_source() -> None:
         assert "ip" in info.source
 
 
-def test_source_routing_begins_at_table_1000() -> None:
-    found = routing(gateway="10.1.0.1", to=["10.2.0.0/16", "10.0.0.0/16"])
-    assert found.routing.table == 1000
-    assert str(found.routing) == "table 1000 + rail, gateway 10.1.0.1 to 10.0.0.0/16, 10.2.0.0/16"
-    assert routing(table="7").routing.table == 7
-
-
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        ({}, "rail.x: give it at least one of arp_ignore, arp_announce, rp_filter, source_routing"),
-        ({"arp_ignore": 4}, "rail.x.arp_ignore: 4 is none of 0, 1, 2, 3, 8"),
-        ({"arp_announce": 3}, "rail.x.arp_announce: 3 is none of 0, 1, 2"),
-        ({"rp_filter": True}, "rail.x.rp_filter: True is no whole number"),
-        ({"rp_filter": "-1"}, "rail.x.rp_filter: '-1' is no whole number"),
+        ({}, "rail.rules[0]: give it at least one of arp_ignore, arp_announce, rp_filter"),
+        ({"arp_ignore": 4}, "rail.rules[0].arp_ignore: must be one of 0, 1, 2, 3, 8, got 4"),
+        ({"arp_announce": 3}, "rail.rules[0].arp_announce: must be one of 0, 1, 2, got 3"),
+        ({"rp_filter": True}, "rail.rules[0].rp_filter: must be a whole number, got True"),
+        ({"rp_filter": "-1"}, "rail.rules[0].rp_filter: must be one of 0, 1, 2, got '-1'"),
         ({"arp_filter": 1}, "rail.rules[0].arp_filter: unknown"),
-        ({"arp_ignore": 1, "nics": {"nic": []}}, "rail.x.nics.nic: unknown"),
-        ({"source_routing": []}, "rail.x.source_routing: [] is no dictionary"),
-        ({"source_routing": {}}, "rail.x.source_routing.gateway: None is none of first, last, none"),
-        ({"source_routing": {"gateway": "frist"}}, "gateway: 'frist' is none of"),
-        ({"source_routing": {"gateway": 16843009}}, "gateway: 16843009 is none of"),
-        ({"source_routing": {"gateway": "fd00::1"}}, "and no IPv4 address"),
-        ({"source_routing": {"gateway": "first", "via": 1}}, "rail.x.source_routing.via: unknown"),
-        ({"source_routing": {"gateway": "first", "to": "10.0.0.0/8"}}, "to: '10.0.0.0/8' is no list"),
-        ({"source_routing": {"gateway": "first", "to": ["10.0.0.1/8"]}}, "has host bits set"),
-        ({"source_routing": {"gateway": "first", "to": [10]}}, "to: 10 is no IPv4 network"),
-        ({"source_routing": {"gateway": "none", "to": ["10.0.0.0/8"]}}, "nothing leads to 10.0.0.0/8"),
-        ({"source_routing": {"gateway": "none", "table": 0}}, "table: 0 is the kernel's own"),
-        ({"source_routing": {"gateway": "none", "table": 254}}, "table: 254 is the kernel's own"),
-        ({"source_routing": {"gateway": "none", "table": 1 << 31}}, "none from 1 to 2147483647"),
-        ({"source_routing": {"gateway": "none", "table": "main"}}, "table: 'main' is no whole number"),
+        (
+            {"arp_ignore": 1, "nics": {"nic": []}},
+            "rail.rules[0].nics.nic: unknown; known are names, drivers, addresses, pci_ids, rdma,",
+        ),
+        ({"source_routing": {"table": 1000}}, "rail.rules[0].source_routing: unknown; known are name, nics,"),
     ],
 )
 def test_what_is_wrong_is_named(groups: dict[str, Any], words: str) -> None:
@@ -90,9 +64,9 @@ def test_what_is_wrong_is_named(groups: dict[str, Any], words: str) -> None:
 
 def test_guards_and_names_are_checked() -> None:
     for spec, words in (
-        ({"allow": ["busy"]}, "no list of management"),
-        ({"rules": {"a": 1}}, "is no list"),
-        ({"rules": [{"name": "A", "arp_ignore": 1}]}, "is no name for a rule"),
+        ({"allow": ["busy"]}, "must be one of management"),
+        ({"rules": {"a": 1}}, "rail.rules.a: must be a dictionary"),
+        ({"rules": [{"name": "A", "arp_ignore": 1}]}, "must be up to 31 of a-z"),
         ({"rules": [{"name": "a", "arp_ignore": 1}] * 2}, "declared by two rules"),
         ({"settings": {}}, "rail.settings: unknown"),
     ):
@@ -106,15 +80,6 @@ def test_guards_and_names_are_checked() -> None:
 def test_no_rule_raises_anything_else(raw: dict[str, Any]) -> None:
     try:
         rail_parse.parse({"rules": [raw]})
-    except DeclarationError:
-        return
-
-
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(rail_parse.FIELDS, values)))
-@quick
-def test_no_routing_raises_anything_else(raw: dict[str, Any]) -> None:
-    try:
-        parsed(source_routing=raw)
     except DeclarationError:
         return
 

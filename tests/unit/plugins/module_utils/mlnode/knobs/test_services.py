@@ -18,16 +18,15 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import H
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Kind, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu, services, sysctl, thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.services_known import SERVICES
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status, Value
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import GROUPS, UNITS, WANTS, ServiceMachine
 from hypothesis import given
 from hypothesis import strategies as st
 
 TUNED = "tuned.service"
 DROP_IN = "/etc/systemd/system/tuned.service.d/zz-mlnode-stopped.training.conf"
-PROFILE = "/usr/lib/tuned/throughput-performance/tuned.conf"
 
 
 @pytest.fixture
@@ -58,14 +57,23 @@ def apply(host: Host, **choices: Any) -> engine.Outcome:
     ("spec", "words"),
     [
         ({"tuned": "stop"}, "services.tuned: unknown; known are services"),
-        ({"services": ["tuned"]}, "services: ['tuned'] is no dictionary"),
+        ({"services": ["tuned"]}, "services.services: must be a dictionary, got ['tuned']"),
         ({"services": {"tunde": "stop"}}, "services.tunde: unknown; did you mean tuned?"),
         ({"services": {"sshd": "stop"}}, "services.sshd: unknown; known are tuned, tuned-ppd, power-pro"),
         ({"services": {"irqbalance": "stop"}}, "services.irqbalance: is declared with irq_affinity"),
-        ({"services": {"tuned": "agree"}}, "services.tuned: 'agree' is neither leave nor stop"),
-        ({"services": {"tuned": True}}, "services.tuned: True is neither leave nor stop"),
-        ({"services": {"tuned": ["stop"]}}, "is neither leave nor stop"),
-        ({"services": {"tuned\n": "stop"}}, "unknown"),
+        (
+            {"services": {"tuned": "agree"}},
+            "services.services.tuned: must be one of leave, stop, got 'agree'",
+        ),
+        (
+            {"services": {"tuned": True}},
+            "services.services.tuned: must be a text, got True, which is a YAML boolean: put the",
+        ),
+        ({"services": {"tuned": ["stop"]}}, "services.services.tuned: must be a text, got ['stop']"),
+        (
+            {"services": {"tuned\n": "stop"}},
+            "services.services: 'tuned\\n' holds a character that does not print",
+        ),
         ({"services": {1: "stop"}}, "services.1: unknown"),
     ],
 )
@@ -174,7 +182,7 @@ def test_a_declaration_that_is_gone_takes_its_drop_in_along(node: ServiceMachine
     apply(node, tuned="stop")
     apply(node)
     assert not node.exists(DROP_IN)
-    assert not node.runs(TUNED)  # as with all values, until the next boot
+    assert node.runs(TUNED), "it goes back to what it was"
     node.boot()
     assert node.runs(TUNED)
 
@@ -269,10 +277,10 @@ def test_control_groups_that_nobody_may_read(node: ServiceMachine) -> None:
 
 def test_a_captured_tree_tells_the_same(node: ServiceMachine) -> None:
     node.tuned()
-    captured = Host(node.root)
-    assert row(captured, tuned="stop").reason == row(node, tuned="stop").reason
+    tree = captured(node.root, services.MOUNTS)
+    assert row(tree, tuned="stop").reason == row(node, tuned="stop").reason
     with pytest.raises(HostError, match="is a captured tree"):
-        captured.write_kernel(service_files.file_of(TUNED), "stopped")
+        tree.write_kernel(service_files.file_of(TUNED), "stopped")
 
 
 @pytest.mark.parametrize("group", service_files._GROUPS)
@@ -330,87 +338,40 @@ def declare(node: ServiceMachine, **kinds: Any) -> None:
         engine.apply(node, Request("training", modules[kind], spec))
 
 
-def test_a_profile_that_sets_something_else_is_told_by_file_and_line(node: ServiceMachine) -> None:
-    node.tuned()
-    declare(node, thp={"enabled": "madvise"})
-    found = row(node, tuned="leave")
-    assert found.status is Status.OVERRIDDEN
-    assert found.reason == (
-        "boot: the profile throughput-performance sets thp.enabled to always "
-        f"({PROFILE}:12): declare stop, or take that out"
-    )
-    assert found.reading.boot.source == f"{PROFILE}:12"
-
-
-def test_a_profile_that_sets_the_same_is_no_rival(node: ServiceMachine) -> None:
-    node.tuned("network-latency")
-    declare(node, thp={"enabled": "never"})
+@pytest.mark.parametrize("kinds", [{}, {"thp": {"enabled": "madvise"}}])
+def test_an_active_profile_is_named(node: ServiceMachine, kinds: dict[str, Any]) -> None:
+    node.tuned("network-latency \x1b[2J")
+    declare(node, **kinds)
     found = row(node, tuned="leave")
     assert found.status is Status.OK
-    assert found.reason == (
-        "its profile network-latency sets nothing to other values than declared; another profile, or a stop "
-        "of tuned, puts thp.enabled back to what it found at its start: run mlnode apply after that"
-    )
+    assert found.reason.startswith("tuned.service with the profile network-latency \\x1b[2J: ")
 
 
-def test_what_sysctl_d_says_beats_the_profile(node: ServiceMachine) -> None:
+def test_what_tuned_did_shows_in_the_kernel(node: ServiceMachine) -> None:
     node.tuned()
-    declare(node, sysctl={"settings": {"vm.swappiness": 1}})
-    assert row(node, tuned="leave").status is Status.OK
-    node.put("/etc/tuned/tuned-main.conf", "daemon = 1\nreapply_sysctl = 0\n")
-    found = row(node, tuned="leave")
-    assert found.reason.startswith("boot: the profile throughput-performance sets vm.swappiness to 10 (")
-    assert f"{PROFILE}:17" in found.reason
+    spec = {"enabled": "madvise"}
+    declare(node, thp=spec)
+    node.write_kernel("/sys/kernel/mm/transparent_hugepage/enabled", "always")
+    node.forget()
+    [found] = engine.evaluate(node, Request("training", thp, spec)).rows
+    assert (found.status, found.reason) == (Status.DRIFTED, "runtime is always")
 
 
-def test_the_other_half_of_a_pair_is_a_rival_too(node: ServiceMachine) -> None:
+def test_a_profile_that_cannot_be_read_is_unknown(node: ServiceMachine) -> None:
     node.tuned()
-    node.put("/etc/tuned/tuned-main.conf", "reapply_sysctl = false\n")
-    declare(node, sysctl={"settings": {"vm.dirty_bytes": 1 << 30, "vm.max_map_count": {"at_least": 2097152}}})
-    assert "sets vm.dirty_ratio to 40" in row(node, tuned="leave").reason
-    assert "max_map_count" not in row(node, tuned="leave").reason
-
-
-def test_the_kernel_command_line_keeps_tuned_from_huge_pages(node: ServiceMachine) -> None:
-    node.tuned()
-    declare(node, thp={"enabled": "madvise"})
-    node.put("/proc/cmdline", "ro transparent_hugepage=madvise\n")
-    assert row(node, tuned="leave").status is Status.OK
-
-
-def test_many_lines_are_counted(node: ServiceMachine) -> None:
-    values = {f"kernel.knob{number}": "1" for number in range(7)}
-    node.tuned("many", many="[sysctl]\n" + "".join(f"{key}=2\n" for key in values))
-    node.put("/etc/tuned/tuned-main.conf", "reapply_sysctl=0\n")
-    for key in values:
-        node.put(f"/proc/sys/{key.replace('.', '/')}", "0\n")
-    declare(node, sysctl={"settings": values})
-    assert row(node, tuned="leave").reason.endswith("and 3 more: declare stop, or take that out")
-    assert len(services.mentions("service.tuned", node)) == 8  # and the link that starts it
-
-
-def test_a_profile_that_cannot_be_found_is_unknown(node: ServiceMachine) -> None:
-    node.tuned("gone")
+    node.unreadable["/etc/tuned/active_profile"] = errno.EACCES
     found = row(node, tuned="leave")
     assert found.status is Status.UNKNOWN
-    assert "cannot find the profile gone" in found.reason
-    node.put("/etc/tuned/active_profile", "../../etc/passwd\n")
-    assert "no name of a profile" in row(node, tuned="leave").reason
+    assert "EACCES" in found.reason
 
 
-def test_a_script_of_a_profile_is_said(node: ServiceMachine) -> None:
-    node.tuned("own", own="[script]\nscript=script.sh\n")
-    assert row(node, tuned="leave").reason.endswith("beside a script that nobody can read")
-
-
-def test_no_profile(node: ServiceMachine) -> None:
+def test_tuned_adm_off_leaves_no_profile(node: ServiceMachine) -> None:
     node.tuned("")
-    assert row(node, tuned="leave").reason == "no profile is active", (
-        "and nothing is declared that it could set"
-    )
+    node.put("/etc/tuned/profile_mode", "manual\n")
     declare(node, thp={"enabled": "madvise"})
-    node.put("/etc/tuned/profile_mode", "manual\n")  # as tuned-adm off leaves it
-    assert row(node, tuned="leave").status is Status.OK
+    found = row(node, tuned="leave")
+    assert (found.status, found.reason) == (Status.OK, "no profile is active")
+    assert services.mentions("service.tuned", node) == [f"{WANTS}/tuned.service starts it"]
 
 
 @pytest.mark.parametrize("mode", ["", "auto\n"])
@@ -421,23 +382,8 @@ def test_without_a_profile_tuned_starts_with_the_one_that_it_recommends(
     declare(node, thp={"enabled": "madvise"})
     node.put("/etc/tuned/profile_mode", mode)
     found = row(node, tuned="leave")
-    assert found.status is Status.OVERRIDDEN
-    assert "tuned starts with the one that it recommends for this machine" in found.reason
-    assert "tuned-adm off, or declare stop" in found.reason
-
-
-def test_a_profile_that_tuned_chooses_itself_is_said(node: ServiceMachine) -> None:
-    node.tuned("network-latency")
-    node.put("/etc/tuned/profile_mode", "auto\n")
-    assert row(node, tuned="leave").reason.endswith("tuned takes the profile that it recommends then")
-
-
-def test_what_another_profile_puts_back_is_said_though_sysctl_d_wins_at_boot(node: ServiceMachine) -> None:
-    node.tuned()
-    declare(node, sysctl={"settings": {"vm.swappiness": 1}})
-    found = row(node, tuned="leave")
     assert found.status is Status.OK
-    assert "puts vm.swappiness back to what it found at its start: run mlnode apply" in found.reason
+    assert "with the profile that it recommends at its start" in found.reason
 
 
 # -- a condition that others take back -----------------------------------------------------
@@ -498,10 +444,10 @@ def test_a_damaged_declaration_is_unknown(node: ServiceMachine) -> None:
     assert found.status is Status.OK  # it is reported by its own request
 
 
-def test_an_explanation_names_links_drop_ins_and_lines(node: ServiceMachine) -> None:
+def test_an_explanation_names_links_drop_ins_and_the_profile(node: ServiceMachine) -> None:
     node.tuned()
     apply(node, tuned="stop")
     found = services.mentions("service.tuned", node)
     assert found[:2] == [f"{WANTS}/tuned.service starts it", f"{DROP_IN} keeps it stopped"]
-    assert f"{PROFILE}:12: thp.enabled = always" in found
+    assert found[2:] == ["/etc/tuned/active_profile: tuned.service with the profile throughput-performance"]
     assert services.mentions("service.numad", node) == []

@@ -7,10 +7,9 @@ import shutil
 from typing import Any, Mapping
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, judge
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import node as whole_node
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context, Row
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context, Facts, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     BOTH_LAYERS,
@@ -49,7 +48,7 @@ def read_rows(
         context = Context(machine, facts, layers=layers, agent=agent, on_disk=claims, origins=origins or {})
     rows = []
     for setting, reading in zip(parsed, sysctl.read(parsed, context)):
-        status, reason = engine.judge(setting, reading, context)
+        status, reason = judge.judge(setting, reading, context)
         rows.append(Row(setting, reading, status, reason, sysctl.info(setting.key, reading.runtime)))
     return rows, context
 

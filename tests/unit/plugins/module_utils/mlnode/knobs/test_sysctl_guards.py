@@ -2,15 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Context, Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.sysctl_parse import GUARDS
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.sysctl_schema import GUARDS
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: 65536000 kB of memory, 40000000 kB of them free, in all; 5000000 kB are free on node 1
@@ -190,9 +188,3 @@ def test_a_share_without_a_count_of_reservations_counts_its_use(node: Machine) -
     node.put(f"{SHARE}/free_hugepages", "70\n")
     assert refusal(node, "vm.nr_hugepages@node1/1048576kB", 30) == ""
     assert "30 pages" in refusal(node, "vm.nr_hugepages@node1/1048576kB", 29)
-
-
-def test_the_module_offers_every_guard_by_name() -> None:
-    module = pathlib.Path(__file__).parents[6] / "plugins" / "modules" / "sysctl_ml.py"
-    choices = ", ".join(GUARDS)
-    assert f"choices: [{choices}]" in module.read_text(encoding="utf-8")

@@ -7,21 +7,17 @@ import pathlib
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl_info, sysctl_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Severity, Value
 
 COLLECTION = pathlib.Path(__file__).parents[6]
 UNKNOWN = "declared by you"
 
 
 def role_keys() -> list[str]:
-    """Every sysctl that a role declares by default."""
+    """Every sysctl that a profile declares."""
     found: list[str] = []
-    for path in sorted(COLLECTION.glob("roles/*/defaults/main.yml")):
-        defaults = yaml.safe_load(path.read_text(encoding="utf-8"))
-        for name, value in defaults.items():
-            if name.endswith("_sysctl_defaults"):
-                found += value
+    for path in sorted(COLLECTION.glob("roles/node/profiles/*.yml")):
+        found += yaml.safe_load(path.read_text(encoding="utf-8"))["sysctl"]["settings"]
     return found
 
 

@@ -7,17 +7,16 @@ from typing import Any, Mapping
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.facts import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import AGENT_UNIT, Context, Facts
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import thp
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import (
     BOTH_LAYERS,
     Layer,
     Reading,
+    Severity,
     Value,
     Write,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -55,44 +54,71 @@ def reading(machine: Machine, spec: Mapping[str, Any], **how: Any) -> Reading:
             "thp.enable: unknown; known are enabled, defrag, shmem_enabled, use_zero_page",
         ),
         ({1: "madvise"}, "thp.1: unknown"),
-        ({"enabled": True}, "thp.enabled: YAML boolean true; the kernel wants a word, so quote it"),
-        ({"defrag": False}, "thp.defrag: YAML boolean false; the kernel wants a word, so quote it"),
-        ({"enabled": 1}, "thp.enabled: 1 is no word such as madvise"),
-        ({"enabled": ""}, "thp.enabled: '' is no word"),
-        ({"enabled": "[madvise]"}, "thp.enabled: '[madvise]' is no word"),
-        ({"enabled": "madvise\n"}, "is no word"),
-        ({"enabled": "never; id"}, "is no word"),
-        ({"enabled": ["madvise"]}, "is no word"),
+        (
+            {"enabled": True},
+            "thp.enabled: must be a text, got True, which is a YAML boolean: put the word in quotes",
+        ),
+        (
+            {"defrag": False},
+            "thp.defrag: must be a text, got False, which is a YAML boolean: put the word in quotes",
+        ),
+        ({"enabled": 1}, "thp.enabled: must be a word such as madvise, got 1"),
+        ({"enabled": ""}, "thp.enabled: must be a word such as madvise, got ''"),
+        ({"enabled": "[madvise]"}, "thp.enabled: must be a word such as madvise, got '[madvise]'"),
+        ({"enabled": "madvise\n"}, "thp.enabled: 'madvise\\n' holds a character that does not print"),
+        ({"enabled": "never; id"}, "thp.enabled: must be a word such as madvise, got 'never; id'"),
+        ({"enabled": ["madvise"]}, "thp.enabled: must be a text, got ['madvise']"),
         (
             {"use_zero_page": True},
-            "thp.use_zero_page: YAML boolean true; the kernel wants a number, so write 1",
+            "thp.use_zero_page: must be a whole number, got True",
         ),
-        ({"use_zero_page": -1}, "thp.use_zero_page: -1 is no number of 0 or more"),
-        ({"use_zero_page": "yes"}, "thp.use_zero_page: 'yes' is no number"),
-        ({"khugepaged": "1"}, "thp.khugepaged: '1' is no dictionary"),
-        ({"khugepaged": ["defrag"]}, "thp.khugepaged: ['defrag'] is no dictionary"),
+        ({"use_zero_page": -1}, "thp.use_zero_page: must be at least 0, got -1"),
+        ({"use_zero_page": "yes"}, "thp.use_zero_page: must be a whole number, got 'yes'"),
+        ({"khugepaged": "1"}, "thp.khugepaged: must be a dictionary, got '1'"),
+        ({"khugepaged": ["defrag"]}, "thp.khugepaged: must be a dictionary, got ['defrag']"),
         (
             {"khugepaged": {"scan_sleep": 1}},
             "thp.khugepaged.scan_sleep: unknown; known are defrag, scan_sleep_mil",
         ),
         (
             {"khugepaged": {"defrag": False}},
-            "thp.khugepaged.defrag: YAML boolean false; the kernel wants a number",
+            "thp.khugepaged.defrag: must be a whole number, got False",
         ),
-        ({"khugepaged": {"pages_to_scan": 1.5}}, "thp.khugepaged.pages_to_scan: 1.5 is no number"),
-        ({"khugepaged": {"pages_to_scan": "1\n"}}, "is no number"),
-        ({"sizes": "2048kB"}, "thp.sizes: '2048kB' is no dictionary"),
+        (
+            {"khugepaged": {"pages_to_scan": 1.5}},
+            "thp.khugepaged.pages_to_scan: must be a whole number, got 1.5",
+        ),
+        (
+            {"khugepaged": {"pages_to_scan": "1\n"}},
+            "thp.khugepaged.pages_to_scan: must be a whole number, got '1\\n'",
+        ),
+        ({"sizes": "2048kB"}, "thp.sizes: must be a dictionary, got '2048kB'"),
         (
             {"sizes": {"2M": {"enabled": "always"}}},
-            "thp.sizes.2M: write the size as the kernel does, such as 2048kB",
+            "thp.sizes: the name '2M' must be a size as the kernel writes it, such as 2048kB",
         ),
-        ({"sizes": {2048: {"enabled": "always"}}}, "thp.sizes.2048: write the size"),
-        ({"sizes": {"../2048kB": {"enabled": "always"}}}, "write the size"),
-        ({"sizes": {"02048kB": {"enabled": "always"}}}, "write the size"),
-        ({"sizes": {"9" * 5000 + "kB": {"enabled": "always"}}}, "write the size"),
-        ({"sizes": {"2048kB": "always"}}, "thp.sizes.2048kB: give enabled or shmem_enabled, not 'always'"),
-        ({"sizes": {"2048kB": {"defrag": "always"}}}, "thp.sizes.2048kB: give enabled or shmem_enabled"),
-        ({"sizes": {"2048kB": {"enabled": True}}}, "thp.hugepages-2048kB.enabled: YAML boolean true"),
+        (
+            {"sizes": {2048: {"enabled": "always"}}},
+            "thp.sizes: the name '2048' must be a size as the kernel writes it, such as 2048kB",
+        ),
+        (
+            {"sizes": {"../2048kB": {"enabled": "always"}}},
+            "thp.sizes: the name '../2048kB' must be a size as the kernel writes it, such as 2048kB",
+        ),
+        (
+            {"sizes": {"02048kB": {"enabled": "always"}}},
+            "thp.sizes: the name '02048kB' must be a size as the kernel writes it, such as 2048kB",
+        ),
+        ({"sizes": {"9" * 5000 + "kB": {"enabled": "always"}}}, "thp.sizes: the name"),
+        ({"sizes": {"2048kB": "always"}}, "thp.sizes.2048kB: must be a dictionary, got 'always'"),
+        (
+            {"sizes": {"2048kB": {"defrag": "always"}}},
+            "thp.sizes.2048kB.defrag: unknown; known are enabled, shmem_enabled",
+        ),
+        (
+            {"sizes": {"2048kB": {"enabled": True}}},
+            "thp.sizes.2048kB.enabled: must be a text, got True, which is a YAML boolean: put the",
+        ),
     ],
 )
 def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[Any, Any], words: str) -> None:

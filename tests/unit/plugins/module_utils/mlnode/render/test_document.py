@@ -11,9 +11,10 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting impor
     Boot,
     Reading,
     Setting,
+    Severity,
+    Status,
     Value,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
 
 
 def row(status: Status = Status.DRIFTED, **reading: Any) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.printable import printable
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import printable
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render.grid import grid, wrapped
 from hypothesis import given
 from hypothesis import strategies as st

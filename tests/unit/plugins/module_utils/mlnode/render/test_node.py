@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import 
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.node import apply_all, survey
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import document, node
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.status import Severity, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Severity, Status
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.version import VERSION
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 

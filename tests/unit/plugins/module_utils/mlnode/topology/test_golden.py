@@ -37,7 +37,7 @@ def test_a_file_more_is_the_same_work_on_a_large_node() -> None:
     much."""
 
     def per_file(name: str) -> float:
-        host = Host(tree(name))
+        host = Host(tree(name), read.MOUNTS)
         return calls(lambda: read.read(host)) / calls(lambda: read.read(host), "open")
 
     assert per_file("epyc256") <= 1.3 * per_file("cloud-gpu")

@@ -43,7 +43,7 @@ def test_a_small_node_from_end_to_end(tree: Tree) -> None:
 
 
 def test_a_machine_of_which_nothing_is_known_says_so_part_by_part(tmp_path: pathlib.Path) -> None:
-    found = read.read(Host(str(tmp_path)))
+    found = read.read(Host(str(tmp_path), read.MOUNTS))
 
     assert found.machine.kind == "unknown"
     assert [problem.path for problem in found.problems] == [

@@ -10,6 +10,7 @@ import pathlib
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import cpulist
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology import read
 
 CPU = "/sys/devices/system/cpu"
 NODE = "/sys/devices/system/node"
@@ -22,7 +23,7 @@ class Refusing(Host):
     """A host on which some files answer with an error, or where a whole folder cannot be looked at."""
 
     def __init__(self, root: str, refused: dict[str, int]) -> None:
-        super().__init__(root)
+        super().__init__(root, read.MOUNTS)
         self._refused = refused
 
     def real(self, path: str, follow: bool = True) -> str:
@@ -36,7 +37,7 @@ class Tree:
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
-        self.host = Host(str(root))
+        self.host = Host(str(root), read.MOUNTS)
         self.put("/proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu vme\n")
 
     def refusing(self, refused: dict[str, int]) -> Host:

@@ -1,0 +1,96 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hands a whole declaration to the agent of a node, in one remote call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, areas, options_of, profile
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables as inventory
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import NoAnswerError
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.area_view import AreaView
+
+from ..module_utils.mlnode.knobs import nic_schema
+
+# Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
+agent_source.warm()
+options_of.module("declare")
+profile.warm()
+
+
+class ActionModule(AreaView):
+    """The name ansible-core looks for. meta/runtime.yml has it run for the modules of one area, too."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        module = str(getattr(self._task, "resolved_action", None) or self._task.action).rpartition(".")[2]
+        area = areas.VIEWS.get(module)
+        # A change that is to be confirmed has to be made by the run that confirms it.
+        self._supports_async = area is not None and module != "nic_ethtool"
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        del tmp
+        variables = task_vars or {}
+        if area is not None:
+            try:
+                return {**result, **self.view(module, area, variables)}
+            except NoAnswerError as error:
+                return {**result, "failed": True, "msg": f"{module}: {error}"}
+        checked = ArgumentSpecValidator(options_of.module("declare")).validate(dict(self._task.args))
+        given = checked.validated_parameters
+        wrong = [f"declare: {message}" for message in checked.error_messages] or self._wrong(given, variables)
+        if wrong:
+            return {**result, "failed": True, "msg": "; ".join(wrong)}
+        selected = areas.selected(
+            variables.get("ansible_run_tags"), variables.get("ansible_skip_tags"), self._task.tags
+        )
+        if not selected:
+            return {**result, "skipped": True, "skip_reason": "no area has one of these tags"}
+        judged_later = given.pop("judged_later")
+        options = self._options(given, selected)
+        try:
+            answer = self._declare(options)
+            if answer.pop("risks", None):
+                again = {**options, "risky": True}
+                self._python = given["interpreter"]
+                answer = self.confirmed(lambda: self._declare(again), given["confirm_seconds"])
+        except NoAnswerError as error:
+            return {**result, "failed": True, "msg": f"declare: {error}"}
+        return {**result, **_judged(answer, judged_later)}
+
+    def _wrong(self, given: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
+        if not given["layers"]:
+            return ["layers: name runtime, boot or both; none would do nothing"]
+        wrong = nic_schema.wrong_seconds(given["confirm_seconds"])
+        if wrong:
+            return [wrong]
+        parents = variables.get("ansible_parent_role_names") or ()
+        return inventory.mistaken(self._task._role, variables, parents)
+
+    def _options(self, given: Mapping[str, Any], selected: Sequence[str]) -> dict[str, Any]:
+        """What the agent is asked."""
+        overrides = {area: given[area] for area in areas.AREAS if area in self._task.args}
+        return {
+            **{name: value for name, value in given.items() if name not in (*areas.AREAS, "profile")},
+            "fabric_type": given["fabric_type"] or "",
+            "areas": profile.areas(given["profile"], overrides),
+            "selected": selected,
+            "check": bool(self._task.check_mode),
+            "diff": bool(self._task.diff),
+            # Asked for once it is known that there is something to confirm, and that the node is reached.
+            "risky": False,
+            "install": True,
+        }
+
+    def _declare(self, options: dict[str, Any]) -> dict[str, Any]:
+        return self.call("declare", options, options["interpreter"], changes=not options["check"])
+
+
+def _judged(answer: dict[str, Any], later: bool) -> dict[str, Any]:
+    """What was declared and is not in force after the run ends it in failure, unless that is judged later."""
+    missed = answer.get("not_in_force") or []
+    if answer.get("failed") or not missed or later:
+        return answer
+    return {**answer, "failed": True, "msg": "\n".join(["not in force although all was applied:", *missed])}

@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of each area, as the tables have them from which they are checked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import registry, schema
+
+
+class ModuleDocFragment:
+    """Used as C(extends_documentation_fragment: mlnode.tuning.area.thp)."""
+
+
+def _documented(name: str, option: schema.Option, argument: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """An option as its argument spec has it, with its paragraphs."""
+    inner = argument.pop("options", {})
+    paragraphs = [" ".join(text.split()) for text in option.text.split("\n\n")]
+    about = {"description": paragraphs, **argument}
+    if inner:
+        about["suboptions"] = dict(
+            _documented(name, option.suboptions[name], argument) for name, argument in inner.items()
+        )
+    return name, about
+
+
+def _options(area: str) -> str:
+    """YAML, of which JSON is a part."""
+    table = schema.of(area)
+    arguments = schema.argument_spec(area)
+    return json.dumps({"options": dict(_documented(name, table[name], arguments[name]) for name in table)})
+
+
+for _area in registry.KINDS:
+    setattr(ModuleDocFragment, _area.upper(), _options(_area))

@@ -1,0 +1,236 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declare a whole node in one remote call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: declare
+short_description: Declare a whole node in one remote call
+version_added: 0.1.0
+description:
+  - Hands a declaration of all areas to the agent of the node, which applies it as one transaction, all or nothing, in
+    a fixed order. The agent is installed first where it is missing or is not the one of this collection; in check mode
+    it is run from a temporary folder, and nothing is installed.
+  - Every area takes the options of its own module, such as those of M(mlnode.tuning.sysctl_ml) in O(sysctl). A list of
+    rules may also be a dictionary with the name of each rule. V(null) anywhere means that this setting is left alone.
+  - The areas that are not given leave the declaration of this O(name), and what leaves it goes back to its origin.
+  - C(--tags) and C(--skip-tags) with names of areas choose among them, if the task has the tag C(always). What is not
+    chosen stays as it is.
+  - A warning names an earlier run that was killed, was stopped, or could not answer any more, once. An agent that ends
+    without an answer after it has begun is not asked a second time.
+  - A difference is returned where the play runs with C(--diff), and of files that others may not read it shows only
+    that they change.
+  - A guard that refuses a setting leaves the rest to be applied; the task fails after that.
+  - A change that may cut off the node is made only after the node was reached, and has to be confirmed over a new
+    connection, which this action does by itself; see O(confirm_seconds).
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  name:
+    description: Name of the declaration on the node. Two that declare one key differently are an error.
+    type: str
+    default: node
+  profile:
+    description:
+      - What is declared where an area does not say otherwise, a profile of this collection (V(training), V(inference),
+        V(fabric)) or the path of a YAML file with areas on the controller. What is given of an area replaces what the
+        profile says of that setting.
+    type: str
+    default: ""
+  layers:
+    description: Where to declare it, as in M(mlnode.tuning.sysctl_ml).
+    type: list
+    elements: str
+    choices: [runtime, boot]
+    default: [runtime, boot]
+  on_unsupported:
+    description: What to do where the kernel or a device has no such setting.
+    type: str
+    choices: [fail, warn, ignore]
+    default: warn
+  leave:
+    description: Whether what leaves the declaration keeps its value, instead of going back to its origin.
+    type: bool
+    default: false
+  confirm_seconds:
+    description:
+      - How many seconds after the end of the run a change that may cut off the node undoes itself, unless it is confirmed
+        over a new connection. V(0) makes it for good.
+    type: int
+    default: 60
+  fabric_type:
+    description:
+      - The RDMA ports that the node has to have; without any, nothing is changed. V(auto) takes both kinds. If not
+        given, the node needs none. Looked at with the layer V(runtime) only.
+    type: str
+    choices: [auto, roce, infiniband]
+  fail_at:
+    description:
+      - The least severity at which something declared that is not in force after the run fails the task. What waits for
+        a reboot does not count.
+    type: str
+    choices: [low, medium, high, never]
+    default: high
+  ignore:
+    description: Exceptions from O(fail_at), as O(mlnode.tuning.node_drift#module:ignore).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      key:
+        description: The setting. C(*), C(?) and C([...]) stand for others, as in a shell.
+        type: str
+        required: true
+      reason:
+        description: The reason for the exception.
+        type: str
+        required: true
+      until:
+        description: The last day of the exception, such as V(2026-01-31), in UTC.
+        type: str
+        required: true
+  judged_later:
+    description: Whether RV(not_in_force) is left to the play instead of failing the task.
+    type: bool
+    default: false
+  interpreter:
+    description: The Python that the agent starts with, as written behind C(#!), without quotes.
+    type: str
+    default: /usr/bin/env python3
+  services:
+    description: As M(mlnode.tuning.tuning_services).
+    type: dict
+  modules:
+    description: As M(mlnode.tuning.kernel_modules).
+    type: dict
+  thp:
+    description: As M(mlnode.tuning.thp).
+    type: dict
+  sysctl:
+    description: As M(mlnode.tuning.sysctl_ml).
+    type: dict
+  limits:
+    description: As M(mlnode.tuning.limits).
+    type: dict
+  cpu:
+    description: As M(mlnode.tuning.cpu_governor).
+    type: dict
+  gpu:
+    description: As M(mlnode.tuning.gpu_persistence).
+    type: dict
+  nic:
+    description: As M(mlnode.tuning.nic_ethtool).
+    type: dict
+  rail:
+    description: As M(mlnode.tuning.multi_rail).
+    type: dict
+  qos:
+    description: As M(mlnode.tuning.roce_qos).
+    type: dict
+  irq:
+    description: As M(mlnode.tuning.irq_affinity).
+    type: dict
+  nccl:
+    description: As M(mlnode.tuning.nccl_conf).
+    type: dict
+  boot:
+    description: As M(mlnode.tuning.boot_params).
+    type: dict
+extends_documentation_fragment:
+  - mlnode.tuning.declaration.attributes
+seealso:
+  - module: mlnode.tuning.node_drift
+  - module: mlnode.tuning.node_revert
+"""
+
+EXAMPLES = r"""
+- name: Declare a node
+  mlnode.tuning.declare:
+    sysctl:
+      settings:
+        vm.swappiness: 1
+        net.core.rmem_max: auto
+    thp:
+      enabled: madvise
+    irq:
+      rules:
+        nics: {strategy: spread}
+  tags: [always]
+"""
+
+RETURN = r"""
+areas:
+  description:
+    - Area and what its own module would have returned, C(changed), C(settings), C(reboot_required) and, for some,
+      C(commands), C(switch) or C(running).
+  returned: success, and where a guard refuses a setting
+  type: dict
+  sample:
+    thp: {changed: true, reboot_required: false, settings: []}
+reboot_required:
+  description: Whether something takes effect only after a reboot.
+  returned: success
+  type: bool
+  sample: false
+not_in_force:
+  description: One line for each setting that counts for O(fail_at). Empty in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+confirmed:
+  description: Whether a change that may cut off the node was confirmed over a new connection.
+  returned: where there was such a change
+  type: bool
+  sample: true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+AREAS = (
+    *("services", "modules", "thp", "sysctl", "limits", "cpu", "gpu"),
+    *("nic", "rail", "qos", "irq", "nccl", "boot"),
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "default": "node"},
+            "profile": {"type": "str", "default": ""},
+            "layers": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["runtime", "boot"],
+                "default": ["runtime", "boot"],
+            },
+            "on_unsupported": {"type": "str", "choices": ["fail", "warn", "ignore"], "default": "warn"},
+            "leave": {"type": "bool", "default": False},
+            "confirm_seconds": {"type": "int", "default": 60},
+            "fabric_type": {"type": "str", "choices": ["auto", "roce", "infiniband"]},
+            "fail_at": {"type": "str", "choices": ["low", "medium", "high", "never"], "default": "high"},
+            "ignore": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    # The name of a setting, which sounds like a secret.
+                    "key": {"type": "str", "required": True, "no_log": False},
+                    "reason": {"type": "str", "required": True},
+                    "until": {"type": "str", "required": True},
+                },
+            },
+            "judged_later": {"type": "bool", "default": False},
+            "interpreter": {"type": "str", "default": "/usr/bin/env python3"},
+            **{area: {"type": "dict"} for area in AREAS},
+        },
+        supports_check_mode=True,
+    )
+    module.fail_json(msg="declare: this needs its action plugin, which asks the agent on the node")
+
+
+if __name__ == "__main__":
+    main()

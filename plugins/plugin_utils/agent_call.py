@@ -1,0 +1,217 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A question to the agent on a node, in one remote call.
+
+It is run as it is: a module would bring the library and much of Ansible along, which Python compiles on the
+node each time. Where the agent is missing or another one, it is sent, and run from a temporary folder.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_source
+
+from ..module_utils.mlnode.agent_zip import INTERPRETER, isolated
+from ..module_utils.mlnode.errors import DeclarationError, printable
+
+AGENT = "/usr/local/bin/mlnode"
+
+#: Where a node keeps its declarations
+FOLDER = "/etc/mlnode/declared.d"
+
+#: Before all that the agent says, as those who log in may be greeted
+MARK = "mlnode: "
+
+#: Printed before the agent does anything: one that ends after it without an answer may have changed something
+BEGUN = f"{MARK}begun"
+
+#: Of a shell that has found no agent. KEPT: there are declarations all the same.
+BARE = "{}"
+KEPT = '{"kept": true}'
+
+#: The least exit status of what a signal has ended (POSIX, Shell Command Language, 2.8.2), also of a Python
+#: that passes on the negative number of its child's
+_SIGNALLED = 128
+
+#: Of another program's last line, in characters: as much as fits in a message
+_SHOWN = 200
+
+#: Reads the length of the compressed archive, the archive and the question, and asks it. In the words of any
+#: Python 3, as it is the archive that refuses one that is too old.
+_RECEIVE = """\
+import os, shutil, subprocess, sys, tempfile, zlib
+text = sys.stdin.buffer
+archive = zlib.decompress(text.read(int(text.readline())))
+question = text.read()
+folder = tempfile.mkdtemp(prefix="mlnode-")
+try:
+    path = os.path.join(folder, "mlnode")
+    with open(path, "wb") as file:
+        file.write(archive)
+    run = subprocess.Popen([sys.executable, "-I", path, "call"], stdin=subprocess.PIPE)
+    run.communicate(question)
+finally:
+    shutil.rmtree(folder)
+sys.exit(run.returncode)
+"""
+
+
+class NoAnswerError(Exception):
+    """Neither the installed agent nor the one that was sent has answered, or not as it should: the message is
+    for an operator."""
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What came back from a node. answer: None where there is none. wrong: why; empty for a node without an
+    agent. begun: the agent has begun, and may have changed something. bare: the node has no declaration
+    either."""
+
+    answer: dict[str, Any] | None = None
+    wrong: str = ""
+    begun: bool = False
+    bare: bool = False
+
+    def error(self, changes: bool) -> NoAnswerError:
+        return NoAnswerError(f"{self.wrong}. {_ADVICE[self.begun, self.begun and changes]}")
+
+
+class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
+    """An action that asks the agent."""
+
+    TRANSFERS_FILES = False
+    _supports_async = False
+
+    def call(
+        self,
+        name: str,
+        options: dict[str, Any],
+        interpreter: str = INTERPRETER,
+        changes: bool = False,
+        of_bare: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The answer. Raises NoAnswerError. An agent that is sent is given in `instead` why the installed
+        one, if any, was not asked.
+
+        interpreter: the Python for the one that is sent, as in the first line of the installed one. changes:
+        the agent may change something, so that one which has begun is not asked again. of_bare: the answer of
+        a node without agent and declarations, to which none is sent then.
+        """
+        try:
+            isolated(interpreter)
+        except DeclarationError as error:
+            raise NoAnswerError(str(error)) from error
+        said = _said(self._ask_installed(_question(name, options)))
+        if said.bare and of_bare is not None:
+            return of_bare
+        if said.answer is None and not (said.begun and changes):
+            asked = _question(name, {**options, "instead": said.wrong})
+            said = _said(self._ask_sent(asked, interpreter))
+        if said.answer is None:
+            raise said.error(changes)
+        return _checked(name, said.answer)
+
+    def ask(self, name: str, options: dict[str, Any], changes: bool = False) -> dict[str, Any] | None:
+        """The answer of the installed agent, or None where there is no agent of these sources, or it does not
+        start. changes: as in call(). Raises NoAnswerError."""
+        said = _said(self._ask_installed(_question(name, options)))
+        if said.answer is None and said.begun and changes:
+            raise said.error(changes)
+        return None if said.answer is None else _checked(name, said.answer)
+
+    def _ask_installed(self, question: bytes) -> dict[str, Any]:
+        there = f"if [ -e {AGENT} ]; then exec {AGENT} call"
+        missing = f"if [ -e {FOLDER} ]; then echo '{MARK}{KEPT}'; else echo '{MARK}{BARE}'; fi; fi"
+        if self._is_piped():
+            return self._run(f"{there}; else cat > /dev/null; {missing}", question)
+        # Nothing but the agent reads: the input may be a terminal, which has no end.
+        return self._run(f"{there} < {shlex.quote(self._sent('question', question))}; else {missing}")
+
+    def _ask_sent(self, question: bytes, interpreter: str) -> dict[str, Any]:
+        python = shlex.join(interpreter.split())
+        if self._is_piped():
+            packed = zlib.compress(agent_source.archive(), 9)
+            text = b"%d\n%s%s" % (len(packed), packed, question)
+            return self._run(f"{python} -I -c {shlex.quote(_RECEIVE)}", text)
+        archive = shlex.quote(self._sent("mlnode", agent_source.archive()))
+        asked = shlex.quote(self._sent("question", question))
+        return self._run(f"{python} -I {archive} call < {asked}")
+
+    def _run(self, command: str, text: bytes | None = None) -> dict[str, Any]:
+        done: dict[str, Any] = self._low_level_execute_command(command, in_data=text)
+        return done
+
+    def _sent(self, name: str, content: bytes) -> str:
+        """The path of a file with this content on the node. Not on a command line, which sudo keeps in its
+        log."""
+        folder = self._connection._shell.tmpdir or self._make_tmp_path()
+        path: str = self._connection._shell.join_path(folder, name)
+        self._transfer_data(path, content)
+        self._fixup_perms2((folder, path), execute=False)
+        return path
+
+    def _is_piped(self) -> bool:
+        try:
+            return bool(self._is_pipelining_enabled("new"))
+        except AssertionError:  # mitogen's strategies want nobody to ask, and have an input of their own
+            return True
+
+
+def _checked(name: str, answer: Any) -> dict[str, Any]:
+    try:
+        return agent_answer.checked(name, answer)
+    except ValueError as error:
+        raise NoAnswerError(f"the agent's answer is not understood: {error}") from error
+
+
+def _question(name: str, options: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps({"call": name, "options": options, **agent_source.said()}).encode("ascii")
+    except (TypeError, ValueError) as error:
+        # Of what YAML has and JSON has not, dates are what people write without meaning one.
+        raise NoAnswerError(
+            f"an option cannot be sent to the node: {error}; write dates in quotes"
+        ) from error
+
+
+#: Whether the agent has begun, and may have changed something → what follows why there is no answer
+_ADVICE = {
+    (False, False): (
+        "It needs Python 3.8 or newer: name one in the option interpreter (node_interpreter of the roles) if "
+        "python3 is older or missing"
+    ),
+    (True, False): "It was ended while it looked at the node, and nothing was changed: run it again",
+    (True, True): (
+        "It had begun, so it was not asked again. Where it was stopped it has put back its changes; where it "
+        "was killed, the next run completes what it left. Run it again: a warning says which"
+    ),
+}
+
+
+def _said(done: dict[str, Any]) -> _Said:
+    _greeting, mark, text = done["stdout"].partition(f"{MARK}{{")
+    begun = bool(mark) or BEGUN in done["stdout"] or done["rc"] >= _SIGNALLED
+    try:
+        found = agent_answer.read("{" + text.partition("\n")[0].strip()) if mark else None
+    except ValueError as error:
+        return _Said(wrong=f"{_no_answer(done)}; {printable(str(error))}", begun=True)
+    if found is None:
+        return _Said(wrong=_no_answer(done), begun=begun)
+    if "answer" in found:
+        return _Said(answer=found["answer"] or {}, begun=True)
+    if found in (json.loads(BARE), json.loads(KEPT)):
+        return _Said(bare=not found)
+    return _Said(wrong=f"{AGENT} is not the agent of this collection: run site.yml")
+
+
+def _no_answer(done: dict[str, Any]) -> str:
+    # A terminal, which there may be without pipelining, has both in one.
+    lines = [line for line in f"{done['stdout']}\n{done['stderr']}".splitlines() if line.strip()]
+    said = [line.strip() for line in lines if not line.startswith((BEGUN, f"{MARK}{{"))] or ["no message"]
+    return f"the agent does not answer (exit status {done['rc']}: {printable(said[-1][:_SHOWN])})"

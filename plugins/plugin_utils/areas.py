@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The areas of a declaration, and which of them a play is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..module_utils.mlnode.registry import KINDS
+
+AREAS = tuple(KINDS)
+
+#: Module \N{RIGHTWARDS ARROW} the area that it alone declares
+VIEWS = {
+    "tuning_services": "services",
+    "kernel_modules": "modules",
+    "thp": "thp",
+    "sysctl_ml": "sysctl",
+    "limits": "limits",
+    "cpu_governor": "cpu",
+    "gpu_persistence": "gpu",
+    "nic_ethtool": "nic",
+    "multi_rail": "rail",
+    "roce_qos": "qos",
+    "irq_affinity": "irq",
+    "nccl_conf": "nccl",
+    "boot_params": "boot",
+}
+
+
+def selected(run: Iterable[str] | None, skip: Iterable[str] | None, own: Iterable[str]) -> list[str]:
+    """Those that --tags and --skip-tags leave, as Ansible would for a task of each with its name as a tag.
+
+    own: the tags of the task itself and of the play around it. It has `always`, so that it runs whatever area
+    is named, which is no tag of an area.
+    """
+    wanted, unwanted = {*(run or ("all",))}, {*(skip or ())}
+    around = {*own} - {"always"}
+    return [area for area in AREAS if _is_selected({area, *around}, wanted, unwanted)]
+
+
+def _is_selected(tags: set[str], wanted: set[str], unwanted: set[str]) -> bool:
+    """As ansible.playbook.taggable.Taggable.evaluate_tags(), for a task that has tags and not `always`."""
+    if tags & wanted:
+        chosen = True
+    else:
+        chosen = bool(wanted & {"all", "tagged"}) and "never" not in tags
+    return chosen and not unwanted & {"all", "tagged", *tags}

@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of a module, from its documentation: what an action takes that stands in for it."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleError
+
+#: Ten times as fast where PyYAML has it
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_MODULES = pathlib.Path(__file__).parents[1] / "modules"
+
+_DOCUMENTATION = re.compile(r'^DOCUMENTATION = r"""\n(.*?)^"""', re.MULTILINE | re.DOTALL)
+
+#: Of an option's documentation, what its argument spec has as well
+_SPEC = ("type", "elements", "default", "choices", "required", "aliases")
+
+
+@functools.lru_cache(maxsize=None)
+def module(name: str) -> dict[str, Any]:
+    """The argument spec; `ansible-test sanity` compares it with that of the module.
+
+    Read, not imported: Ansible compiles what it imports of a collection in each run, and a module would bring
+    the library along.
+    """
+    found = _DOCUMENTATION.search((_MODULES / f"{name}.py").read_text(encoding="utf-8"))
+    if found is None:
+        raise AnsibleError(f"{name} is not documented")
+    return _options(yaml.load(found[1], Loader=_Loader)["options"])  # noqa: S506  # a safe loader, see there
+
+
+def _options(documented: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: {
+            **{word: about[word] for word in _SPEC if word in about},
+            **({"options": _options(about["suboptions"])} if "suboptions" in about else {}),
+        }
+        for name, about in documented.items()
+    }

@@ -1,0 +1,87 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A profile with the overrides of an inventory: what is declared of each area."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleError
+
+from ..module_utils.mlnode.schema import hint
+
+#: Ten times as fast where PyYAML has it
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_FOLDER = pathlib.Path(__file__).parents[2] / "roles/node/profiles"
+
+#: A dictionary of these is one value, such as {at_least: 5}
+_VALUE = frozenset(("at_least", "at_most"))
+
+
+def warm() -> None:
+    """Read what is the same for all hosts."""
+    for name in known():
+        load(name)
+
+
+def known() -> list[str]:
+    """The names of the profiles of this collection."""
+    return sorted(path.stem for path in _FOLDER.glob("*.yml"))
+
+
+@functools.lru_cache(maxsize=None)
+def load(profile: str) -> dict[str, Any]:
+    """Area and its options. profile: a name, or the path of a file. Raises AnsibleError."""
+    if not profile:
+        return {}
+    path = pathlib.Path(profile) if "/" in profile else _FOLDER / f"{profile}.yml"
+    try:
+        found = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # a safe loader, see there
+    except FileNotFoundError:
+        raise AnsibleError(
+            f"profile: {profile!r} is not a profile or the path of one; {hint(profile, known())}"
+        ) from None
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise AnsibleError(f"profile: {path}: {error}") from error
+    if not isinstance(found, dict):
+        raise AnsibleError(f"profile: {path}: not a dictionary of areas")
+    return found
+
+
+def areas(profile: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """What is declared: an override replaces what the profile says of a setting, and null takes it away, be
+    it a value, a rule or a whole area. Raises AnsibleError."""
+    return _merged(load(profile), overrides)
+
+
+def _merged(base: Mapping[Any, Any], over: Mapping[Any, Any], where: str = "") -> dict[str, Any]:
+    # YAML has numbers as keys, such as those of DSCPs, and an inventory in JSON has the same as text.
+    base, over = ({str(name): value for name, value in one.items()} for one in (base, over))
+    found: dict[str, Any] = {}
+    for name in {**base, **over}:
+        below, above = base.get(name), over.get(name, base.get(name))
+        if above in ({}, []) and below is not None:
+            above = below  # what is empty says nothing: null takes away
+        if _is_tree(above):
+            if below is not None and not isinstance(below, Mapping):
+                raise AnsibleError(
+                    f"{where}{name}: the profile has {below!r}, which a dictionary cannot change: give all "
+                    "of it, or null to take it away"
+                )
+            found[name] = _merged(_tree(below), _tree(over.get(name)), f"{where}{name}.")
+        elif above is not None:
+            found[name] = above
+    return found
+
+
+def _is_tree(value: Any) -> bool:
+    return isinstance(value, Mapping) and not {*value} & _VALUE
+
+
+def _tree(value: Any) -> Mapping[Any, Any]:
+    return value if _is_tree(value) else {}

@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables that nearly have the name of one of a role, which would otherwise count without a word.
+
+A name that only shares the prefix belongs to another role, such as node_exporter, and is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from ..module_utils.mlnode import schema
+
+_COLLECTION = "mlnode.tuning"
+
+
+def mistaken(role: Any, variables: Collection[str], parents: Iterable[str]) -> list[str]:
+    """In words, with the known one, in the order of the alphabet; none for a role of another collection.
+
+    role: of Ansible, as a task has it. parents: the full names of roles that import it, whose variables are
+    those of this one.
+    """
+    if role is None or role._role_collection != _COLLECTION:
+        return []
+    own = f"{role.get_name(include_role_fqcn=False)}_"
+    known = role.get_default_vars()
+    words = near(own, own, variables, known)
+    for parent in parents:
+        collection, _dot, name = str(parent).rpartition(".")
+        if collection == _COLLECTION:
+            words += near(f"{name}_", own, variables, known)
+    return words
+
+
+def near(prefix: str, own: str, given: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Of the variables with this prefix. own: the prefix of the known ones."""
+    # Without the prefix, which would make all of them alike.
+    short = {name[len(own) :]: name for name in known if name.startswith(own)}
+    found = {
+        name: schema.nearest(name[len(prefix) :], short)
+        for name in given
+        if name.startswith(prefix) and short.get(name[len(prefix) :]) != name
+    }
+    return [
+        f"{name}: unknown variable; did you mean {own}{found[name]}?" for name in sorted(found) if found[name]
+    ]

@@ -1,0 +1,27 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.modules import declare
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make
+
+
+def test_without_its_action_plugin_it_does_nothing(machine: Machine, running: Make) -> None:
+    before = machine.tree()
+
+    assert "this needs its action plugin" in running(declare).msg(thp={"enabled": "madvise"})
+    assert machine.tree() == before
+
+
+def test_every_area_is_an_option() -> None:
+    assert (*KINDS,) == declare.AREAS
+    assert {*KINDS} <= {*options_of.module("declare")}
+
+
+@pytest.mark.parametrize("given", [{"thp": "madvise"}, {"layers": ["disk"]}, {"fabric_type": "ethernet"}])
+def test_options_are_checked(running: Make, given: dict[str, object]) -> None:
+    assert "this needs its action plugin" not in running(declare).msg(**given)

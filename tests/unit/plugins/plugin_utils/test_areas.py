@@ -1,0 +1,69 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ansible.playbook.block import Block
+from ansible.playbook.play import Play
+from ansible.playbook.task import Task
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import areas
+
+ALL = [*KINDS]
+
+
+@pytest.mark.parametrize(
+    ("run", "skip", "own", "found"),
+    [
+        (None, None, ["always"], ALL),
+        (["all"], [], ["always"], ALL),
+        (["tagged"], [], ["always"], ALL),
+        (["thp"], [], ["always"], ["thp"]),
+        # In the order in which they are applied
+        (["sysctl", "thp"], [], ["always"], ["thp", "sysctl"]),
+        (["no_such_tag"], [], ["always"], []),
+        (["untagged"], [], ["always"], []),
+        (["always"], [], ["always"], []),
+        (["never"], [], ["always"], []),
+        (["all", "never"], [], ["always"], ALL),
+        (["all"], ["all"], ["always"], []),
+        (["thp"], ["all"], ["always"], []),
+        (["thp"], ["untagged"], ["always"], ["thp"]),
+        # A play or a task that runs only when it is named
+        (["all"], [], ["always", "never"], []),
+        (["tagged"], [], ["always", "never"], []),
+        (["all", "never"], [], ["always", "never"], ALL),
+        (["thp"], [], ["always", "never"], ["thp"]),
+        (["all"], ["nic", "irq"], ["always"], [area for area in ALL if area not in ("nic", "irq")]),
+        (["thp", "nic"], ["nic"], ["always"], ["thp"]),
+        (["all"], ["tagged"], ["always"], []),
+        # Of a play or a role around it, which all of its areas then have
+        (["tune"], [], ["always", "tune"], ALL),
+        (["tune", "thp"], ["nic"], ["always", "tune"], [area for area in ALL if area != "nic"]),
+        (["thp"], [], ["always", "tune"], ["thp"]),
+        # A task without `always`, which Ansible has chosen by its own tag
+        (["thp"], [], ["thp"], ALL),
+    ],
+)
+def test_tags_choose_areas(run: list[str], skip: list[str], own: list[str], found: list[str]) -> None:
+    assert areas.selected(run, skip, own) == found
+
+
+WORDS = ["all", "tagged", "untagged", "always", "never", "thp", "nic", "tune"]
+
+
+@pytest.mark.parametrize("own", [[], ["tune"], ["never"], ["tune", "never"]])
+def test_an_area_is_chosen_as_ansible_chooses_a_task_with_its_name_as_a_tag(own: list[str]) -> None:
+    """Every pair of words after --tags and after --skip-tags."""
+    pairs = [[], *([one] for one in WORDS), *(list(pair) for pair in itertools.combinations(WORDS, 2))]
+    tasks = {area: Task(block=Block(play=Play())) for area in ("thp", "nic", "irq")}
+    for area, task in tasks.items():
+        task.tags = [area, *own]
+    for run, skip in itertools.product(pairs, pairs):
+        found = areas.selected(run, skip, ["always", *own])
+
+        for area, task in tasks.items():
+            expected = task.evaluate_tags(run or ["all"], skip, {})
+            assert (area in found) is expected, (area, own, run, skip)

@@ -1,0 +1,207 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleError
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+
+OWN = """\
+sysctl:
+  settings:
+    vm.swappiness: 1
+    vm.max_map_count: {at_least: 65530}
+    vm.nr_hugepages: {for_bytes: 1048576}
+irq:
+  rules:
+    nics: {strategy: spread, nics: {drivers: [mlx5_core]}}
+  irqbalance: agree
+modules:
+  modules: {ib_uverbs: true, rdma_ucm: true}
+qos:
+  rules:
+    rails: {dscp: {26: 3, 48: 6}, pfc: [3]}
+"""
+
+
+@pytest.fixture
+def own(tmp_path: pathlib.Path) -> str:
+    path = tmp_path / "own.yml"
+    path.write_text(OWN)
+    return str(path)
+
+
+def declared(own: str, overrides: dict[str, Any]) -> dict[str, Any]:
+    """As the node understands it, and keeps it."""
+    areas = profile.areas(own, overrides)
+    found = {area: schema.checked(area, spec) for area, spec in areas.items()}
+    return {area: spec for area, spec in found.items() if spec}
+
+
+def test_without_overrides_it_is_the_profile(own: str) -> None:
+    assert profile.areas(own, {}) == {
+        "sysctl": {
+            "settings": {
+                "vm.swappiness": 1,
+                "vm.max_map_count": {"at_least": 65530},
+                "vm.nr_hugepages": {"for_bytes": 1048576},
+            }
+        },
+        "irq": {
+            "rules": {"nics": {"strategy": "spread", "nics": {"drivers": ["mlx5_core"]}}},
+            "irqbalance": "agree",
+        },
+        "modules": {"modules": {"ib_uverbs": True, "rdma_ucm": True}},
+        "qos": {"rules": {"rails": {"dscp": {"26": 3, "48": 6}, "pfc": [3]}}},
+    }
+
+
+def test_the_node_understands_rules_by_name_as_a_list(own: str) -> None:
+    assert declared(own, {}) == {
+        "sysctl": {
+            "settings": {
+                "vm.swappiness": 1,
+                "vm.max_map_count": {"at_least": 65530},
+                "vm.nr_hugepages": {"for_bytes": 1048576},
+            }
+        },
+        "irq": {
+            "rules": [{"name": "nics", "strategy": "spread", "nics": {"drivers": ["mlx5_core"]}}],
+            "irqbalance": "agree",
+        },
+        "modules": {"modules": ["ib_uverbs", "rdma_ucm"]},
+        "qos": {"rules": [{"name": "rails", "dscp": {"26": 3, "48": 6}, "pfc": [3]}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        ("vm.swappiness", 10, 10),
+        ("vm.swappiness", {"at_most": 10}, {"at_most": 10}),
+        ("vm.max_map_count", 7, 7),
+        ("vm.max_map_count", {"at_least": 9}, {"at_least": 9}),
+        ("vm.max_map_count", {"at_most": 9}, {"at_most": 9}),
+        ("vm.max_map_count", {"for_bytes": 9}, {"for_bytes": 9}),
+        ("vm.nr_hugepages", {"for_bytes": 2}, {"for_bytes": 2}),
+        ("vm.nr_hugepages", {"at_least": 2}, {"at_least": 2}),
+        ("vm.dirty_bytes", "auto", "auto"),
+    ],
+)
+def test_an_override_replaces_the_value_of_one_setting(own: str, key: str, value: Any, found: Any) -> None:
+    before = profile.areas(own, {})["sysctl"]["settings"]
+
+    settings = profile.areas(own, {"sysctl": {"settings": {key: value}}})["sysctl"]["settings"]
+
+    assert settings == {**before, key: found}
+
+
+@pytest.mark.parametrize(
+    ("override", "area", "left"),
+    [
+        ({"irq": None}, "irq", None),
+        ({"irq": {"irqbalance": None, "rules": None}}, "irq", None),
+        ({"irq": {"rules": {"nics": None}}}, "irq", {"irqbalance": "agree"}),
+        (
+            {"irq": {"rules": {"nics": {"nics": {"drivers": None}}}}},
+            "irq",
+            {"rules": [{"name": "nics", "strategy": "spread"}], "irqbalance": "agree"},
+        ),
+        ({"modules": {"modules": {"rdma_ucm": None}}}, "modules", {"modules": ["ib_uverbs"]}),
+        ({"modules": {"modules": {"rdma_ucm": False}}}, "modules", {"modules": ["ib_uverbs"]}),
+        ({"qos": {"rules": {"rails": {"dscp": None}}}}, "qos", {"rules": [{"name": "rails", "pfc": [3]}]}),
+        ({"qos": {"rules": {"rails": None}}}, "qos", None),
+    ],
+)
+def test_null_takes_away(own: str, override: dict[str, Any], area: str, left: Any) -> None:
+    assert declared(own, override).get(area) == left
+
+
+def test_a_rule_of_which_nothing_is_left_is_named(own: str) -> None:
+    with pytest.raises(DeclarationError, match=r"qos\.rules\.rails: give it at least one of trust, dscp"):
+        declared(own, {"qos": {"rules": {"rails": {"dscp": None, "pfc": None}}}})
+
+
+def test_a_rule_is_merged_by_its_name_and_another_one_comes_after_it(own: str) -> None:
+    rules = {"more": {"strategy": "spread"}, "nics": {"strategy": "housekeeping"}}
+
+    assert declared(own, {"irq": {"rules": rules}})["irq"]["rules"] == [
+        {"name": "nics", "strategy": "housekeeping", "nics": {"drivers": ["mlx5_core"]}},
+        {"name": "more", "strategy": "spread"},
+    ]
+
+
+def test_a_list_replaces_a_list(own: str) -> None:
+    rules = [{"name": "all", "strategy": "spread"}]
+    found = profile.areas(own, {"irq": {"rules": rules}, "qos": {"rules": {"rails": {"pfc": [4]}}}})
+
+    assert found["irq"]["rules"] == rules
+    assert found["qos"]["rules"]["rails"]["pfc"] == [4]
+
+
+@pytest.mark.parametrize("keys", [(46, 48), ("46", "48")])
+def test_a_number_as_a_key_is_the_same_as_text(own: str, keys: tuple[Any, Any]) -> None:
+    """An inventory in JSON has text."""
+    new, old = keys
+    found = profile.areas(own, {"qos": {"rules": {"rails": {"dscp": {new: 6, old: None}}}}})
+
+    assert found["qos"]["rules"]["rails"]["dscp"] == {"26": 3, "46": 6}
+
+
+def test_without_a_profile_the_overrides_are_all(own: str) -> None:
+    thp = {
+        "thp": {"enabled": "madvise"},
+        "cpu": {},
+        "nic": {"rules": {}},
+        "sysctl": {"settings": {}, "allow": []},
+    }
+
+    assert profile.areas("", thp) == thp
+    assert declared("", thp) == {"thp": {"enabled": "madvise"}}
+
+
+def test_what_is_merged_leaves_the_profile_as_it_was(own: str) -> None:
+    before = profile.areas(own, {})
+    profile.areas(own, {"sysctl": {"settings": {"vm.swappiness": 99}}})["qos"]["rules"].clear()
+
+    assert profile.areas(own, {}) == before
+
+
+def test_an_area_that_is_no_dictionary_is_left_to_the_node_which_names_it(own: str) -> None:
+    assert profile.areas(own, {"irq": "spread"})["irq"] == "spread"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("trainig", "'trainig' is not a profile or the path of one; did you mean training?"),
+        ("gaming", "'gaming' is not a profile or the path of one; known are fabric, inference, training"),
+        ("/nowhere/own.yml", "'/nowhere/own.yml' is not a profile or the path of one"),
+        ("../profiles/training", "'../profiles/training' is not a profile or the path of one"),
+    ],
+)
+def test_an_unknown_profile_is_named(name: str, words: str) -> None:
+    with pytest.raises(AnsibleError) as raised:
+        profile.areas(name, {})
+
+    assert words in str(raised.value)
+    assert "No such file" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("- thp\n", "not a dictionary of areas"), ("thp: [\n", "own.yml: while parsing")]
+)
+def test_a_damaged_profile_is_named_with_its_file(tmp_path: pathlib.Path, text: str, words: str) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text(text)
+
+    with pytest.raises(AnsibleError) as raised:
+        profile.areas(str(path), {})
+
+    assert f"profile: {path}: " in str(raised.value)
+    assert words in str(raised.value)

@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROLES, ROOT, defaults
+
+
+class Role:
+    """As ansible-core has it."""
+
+    def __init__(self, name: str, collection: str = "mlnode.tuning") -> None:
+        self._name, self._role_collection = name, collection
+
+    def get_name(self, include_role_fqcn: bool) -> str:
+        assert not include_role_fqcn
+        return self._name
+
+    def get_default_vars(self) -> dict[str, Any]:
+        return defaults(self._name)
+
+
+def mistaken(role: str, *names: str, parents: tuple[str, ...] = ()) -> list[str]:
+    return variables.mistaken(Role(role), dict.fromkeys((*names, *defaults(role))), parents)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("node_sysctll", "node_sysctl"),
+        ("node_sysclt", "node_sysctl"),
+        ("node_limit", "node_limits"),
+        ("node_nics", "node_nic"),
+        ("node_on_unsuported", "node_on_unsupported"),
+        ("fabric_qoss", "fabric_qos"),
+        ("fabric_typ", "fabric_type"),
+    ],
+)
+def test_a_mistaken_name_is_named_with_the_one_that_was_meant(name: str, meant: str) -> None:
+    role = meant.partition("_")[0]
+
+    assert mistaken(role, name, "other") == [f"{name}: unknown variable; did you mean {meant}?"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("node_exporter_port", "node_exporter_version", "node_ip", "node_name", "node_rack", "nodes_sysctl"),
+        *("node_role", "node_port", "node_type", "node_", "node", "sysctl", "sysctll", "node_labels"),
+        *("fabric_check_looker", "fabric_check_fail_on", "fabric_manager_version", "fabric_name"),
+    ],
+)
+def test_a_variable_of_somebody_else_is_left_alone(name: str) -> None:
+    for role in ROLES:
+        assert mistaken(role, name) == []
+
+
+def test_all_of_them_are_named_in_the_order_of_the_alphabet() -> None:
+    assert [words.split(":")[0] for words in mistaken("node", "node_thpp", "node_boott")] == [
+        "node_boott",
+        "node_thpp",
+    ]
+
+
+@pytest.mark.parametrize("name", ["sysctl", "sysctll"])
+def test_a_variable_with_the_name_of_a_role_around_it_is_one_of_this_role(name: str) -> None:
+    parents = ("mlnode.tuning.training_node", "somebody.else.inference_node")
+    given = f"training_node_{name}"
+
+    assert mistaken("node", given, "inference_node_sysctl", parents=parents) == [
+        f"{given}: unknown variable; did you mean node_sysctl?"
+    ]
+    assert mistaken("node", given) == []
+
+
+def test_another_role_has_variables_of_its_own() -> None:
+    assert variables.mistaken(None, ["node_sysctll"], ()) == []
+    assert variables.mistaken(Role("node", "somebody.else"), ["node_sysctll"], ()) == []
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_roles_and_plays_of_this_collection_set_is_not_taken_for_a_mistake(role: str) -> None:
+    files = [*ROOT.glob("roles/*/*/*.yml"), *ROOT.glob("playbooks/**/*.yml")]
+    names = {
+        name for path in files for name in re.findall(rf"\b{role}_\w+", path.read_text(encoding="utf-8"))
+    }
+
+    assert f"{role}_result" in names
+    assert mistaken(role, *names) == []

@@ -1,0 +1,136 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A module of one area brings that area's files to the node, and no other's."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import places
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.drivers import ALL
+from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.tests.unit import shipped
+
+#: Driver's folder → what is sent along for it
+DRIVERS = {
+    "/ethtool": "mlnode.ethtool.files",
+    "/dcb": "mlnode.dcb.files",
+    "/roce": "mlnode.dcb.roce",
+    "/service": "mlnode.service_files",
+    "/gpu": "mlnode.nvidia",
+    places.AGENT: "mlnode.agent_state",
+}
+
+
+def test_every_driver_is_known_here() -> None:
+    assert {*DRIVERS} == {*ALL} == {*places.DRIVEN}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_mounts_the_drivers_of_the_folders_that_it_names(kind: str) -> None:
+    named = {
+        folder
+        for name in shipped.of_library(f"mlnode.knobs.{kind}") - {"mlnode.places", "mlnode.drivers"}
+        for node in ast.walk(shipped.source(name))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for folder in places.DRIVEN
+        if f"{node.value}/".startswith(f"{folder}/")
+    }
+    assert {*KINDS[kind].MOUNTS} == named
+
+
+#: Module → its kind, and the other areas whose files it cannot do without: queues are made for the CPUs that
+#: an interrupt may have, rails and priorities belong to NICs, NCCL depends on the priorities of the fabric,
+#: and the driver of GPUs has a service.
+AREAS = {
+    "kernel_modules": ("modules",),
+    "thp": ("thp",),
+    "sysctl_ml": ("sysctl",),
+    "limits": ("limits",),
+    "cpu_governor": ("cpu",),
+    "nic_ethtool": ("nic", "irq"),
+    "multi_rail": ("rail", "nic", "irq"),
+    "roce_qos": ("qos", "nic", "irq"),
+    "nccl_conf": ("nccl", "qos", "nic", "irq"),
+    "irq_affinity": ("irq",),
+    "boot_params": ("boot",),
+    "tuning_services": ("services",),
+    "gpu_persistence": ("gpu", "services"),
+}
+
+#: Of all that have rules for NICs
+_OF_NICS = {"ports", "rules", "rules_schema", "selection", "together"}
+
+#: For the agent and a revert, which deal with whatever was declared
+_OF_THE_AGENT = {
+    "agent", "agent_rows", "agent_state", "cli", "drivers", "drift", "explain", "leftovers", "node",
+    "partial", "registry", "revert", "without_origin",
+}  # fmt: skip
+
+#: The engine with its four states, the store of the origin, what goes back when it leaves, the host with its
+#: calls and the bridge to Ansible; the agent answers for the next boot and for what waits to be confirmed
+MOST = 28
+
+
+def test_every_kind_has_its_module() -> None:
+    assert {areas[0] for areas in AREAS.values()} == {*KINDS}
+
+
+@pytest.mark.parametrize("module", AREAS)
+def test_a_module_brings_its_own_area_and_no_other(module: str) -> None:
+    own, *needed = AREAS[module]
+    sent = shipped.of(shipped.MODULES / f"{module}.py")
+    knobs = {name.rpartition(".")[2] for name in sent if name.startswith("mlnode.knobs.")}
+    areas = {knob.partition("_")[0] for knob in knobs - _OF_NICS}
+    assert areas == {own, *needed}
+    assert bool(knobs & _OF_NICS) == ("irq" in areas)
+    drivers = {folder for folder, name in DRIVERS.items() if name in sent}
+    assert drivers == {*KINDS[own].MOUNTS}
+    assert not {f"mlnode.{name}" for name in _OF_THE_AGENT} & sent
+    assert ("mlnode.confirm" in sent) == (module == "nic_ethtool")
+
+
+def test_what_all_modules_bring_stays_small() -> None:
+    sent = shipped.of(shipped.MODULES / "thp.py")
+    assert len(sent) <= MOST, sorted(sent)
+    assert not any(name.startswith(("mlnode.topology", "mlnode.management")) for name in sent)
+
+
+#: Files of others in which we keep lines of our own → the area that does
+_SHARED = {
+    "/etc/default/grub": "boot",
+    "/etc/kernel/cmdline": "boot",
+    "/boot/loader/entries/x.conf": "boot",
+    "/etc/nccl.conf": "nccl",
+    "/etc/systemd/system/multi-user.target.wants/irqbalance.service": "irq",
+    "/etc/default/irqbalance": "irq",
+}
+
+
+def test_what_carries_edits_of_others_is_sent_where_they_edit() -> None:
+    assert all(any(re.fullmatch(one, path) for path in _SHARED) for one in places._SHARED)
+    for area in KINDS:
+        sent = "mlnode.edited_file" in shipped.of_library(f"mlnode.knobs.{area}")
+        assert sent == (area in _SHARED.values()), area
+
+
+@pytest.mark.parametrize("area", KINDS)
+def test_who_is_told_of_a_file_is_sent_with_it(area: str) -> None:
+    for name in shipped.of_library(f"mlnode.knobs.{area}"):
+        calls = [node for node in ast.walk(shipped.source(name)) if isinstance(node, ast.Call)]
+        files = [node for node in calls if isinstance(node.func, ast.Name) and node.func.id == "BootFile"]
+        tells = any(len(node.args) > 2 or "refresh" in {word.arg for word in node.keywords} for node in files)
+        assert not tells or "mlnode.refresh" in shipped.of_library(name), name
+
+
+def test_who_undoes_everything_has_all_drivers() -> None:
+    for module in ("agent", "node_revert"):
+        assert {*DRIVERS.values()} <= shipped.of(shipped.MODULES / f"{module}.py")
+
+
+def test_an_import_in_a_function_and_a_package_count() -> None:
+    # Of ethtool/__init__.py, which names the driver in a function
+    assert "mlnode.ethtool.files" in shipped.of_library("mlnode.ethtool.words")
+    assert shipped.of_library("mlnode.errors") == {"mlnode.errors", "mlnode"}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Usage: tools/play-limit.sh SECONDS COMMAND [ARGUMENT...]
+#
+# Runs COMMAND, which plays with ansible-core, and ends it after that time. ansible-core 2.19 can lose the thread that
+# takes results (KeyError in results_thread_main, https://github.com/ansible/ansible/issues/86027) and then waits for
+# ever: only where that is what the run printed, it is made a second time.
+set -uo pipefail
+
+seconds=$1
+shift
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# timeout(1) has a process group of its own, which an interrupt of the terminal does not reach.
+trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM
+
+play() {
+    timeout --kill-after=60 "$seconds" "$@" > >(tee "$log") 2>&1 &
+    pid=$!
+    wait "$pid"
+}
+
+play "$@"
+code=$?
+# 124: timeout(1) has ended it.
+if [ "$code" -eq 124 ] && grep -q 'in results_thread_main' "$log"; then
+    printf 'play-limit: ansible-core lost a result and would have waited for ever; second and last run\n'
+    play "$@"
+    code=$?
+fi
+[ "$code" -ne 124 ] || printf 'play-limit: ended after %s s\n' "$seconds"
+exit "$code"

@@ -332,7 +332,7 @@ def test_what_matters_most_comes_first(node: GpuMachine) -> None:
 
 def test_names_that_are_left_out(node: GpuMachine) -> None:
     assert "thp" not in {finding.name for finding in audit.findings(node, ["thp"])}
-    with pytest.raises(DeclarationError, match="skip: 'thpp' is no check; did you mean thp"):
+    with pytest.raises(DeclarationError, match="skip: 'thpp' is not a check; did you mean thp"):
         schema.refuse_others("skip", ["thpp"], "check", audit.NAMES)
     with pytest.raises(DeclarationError, match="known are kernel, thp"):
         schema.refuse_others("skip", ["?"], "check", audit.NAMES)

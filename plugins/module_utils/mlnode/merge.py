@@ -112,9 +112,7 @@ def _edits(base: Sequence[_Token], other: Sequence[_Token]) -> list[_Edit]:
                 pairs = zip(range(i1 + a1, i1 + a2), range(j1 + b1, j1 + b2))
                 spans = [(mine, mine + 1, line, line + 1) for mine, line in pairs]
             for mine, end, line, last in spans:
-                found += _word_edits(
-                    base, other, _span(old, mine, end, base), _span(new, line, last, other)
-                )
+                found += _word_edits(base, other, _span(old, mine, end, base), _span(new, line, last, other))
     return found
 
 

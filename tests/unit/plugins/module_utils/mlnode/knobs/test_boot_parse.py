@@ -30,18 +30,18 @@ def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:
         ),
         # Names
         ({"parameters": {True: "a"}}, "boot: the name True in parameters is not a text"),
-        ({"parameters": {"": "a"}}, "boot: '' is no name"),
-        ({"parameters": {"a b": "c"}}, "is no name"),
-        ({"parameters": {"a=b": "c"}}, "is no name"),
-        ({"parameters": {"--": ""}}, "is no name"),
+        ({"parameters": {"": "a"}}, "boot: '' is not a parameter's name"),
+        ({"parameters": {"a b": "c"}}, "is not a parameter's name"),
+        ({"parameters": {"a=b": "c"}}, "is not a parameter's name"),
+        ({"parameters": {"--": ""}}, "is not a parameter's name"),
         (
             {"parameters": {"quiet\n": ""}},
             "boot.parameters: 'quiet\\n' holds a character that does not print",
         ),
-        ({"parameters": {"$(id)": ""}}, "is no name"),
-        ({"parameters": {"a/b": ""}}, "is no name"),
-        ({"parameters": {"é": ""}}, "is no name"),
-        ({"parameters": {"a" * 5000: ""}}, "is no name"),
+        ({"parameters": {"$(id)": ""}}, "is not a parameter's name"),
+        ({"parameters": {"a/b": ""}}, "is not a parameter's name"),
+        ({"parameters": {"é": ""}}, "is not a parameter's name"),
+        ({"parameters": {"a" * 5000: ""}}, "is not a parameter's name"),
         (
             {"absent": [True]},
             "boot.absent[0]: must be a text, got True, which is a YAML boolean: put the word in",
@@ -53,15 +53,15 @@ def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:
         ),
         ({"parameters": {"a": False}}, "boot.a: YAML boolean false"),
         ({"parameters": {"a": ["x", True]}}, "boot.a: YAML boolean true"),
-        ({"parameters": {"a": 1.5}}, "boot.a: 1.5 is no value"),
+        ({"parameters": {"a": 1.5}}, "boot.a: 1.5 is invalid"),
         ({"parameters": {"a": 10**5000}}, "boot: parameters.a: a number of more than 64 bits"),
-        ({"parameters": {"a": {"b": 1}}}, "boot.a: {'b': 1} is no value"),
+        ({"parameters": {"a": {"b": 1}}}, "boot.a: {'b': 1} is invalid"),
         (
             {"parameters": {"a": [None]}},
             "boot.a: an empty list says nothing; name it under absent to take it away",
         ),
         ({"parameters": {"a": []}}, "boot.a: an empty list says nothing; name it under absent"),
-        *[({"parameters": {"a": f"x{sign}y"}}, "is no value") for sign in " \t\"'$`\\;&|<>(){}[]*?#é٣"],
+        *[({"parameters": {"a": f"x{sign}y"}}, "is invalid") for sign in " \t\"'$`\\;&|<>(){}[]*?#é٣"],
         *[({"parameters": {"a": f"x{sign}y"}}, "does not print") for sign in "\n\r\x1b"],
         ({"parameters": {"a": "x\0y"}}, "holds the character NUL"),
         ({"parameters": {"a": "x\n"}}, "does not print"),
@@ -69,7 +69,7 @@ def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:
         *[
             (
                 {"parameters": {name: "x"}},
-                f"boot.{name} cannot be declared: belongs to whoever finds and starts",
+                f"boot.{name} cannot be declared: belongs to what finds and starts",
             )
             for name in (
                 "root",

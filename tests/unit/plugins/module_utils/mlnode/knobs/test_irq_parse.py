@@ -92,7 +92,7 @@ def test_a_rule_has_a_plain_word_for_a_name(name: Any) -> None:
         ({"rps": True}, "irq.rules[0].rps: 'on' is no list of CPUs such as 0-3,8, nor off or auto"),
         ({"xps": ["auto"]}, "irq.rules[0].xps: must be a text, got ['auto']"),
         ({"xps": -1}, "irq.rules[0].xps: '-1' is no list of CPUs"),
-        ({"rfs_entries": 1000}, "irq.a.rfs_entries: 1000 is no power of two"),
+        ({"rfs_entries": 1000}, "irq.a.rfs_entries: 1000 is not a power of two"),
         ({"rfs_entries": 1 << 30}, "irq.rules[0].rfs_entries: must be from 0 to 536870912, got 1073741824"),
         ({"rfs_entries": -2}, "irq.rules[0].rfs_entries: must be from 0 to 536870912, got -2"),
         ({"rfs_entries": True}, "irq.rules[0].rfs_entries: must be a whole number, got True"),

@@ -62,8 +62,8 @@ def unread(setting: Setting, found: Nothing, context: Context) -> Reading:
 def said_once(
     settings: Sequence[Setting], readings: Sequence[Reading], info: Callable[[str, Value], Info]
 ) -> list[Reading]:
-    """That a rule means no NIC here is said by one of its settings, to which the others refer. By one of the
-    most severe, as it stands for all of them."""
+    """Let one setting of a rule report that it means no NIC here, and the others refer to it: one of the most
+    severe, as it stands for all of them."""
     order = [*Severity]
     bearers: dict[str, tuple[int, str]] = {}
     for setting, reading in zip(settings, readings):

@@ -78,9 +78,9 @@ def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: boo
     local, note = near(topology, node)
     if rule.strategy == "housekeeping":
         base = frozenset(rule.cpus or housekeeping(topology, quiet))
-        near = tuple(sorted(base & {*local}))
-        if near or not base:
-            return _unless_empty(near, note, topology)
+        fitting = tuple(sorted(base & {*local}))
+        if fitting or not base:
+            return _unless_empty(fitting, note, topology)
         return Pool(
             tuple(sorted(base)), f"NUMA node {node} has none of the housekeeping CPUs, so all serve it"
         )

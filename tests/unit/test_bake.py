@@ -237,7 +237,7 @@ def test_a_drop_in_that_undoes_ours_is_named_already_in_the_image(image: Image) 
     bake(image, "training")
     found = rows(image, "training", "boot")
 
-    wrong = {row.setting.key for row in found if "not made of it yet" not in row.reason}
+    wrong = {row.setting.key for row in found if "does not include it yet" not in row.reason}
     assert wrong == {"boot.numa_balancing"}
 
 

@@ -17,6 +17,7 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 def repository(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / "tools").mkdir()
     shutil.copy(ROOT / "tools/words.py", tmp_path / "tools/words.py")
+    (tmp_path / "README.md").write_text("Plain text.\n", encoding="utf-8")
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     return tmp_path
 

@@ -96,9 +96,9 @@ def test_what_can_be_no_file_is_absent(machine: DcbMachine, path: str) -> None:
     ("nic", "words"),
     [
         ("eth7", "there is no interface eth7"),
-        ("-j", "'-j' is no interface whose priorities can be asked for"),
-        ("eth0;reboot", "'eth0;reboot' is no interface whose priorities can be asked for"),
-        ("sixteen-letters-", "'sixteen-letters-' is no interface whose priorities can be asked for"),
+        ("-j", "'-j' is not the name of an interface"),
+        ("eth0;reboot", "'eth0;reboot' is not the name of an interface"),
+        ("sixteen-letters-", "'sixteen-letters-' is not the name of an interface"),
     ],
 )
 def test_no_tool_is_asked_about_what_is_no_interface(

@@ -106,7 +106,7 @@ def _as_declared(device: PciDevice, link: Link, label: str, want: LinkWanted) ->
 
 
 def _unknown(host: Host, device: PciDevice, label: str, declared: bool) -> Check:
-    """Finding about an unknown link. A hypervisor that shows nothing is not a fault, unless one was declared."""
+    """Finding about an unknown link. That a hypervisor shows none is not a fault, unless one is declared."""
     values = {name: host.value(f"{_folder(device)}/{name}") for name in _FILES}
     unreadable = [_problem(_folder(device), name, value) for name, value in values.items()]
     reasons = [reason for reason in unreadable if reason]

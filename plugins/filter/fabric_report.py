@@ -96,9 +96,7 @@ def fabric_report(
     nodes: Any, fail_on: str = "fail", subnet: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     if not isinstance(nodes, Mapping):
-        raise AnsibleFilterError(
-            "fabric_report: the input must be a dictionary with a result for each node"
-        )
+        raise AnsibleFilterError("fabric_report: the input must be a dictionary with a result for each node")
     try:
         return fleet.report(nodes, fail_on, subnet)
     except ValueError as error:

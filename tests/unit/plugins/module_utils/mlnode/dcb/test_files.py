@@ -231,7 +231,7 @@ def test_a_write_to_a_driver_without_any_of_it_is_no_absence(machine: DcbMachine
 
 
 def test_what_is_told_only_is_blocked(machine: DcbMachine) -> None:
-    assert "cannot be set" in machine.blocked(f"{ETH0}/pfc/pfc-cap")
+    assert "is read-only" in machine.blocked(f"{ETH0}/pfc/pfc-cap")
     assert machine.blocked(f"{ETH0}/pfc/prio-pfc") == ""
     assert machine.blocked(f"{ETH0}/nonsense/x") == ""
 

@@ -58,7 +58,7 @@ preview: env ## show what `make site` would change, and change nothing
 	@$(play) playbooks/site.yml --check --diff $(ARGS)
 
 .PHONY: drift
-drift: env ## tell what differs from the declaration
+drift: env ## report what differs from the declaration
 	@$(play) playbooks/drift.yml $(ARGS)
 
 .PHONY: revert
@@ -67,7 +67,7 @@ revert: env ## put back what was there before the first run
 
 ##@ Develop
 
-LINT := ruff mypy vermin yamllint ansible-lint ee-lint reuse docs-lint docs-fresh changelog-lint
+LINT := ruff mypy vermin yamllint words ansible-lint ee-lint reuse docs-lint docs-fresh changelog-lint
 SCENARIOS ?= default inference fabric mixed drift bake revert
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
@@ -189,6 +189,11 @@ vermin: env-test
 yamllint: env-test
 	$(call step,yamllint)
 	$(in_test) yamllint --strict .
+
+.PHONY: words
+words: env-test
+	$(call step,words that no manual of the field uses)
+	$(in_test) python tools/words.py
 
 .PHONY: ansible-lint
 ansible-lint: env-test

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a check costs on a node itself, beside the start of a Python and beside tuned."""
+"""Costs of a check on a node itself, beside the start of a Python and beside tuned."""
 
 from __future__ import annotations
 

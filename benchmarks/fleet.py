@@ -87,7 +87,7 @@ class Fleet:
     def sample(
         self, count: int, arguments: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Sample:
-        """One run of a play. Raises BenchError where a node is not what it should be."""
+        """One run of a play. Raises BenchError where a node is not as declared."""
         return self._sample(count, self.ansible(count, *arguments), environment or {})
 
     def runner(self, count: int, arguments: Sequence[str]) -> Sample:
@@ -139,7 +139,7 @@ class Fleet:
 
 
 def podman(*arguments: str, given: bytes | None = None) -> str:
-    """What it answers. Raises BenchError."""
+    """Output of the command. Raises BenchError."""
     done = subprocess.run(["podman", *arguments], input=given, capture_output=True, check=False)
     if done.returncode != 0:
         raise BenchError(f"podman {' '.join(arguments)}: {done.stderr.decode('utf-8', 'replace').strip()}")
@@ -168,9 +168,9 @@ def plays(made: Fleet, counts: Sequence[int], rounds: int, say: Callable[[str], 
             name: functools.partial(made.sample, count, arguments) for name, arguments in PLAYS.items()
         }
         made.sample(count, PLAYS["ping"])  # the first one opens the connections
-        figures = measure.told(measure.interleaved(rounds, measured, say))
+        figures = measure.document(measure.interleaved(rounds, measured, say))
         with made.bare(count):
             alone = {BARE: functools.partial(made.sample, count, PLAYS["site --check"])}
-            figures.update(measure.told(measure.interleaved(rounds, alone, say)))
+            figures.update(measure.document(measure.interleaved(rounds, alone, say)))
         found[str(count)] = figures
     return found

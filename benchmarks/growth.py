@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a large node costs: a tree of 256 CPUs, 2,048 interrupts, 16 NICs and 8 GPUs, and its multiples."""
+"""Costs of a large node: a tree of 256 CPUs, 2,048 interrupts, 16 NICs and 8 GPUs, and its multiples."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class BenchError(Exception):
-    """What keeps something from being measured, in words for the person in front of it."""
+    """Reason why something cannot be measured, in words for the user."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ def run(command: Sequence[str], environment: Mapping[str, str], fine: Sequence[i
         [*command], env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert process.stdout is not None
-    said = process.stdout.read()
+    output = process.stdout.read()
     _pid, status, used = os.wait4(process.pid, 0)
     wall = time.monotonic() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     process.stdout.close()
     if process.returncode not in fine:
-        text = said.decode("utf-8", "replace")[-3000:]
+        text = output.decode("utf-8", "replace")[-3000:]
         raise BenchError(f"{' '.join(command)}: exit status {process.returncode}\n{text}")
     return Sample(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
@@ -62,19 +62,19 @@ def interleaved(
     rounds: int, measured: Mapping[str, Callable[[], Sample]], say: Callable[[str], None]
 ) -> dict[str, list[Sample]]:
     """All once, then all once more, and so on: what else the machine does then is shared by all of them."""
-    found: dict[str, list[Sample]] = {name: [] for name in measured}
+    samples: dict[str, list[Sample]] = {name: [] for name in measured}
     for number in range(1, rounds + 1):
         for name, measure in measured.items():
-            found[name].append(measure())
+            samples[name].append(measure())
         say(
             f"round {number} of {rounds}: "
-            + ", ".join(f"{name} {one[-1].wall:.2f} s" for name, one in found.items())
+            + ", ".join(f"{name} {one[-1].wall:.2f} s" for name, one in samples.items())
         )
-    return found
+    return samples
 
 
-def told(samples: Mapping[str, Sequence[Sample]]) -> dict[str, Any]:
-    """For the file of results: the medians, and every wall clock time, so that their spread is seen."""
+def document(samples: Mapping[str, Sequence[Sample]]) -> dict[str, Any]:
+    """Medians for the file of results, and every wall clock time, so that their spread is seen."""
     return {
         name: {**medians(some).document(), "walls": [round(one.wall, 4) for one in some]}
         for name, some in samples.items()

@@ -16,7 +16,7 @@ from .measure import BenchError, Sample
 
 
 def others(made: Fleet, count: int, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """How → figures, or the words with which it ended."""
+    """Strategy or runner → figures, or the error with which it ended."""
     say(f"drift.yml run otherwise, over {count} nodes")
     drift = PLAYS["drift"]
     ways: dict[str, Callable[[], Sample]] = {
@@ -32,7 +32,7 @@ def others(made: Fleet, count: int, rounds: int, say: Callable[[str], None]) -> 
         except BenchError as error:
             found[name] = "does not work: " + " ".join(str(error).split("\n")[-3:])
             ways.pop(name)
-    return {**measure.told(measure.interleaved(rounds, ways, say)), **found}
+    return {**measure.document(measure.interleaved(rounds, ways, say)), **found}
 
 
 def mitogen() -> dict[str, str]:
@@ -44,7 +44,7 @@ def mitogen() -> dict[str, str]:
     return {
         "ANSIBLE_STRATEGY_PLUGINS": os.fspath(folder),
         "ANSIBLE_STRATEGY": "mitogen_linear",
-        # It takes Ansible's word for this, and not the one of the file that ssh is told to read. The keys are
-        # those of images that this very machine has made.
+        # It takes this from Ansible, and not from the file that ssh is started with. The keys are those of
+        # images that this machine has made.
         "ANSIBLE_HOST_KEY_CHECKING": "false",
     }

@@ -33,7 +33,7 @@ class Goal:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were taken on."""
+    """The machine on which the figures were taken."""
     lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     model = next(
         (line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine()

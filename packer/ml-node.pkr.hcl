@@ -39,7 +39,7 @@ variable "source_ami_name" {
 
 variable "source_ami_owner" {
   type        = string
-  description = "The account that it must be of, as anybody may publish an image of that name. This one is Debian's."
+  description = "The account that it must be of, as every account may publish an image of that name. This one is Debian's."
   default     = "136693071363"
 }
 
@@ -120,7 +120,7 @@ source "amazon-ebs" "ml-node" {
   encrypt_boot = true
   kms_key_id   = var.kms_key_id
 
-  # Without a token nobody reads the metadata, and with it the credentials: of this machine, and of all to come.
+  # Metadata, with the credentials in it, needs a token: on this machine, and on all that boot the image.
   metadata_options {
     http_endpoint               = "enabled"
     http_tokens                 = "required"

@@ -6,7 +6,7 @@
 #
 # Makes the Python virtual environment DIR from the hash-pinned LOCKFILE, with PYTHON or else with the newest of
 # Python 3.11 to 3.13 that works here. Does nothing when DIR was already made from that same lock: the stamp, written
-# last, holds the lock's checksum and the Python version, so an environment that was left half-made is made anew.
+# last, holds the lock's checksum and the Python version, so an environment that was left half-made is made again.
 set -euo pipefail
 
 say() { printf 'venv: %s\n' "$*"; }
@@ -87,7 +87,7 @@ rm -rf "$dir"
 log=$dir/pip.log
 start=$SECONDS
 total=$(grep -c '^[a-z0-9].*==' "$lock")
-# A line per package is noise, a minute of silence is worse: every twentieth is told.
+# A line per package is noise, a minute of silence is worse: every twentieth is printed.
 if ! "$dir/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off \
     --require-hashes -r "$lock" </dev/null 2>&1 | tee "$log" |
     awk -v total="$total" '

@@ -16,13 +16,13 @@ import sys
 from pathlib import Path
 
 ROOTS = (
-    # Before vm: a write to `enabled` makes the kernel compute vm.min_free_kbytes anew.
+    # Before vm: a write to `enabled` makes the kernel compute vm.min_free_kbytes again.
     "/sys/kernel/mm/transparent_hugepage",
     "/proc/sys/fs",
     "/proc/sys/kernel",
     "/proc/sys/vm",
 )
-# Counts every process that starts; tells what happened to the kernel, which no write undoes.
+# Counts every process that starts; flags that the kernel sets for good.
 VOLATILE = {"/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/tainted"}
 # Two ways to say one thing: a write to one sets the other to 0, and to write that 0 is refused or undoes
 # the first.
@@ -72,7 +72,7 @@ def save(file: Path) -> int:
 
 
 def chosen(value: str) -> str:
-    """What to write: of a choice such as `always [madvise] never` the bracketed word."""
+    """Value to write: of a choice such as `always [madvise] never` the bracketed word."""
     _, bracket, rest = value.partition("[")
     return rest.partition("]")[0] if bracket else value
 

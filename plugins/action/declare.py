@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hands a whole declaration to the agent of a node, in one remote call."""
+"""Hand a whole declaration to the agent of a node, in one remote call."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ActionModule(AreaView):
         return inventory.mistaken(self._task._role, variables, parents)
 
     def _options(self, given: Mapping[str, Any], selected: Sequence[str]) -> dict[str, Any]:
-        """What the agent is asked."""
+        """Options of the call to the agent."""
         overrides = {area: given[area] for area in areas.AREAS if area in self._task.args}
         return {
             **{name: value for name, value in given.items() if name not in (*areas.AREAS, "profile")},
@@ -89,7 +89,7 @@ class ActionModule(AreaView):
 
 
 def _judged(answer: dict[str, Any], later: bool) -> dict[str, Any]:
-    """What was declared and is not in force after the run ends it in failure, unless that is judged later."""
+    """The answer; failed if something declared is not in force after the run, unless that is judged later."""
     missed = answer.get("not_in_force") or []
     if answer.get("failed") or not missed or later:
         return answer

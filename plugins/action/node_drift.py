@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asks the agent on the node what differs there from its declarations, and from what the inventory says."""
+"""Have the agent compare a node with its declarations, and these with the inventory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ends a playbook with one table of all hosts, and writes it as JSON, JUnit XML and an HTML page."""
+"""End a playbook with one table of all hosts, and writes it as JSON, JUnit XML and an HTML page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ short_description: One table of all hosts at the end of a playbook, and files of
 version_added: 0.1.0
 description:
   - Collects the settings and checks that modules of this collection return, for every host and whatever the
-    strategy, and says at the end which hosts are not as they should be and in what.
+    strategy, and says at the end which hosts are not as expected, and in which settings.
   - Hosts that could not be reached, that failed, or that were to be looked at and were not, are named. None
     of them counts as a success.
   - A playbook that uses none of these modules gets no report.
@@ -88,10 +88,10 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import document, junit, page, table
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
 
-#: Tasks of a playbook that fail because of what modules told before. Those of a role have their own reasons.
+#: Tasks of a playbook that fail because of earlier reports. Those of a role have their own reasons.
 _VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 
-#: Option → who writes it
+#: Option → the function that writes it
 _FILES: dict[str, Callable[[Fleet], Iterable[str]]] = {
     "json": document.lines,
     "junit": junit.lines,
@@ -110,7 +110,7 @@ class CallbackModule(CallbackBase):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._fleet = Fleet(started=_now())
-        #: Hosts of the running play, and whether one of them has told something
+        #: Hosts of the running play, and whether a module reported something about one
         self._targets: list[Any] = []
         self._told = False
         #: Whether any task was one of this collection's modules
@@ -127,7 +127,7 @@ class CallbackModule(CallbackBase):
         self._targets = []
         if manager is None:
             return
-        # Options may come from extra variables, of which a callback hears nothing before a play begins.
+        # Options may come from extra variables, which a callback does not get before a play begins.
         self.set_options(var_options=dict(manager.extra_vars))
         inventory = getattr(manager, "_inventory", None)
         if inventory is not None:
@@ -142,16 +142,16 @@ class CallbackModule(CallbackBase):
         self._take(result)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        told = _told(result)
+        answer = _told(result)
         host = self._take(result, troubled=not ignore_errors)
         if ignore_errors:
             return
-        # What our modules told, and an assertion about it, is in the findings and errors already.
-        told_so = any(told.get(name) for name in ("settings", "areas", "checks", "errors"))
+        # What modules reported, and an assertion about it, is in the findings and errors already.
+        reported = any(answer.get(name) for name in ("settings", "areas", "checks", "errors"))
         verdict = _action(result) in _VERDICTS and not _of_role(result)
-        if (host.bad or host.errors) and (told_so or verdict):
+        if (host.bad or host.errors) and (reported or verdict):
             return
-        words = f"{_task_name(result)}: {_message(told)}"
+        words = f"{_task_name(result)}: {_message(answer)}"
         if words not in host.failures:
             host.failures.append(words)
 
@@ -159,7 +159,7 @@ class CallbackModule(CallbackBase):
         self._take(result, troubled=True).unreachable = _message(_told(result))
 
     def _take(self, result: Any, troubled: bool = False) -> Any:
-        """The host with what was told about it. One of which nothing is told is not counted, unless it is in
+        """The host with what was reported about it. Without any report it is not counted, unless it is in
         trouble: it may be there for something else, as localhost is."""
         known = result.host
         fresh = known.get_name() not in self._fleet.hosts
@@ -172,7 +172,7 @@ class CallbackModule(CallbackBase):
         return host
 
     def _close_play(self) -> None:
-        """Who should have been looked at, and was not, is counted as that."""
+        """Add hosts of the play that were not checked, so that they are counted."""
         if self._told:
             for host in self._targets:
                 self._fleet.host(host.get_name(), _groups(host))
@@ -191,9 +191,9 @@ class CallbackModule(CallbackBase):
                 host.failures.clear()
             if not summary["unreachable"]:
                 host.unreachable = ""
-        told = any(host.findings or host.errors for host in fleet.hosts.values())
+        reported = any(host.findings or host.errors for host in fleet.hosts.values())
         troubled = any(host.unreachable or host.failures for host in fleet.hosts.values())
-        if not told and not (self._ours and troubled):
+        if not reported and not (self._ours and troubled):
             return
         if self.get_option("table"):
             self._display.banner("FLEET REPORT")
@@ -226,8 +226,8 @@ class CallbackModule(CallbackBase):
 
 
 def _told(result: Any) -> Mapping[str, Any]:
-    told: Mapping[str, Any] = result.result
-    return told
+    answer: Mapping[str, Any] = result.result
+    return answer
 
 
 def _of_role(result: Any) -> bool:
@@ -247,13 +247,13 @@ def _groups(host: Any) -> list[str]:
     return sorted(group.name for group in host.get_groups() if group.name not in ("all", "ungrouped"))
 
 
-def _message(told: Mapping[str, Any]) -> str:
+def _message(answer: Mapping[str, Any]) -> str:
     """One line: of a long answer the playbook's output has the rest. Of a loop, its first failure's."""
-    for item in told.get("results") or []:
+    for item in answer.get("results") or []:
         if isinstance(item, Mapping) and item.get("failed"):
-            told = item
+            answer = item
             break
-    message = told.get("msg") or told.get("stderr") or told.get("reason") or "no reason was given"
+    message = answer.get("msg") or answer.get("stderr") or answer.get("reason") or "no reason was given"
     lines = message if isinstance(message, list) else str(message).splitlines()
     return " ".join(str(line).strip() for line in lines[:8])
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What rdma_check found on all nodes of a fleet, in one."""
+"""Results of rdma_check on all nodes of a fleet, in one."""
 
 from __future__ import annotations
 
@@ -96,9 +96,7 @@ def fabric_report(
     nodes: Any, fail_on: str = "fail", subnet: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     if not isinstance(nodes, Mapping):
-        raise AnsibleFilterError(
-            "fabric_report: what it is given is no dictionary with a result for each node"
-        )
+        raise AnsibleFilterError("fabric_report: the input must be a dictionary with a result for each node")
     try:
         return fleet.report(nodes, fail_on, subnet)
     except ValueError as error:

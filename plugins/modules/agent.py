@@ -77,7 +77,7 @@ def main() -> None:
             steps = agent.plan(host, interpreter, module.params["reload"])
         else:
             steps = agent.install(host, interpreter, tell=module.params["reload"])
-        # What others have put beside our units was put there on purpose: it is reported, and left to them.
+        # Files of others beside the units were put there on purpose: they are reported, and left as they are.
         for words in boot_service.left(host, module.params["reload"]):
             module.warn(words)
     except MlnodeError as error:

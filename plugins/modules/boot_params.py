@@ -23,24 +23,23 @@ extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 notes:
   - Debian and Ubuntu keep the parameters in C(/etc/default/grub.d/zz-mlnode-NAME.cfg), which takes the named ones
-    out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) and sets them anew. Where C(grub-mkconfig) reads
+    out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) and sets them again. Where C(grub-mkconfig) reads
     no such files, the two lines of C(/etc/default/grub) are edited. C(update-grub) or C(grub-mkconfig) runs once,
     and only if something has changed or the menu says something else. A menu without any kernel is put back.
   - On the Red Hat family the C(options) lines of C(/boot/loader/entries) are edited, and C(/etc/kernel/cmdline) and
     C(/etc/default/grub) for kernels to come. Entries that use C($kernelopts) (RHEL 8) are V(unsupported), and the
     reason names the C(grubby) command. This was tried on trees of files only, not on such a machine.
   - Entries for recovery get the parameters too where GRUB makes its menu of C(GRUB_CMDLINE_LINUX); they are not
-    looked at. Neither are entries of other systems, and those that somebody has written by hand beside the
+    checked. Neither are entries of other systems, and those that an administrator has written by hand beside the
     installed kernels.
-  - A parameter is V(unsupported) where somebody else starts the kernel (a container, a hypervisor, the network,
+  - A parameter is V(unsupported) where GRUB does not start the kernel (a container, a hypervisor, the network,
     systemd-boot), or where this kernel is built without what it needs.
   - In files that are edited in place, words stay when they are no longer declared. M(mlnode.tuning.node_revert) puts
     the files back; the running kernel keeps its command line until the next reboot. On the Red Hat family that is
     the entries of the kernels that were there then, and kernels that were installed since keep the words.
-  - The kernel reads 2047 characters of its command line and drops the rest without a word, so that more than that
+  - The kernel reads 2047 characters of its command line and drops the rest silently, so that more than that
     is an error.
-  - The kernel takes every word and tells nobody which ones it does not know. A name with a typing mistake is there
-    and does nothing.
+  - The kernel accepts every word and does not report unknown ones. A misspelled name is there and has no effect.
 seealso:
   - module: mlnode.tuning.thp
   - module: mlnode.tuning.irq_affinity
@@ -104,7 +103,7 @@ running:
   description:
     - What a reboot would end, in words. Slurm jobs, and processes that have a GPU or an RDMA device open; and what could
       not be looked into.
-    - Empty is good news, and only for this moment. Who hands out work to the node may do so before it is down, so drain
+    - Empty is good news, and only for this moment. A scheduler may start work on the node before it is down, so drain
       it first.
   returned: if a reboot is required
   type: list

@@ -11,9 +11,9 @@ module: gpu_persistence
 short_description: Declare the persistence mode of NVIDIA's GPUs
 version_added: 0.1.0
 description:
-  - Has the driver keep GPUs awake that nobody uses, or not. Without it the first program waits for seconds.
+  - Has the driver keep unused GPUs initialized, or not. Without it the first program waits for seconds.
   - Runs C(nvidia-persistenced) where it is installed, as its vendor recommends, and sets the mode of each GPU with
-    C(nvidia-smi), which is the only one that tells it.
+    C(nvidia-smi), which alone reports it.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
@@ -23,7 +23,7 @@ extends_documentation_fragment:
 notes:
   - At boot a daemon that is enabled brings the mode, unless it is started with C(--no-persistence-mode) as on Ubuntu;
     else the agent does, see M(mlnode.tuning.agent).
-  - V(unsupported) where there is no GPU of NVIDIA, its driver is not loaded, C(nvidia-smi) is not installed, or in a
+  - V(unsupported) where no NVIDIA GPU exists, its driver is not loaded, C(nvidia-smi) is not installed, or in a
     container. GPUs of other vendors have no such mode.
   - A GPU that the kernel has and C(nvidia-smi) does not show makes it V(unknown), as it may have failed.
 seealso:

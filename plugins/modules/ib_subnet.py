@@ -16,9 +16,9 @@ description:
     have error counters beyond the thresholds of C(ibqueryerrors). Changes nothing of the subnet, and clears no counter.
   - The first look is kept on the node as C(/var/lib/mlnode/ib-subnet.cache), or as C(ib-subnet-PORT.cache) beside it
     where O(port) is given, the cache of C(ibnetdiscover). C(iblinkinfo --diff) compares later looks with it. A cable that
-    is gone or moved fails, a new one is a warning, until O(baseline=reset) accepts it. The file is no setting of the node,
-    so that writing it is no change. In check mode and without root nothing is kept.
-  - A port without a cable is no error, unless a cable was there.
+    is gone or moved fails, a new one is a warning, until O(baseline=reset) accepts it. The file is not a setting of
+    the node, so that writing it is not a change. In check mode and without root nothing is kept.
+  - A port without a cable is not an error, unless a cable was there.
   - What could not be looked at is V(unknown), which is never V(pass), and nothing of it is kept.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -46,7 +46,7 @@ options:
       - When this module fails.
       - V(fail) is where a check is V(fail) or V(unknown). What is V(warn) is a warning then.
       - V(warn) is where a check is V(fail), V(unknown) or V(warn).
-      - V(never) leaves it to who reads RV(checks).
+      - V(never) leaves the decision to the reader of RV(checks).
     type: str
     choices: [fail, warn, never]
     default: fail
@@ -74,7 +74,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 checks:
-  description: One for each thing that is not as it should be, and one for each check that found nothing.
+  description: One for each deviation, and one for each check that found none.
   returned: success, and where checks fail
   type: list
   elements: dict
@@ -178,7 +178,7 @@ def main() -> None:
     loud = [check for check in bad if check.verdict in FAIL_ON[given["fail_on"]]]
     more = [f"and {len(loud) - NAMED} more"] if len(loud) > NAMED else []
     if loud:
-        title = "ib_subnet: the subnet is not as it should be:"
+        title = "ib_subnet: the subnet is not as expected:"
         tuning_module.fail(module, "\n".join([title, *map(str, loud[:NAMED]), *more]), **result)
     if given["fail_on"] == "fail":
         for check in bad[:NAMED]:

@@ -19,7 +19,7 @@ description:
   - Every interrupt is read back after it was written. Where the kernel keeps one to itself it is left out, and
     where that is so for all of a rule its status is V(managed).
   - CPUs that C(isolcpus) or C(nohz_full) keep free get no interrupt, unless O(allow) says so.
-  - irqbalance can be told to leave the declared interrupts alone, or be switched off.
+  - irqbalance can be configured to leave the declared interrupts alone, or be switched off.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:

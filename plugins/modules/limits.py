@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Declares how many files a process may open, how much memory it may lock, and the like, for those who hand limits on.
     These are PAM, which gives them to logins, systemd, which gives them to services, and the services that start jobs.
-  - C(limits.d) does not reach services, and what systemd is told does not reach logins, so that each limit is set for
+  - C(limits.d) does not reach services, and the settings of systemd do not reach logins, so that each limit is set for
     both.
   - Reads all files by the rules of PAM and systemd. Where a later line says something else, the limit is
     V(overridden), with file and line.
@@ -25,12 +25,12 @@ extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 notes:
   - A service that runs keeps the limits with which it was started, and nothing here restarts one, as its jobs would die.
-    It is V(pending_reboot) until somebody restarts it, or the node.
+    It is V(pending_reboot) until it or the node is restarted.
   - A login that is open keeps its limits. The next one has the new ones.
   - Most versions of PAM deny every login whose limits they cannot set. So O(nofile) above C(fs.nr_open) is refused, and a container that
     may not raise its limits is V(unsupported) and gets no file.
   - Another drop-in of the same unit or another file in C(limits.d) whose name sorts after C(zz-mlnode-) beats these, and
-    so do lines of PAM for a user or a group, which the row tells.
+    so do lines of PAM for a user or a group, which the row names.
   - What the container runtime sets for each container is not touched.
   - In an image build, O(layers) as V([boot]), drop-ins are written for the services that the image has.
 seealso:
@@ -76,7 +76,7 @@ settings:
       reason: >-
         runtime is 8388608 (slurmd, until restarted); the next boot brings unlimited
 reboot_required:
-  description: Whether a service that runs has to be started anew, by a reboot or by somebody who restarts it.
+  description: Whether a running service has to be restarted, by a reboot or by an administrator.
   returned: success
   type: bool
   sample: true

@@ -49,7 +49,7 @@ EXAMPLES = r"""
         arp_announce: 2
         rp_filter: 2
 
-- name: Two NICs for storage in one subnet that are no rails
+- name: Two NICs for storage in one subnet that are not rails
   mlnode.tuning.multi_rail:
     name: storage
     rules:

@@ -14,7 +14,7 @@ description:
   - Keeps variables of NCCL in C(/etc/nccl.conf), which every job that uses NCCL reads when it starts.
   - Finds out the RDMA devices that are rails, and the interface on which jobs meet, on the machine itself. The agent
     does so again at every boot.
-  - Checks names, and the values that NCCL misreads without a word. It ignores a misspelled name, of V(4M) it reads 4,
+  - Checks names, and the values that NCCL misreads silently. It ignores a misspelled name, of V(4M) it reads 4,
     and of V(010) it reads 8.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -24,16 +24,16 @@ extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 notes:
   - Of several lines for one variable NCCL takes the first, so that the lines of each declaration are in a block at the
-    beginning of the file. All other lines stay as they are, and where one of them says something else, the row tells it.
+    beginning of the file. All other lines stay as they are, and where one of them has another value, the row names it.
   - A job that runs keeps what it has read. V(runtime) is what the file says, V(boot) what a job finds that is started
     from a login; both are mended by writing the file, so that the layer V(boot) is needed for a change.
   - What a job has in its environment, and what C(NCCL_CONF_FILE) or C(~/.nccl.conf) of its user says, beats this file.
     A variable that C(/etc/environment) sets to something else is V(overridden). Lines in files of shells, systemd and
-    Slurm that may set it are told with the row. Files of users are not looked at.
+    Slurm that may set it are named in the row. Files of users are not looked at.
   - A container has a C(/etc/nccl.conf) of its own. Mount that of the node into it, read-only, for jobs in containers.
   - EFA devices are neither InfiniBand nor Ethernet. What V(auto) would find out about rails is V(unsupported) there, as
     the plugin that NCCL needs for them finds them by itself.
-  - A C(/etc/nccl.conf) that is a link belongs to somebody else, and is refused.
+  - A C(/etc/nccl.conf) that is a link belongs to another program, and is refused.
 seealso:
   - module: mlnode.tuning.node_topology
   - module: mlnode.tuning.agent

@@ -14,7 +14,7 @@ description:
   - Sets what C(ethtool) and C(ip link) set, through the kernel's own interface, so that no package is needed on the
     node, and reads every value back, as some drivers accept a value and ignore it.
   - A NIC forgets all of it at every boot. What is declared is kept on the node as a rule for NICs, which the boot service
-    re-applies, also when a NIC arrives later or its driver is loaded anew.
+    re-applies, also when a NIC arrives later or its driver is loaded again.
   - A change that interrupts the interface over which the node is managed, or a NIC while jobs run, is refused unless
     O(allow) lets it through. Of the management path it is then undone by itself after O(confirm_seconds), unless a
     new connection shows that the node can still be reached; over SSH this module sees to that by itself.

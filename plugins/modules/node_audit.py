@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tell what of a node costs speed or may be broken, whatever is declared."""
+"""Report what slows a node down or may be broken, whatever is declared."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_audit
-short_description: Tell what of a node costs speed or may be broken, whatever is declared
+short_description: Report what slows a node down or may be broken, whatever is declared
 version_added: 0.1.0
 description:
   - Looks at kernel, CPUs, memory, GPUs, their links, daemons, and services that tune. Nothing has to be declared or
@@ -28,15 +28,15 @@ options:
   fail_on:
     description:
       - When this module fails.
-      - V(high), V(medium) and V(low) are where something that is not as it should be has at least this severity.
-      - V(never) leaves it to who reads RV(findings).
+      - V(high), V(medium) and V(low) are where a finding that is not as expected has at least this severity.
+      - V(never) leaves the decision to the reader of RV(findings).
     type: str
     choices: [high, medium, low, never]
     default: never
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 notes:
-  - Runs C(nvidia-smi), C(dmesg) and C(chronyc) where they are installed and there is something to ask them. One that
+  - Runs C(nvidia-smi), C(dmesg) and C(chronyc) where they are installed and there is something to query. One that
     fails, or does not answer within a minute, leaves its checks V(unknown).
   - Without root the kernel's log and the limits of daemons may be hidden, which is V(unknown).
 seealso:
@@ -51,7 +51,7 @@ EXAMPLES = r"""
   mlnode.tuning.node_audit:
   register: audit
 
-- name: Show what is not as it should be
+- name: Show what is not as expected
   ansible.builtin.debug:
     var: audit.problems
 
@@ -78,12 +78,12 @@ findings:
       sample: node
     verdict:
       description:
-        - V(pass), as it should be; V(warn) and V(fail), it is not; V(fail) where that is severe.
-        - V(skip), told and not judged, or there is no such thing; V(unknown), it could not be read.
+        - V(pass), as expected; V(warn) and V(fail), it is not; V(fail) where that is severe.
+        - V(skip), reported and not judged, or not there; V(unknown), it could not be read.
       type: str
       sample: fail
     expected:
-      description: What it should be. Empty where nothing is judged.
+      description: The expected value. Empty where nothing is judged.
       type: str
       sample: performance
     found:

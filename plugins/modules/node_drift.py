@@ -23,13 +23,13 @@ options:
     description:
       - The least severity at which drift fails this module. V(low) is all drift.
       - With any of them, the module fails where part of the node could not be checked, too.
-      - V(never) leaves it to who reads the result.
+      - V(never) leaves the decision to the reader of the result.
     type: str
     choices: [low, medium, high, never]
     default: never
   ignore:
     description:
-      - Drift that is known and will be mended. It is told as RV(ignored) and does not count.
+      - Drift that is known and will be mended. It is reported in RV(ignored) and does not count.
       - What should stay as it is, is better declared so, with V(null) as the value.
     type: list
     elements: dict
@@ -40,7 +40,7 @@ options:
         type: str
         required: true
       reason:
-        description: Why, for whoever finds it.
+        description: The reason for the exception.
         type: str
         required: true
       until:
@@ -87,7 +87,7 @@ EXAMPLES = r"""
         reason: firmware 28.43 has too few queues, the update is in OPS-1234
         until: "2027-01-31"
 
-- name: Look whether the node has heard of the inventory's last change, too
+- name: Check that the inventory's last change has reached the node, too
   mlnode.tuning.node_drift:
     declarations:
       node:

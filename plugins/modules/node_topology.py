@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tell what a node is made of, and how near its GPUs and NICs are."""
+"""Report what a node is made of, and how near its GPUs and NICs are."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_topology
-short_description: Tell what a node is made of, and how near its GPUs and NICs are
+short_description: Report what a node is made of, and how near its GPUs and NICs are
 version_added: 0.1.0
 description:
   - Reads CPUs, NUMA nodes, PCI functions, NICs, RDMA devices and GPUs from C(/sys) and C(/proc), without any vendor's
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 RETURN = r"""
 topology:
   description:
-    - What the node is made of. A null says that nobody tells.
+    - Parts of the node. A null means unknown.
     - Sets of CPUs are lists as the kernel writes them. Memory is in KiB, speeds of interfaces are in Mbit/s.
   returned: success
   type: dict
@@ -159,7 +159,7 @@ topology:
           link: {speed: 32.0 GT/s PCIe, width: 16, max_speed: 32.0 GT/s PCIe, max_width: 16, degraded: false}
           physfn: null
     warnings:
-      description: What is as it is, costs something, and can be changed by somebody.
+      description: What costs speed and can be changed by an administrator.
       type: list
       elements: str
       sample: []

@@ -48,7 +48,7 @@ options:
       - When this module fails.
       - V(unknown) is where the packets are not proven to arrive at all peers.
       - V(fail) is where a check is V(fail). What is V(unknown) is a warning then.
-      - V(never) leaves it to who reads RV(checks).
+      - V(never) leaves the decision to the reader of RV(checks).
     type: str
     choices: [unknown, fail, never]
     default: unknown

@@ -17,7 +17,7 @@ description:
   - It takes the whole link for O(duration) seconds. Where jobs run, or something else holds a GPU or an RDMA device, it
     is refused. Nothing is changed. In check mode nothing is sent, and the verdict is V(skip).
   - A server ends once it has served, or half a minute after O(timeout) and O(duration), even if this module was killed.
-  - What was not measured is V(unknown), which is no V(pass).
+  - What was not measured is V(unknown), which is not a V(pass).
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
@@ -80,14 +80,14 @@ options:
       - When this module fails.
       - V(unknown) is where the bandwidth is not proven.
       - V(fail) lets what could not be measured pass with a warning.
-      - V(never) leaves it to who reads RV(checks).
+      - V(never) leaves the decision to the reader of RV(checks).
     type: str
     choices: [unknown, fail, never]
     default: unknown
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 notes:
-  - Needs C(ib_write_bw) of perftest on both sides, and root, without which it cannot be told whether jobs run.
+  - Needs C(ib_write_bw) of perftest on both sides, and root, without which running jobs cannot be detected.
 seealso:
   - module: mlnode.tuning.rdma_check
   - module: mlnode.tuning.path_mtu
@@ -107,7 +107,7 @@ EXAMPLES = r"""
     device: mlx5_0
     peer: gpu002
 
-- name: Measure Soft-RoCE, of which nobody knows how fast it is
+- name: Measure Soft-RoCE, whose speed is unknown
   mlnode.tuning.rdma_bandwidth:
     device: rxe0
     peer: 10.0.0.2
@@ -132,11 +132,11 @@ checks:
     verdict:
       description:
         - V(pass), it is as fast as expected; V(fail), it is not, or the port cannot be used at all.
-        - V(unknown), nothing could be measured, or nobody knows what to expect; V(skip), in check mode.
+        - V(unknown), nothing could be measured, or the expected bandwidth is unknown; V(skip), in check mode.
       type: str
       sample: fail
     expected:
-      description: What was expected. Empty where nobody knows.
+      description: What was expected. Empty where it is unknown.
       type: str
       sample: at least 360 Gb/s, 0.9 of 400
     found:
@@ -144,14 +144,14 @@ checks:
       type: str
       sample: 197.3 Gb/s on CPUs 0-55
     source:
-      description: The command, or the folder that speaks against it.
+      description: The command, or the folder that prevents it.
       type: str
       sample: ib_write_bw -d mlx5_0 -i 1 -s 65536 -F -D 5 -p 18515 --report_gbits -x 3 gpu002
     advice:
       description: What to do. Empty if nothing.
       type: str
       sample: >-
-        look at rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and at who else sends
+        look at rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and at other senders
 failures:
   description: A line if it is not V(pass), with what to do.
   returned: success, and where it fails
@@ -159,7 +159,7 @@ failures:
   elements: str
   sample:
     - "mlx5_0/1 -> gpu002: bandwidth fail: 197.3 Gb/s on CPUs 0-55 (expected at least 360 Gb/s, 0.9 of 400); look at
-      rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and at who else sends"
+      rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and at other senders"
 gbits:
   description: What was measured, in Gb/s.
   returned: when something was

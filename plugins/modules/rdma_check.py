@@ -16,10 +16,10 @@ description:
     ioctls by itself, asks C(ip) for the way of replies, and C(mlxlink) or C(mstlink) where one of them is installed.
     Changes nothing of the node, in check mode or out of it.
   - What is expected is declared for all devices, for rails, or for single devices and ports. What is not declared is
-    told and not judged, apart from what can only be wrong, such as a link that is not up.
+    reported and not judged, apart from what can only be wrong, such as a link that is not up.
   - Error counters are compared with what they were before, which is kept in C(/var/lib/mlnode/rdma-baseline.json) for
-    each boot and device. That file is no setting of the node, so that writing it is no change. The first look at a
-    counter has nothing to be compared with and is V(skip). In check mode and without root nothing is written.
+    each boot and device. That file is not a setting of the node, so that writing it is not a change. The first look at
+    a counter has nothing to be compared with and is V(skip). In check mode and without root nothing is written.
   - V(skip) and V(unknown) are never V(pass).
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -57,14 +57,14 @@ options:
       - When this module fails.
       - V(fail) is where a check is V(fail). What is V(warn) or V(unknown) is a warning then.
       - V(warn) is where a check is V(fail), V(warn) or V(unknown), so that all that is declared is proven.
-      - V(never) leaves it to who reads RV(checks).
+      - V(never) leaves the decision to the reader of RV(checks).
     type: str
     choices: [fail, warn, never]
     default: fail
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 notes:
-  - Anybody may run it. Without root, PCI configuration space cannot be read in full and limits of daemons are hidden,
+  - Any user may run it. Without root, PCI configuration space cannot be read in full and limits of daemons are hidden,
     which is V(unknown), and no baseline is kept.
 seealso:
   - module: mlnode.tuning.multi_rail
@@ -212,7 +212,7 @@ def main() -> None:
     }
     loud = [check for check in bad if check.verdict in FAIL_ON[given["fail_on"]]]
     if loud:
-        title = f"rdma_check: {len(loud)} of {len(checks)} checks are not as they should be:"
+        title = f"rdma_check: {len(loud)} of {len(checks)} checks are not as expected:"
         tuning_module.fail(module, "\n".join([title, *lines(loud)]), **result)
     if given["fail_on"] == "fail":
         for line in lines(bad):

@@ -11,13 +11,13 @@ module: roce_qos
 short_description: Declare priorities, PFC and ECN of RoCE NICs
 version_added: 0.1.0
 description:
-  - Sets which packets a NIC puts into which priority, which priorities are not lost (PFC), and how congestion is told
+  - Sets which packets a NIC puts into which priority, which priorities are not lost (PFC), and how congestion is reported
     (ECN, congestion notifications), and reads every value back.
   - Priorities are set through C(dcb) of iproute2 (5.11 or newer), or C(mlnx_qos) where only that is installed, which the
     status of a setting then says. What only the vendor's driver has is set through its files in sysfs; of a NIC without
     them these settings end in V(unsupported).
   - A NIC forgets all of it at every boot. What is declared is kept on the node as a rule for NICs, which the boot service
-    re-applies, also when a NIC arrives later or its driver is loaded anew.
+    re-applies, also when a NIC arrives later or its driver is loaded again.
   - The switches and all other nodes of the fabric must match. RV(switch) says what that means.
   - Within a NIC the order is global pause, trust, priorities of DSCPs, ETS, PFC, buffers, ECN, notifications, RDMA. NICs are
     changed one at a time. The next one has to wait until the link and the RDMA ports of the last are back.

@@ -23,7 +23,7 @@ extends_documentation_fragment:
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
-  - irqbalance is not among them, as it can be told to agree, see M(mlnode.tuning.irq_affinity).
+  - irqbalance is not among them, as it can be configured to agree, see M(mlnode.tuning.irq_affinity).
   - tuned puts back what it has set when it is stopped. So run this module before those whose settings it moves.
   - tuned is reported with its active profile, from C(/etc/tuned/active_profile). The profile itself is not read. A
     value that it has changed is drift of that setting.

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The answers of an agent, held against one table: a node that is broken, or in other hands, must not choose
-what a controller takes for a result, nor of which type, how long, or with what a terminal obeys in it.
+"""The answers of an agent, held against one table: a broken or compromised node must not choose
+what a controller takes for a result, nor its type or length, nor send control codes to a terminal.
 
 A name that is not in the table is left out.
 """
@@ -46,7 +46,7 @@ Table = Mapping[str, "Form | Maybe"]
 
 
 def read(text: str) -> Any:
-    """The value of JSON. Raises ValueError where it is none, or cut."""
+    """The value of JSON. Raises ValueError where it is not JSON, or cut."""
     try:
         return strict_json.loads(text, "it", most=MOST, kernel_bytes=True)
     except StoreError as error:
@@ -73,7 +73,7 @@ def _text(most: int) -> Form:
 
 
 def _contents(where: str, value: Any) -> str:
-    """Of a file, up to the size up to which Ansible's own modules show one; 0 is no limit there."""
+    """Of a file, up to the size up to which Ansible's own modules show one; 0 means unlimited there."""
     shown: str = _text(constants.MAX_FILE_SIZE_FOR_DIFF or MOST)(where, value)
     return shown
 

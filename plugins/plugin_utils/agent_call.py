@@ -25,7 +25,7 @@ AGENT = "/usr/local/bin/mlnode"
 #: Where a node keeps its declarations
 FOLDER = "/etc/mlnode/declared.d"
 
-#: Before all that the agent says, as those who log in may be greeted
+#: Before all that the agent prints, as a login may print a greeting
 MARK = "mlnode: "
 
 #: Printed before the agent does anything: one that ends after it without an answer may have changed something
@@ -63,13 +63,13 @@ sys.exit(run.returncode)
 
 
 class NoAnswerError(Exception):
-    """Neither the installed agent nor the one that was sent has answered, or not as it should: the message is
-    for an operator."""
+    """Neither the installed agent nor the one that was sent has given a valid answer: the message is for an
+    operator."""
 
 
 @dataclass(frozen=True)
 class _Said:
-    """What came back from a node. answer: None where there is none. wrong: why; empty for a node without an
+    """Reply of a node. answer: None where it has none. wrong: why; empty for a node without an
     agent. begun: the agent has begun, and may have changed something. bare: the node has no declaration
     either."""
 
@@ -118,8 +118,8 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
         return _checked(name, said.answer)
 
     def ask(self, name: str, options: dict[str, Any], changes: bool = False) -> dict[str, Any] | None:
-        """The answer of the installed agent, or None where there is no agent of these sources, or it does not
-        start. changes: as in call(). Raises NoAnswerError."""
+        """The answer of the installed agent, or None where no agent of these sources is installed, or it does
+        not start. changes: as in call(). Raises NoAnswerError."""
         said = _said(self._ask_installed(_question(name, options)))
         if said.answer is None and said.begun and changes:
             raise said.error(changes)
@@ -159,7 +159,7 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
     def _is_piped(self) -> bool:
         try:
             return bool(self._is_pipelining_enabled("new"))
-        except AssertionError:  # mitogen's strategies want nobody to ask, and have an input of their own
+        except AssertionError:  # mitogen's strategies forbid the question, and have an input of their own
             return True
 
 
@@ -174,13 +174,13 @@ def _question(name: str, options: dict[str, Any]) -> bytes:
     try:
         return json.dumps({"call": name, "options": options, **agent_source.said()}).encode("ascii")
     except (TypeError, ValueError) as error:
-        # Of what YAML has and JSON has not, dates are what people write without meaning one.
+        # Of the types that YAML has and JSON has not, a date is the one that is written unintentionally.
         raise NoAnswerError(
             f"an option cannot be sent to the node: {error}; write dates in quotes"
         ) from error
 
 
-#: Whether the agent has begun, and may have changed something → what follows why there is no answer
+#: Whether the agent has begun, and may have changed something → advice after the reason for no answer
 _ADVICE = {
     (False, False): (
         "It needs Python 3.8 or newer: name one in the option interpreter (node_interpreter of the roles) if "

@@ -19,7 +19,7 @@ def warm() -> None:
 
 
 def said() -> dict[str, Any]:
-    """What a node has to know of the agent to find out whether it has the same."""
+    """Data with which a node finds out whether its agent is the same."""
     return _sources()._asdict()
 
 

@@ -30,7 +30,7 @@ class AreaView(ConfirmedAction):
         given = checked.validated_parameters
         seconds = given.get("confirm_seconds", 0)
         if checked.error_messages or not given["layers"] or nic_schema.wrong_seconds(seconds):
-            return self._module(variables)  # it says what is wrong
+            return self._module(variables)  # it reports what is wrong
         options = {
             **{name: given[name] for name in schema.DECLARATION},
             "areas": {area: {name: given[name] for name in schema.of(area)}},

@@ -32,7 +32,7 @@ def selected(run: Iterable[str] | None, skip: Iterable[str] | None, own: Iterabl
     """Those that --tags and --skip-tags leave, as Ansible would for a task of each with its name as a tag.
 
     own: the tags of the task itself and of the play around it. It has `always`, so that it runs whatever area
-    is named, which is no tag of an area.
+    is named, and which is not a tag of an area.
     """
     wanted, unwanted = {*(run or ("all",))}, {*(skip or ())}
     around = {*own} - {"always"}

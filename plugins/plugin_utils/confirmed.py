@@ -79,7 +79,7 @@ class ConfirmedAction(AgentAction):
         local = self._connection.transport == "local"
         if local:
             display.warning(
-                "only a new connection to this node can show that it is still reached: log in anew and type "
+                "only a new connection to this node can show that it is still reached: log in again and type "
                 f"`mlnode confirm {change_id}` within {seconds:.0f} s, or the change undoes itself"
             )
         while time.monotonic() < over:
@@ -92,22 +92,22 @@ class ConfirmedAction(AgentAction):
                 if not local:
                     self._ask(change_id)
                 elif state["pending"].get("id") == change_id:
-                    raise NoAnswerError("nobody has confirmed it on the node yet")
+                    raise NoAnswerError("it is not confirmed on the node yet")
                 return {**answer, "confirmed": True}
             except NoAnswerError as error:
                 last = str(error).rstrip(".: ")
             time.sleep(min(PAUSE, max(0.0, over - time.monotonic())))
         time.sleep(GRACE)
-        told = self._reach(lambda state: state["pending"].get("id") != change_id, time.monotonic() + ANSWER)
-        if told is None:
+        found = self._reach(lambda state: state["pending"].get("id") != change_id, time.monotonic() + ANSWER)
+        if found is None:
             return self._silent(
                 "the management path was changed, and the node has not answered since. The old values were "
                 f"due to be back {time.monotonic() - over:.0f} s ago. The last try: {last}. {ADVICE}"
             )
-        return self._undone(change_id, told, last)
+        return self._undone(change_id, found, last)
 
     def _undone(self, change_id: str, state: dict[str, Any], last: str) -> dict[str, Any]:
-        """What the node says about a change that was not confirmed. last: of the tries to do so."""
+        """Result of a change that was not confirmed, as the node reports it. last: of the tries to do so."""
         undone = state["undone"] if state["undone"].get("id") == change_id else {}
         words = undone.get("text")
         if not words:
@@ -126,7 +126,7 @@ class ConfirmedAction(AgentAction):
     # -- the connection was lost before the change had answered ---------------------------------------
 
     def _after_loss(self, error: AnsibleConnectionFailure, seconds: float) -> dict[str, Any]:
-        """Nobody knows what was changed, so what waits now is left to undo itself."""
+        """It is unknown what was changed, so what waits now is left to undo itself."""
         state = self._reach(lambda state: not state["pending"], time.monotonic() + seconds + GRACE + ANSWER)
         lost = f"the connection was lost while NICs were being changed ({error})"
         if state is None:
@@ -147,14 +147,14 @@ class ConfirmedAction(AgentAction):
         }
 
     def _silent(self, message: str) -> dict[str, Any]:
-        # There is nobody to remove it from, and trying to would hide the message.
+        # The node is unreachable, so that a try to remove it would hide the message.
         self._connection._shell.tmpdir = None
         return {"failed": True, "changed": True, "confirmed": False, "undone": {}, "msg": message}
 
     # -- the node -------------------------------------------------------------------------------------
 
     def _reach(self, enough: Callable[[dict[str, Any]], bool], until: float) -> dict[str, Any] | None:
-        """The first state of the node that is enough, or the last one it told; None if it told nothing."""
+        """First state of the node that is enough, or the last one it reported; None if it reported none."""
         state = None
         while True:
             pause = PAUSE
@@ -170,7 +170,7 @@ class ConfirmedAction(AgentAction):
             time.sleep(pause)
 
     def _ask(self, change_id: str = "", padding: int = 0) -> dict[str, Any]:
-        """What the agent answers over a connection that is new. change_id: to keep. Raises NoAnswerError."""
+        """Answer of the agent over a new connection. change_id: to keep. Raises NoAnswerError."""
         try:
             self._connection.reset()
             state = self.call("confirm", {"id": change_id, "padding": padding}, self._python)

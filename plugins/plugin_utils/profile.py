@@ -54,7 +54,7 @@ def load(profile: str) -> dict[str, Any]:
 
 
 def areas(profile: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """What is declared: an override replaces what the profile says of a setting, and null takes it away, be
+    """Areas to declare: an override replaces what the profile says of a setting, and null takes it away, be
     it a value, a rule or a whole area. Raises AnsibleError."""
     return _merged(load(profile), overrides)
 

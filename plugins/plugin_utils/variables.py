@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Variables that nearly have the name of one of a role, which would otherwise count without a word.
+"""Variables that nearly have the name of one of a role, which would otherwise be ignored silently.
 
 A name that only shares the prefix belongs to another role, such as node_exporter, and is left alone.
 """

@@ -242,7 +242,7 @@ def test_a_change_that_cuts_the_path_undoes_itself(network: Network, collection:
     assert played.status != 0
     message = " ".join(played.result["msg"].split())
     assert f"the change of {NAME} (nic.path.mtu from {SMALL} to {LARGE}) was undone at" in message
-    assert f"nobody confirmed it over a new connection within {SECONDS} s" in message
+    assert f"it was not confirmed over a new connection within {SECONDS} s" in message
     assert "mlnode.tuning.path_mtu" in message
     assert SECONDS < took < SECONDS + GRACE, f"{took:.0f} s"
     network.assert_unchanged()
@@ -274,7 +274,7 @@ def test_the_power_fails_before_it_is_confirmed(network: Network, collection: Co
     assert facts.wrong(network.node) == {}
     network.node.assert_no_unit_failed()
     assert network.node.out("systemctl is-system-running") == "running"
-    assert "as the node was booted before anybody confirmed it" in network.node.run("mlnode status").stderr
+    assert "as the node was booted before it was confirmed" in network.node.run("mlnode status").stderr
 
 
 # -- a path that does ----------------------------------------------------------------------

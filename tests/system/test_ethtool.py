@@ -100,7 +100,7 @@ print(json.dumps({
         "pause": False,
         "gone": "there is no interface v9",
         "fixed": "the driver veth keeps rx-hashing fixed",
-        "told": "/ethtool/v0/channels/max/rx is what the driver tells, and cannot be set",
+        "told": "/ethtool/v0/channels/max/rx is read-only",
     }
 
 

@@ -107,7 +107,7 @@ def test_rounds_are_interleaved_and_each_figure_has_its_median() -> None:
 
     assert order == ["a", "b"] * 3
     assert measure.medians(found["a"]).wall == 2.0
-    assert measure.told(found)["b"]["walls"] == [5.0, 4.0, 6.0]
+    assert measure.document(found)["b"]["walls"] == [5.0, 4.0, 6.0]
 
 
 def test_a_command_is_measured_with_all_that_it_waits_for() -> None:

@@ -101,7 +101,7 @@ def test_every_step_is_made_whatever_fails(checkout: pathlib.Path) -> None:
     for scenario in SCENARIOS:
         assert any(f"molecule test -s {scenario}" in call for call in every), scenario
     scripts = ("ansible-test.sh sanity", "ansible-test.sh units", "ee-lint.sh")
-    for begin in ("ruff", "mypy", "reuse", *scripts, "pytest -q"):
+    for begin in ("ruff", "mypy", "reuse", "python tools/words.py", *scripts, "pytest -q"):
         assert any(call.startswith(begin) for call in every), begin
 
     code, lines = run(checkout, "make", "test", failing="vermin default sanity --cov")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the tests of all stages of the scenario use. They run on the host and look into the containers."""
+"""Fixtures of all stages of the scenario. Tests run on the host and look into the containers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VOLATILE = re.compile(
 
 @dataclass(frozen=True)
 class Check:
-    """What `mlnode check --json` said."""
+    """Answer of `mlnode check --json`."""
 
     rc: int
     document: dict[str, Any]
@@ -82,6 +82,6 @@ def drift_play():
 
 @pytest.fixture
 def baseline(host):
-    """Where the state of this container before the first run is kept between the stages."""
+    """File that keeps the state of this container before the first run between the stages."""
     folder = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
     return folder / f"baseline-{host.backend.get_hostname()}.json"

@@ -29,7 +29,7 @@ def build(interpreter: str = INTERPRETER) -> bytes:
 
 
 def plan(host: Host, interpreter: str = INTERPRETER, tell: bool = True) -> list[Step]:
-    """The steps that install or renew command, units, rule and links; empty where all is as it should be.
+    """The steps that install or renew command, units, rule and links; empty where all is as installed.
     tell: as in install()."""
     steps: list[Step] = []
     command = host.content(COMMAND)
@@ -95,7 +95,7 @@ def _compiles(host: Host, interpreter: str, command: bytes | None = None) -> boo
     try:
         words = shlex.split(agent_zip.isolated(interpreter))
         return agent_zip.is_mine(host.run([*words, "-c", agent_zip.WHICH]).out)
-    except HostError:  # that it does not start is told by who tries it
+    except HostError:  # reported by the call that tries it
         return False
 
 
@@ -108,7 +108,7 @@ def _is_right(command: bytes | None, interpreter: str, compiled: bool) -> bool:
 
 
 def _has_mode(host: Host, path: str, mode: int) -> bool:
-    """Of the file itself: a link to one that is as it should be may lead elsewhere tomorrow. And root's."""
+    """True if the file itself has it and is root's: a link may lead elsewhere tomorrow."""
     return not host.is_link(path) and host.mode(path) == mode and trust.is_right(host, path)
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What makes systemd and udev run the agent: at every boot, and when a NIC arrives or changes its queues."""
+"""Units and udev rules that run the agent: at every boot, and when a NIC arrives or changes its queues."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ NIC_PATH_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_PATH_UNIT}"
 PRESET_FILE = "/etc/systemd/system-preset/50-mlnode.preset"
 UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 
-#: There while a NIC has changed and nobody has looked at it yet
+#: Present while a NIC has changed and no run has handled it yet
 NIC_FLAG = "/run/mlnode-nics"
 
 # CAP_SYS_PTRACE shows which process has a GPU open, for the guard of busy NICs (proc(5), /proc/PID/fd).
 # CAP_MKNOD is for nvidia-smi, which may be the first to need the devices of the GPUs.
 # No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
 # AF_NETLINK is how dcb, of iproute2, sets the priorities of NICs.
-# /boot, mounts and /var/lib/os-prober are for the boot loader, whose menu is made anew where what is declared
-# for it was lost: other systems are found by mounting their disks.
+# /boot, mounts and /var/lib/os-prober are for the boot loader, whose menu is regenerated where what is
+# declared for it was lost: other systems are found by mounting their disks.
 _SANDBOX = """\
 NoNewPrivileges=yes
 CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
@@ -53,7 +53,7 @@ UMask=0022
 # before anything that starts jobs. Of the seven minutes one is for the lock and five are for the boot loader;
 # usually a second is enough. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
 # udev renames NICs while it works through what was there when it started: without the wait eth0 may be gone
-# between the reading and the writing. Where there is no udev, there is nothing to wait for, nor to fail at.
+# between the reading and the writing. Without udev the wait neither takes time nor fails the start.
 UNIT = f"""\
 [Unit]
 Description=Apply what this node is declared to be (mlnode.tuning)
@@ -74,12 +74,12 @@ TimeoutStartSec=420
 WantedBy=multi-user.target
 """
 
-# A driver that renews its queues tells of each of them: the second lets it finish. The flag goes before the
-# look, so that what changes meanwhile raises it again, and the path unit starts the service once more.
-# Many drivers ask for interrupts when the interface is raised, which no event tells of: hence a second look
-# when whoever configures the network has had ten seconds for it, and one after the network is up at boot.
+# A driver that renews its queues causes an event for each: the second lets it finish. The flag goes before
+# the look, so that what changes meanwhile raises it again, and the path unit starts the service once more.
+# Many drivers ask for interrupts when the interface is raised, without any event: hence a second look
+# when the configuration of the network has had ten seconds, and one after the network is up at boot.
 # Without a condition: one that does not hold would leave the flag, and the unit would be started without end.
-# The time is for the lock, twice, as somebody may be writing the boot loader's menu.
+# The time is for the lock, twice, as another process may be writing the boot loader's menu.
 NIC_UNIT = f"""\
 [Unit]
 Description=Apply what is declared for NICs that have arrived or changed their queues (mlnode.tuning)

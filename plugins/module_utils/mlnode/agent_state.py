@@ -66,7 +66,7 @@ def names(_host: Host, path: str) -> list[str]:
 
 
 def exists(host: Host, _path: str) -> bool:
-    """Whether anything of the agent is installed."""
+    """True if anything of the agent is installed."""
     return boot_service.installed(host)
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The agent as one executable file: this very library as a zip, with what a Python has compiled of it.
 
-First the sources, which are the same bytes wherever they are packed, so that a digest tells whether a node
+First the sources, which are the same bytes wherever they are packed, so that a digest shows whether a node
 runs the same as a controller has. Behind them what Python would otherwise make of them at each start, which
 takes longer than all the rest. Another Python, such as after an upgrade of the distribution, passes that over
 and takes the sources.
@@ -81,20 +81,19 @@ Files = Mapping[str, bytes]
 
 
 class Sources(NamedTuple):
-    """What is the same in each agent of these sources: so many bytes after the first line, and their
-    SHA-256."""
+    """Size and SHA-256 of the part after the first line that is the same in each agent of these sources."""
 
     size: int
     sha256: str
 
 
 def isolated(interpreter: str) -> str:
-    """The first line's program: Python in isolated mode (python -I), so that no PYTHON* variable of whoever
-    calls the command, no package in a home folder and no file in the present folder is run by root.
+    """The first line's program: Python in isolated mode (python -I), so that no PYTHON* variable of the
+    caller, no package in a home folder and no file in the present folder is run by root.
 
     Linux hands over all behind the program as one argument (execve(2)), which env takes apart with -S, since
-    coreutils 8.30, and Python as a group of its one-letter options. Raises DeclarationError for what is no
-    first line.
+    coreutils 8.30, and Python as a group of its one-letter options. Raises DeclarationError for what is not
+    a first line.
     """
     if not _PROGRAM.match(interpreter) or _QUOTES.search(interpreter) or len(interpreter) > _LONGEST:
         raise DeclarationError(
@@ -122,8 +121,8 @@ def sources(files: Files) -> Sources:
 
 
 def is_right(content: bytes, files: Files, interpreter: str, compiled: bool = True) -> bool:
-    """Whether this is whole, made of these sources, and compiled by this Python, or not at all. What was
-    compiled is not made anew for it: a checksum guards it against accidents."""
+    """True if this is whole, made of these sources, and compiled by this Python, or not at all. What was
+    compiled is not compiled again for it: a checksum guards it against accidents."""
     if not compiled:
         return content == build(files, interpreter, compiled=False)
     first, packed = _same(files, interpreter)
@@ -131,7 +130,7 @@ def is_right(content: bytes, files: Files, interpreter: str, compiled: bool = Tr
 
 
 def is_whole(content: bytes, interpreter: str) -> bool:
-    """Whether this is undamaged and compiled by this Python, whatever its sources are."""
+    """True if this is undamaged and compiled by this Python, whatever its sources are."""
     if not content.startswith(_first_line(interpreter)) or not content.endswith(_MADE_BY):
         return False
     try:
@@ -142,12 +141,12 @@ def is_whole(content: bytes, interpreter: str) -> bool:
 
 
 def is_mine(said: str) -> bool:
-    """Whether a Python that says this of WHICH runs what this one compiles."""
+    """True if a Python that says this of WHICH runs what this one compiles."""
     return said.strip().encode("utf-8") == _MADE_BY
 
 
 def is_elsewhere(name: str) -> bool:
-    """Whether a module of this package is none of the agent's."""
+    """True if a module of this package is not the agent's."""
     return name not in AUDIT and (name in ELSEWHERE or name.partition(".")[0] in ELSEWHERE)
 
 
@@ -169,7 +168,7 @@ def _packed(files: Files, interpreter: str, compiled: bool) -> tuple[bytes, int]
 
 
 def _same(files: Files, interpreter: str) -> tuple[bytes, bytes]:
-    """The first line, and the sources as they follow it: what is the same, whoever has compiled it."""
+    """The first line, and the sources as they follow it: the same for each Python that compiles."""
     content, end = _packed(files, interpreter, compiled=False)
     start = content.index(b"\n") + 1
     return content[:start], content[start:end]

@@ -26,7 +26,7 @@ _LOOK_SECONDS = 1.0
 def apply_each(host: Host, request: Request, unrisked: str = "") -> tuple[Outcome, list[str]]:
     """Apply it, for a caller that holds the node's lock. Returns what went wrong, too. Raises MlnodeError.
 
-    unrisked: why nothing is done that may cut somebody off; empty if it is, as nobody is connected yet.
+    unrisked: why nothing is done that may cut off a connection; empty if it is, as none exists yet.
     """
     plan = first = evaluate(host, request)
     errors, gone = _run_each(host, plan, unrisked)
@@ -47,7 +47,7 @@ def apply_each(host: Host, request: Request, unrisked: str = "") -> tuple[Outcom
 
 
 def _run_each(host: Host, plan: Plan, unrisked: str) -> tuple[list[str], list[str]]:
-    """What went wrong, and what did because something is no longer where it was seen."""
+    """Errors, and those that arose because something is no longer where it was seen."""
     if plan.steps and not host.is_superuser():
         raise HostError("change", plan.steps[0].key, None, "root is needed")
     origin = Origin.for_look(host, alone=True)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the units of the agent, and those of systemd that read our drop-ins, run at the next boot.
+"""Faults that keep the agent's units, and systemd's that read our drop-ins, from running at the next boot.
 
 The next boot reads files, so that they are what is judged: they name the line at fault, and answer for an
 image and a captured tree as well. Where systemd runs it is asked once per run for what files cannot say:
@@ -40,8 +40,8 @@ _DECIDING = (
     ("[Service]", (*_COMMANDS, "User", "RootDirectory", "RootImage")),
     ("[Path]", ("PathExists", "Unit")),
 )
-#: Options of [Service] with which it could not set the kernel's values (systemd.exec(5)), and what is no
-#: (src/basic/parse-util.c: parse_boolean)
+#: Options of [Service] with which it could not set the kernel's values (systemd.exec(5)), and the words
+#: for no (src/basic/parse-util.c: parse_boolean)
 _MUST_BE_OFF = (
     *("DynamicUser", "PrivateNetwork", "PrivateUsers", "ProtectKernelModules", "ProtectKernelTunables"),
 )
@@ -65,7 +65,7 @@ class Fault(NamedTuple):
 
 
 def installed(host: Host) -> bool:
-    """Whether anything of the agent is there. Raises HostError."""
+    """True if anything of the agent is there. Raises HostError."""
     return any(host.is_link(path) or host.exists(path) for path in (AGENT_COMMAND, *TEXTS, *LINKS))
 
 
@@ -74,14 +74,14 @@ def installed(host: Host) -> bool:
 
 
 def stopped(host: Host, running: bool = True) -> str:
-    """Why the next boot does not run our command; empty if it does. Raises HostError."""
+    """Reason why the next boot does not run our command; empty if it does. Raises HostError."""
     if not installed(host):
         return NO_AGENT
     return next((str(fault) for fault in boot_faults(host, running) if fault.stops), "")
 
 
 def boot_faults(host: Host, running: bool = True) -> Sequence[Fault]:
-    """What keeps the boot service from its work, and what of it is not as it was installed. Raises
+    """Faults that keep the boot service from its work, and files of it that are not as installed. Raises
     HostError."""
     return host.once(f"faults of the boot service {running}", lambda: _boot_faults(host, running))
 
@@ -92,14 +92,14 @@ def nic_faults(host: Host, running: bool = True) -> Sequence[Fault]:
 
 
 def left(host: Host, running: bool = True) -> list[str]:
-    """What an installation does not mend. Raises HostError."""
+    """Faults that an installation does not mend. Raises HostError."""
     found = (*boot_faults(host, running), *nic_faults(host, running))
     return [str(fault) for fault in found if fault.theirs]
 
 
 def loader_off(host: Host, unit: str, running: bool = True) -> str:
-    """Why a service of systemd does not read the files that it is there for; empty if it does, or if that
-    cannot be seen here, as in a tree without /usr. Raises HostError."""
+    """Reason why a service of systemd does not read the files that it is there for; empty if it does, or if
+    that cannot be seen here, as in a tree without /usr. Raises HostError."""
     return host.once(f"loader {unit} {running}", lambda: _loader_off(host, unit, running))
 
 
@@ -125,7 +125,7 @@ def _nic_faults(host: Host, running: bool) -> tuple[Fault, ...]:
     ]
     if not found and running and is_idle(host):
         return (Fault(f"{NIC_PATH_UNIT} does not run", f"{MEND}, which starts it"),)
-    # What keeps both from working is told once.
+    # What keeps both from working is reported once.
     return tuple(fault for fault in found if fault not in boot_faults(host, running))
 
 
@@ -151,16 +151,16 @@ def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fa
         return [Fault(f"{unit.fragment} masks {name}", *_unmasking(unit.fragment, name, path))]
     if unit.fragment != path:
         return [Fault(f"{unit.fragment} takes the place of {path}", f"remove {unit.fragment}", True)]
-    ours = systemd_unit.of_text(name, TEXTS[path])
-    found = [_fault(line, path) for line in _changed(unit, ours)]
+    wanted = systemd_unit.of_text(name, TEXTS[path])
+    found = [_fault(line, path) for line in _changed(unit, wanted)]
     if not any(fault for fault in found if not fault.theirs):
         found += _file(host, path, stops=False)
     found += _start(host, name, link, running)
-    return found or _as_loaded(name, said, ours)
+    return found or _as_loaded(name, said, wanted)
 
 
 def _unmasking(masked_by: str, name: str, path: str) -> tuple[str, bool]:
-    """What to do, and whether an installation leaves that to others."""
+    """The remedy, and True if an installation leaves it to others."""
     if masked_by == path:
         return f"systemctl unmask {name}, then {MEND}", False
     return f"remove {masked_by}", True
@@ -174,7 +174,7 @@ def _fault(line: Line, own: str) -> Fault:
 
 
 def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
-    """Whether a file is as it was installed."""
+    """The fault of a file that is not as it was installed."""
     if not host.is_link(path) and not host.exists(path):
         return [Fault(f"{path} does not exist", MEND, stops=stops)]
     if target := host.link_target(path):
@@ -185,16 +185,17 @@ def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
 
 
 def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
-    """What of a boot starts the unit."""
+    """Faults of what starts the unit at boot."""
     start = systemd_unit.start(host, name, running=running)
     if start.by:
         return []
     right = systemd_unit.leads_to(host, link, name)
     if start.broken == link or (start.broken and right):
-        leads = f"leads to {target}" if (target := host.link_target(start.broken)) else "is no link"
+        target = host.link_target(start.broken)
+        leads = f"leads to {target} and not" if target else "is not a link"
         theirs = start.broken != link
         remedy = f"remove {start.broken}" if theirs else MEND
-        return [Fault(f"{start.broken} {leads} and not to {name}", remedy, theirs)]
+        return [Fault(f"{start.broken} {leads} to {name}", remedy, theirs)]
     if not right:
         return [Fault(f"{name} is not enabled, as {link} does not lead to it", "install the agent")]
     words = f"the next boot ends in {start.target} ({start.where}), which does not start multi-user.target"
@@ -204,17 +205,17 @@ def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
     return [Fault(words, remedy, theirs=True)]
 
 
-def _changed(unit: Unit, ours: Unit) -> list[Line]:
-    """The lines for which a unit does not do what ours does; one that is lacking has no file."""
+def _changed(unit: Unit, installed: Unit) -> list[Line]:
+    """The lines for which a unit does not do what the installed one does; a missing one has no file."""
     found: list[Line] = []
     for section, keys in _DECIDING:
         for key in keys:
-            now, wanted = unit.counting(section, key), ours.counting(section, key)
+            now, wanted = unit.counting(section, key), installed.counting(section, key)
             if [line.value for line in now] != [line.value for line in wanted]:
                 found += [line for line in [unit.last(section, [key])] if line] or wanted[:1]
     found += _forbidden(unit)
     for begin in ("Condition", "Assert"):
-        known = [line.text for line in ours.conditions(begin)]
+        known = [line.text for line in installed.conditions(begin)]
         found += [line for line in unit.conditions(begin) if line.text not in known]
     return found
 
@@ -260,8 +261,8 @@ def _said(host: Host, running: bool) -> Mapping[str, Said]:
     return systemd_show.units(host) if running else {}
 
 
-def _as_loaded(name: str, said: Said, ours: Unit) -> list[Fault]:
-    """What is wrong with a unit though its files are right. What was loaded before they changed says nothing
+def _as_loaded(name: str, said: Said, installed: Unit) -> list[Fault]:
+    """Faults of a unit whose files are right. What was loaded before they changed says nothing
     about the next boot."""
     if not said or said.get("NeedDaemonReload") != ("no",):
         return []
@@ -269,7 +270,7 @@ def _as_loaded(name: str, said: Said, ours: Unit) -> list[Fault]:
     if state != "loaded":
         return [Fault(f"systemd cannot load {name} ({state})", f"see systemctl status {name}", theirs=True)]
     commands = said.get("ExecStart", ())
-    wanted = [line.value for line in ours.counting("[Service]", "ExecStart")]
+    wanted = [line.value for line in installed.counting("[Service]", "ExecStart")]
     if commands and not all(any(f"argv[]={one} ;" in text for text in commands) for one in wanted):
         return [
             Fault(f"systemd would run {commands[0]} for {name}", f"see systemctl cat {name}", theirs=True)

@@ -34,10 +34,10 @@ from .setting import Layer, Status
 from .steps import Step
 from .topology import read as topology
 
-#: Before all that a controller is told, which may see a greeting as well
+#: Before each line for a controller, which may see a greeting as well
 MARK = "mlnode: "
 
-#: Before anything is done: who has seen it and no answer knows that this run has ended in the middle
+#: Before anything is done: a controller that sees it and no answer knows that this run ended in the middle
 BEGUN = f"{MARK}begun"
 
 #: More fills the packets of no interface better: the largest MTU is 65520 (IPoIB in connected mode)
@@ -56,7 +56,7 @@ def answer(host: Host, question: bytes | str, begin: Callable[[], None] = _quiet
 
     question: JSON, `call` (a name in CALLS), its `options`, and the `size` and `sha256` of the sources that
     the agent should be made of. Where it is made of others, the answer is `other`, and nothing has been done.
-    Raises MlnodeError for what is no question.
+    Raises MlnodeError for what is not a question.
     """
     kinds = {"size": int, "sha256": str, "call": str, "options": dict}
     try:
@@ -82,7 +82,7 @@ def unheard(host: Host, question: bytes, found: Mapping[str, Any]) -> None:
 
 
 def _digest(size: int) -> str:
-    """Of so many bytes of the sources that this agent is made of; empty where this is no agent."""
+    """Digest of so many bytes of this agent's sources; empty where this is not the agent."""
     content = own_archive.content()
     begin = content.find(b"\n", 0, _FIRST_LINE) + 1
     return hashlib.sha256(content[begin : begin + size]).hexdigest() if content else ""
@@ -98,11 +98,11 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         "areas": dict,
         "confirm_seconds": int,
     }
-    told = dict(zip(kinds, strict_json.typed(options, kinds)))
-    for item in told["ignore"]:
+    given = dict(zip(kinds, strict_json.typed(options, kinds)))
+    for item in given["ignore"]:
         strict_json.typed(item, waivers.FIELDS)
-    name, areas, selected = told["name"], told["areas"], told["selected"]
-    layers = tuple(layer for layer in Layer if layer.value in told["layers"])
+    name, areas, selected = given["name"], given["areas"], given["selected"]
+    layers = tuple(layer for layer in Layer if layer.value in given["layers"])
     live = Layer.RUNTIME in layers
     order = declare.Order(
         name,
@@ -110,21 +110,21 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         {area: spec for area, spec in areas.items() if area in selected},
         tuple(area for area in KINDS if area in selected),
         layers=layers,
-        on_unsupported=told["on_unsupported"],
+        on_unsupported=given["on_unsupported"],
         whole=True,
-        leave=told["leave"],
-        check=told["check"],
-        confirm_seconds=told["confirm_seconds"],
+        leave=given["leave"],
+        check=given["check"],
+        confirm_seconds=given["confirm_seconds"],
         confirmation=confirm,
-        risky=told["risky"] or not told["confirm_seconds"],
-        diff=told["diff"],
-        first=_agent(host, told["interpreter"], live) if told["install"] else NOTHING,
+        risky=given["risky"] or not given["confirm_seconds"],
+        diff=given["diff"],
+        first=_agent(host, given["interpreter"], live) if given["install"] else NOTHING,
     )
     try:
-        exceptions = waivers.parse(told["ignore"])
+        exceptions = waivers.parse(given["ignore"])
         refuse_unknown("declaration", areas, tuple(KINDS))
         if live:
-            _require_rdma(host, told["fabric_type"])
+            _require_rdma(host, given["fabric_type"])
     except MlnodeError as error:
         return {"changed": False, "failed": True, "msg": f"{name}: {error}"}
     if not order.check:
@@ -139,9 +139,9 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         if item["status"] not in (Status.PENDING_REBOOT, Status.REFUSED)
     ]
     # What others have put beside our units was put there on purpose: it is reported, and left to them.
-    if told["install"]:
+    if given["install"]:
         found.warnings += [printable(words) for words in _beside_agent(host, live)]
-    judged = missed.judge(settings, exceptions, told["fail_at"])
+    judged = missed.judge(settings, exceptions, given["fail_at"])
     return {**asdict(found), "not_in_force": [] if order.check else [*judged.failures]}
 
 
@@ -177,7 +177,7 @@ def _require_rdma(host: Host, wanted: str) -> None:
             "(lspci -k, dmesg), or its RDMA driver (mlx5_ib, bnxt_re, irdma, efa). Load the driver, or take "
             "the node out of the group fabric"
         )
-    # Software devices are no rails, and count where there are no others.
+    # Software devices are not rails, and count where no others exist.
     rails = [device for device in devices if device.rail is not None] or [*devices]
     found = sorted({port.link_layer for device in rails for port in device.ports if port.link_layer})
     if not {*found} & {*_LINK_LAYERS[wanted]}:
@@ -189,8 +189,9 @@ def _require_rdma(host: Host, wanted: str) -> None:
 
 
 def _confirm(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What waits, and what was undone and not reported yet. Options: `id` of a change to keep, or an empty
-    one, and `padding`, how many bytes of random text to answer with. Raises ValueError for others."""
+    """The change that waits, and one that was undone and not reported yet. Options: `id` of a change to keep,
+    or an empty one, and `padding`, the number of bytes of random text to answer with. Raises ValueError for
+    others."""
     change_id, padding = strict_json.typed(options, {"id": str, "padding": int})
     if not 0 <= padding <= _MOST_PADDING:
         raise ValueError(f"padding is {padding}, and not between 0 and {_MOST_PADDING}")

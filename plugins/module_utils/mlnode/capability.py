@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether this root may configure the network, which that of a container often may not: capabilities(7)."""
+"""Permission of this root to configure the network, which in a container it often lacks: capabilities(7)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _EFFECTIVE = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE | re.ASCII
 
 
 def lacks_net_admin(host: Host, path: str) -> str:
-    """Why not even root may set what path shows; empty if it may, if we are not root, in a captured tree, or
-    where nobody can tell."""
+    """Reason why not even root may set what path shows; empty if it may, if we are not root, in a captured
+    tree, or where that is unknown."""
     if not host.live or not host.is_superuser():
         return ""
     held = _EFFECTIVE.search(host.value("/proc/self/status").text or "")

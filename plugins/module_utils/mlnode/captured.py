@@ -21,7 +21,7 @@ def answers(
             raise ValueError(f"its format is {document['format']!r} and not {form}")
         found: Mapping[str, Any] = document["answers"]
         if not isinstance(found, dict):
-            raise ValueError("there are no answers by name")
+            raise ValueError("it has no answers by name")
         problem = wrong(found)
         if problem:
             raise ValueError(problem)
@@ -32,5 +32,5 @@ def answers(
 
 
 def are_texts(answer: Any) -> bool:
-    """Whether these are texts by field."""
+    """True if these are texts by field."""
     return isinstance(answer, dict) and all(isinstance(value, str) for value in answer.values())

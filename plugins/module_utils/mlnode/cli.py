@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
 
-#: How long NICs wait for another run: a new menu of the boot loader takes up to five minutes. Nobody sits and
-#: waits for it, and nobody would come back for a NIC that was given up.
+#: How long NICs wait for another run: a new menu of the boot loader takes up to five minutes. No user
+#: waits for it, and no other run would come for a NIC that was given up.
 _NICS_WAIT = 330.0
 
 _EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit: a finding of high severity)"
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _COMMANDS[options.command](host, options)
     except MlnodeError as error:
         return _fail(str(error), ERROR)
-    except ImportError as error:  # somebody may install another agent at any time
+    except ImportError as error:  # another process may install an agent at any time
         return _fail(f"{error}: was mlnode replaced while it ran? Run it again", ERROR)
     except KeyboardInterrupt:
         return _fail(_INTERRUPTED.get(options.command, "interrupted"), ERROR)
@@ -159,8 +159,8 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
     done = [{"key": change.key, "value": change.result} for change in changes]
     waits = any(change.at_boot for change in changes)
     if options.json:
-        told = {"format": node.FORMAT, "mlnode": VERSION, "reverted": done, "reboot_required": waits}
-        _print_json({**told, "stays": [*stays]})
+        result = {"format": node.FORMAT, "mlnode": VERSION, "reverted": done, "reboot_required": waits}
+        _print_json({**result, "stays": [*stays]})
         return OK
     for line in document.counted(f"{item['key']}: {document.shown(item['value'])}" for item in done):
         _say(printable(line))
@@ -333,7 +333,7 @@ def _json(value: Any, indent: int | None = None) -> str:
 
 
 def _say(text: str) -> bool:
-    """Write and flush; False where the reader went away (`mlnode check | head`), which is no error.
+    """Write and flush; False where the reader went away (`mlnode check | head`), which is not an error.
 
     All that is printed goes through here or _fail(), where nothing gets past that a terminal would obey.
     """

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A change that undoes itself unless somebody who has come over a new connection confirms it.
+"""A change that undoes itself unless it is confirmed over a new connection.
 
 What it takes to undo it is on disk, and a restore has been started, before the first write. The restore is a
 timer of systemd that runs `mlnode undo --when-due ID`, or a detached process where there is no systemd.
-PENDING is the truth: whoever removes it under the node's lock, confirm() or undo(), has decided. It says when
-the time is over, too: a restore that finds more time left in it waits for longer.
+PENDING is the truth: confirm() or undo() decides by removing it under the node's lock. It says when the time
+is over, too: a restore that finds more time left in it waits for longer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
     "pending", "refuse_while_pending", "report", "restart", "resume", "undo", "undo_when_due", "undone",
 ]  # fmt: skip
 
-#: For the lock, in seconds. Who gives up leaves the node cut off, and nobody else would come: so it is longer
+#: For the lock, in seconds. A restore that gives up leaves the node cut off for good: so it is longer
 #: than anything that holds the lock, of which a boot loader's menu takes longest, five minutes.
 UNDO_WAIT = 3600.0
 
@@ -103,7 +103,7 @@ def restart(host: Host, armed: Pending, gone: Sequence[str] = ()) -> Pending:
 
 
 def cancel(host: Host) -> None:
-    """Whoever made the change has rolled it back. Raises MlnodeError."""
+    """The run that made the change has rolled it back. Raises MlnodeError."""
     found = store.load_pending(host)
     if found is not None:
         _disarm(host, found)
@@ -135,7 +135,7 @@ def resume(host: Host) -> str:
 
 
 def pending(host: Host) -> Pending | None:
-    """What waits to be confirmed. Raises MlnodeError, also for who may not read it."""
+    """The change that waits to be confirmed. Raises MlnodeError, also for a user who may not read it."""
     return store.load_pending(host)
 
 
@@ -210,16 +210,16 @@ def _looked(host: Host, before: Pending) -> Pending | None:
         return before
 
 
-# -- what is told --------------------------------------------------------------------------------
+# -- what is reported ----------------------------------------------------------------------------
 
 
 def undone(host: Host) -> Undone | None:
-    """What was undone and not acknowledged yet. Raises MlnodeError."""
+    """The change that was undone and not acknowledged yet. Raises MlnodeError."""
     return store.load_undone(host)
 
 
 def notes(host: Host) -> list[str]:
-    """One line for what waits and one for what was undone, for whoever looks at the node. Raises nothing."""
+    """One line for the change that waits and one for that which was undone. Raises nothing."""
     lines = []
     try:
         found = store.load_pending(host)
@@ -227,8 +227,8 @@ def notes(host: Host) -> list[str]:
             lines.append(found.text)
     except MlnodeError as error:
         lines.append(f"a change waits to be confirmed: {error}")
-    told = report(host)
-    return [*lines, told] if told else lines
+    text = report(host)
+    return [*lines, text] if text else lines
 
 
 # -- the restore ---------------------------------------------------------------------------------
@@ -247,11 +247,11 @@ def _start(host: Host, armed: Pending) -> None:
 
 def _timer(host: Host, armed: Pending) -> None:
     """Under systemd, as a process would end with the session that started it (logind.conf(5),
-    KillUserProcesses). A daemon-reload makes systemd before 254 count anew (core/timer.c:
+    KillUserProcesses). A daemon-reload makes systemd before 254 count again (core/timer.c:
     timer_enter_waiting): the restore may come late then, but never early."""
     if not host.exists(AGENT_COMMAND):
         raise HostError("find", AGENT_COMMAND, None, "install the agent first (module agent, or any role)")
-    # An older one would refuse the option when it is too late, and nobody would see that.
+    # An older one would refuse the option when it is too late, and unseen.
     if _WHEN_DUE not in host.run([AGENT_COMMAND, "undo", "--help"]).out:
         raise HostError(
             "use", AGENT_COMMAND, None, "it is too old, or does not start: install the agent again"
@@ -266,7 +266,7 @@ def _unit(armed: Pending) -> str:
 
 
 def _disarm(host: Host, armed: Pending) -> None:
-    """The timer would find nothing to undo, so that it is no failure if it cannot be stopped."""
+    """The timer would find nothing to undo, so that it may stay if it cannot be stopped."""
     store.remove(host, PENDING)
     if host.systemd_runs():
         try:
@@ -280,11 +280,11 @@ def _put_back(host: Host, armed: Pending) -> Undone:
     same_boot = armed.boot == boot_id(host)
     # Another boot has values of its own, and other devices behind the same numbers: files are what they were.
     entries = [entry for entry in armed.entries if same_boot or "file" in entry]
-    why = f"nobody confirmed it over a new connection within {armed.seconds} s"
+    why = f"it was not confirmed over a new connection within {armed.seconds} s"
     if not same_boot:
-        why = "the node was booted before anybody confirmed it"
+        why = "the node was booted before it was confirmed"
     elif armed.left:
-        why = "somebody asked for it before its time was over"
+        why = "that was requested before its time was over"
     with _undisturbed():
         stuck = _rolled_back(host, entries)
         stuck += transaction.tell_again(host, _readers(entries))
@@ -295,14 +295,14 @@ def _put_back(host: Host, armed: Pending) -> Undone:
         done = Undone(armed.id, armed.name, now, why, armed.words, tuple(stuck))
         store.save(host, done)
         # A file that is still the new one would make the change again at the next boot, and a value may still
-        # keep people out: both are tried again by whoever comes next.
+        # keep users out: both are tried again by the next run.
         if all(_is_back(host, entry) for entry in entries):
             _disarm(host, armed)
     return done
 
 
 def _rolled_back(host: Host, entries: Sequence[Entry]) -> list[str]:
-    """What could not be put back. A driver refuses while it is being reset, and takes it a moment later."""
+    """Entries that could not be put back. A driver refuses while it is reset, and accepts soon after."""
     until = time.monotonic() + STUBBORN
     while True:
         _undone, stuck = transaction.roll_back(host, entries)
@@ -312,7 +312,7 @@ def _rolled_back(host: Host, entries: Sequence[Entry]) -> list[str]:
 
 
 def _readers(entries: Sequence[Entry]) -> list[str]:
-    """Who makes something of these files, each once."""
+    """Readers of these files, each once."""
     return [name for name in dict.fromkeys(str(entry.get("refresh", "")) for entry in entries) if name]
 
 
@@ -362,7 +362,7 @@ def _record(host: Host, change_id: str) -> Undone | None:
 
 
 def _nothing(host: Host, change_id: str, other: Pending | None) -> str:
-    """Why there is nothing to confirm or to undo."""
+    """Reason why nothing can be confirmed or undone."""
     before = _record(host, change_id)
     if before is not None:
         return before.text
@@ -396,5 +396,5 @@ def _connection(host: Host) -> str:
 def _proc(host: Host, pid: str, name: str) -> str:
     try:
         return host.text(f"/proc/{pid}/{name}")
-    except HostError:  # it has ended, or is none of our business
+    except HostError:  # it has ended, or belongs to another user
         return ""

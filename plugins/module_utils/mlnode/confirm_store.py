@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What waits to be confirmed, and what was undone: two files that survive a power cut."""
+"""The change that waits to be confirmed, and the one that was undone: two files that survive a power cut."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .origin_paths import DAMAGE, check_texts
 
 #: What waits to be confirmed; 0600, as it may hold the content of files that not everybody may read
 PENDING = places.PENDING
-#: What was undone and has not been told yet
+#: What was undone and has not been reported yet
 UNDONE = places.UNDONE
-#: The last id that was confirmed since the boot, so that asking again after a lost answer is no error
+#: The last id that was confirmed since the boot, so that asking again after a lost answer does not fail
 CONFIRMED = "/run/mlnode/confirmed"
 
 #: The agent that undoes may be older than what armed it: who raises this has to ask it in confirm._timer().
@@ -77,7 +77,7 @@ class Pending(NamedTuple):
 
 
 class Undone(NamedTuple):
-    """A change that is no more. stuck: what could not be put back, and why."""
+    """A change that was undone. stuck: what could not be put back, and why."""
 
     id: str
     name: str
@@ -103,7 +103,7 @@ def load_pending(host: Host) -> Pending | None:
         found = _document(content, PENDING)
         names = ("id", "name", "deadline", "words", "boot", "connection")
         if not _ID.match(_texts(found["id"])[0]):
-            raise ValueError(f"{found['id']!r} is no id")
+            raise ValueError(f"{found['id']!r} is not an id")
         due = float(found["due"])
         if not math.isfinite(due):
             raise ValueError(f"due is {due}")
@@ -117,10 +117,10 @@ def load_pending(host: Host) -> Pending | None:
             gone=_texts(*found["gone"]),
         )
     except DAMAGE as error:
-        # It stays where it is: nobody may go on as if nothing had been armed.
+        # It stays where it is: no run may go on as if nothing had been armed.
         raise StoreError(
-            f"{PENDING} is damaged ({type(error).__name__}: {error}), so that nobody can tell what it would "
-            "have put back: look at the NICs of this node, then remove it; `mlnode revert` still knows what "
+            f"{PENDING} is damaged ({type(error).__name__}: {error}), so that what it would have put back is "
+            "unknown: look at the NICs of this node, then remove it; `mlnode revert` still knows what "
             "was before the first run"
         ) from error
 
@@ -137,13 +137,13 @@ def load_undone(host: Host) -> Undone | None:
         return Undone(**{name: found[name] for name in names}, stuck=_texts(*found["stuck"]))
     except DAMAGE as error:
         raise StoreError(
-            f"a change was undone, but {UNDONE} is damaged ({type(error).__name__}: {error}), so that nobody "
-            "can tell which: look at the NICs of this node, then remove it"
+            f"a change was undone, but {UNDONE} is damaged ({type(error).__name__}: {error}), so that it is "
+            "unknown which: look at the NICs of this node, then remove it"
         ) from error
 
 
 def report(host: Host) -> str:
-    """What was undone and not told yet, in words; empty if nothing. That it cannot be read is told, too."""
+    """The change that was undone and not reported yet, in words, or why it cannot be read; empty if none."""
     try:
         found = load_undone(host)
     except MlnodeError as error:
@@ -152,7 +152,7 @@ def report(host: Host) -> str:
 
 
 def acknowledge(host: Host) -> None:
-    """It has been told. Raises HostError."""
+    """Mark it as reported. Raises HostError."""
     remove(host, UNDONE)
 
 

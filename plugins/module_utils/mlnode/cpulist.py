@@ -22,7 +22,7 @@ def parse(text: str) -> tuple[int, ...]:
     if not text:
         return ()
     if not _LIST.match(text):
-        raise ValueError(f"{_short(text)} is no list of CPUs such as 0-3,8")
+        raise ValueError(f"{_short(text)} is not a list of CPUs such as 0-3,8")
     found: set[int] = set()
     for part in text.split(","):
         first, _dash, last = part.partition("-")
@@ -63,7 +63,7 @@ def mask(cpus: Iterable[int]) -> str:
 def from_mask(text: str) -> tuple[int, ...]:
     """The CPUs of a mask as the kernel prints it, ascending. Raises ValueError on anything else."""
     if not _MASK.match(text):
-        raise ValueError(f"{_short(text)} is no mask of CPUs such as f,00000001")
+        raise ValueError(f"{_short(text)} is not a mask of CPUs such as f,00000001")
     groups = text.split(",")
     if len(groups) > MAX_CPUS // _GROUP_BITS:
         raise ValueError(f"{_short(text)} is too long for a mask: no kernel has more than {MAX_CPUS} CPUs")

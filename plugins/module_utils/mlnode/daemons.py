@@ -42,7 +42,7 @@ class Running(NamedTuple):
 
 
 def running(host: Host, names: Collection[str]) -> Running:
-    """Processes of root that are called so: anybody may call theirs slurmd. Names are cut to 15 characters
+    """Processes of root that are called so: any user may call theirs slurmd. Names are cut to 15 characters
     (TASK_COMM_LEN). Raises HostError where /proc cannot be listed."""
     pids = sorted(int(name) for name in host.names("/proc") if _PID.match(name))
     found: list[Daemon] = []
@@ -60,7 +60,7 @@ def running(host: Host, names: Collection[str]) -> Running:
 
 
 def belongs(host: Host, pid: int, units: Collection[str]) -> bool:
-    """Whether a process is in the control group of one of the units of this machine, in any hierarchy; also
+    """True if a process is in the control group of one of the units of this machine, in any hierarchy; also
     True where its groups cannot be read."""
     groups = _groups(host, pid)
     if not groups:

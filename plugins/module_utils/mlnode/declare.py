@@ -22,7 +22,7 @@ from .transaction import FOR_GOOD, Confirmation
 
 
 class Order(NamedTuple):
-    """What a playbook asks for.
+    """Request of a playbook.
 
     areas: area → its specification; an empty one takes the area out of the declaration. selected: the areas
     that may be touched, in the order in which they are applied. whole: those of them that are not named leave
@@ -48,7 +48,7 @@ class Order(NamedTuple):
 
 @dataclass
 class Result:
-    """What Ansible shows.
+    """Result that Ansible shows.
 
     areas: area → what a module for it alone would have returned. risks: why nothing was done, where
     order.risky is False.
@@ -163,7 +163,7 @@ def _fill(result: Result, host: Host, order: Order, found: Together) -> None:
 
 
 def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
-    """What is not as declared, or cannot be, in words; what is true of many settings once."""
+    """Settings that are not as declared, or cannot be, in words; what is true of many once."""
     loud = {Status.OVERRIDDEN, Status.CLAMPED, Status.DRIFTED, Status.UNKNOWN}
     if order.check:
         loud.discard(Status.DRIFTED)  # it is what check mode is there to show, and it is in the diff

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node has been declared to be, kept on the node: /etc/mlnode/declared.d/NAME.json.
+"""Declarations of a node, kept on the node: /etc/mlnode/declared.d/NAME.json.
 
 Kept unresolved (`auto` stays `auto`), so that one image serves many machine types.
 """
@@ -40,7 +40,7 @@ class Declaration(NamedTuple):
 
 
 def check_name(name: str) -> str:
-    """The name becomes a file name: raises DeclarationError for anything that is no plain word."""
+    """The name becomes a file name: raises DeclarationError for anything that is not a plain word."""
     if not _NAME.match(name):
         raise DeclarationError(
             f"name {name!r}: use 1 to 63 of a-z, 0-9, _ and -, starting with a letter or digit"

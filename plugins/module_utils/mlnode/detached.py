@@ -41,8 +41,8 @@ def start(work: Callable[[], object]) -> None:
 
 
 def _fork_again(writer: int, work: Callable[[], object]) -> None:
-    """In the child. The second fork gives the process to init: nobody has to wait for it, and it can never
-    get a terminal again (credentials(7))."""
+    """In the child. The second fork gives the process to init: no other waits for it, and it can never get a
+    terminal again (credentials(7))."""
     try:
         os.setsid()
         if not os.fork():
@@ -50,7 +50,7 @@ def _fork_again(writer: int, work: Callable[[], object]) -> None:
             os.write(writer, b"1")
             os.close(writer)
             work()
-    except BaseException:  # noqa: BLE001  # nobody is there to be told, and this is a copy of the caller
+    except BaseException:  # noqa: BLE001  # no caller is left, and this is a copy of it
         os._exit(1)
     os._exit(0)
 

@@ -16,7 +16,7 @@ _MANNERS = frozenset({"allow", "sizing", "max_disruption"})
 #: The same of one kind
 _OWN_MANNERS = {"cpu": frozenset({"cpus"})}
 
-#: Hexadecimal digits, of 256 bits. It guards against mistakes, and nobody gains by a forged one.
+#: Hexadecimal digits, of 256 bits. It guards against mistakes, not against forgery.
 _LENGTH = 16
 
 
@@ -60,7 +60,7 @@ def differences(expected: Expected, declarations: Iterable[Declaration], host: s
 
 
 def _remedy(expected: Expected, name: str, host: str) -> str:
-    """What is declared instead, and how the rest goes back to its origin."""
+    """The other declarations, if any, and how the rest goes back to its origin."""
     others = [other for other, wanted in expected.items() if wanted]
     if not others:
         return f"nothing: ansible-playbook playbooks/revert.yml --limit {host or 'HOST'}"

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a whole node differs in from what it has been declared to be, for somebody who asks from elsewhere."""
+"""Differences between a whole node and its declarations, for a controller."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What answer() tells of a node. Raises MlnodeError for wrong options."""
+    """Result of answer() for a node. Raises MlnodeError for wrong options."""
     exceptions = waivers.parse(params["ignore"])
     expected = {
         declared.check_name(name): digests.digests(_checked(name, areas))
         for name, areas in params["declarations"].items()
     }
-    # Where the inventory declares nothing, a node without declarations is what it should be.
+    # Where the inventory declares nothing, a node without declarations is as expected.
     found = survey(host, may_be_bare=bool(expected) and not any(expected.values()))
     state = node.node(found)
     errors = [*filter(None, [str(params.get("instead", ""))]), *state["errors"]]

@@ -26,13 +26,13 @@ Entry = Mapping[str, Any]
 #: reads the folders we write to reads such a name.
 COPY_SUFFIX = ".mlnode-saved"
 
-KEPT = "ours removed, later edits kept"
+KEPT = "mlnode's part removed, later edits kept"
 _GONE_SINCE = "left as it is: removed by others since"
 _LEFT_SINCE = "left as it is: replaced by others since"
 
 
 class WayBack(NamedTuple):
-    """What a revert makes of a file. after: what it will be, as snapshot() gives it; None: not there. note:
+    """Result of a revert for a file. after: what it will be, as snapshot() gives it; None: not there. note:
     what became of edits, for people; empty if there were none. copy: where an edited own file is kept."""
 
     before: Saved | None
@@ -116,7 +116,7 @@ class _NoTextError(ValueError):
 
 
 def _rebased(entry: Entry, now: Saved | None, content: bytes | None) -> Saved | None:
-    """What the file would be without us, now that it was edited, and before this content is written."""
+    """The file as it would be without us, now that it was edited, and before this content is written."""
     if now is None or entry["wrote"][-1] is None:
         return now  # removed by others, or made by them where we had removed it
     found = _merge(entry, now, _text(content))

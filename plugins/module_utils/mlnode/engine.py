@@ -83,7 +83,7 @@ class Together(NamedTuple):
 
 
 class First(NamedTuple):
-    """What comes before all areas: the agent. check: called once the steps are done; what it raises undoes
+    """Steps before all areas, of the agent. check: called once the steps are done; what it raises undoes
     them. live: daemons are notified of it, whatever areas there are."""
 
     steps: Callable[[], Sequence[Step]]
@@ -122,7 +122,7 @@ def preview(
     first: First = NOTHING,
     kinds: Mapping[str, Kind] = NO_KINDS,
 ) -> Together:
-    """What apply_together() would do now; writes nothing. Raises MlnodeError."""
+    """Outcome that apply_together() would have now; writes nothing. Raises MlnodeError."""
     requests = _checked(requests)
     known = _kept(host, requests)
     new = declaration_of(requests, known)
@@ -340,7 +340,7 @@ def _foresee(
     gate: Callable[[Plan], None],
     kinds: Mapping[str, Kind],
 ) -> list[Outcome]:
-    """What each area would do as the node is now."""
+    """Plan of each area as the node is now."""
     plans: list[Plan] = []
     for request in requests:
         # A module that is loaded on the way may bring what is missing now: its area is judged at its turn.
@@ -388,6 +388,6 @@ def _words(rows: Sequence[Row]) -> str:
 
 
 def _try_again(host: Host) -> None:
-    """Somebody watches, so that changes which the agent has given up may be made. Raises HostError."""
+    """A user watches, so that changes which the agent has given up may be made. Raises HostError."""
     for name in host.names(places.HELD):
         host.remove_file(f"{places.HELD}/{name}")

@@ -21,7 +21,7 @@ class MlnodeError(Exception):
 
 
 class DeclarationError(MlnodeError):
-    """What was declared is wrong; nothing was touched."""
+    """A declaration is wrong; nothing was touched."""
 
 
 class RiskError(MlnodeError):
@@ -30,11 +30,11 @@ class RiskError(MlnodeError):
 
 
 class StoreError(MlnodeError):
-    """A file in which mlnode keeps its own state is damaged or not ours."""
+    """A file in which mlnode keeps its own state is damaged or not mlnode's."""
 
 
 class DamagedError(StoreError):
-    """A file in which mlnode keeps its own state cannot be read as what it should be."""
+    """A file in which mlnode keeps its own state has a content that mlnode never wrote."""
 
 
 class UntrustedError(StoreError):
@@ -42,7 +42,7 @@ class UntrustedError(StoreError):
 
 
 class LostOriginError(StoreError):
-    """What was before the first run is not known any more, on a node that was tuned."""
+    """The origin of a node that was tuned is not known any more."""
 
 
 class LockTimeoutError(MlnodeError):
@@ -62,9 +62,9 @@ class NotMountedError(Exception):
 
 
 class HostError(MlnodeError):
-    """The machine said no. Carries the path and errno so that callers can tell absent from unreadable."""
+    """The machine refused. Carries path and errno so that callers can distinguish absent from unreadable."""
 
-    #: errno values that mean "there is no such thing here", as opposed to "it could not be read"
+    #: errno values that mean "absent", as opposed to "it could not be read"
     ABSENT = (_errno.ENOENT, _errno.ENOTDIR, _errno.ENODEV, _errno.ENXIO)
 
     def __init__(self, action: str, path: str, number: int | None, detail: str = "", cause: str = "") -> None:
@@ -80,12 +80,12 @@ class HostError(MlnodeError):
 
     @property
     def missing(self) -> str:
-        """What is not there, where .absent says so."""
+        """Words for what is not there, where .absent says so."""
         return f"{self.path} does not exist"
 
 
 class MissingError(HostError):
-    """There is no such thing, in words that say why."""
+    """Something is absent; the message says why."""
 
     def __init__(self, action: str, path: str, words: str) -> None:
         super().__init__(action, path, None, words)

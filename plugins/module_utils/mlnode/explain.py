@@ -38,7 +38,7 @@ def _spelled(item: NodeRow, key: str) -> bool:
 
 
 def _canonical(key: str) -> str:
-    """The one spelling of a sysctl; a text that is no sysctl stays as it is."""
+    """The one spelling of a sysctl; a text that is not a sysctl stays as it is."""
     try:
         return sysctl_parse.canonical(key)
     except DeclarationError:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What differs between the nodes of a fleet: results of rdma_check against what most of them have.
+"""Differences between the nodes of a fleet: results of rdma_check against what most of them have.
 
 Nodes of one kind have the same devices under the same names, so that a port is compared with the port of that
 name on all others, and a firmware with that of the same board. It runs on the controller.
@@ -54,7 +54,7 @@ _WELL = (Verdict.PASS, Verdict.SKIP)
 
 
 class Place(NamedTuple):
-    """What is compared with its like: a check of a device or port, and of one kind of board if given."""
+    """Place of a compared value: a check of a device or port, and of one kind of board if given."""
 
     target: str
     name: str
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
 
 class Value(NamedTuple):
-    """text: "" where the node could not tell, and why. strange: that was no plain absence."""
+    """text: "" where it is unknown, and why. strange: that was not a plain absence."""
 
     text: str
     why: str = ""
@@ -82,10 +82,10 @@ Values = Dict[Place, Value]
 def report(
     nodes: Mapping[str, Any], fail_on: str = "fail", subnet: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What a play over a fleet has found, as one result. nodes: name → result of rdma_check, or what came
+    """Findings of a play over a fleet, as one result. nodes: name → result of rdma_check, or what came
     instead of one. subnet: the same of ib_subnet by the node it ran on, if it ran.
 
-    failures: the lines for which the play has to fail. warnings: what else is not as it should be. told: what
+    failures: the lines for which the play has to fail. warnings: what else is not as expected. told: what
     is well with nodes together, and with the subnet.
     """
     if fail_on not in _NODES:
@@ -120,14 +120,14 @@ def _checks(result: Any) -> Sequence[Mapping[str, Any]] | None:
 
 
 def _missing(name: str, result: Any) -> Check:
-    told = result if isinstance(result, Mapping) else {}
-    words = "unreachable" if told.get("unreachable") else "not checked"
-    words += f": {told['msg']}" if told.get("msg") else ""
+    answer = result if isinstance(result, Mapping) else {}
+    words = "unreachable" if answer.get("unreachable") else "not checked"
+    words += f": {answer['msg']}" if answer.get("msg") else ""
     return Check(NAME, name, Verdict.FAIL, "", words, "", "what is not checked is not known to be well")
 
 
 def _findings(name: str, result: Any) -> list[Check]:
-    """What rdma_check says of one node, but what is well."""
+    """Findings of rdma_check on one node, but what is well."""
     found = [_again(name, one) for one in _checks(result) or ()]
     return [check for check in found if check.verdict in _BAD]
 
@@ -145,7 +145,7 @@ def _subnet(name: str, result: Any) -> list[Check]:
 def _again(where: str, one: Mapping[str, Any]) -> Check:
     texts = {key: str(one.get(key, "")) for key in _TEXTS}
     texts["target"] = f"{where} {texts['target']}".strip()
-    # A word of a newer version is no success.
+    # A word of a newer version is not a success.
     word = str(one.get("verdict"))
     return Check(verdict=Verdict(word) if word in {*Verdict} else Verdict.UNKNOWN, **texts)
 
@@ -188,10 +188,10 @@ def _values(checks: Iterable[Mapping[str, Any]]) -> Values:
 
 
 def _value(one: Mapping[str, Any]) -> Value:
-    """What nobody has declared anything of is skip, as is what is not there; the advice tells them apart."""
+    """Something not declared is skip, as is something absent; the advice distinguishes them."""
     name, verdict, words = str(one["name"]), str(one["verdict"]), str(one["found"])
-    told = verdict == "skip" and str(one["advice"]).startswith("declare ")
-    if verdict == "unknown" or (verdict == "skip" and not told):
+    undeclared = verdict == "skip" and str(one["advice"]).startswith("declare ")
+    if verdict == "unknown" or (verdict == "skip" and not undeclared):
         return Value("", words, verdict == "unknown")
     if name != "gid":
         return Value(words)
@@ -220,43 +220,43 @@ def _devices(
     if len(having) < len(lacking):
         words = f"there, where {len(lacking)} of {total} have no such device"
         return [Difference(name, target, words, "") for name in having]
-    words = f"on {len(having)} of {total} nodes, which is no majority: {_some(having)}"
+    words = f"on {len(having)} of {total} nodes, which is not a majority: {_some(having)}"
     return [Difference("", target, words, "")]
 
 
 def _different(place: Place, values: Mapping[str, Value]) -> list[Difference]:
     word = _WORDS.get(place.name, place.name)
-    told = {name: value.text for name, value in values.items() if value.text}
-    counts = Counter(told.values()).most_common()
-    untold = {name: value for name, value in values.items() if not value.text and (told or value.strange)}
+    known = {name: value.text for name, value in values.items() if value.text}
+    counts = Counter(known.values()).most_common()
+    unknown = {name: value for name, value in values.items() if not value.text and (known or value.strange)}
     if not counts:
-        why = next((value.why for value in untold.values()), "")
-        words = f"{word} is told by none of {len(values)}: {_some(untold)}: {why}"
-        return [Difference("", place.target, words, place.name)] if untold else []
+        why = next((value.why for value in unknown.values()), "")
+        words = f"{word} is unknown on all {len(values)}: {_some(unknown)}: {why}"
+        return [Difference("", place.target, words, place.name)] if unknown else []
     most, number = counts[0]
-    if number * 2 <= len(told):
-        return [Difference("", place.target, f"{word} has no majority: {_votes(told)}", place.name)] + [
-            Difference(name, place.target, f"{word} could not be told: {value.why}", place.name)
-            for name, value in untold.items()
+    if number * 2 <= len(known):
+        return [Difference("", place.target, f"{word} has no majority: {_votes(known)}", place.name)] + [
+            Difference(name, place.target, f"{word} is unknown: {value.why}", place.name)
+            for name, value in unknown.items()
         ]
     rest = f"where {number} of {len(values)} have {most}"
     return [
         *(
             Difference(name, place.target, f"{word} {text}, {rest}", place.name)
-            for name, text in told.items()
+            for name, text in known.items()
             if text != most
         ),
         *(
-            Difference(name, place.target, f"{word} could not be told ({value.why}), {rest}", place.name)
-            for name, value in untold.items()
+            Difference(name, place.target, f"{word} is unknown ({value.why}), {rest}", place.name)
+            for name, value in unknown.items()
         ),
     ]
 
 
-def _votes(told: Mapping[str, str]) -> str:
+def _votes(known: Mapping[str, str]) -> str:
     """Each value with its nodes, the most frequent first."""
     holders: dict[str, list[str]] = {}
-    for name, text in told.items():
+    for name, text in known.items():
         holders.setdefault(text, []).append(name)
     ranked = sorted(holders.items(), key=lambda item: -len(item[1]))
     words = [f"{text} on {len(names)} ({_some(names)})" for text, names in ranked[:_NAMED]]

@@ -25,7 +25,7 @@ KERNEL_LINE = re.compile(
 
 
 def config(host: Host) -> str | None:
-    """The path of the menu; None where there is none. Raises HostError where nobody can tell."""
+    """The path of the menu; None where there is none. Raises HostError where it is unknown."""
     return next((path for path in CONFIGS if host.exists(path)), None)
 
 
@@ -35,7 +35,7 @@ def mkconfig(host: Host) -> str | None:
 
 
 def command(host: Host, menu: str) -> tuple[str, ...] | None:
-    """How this distribution writes the menu anew; None where nothing that can is installed."""
+    """Command by which this distribution regenerates the menu; None where none is installed."""
     if menu == CONFIGS[0] and host.exists(_UPDATE):
         return (_UPDATE,)
     program = mkconfig(host)
@@ -43,9 +43,9 @@ def command(host: Host, menu: str) -> tuple[str, ...] | None:
 
 
 def regenerate(host: Host) -> None:
-    """Write the menu anew. Raises HostError; a menu without any kernel is put back to what it was."""
+    """Regenerate the menu. Raises HostError; a menu without any kernel is put back to what it was."""
     menu = config(host)
-    if menu is None:  # GRUB has left the machine, and nobody is to be told any more
+    if menu is None:  # GRUB has left the machine, and has no menu to regenerate
         return
     words = command(host, menu)
     if words is None:

@@ -25,7 +25,7 @@ def hold(host: Host, device: str, writes: Iterable[KernelWrite], words: str) -> 
 
 
 def held_back(host: Host, part: Part) -> str:
-    """Why a value is left alone; empty if it is not."""
+    """Reason why a value is left alone; empty if it is not."""
     if part.unit is None and not part.device:
         return ""
     value, words = _values(host, part.device.rpartition("/")[2]).get(part.path, ("", ""))
@@ -39,4 +39,4 @@ def _values(host: Host, device: str) -> dict[str, Any]:
         found = json.loads(trust.read(host, f"{FOLDER}/{device}"))
         return {path: (str(value), str(words)) for path, (value, words) in found.items()}
     except (HostError, StoreError, ValueError, TypeError, AttributeError, RecursionError):
-        return {}  # a note that is damaged or not ours holds nothing back
+        return {}  # a note that is damaged or not mlnode's holds nothing back

@@ -49,7 +49,7 @@ class Host:
         self.under_way: dict[str, Any] = {}
 
     def once(self, key: str, make: Callable[[], T]) -> T:
-        """What does not change during one run, such as the topology, is made once. forget() ends that."""
+        """Make what does not change during one run, such as the topology, once. forget() ends that."""
         if key not in self._known:
             self._known[key] = make()
         found: T = self._known[key]
@@ -81,7 +81,7 @@ class Host:
         return system.inside(self.root, places.checked(path), follow, self._folders)
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file. Raises HostError, whose .absent tells missing from unreadable."""
+        """The whole file. Raises HostError, whose .absent distinguishes missing from unreadable."""
         if driver := self._driver(path):
             return driver.read(self, path)
         if fake := mountinfo.over(self, path):
@@ -102,11 +102,11 @@ class Host:
             raise
 
     def text(self, path: str) -> str:
-        """As read(); empty where there is no such file."""
+        """As read(); empty where the file does not exist."""
         return (self.content(path) or b"").decode("utf-8", "surrogateescape")
 
     def read(self, path: str) -> str:
-        """The file as text; bytes that are no UTF-8 survive a round trip."""
+        """The file as text; bytes that are not UTF-8 survive a round trip."""
         return self.read_bytes(path).decode("utf-8", "surrogateescape")
 
     def value(self, path: str) -> Value:
@@ -119,7 +119,7 @@ class Host:
             return Value(unreadable=str(error))
 
     def names(self, path: str) -> list[str]:
-        """Sorted names in a folder; empty if there is no such folder. Raises HostError if unreadable."""
+        """Sorted names in a folder; empty if it does not exist. Raises HostError if unreadable."""
         if driver := self._driver(path):
             return driver.names(self, path)
         try:
@@ -146,7 +146,7 @@ class Host:
         return [path for path in found if self.exists(path)]
 
     def exists(self, path: str) -> bool:
-        """True if the path, links followed, is there. Raises HostError where nobody can tell."""
+        """True if the path, links followed, is there. Raises HostError where that is unknown."""
         if driver := self._driver(path):
             return driver.exists(self, path)
         return self._stat(path, follow=True) is not None
@@ -161,7 +161,7 @@ class Host:
         return found is not None and stat.S_ISREG(found.st_mode) and bool(found.st_mode & 0o111)
 
     def link_target(self, path: str) -> str:
-        """Where a link leads, as it is written; empty for what is not one. Raises HostError."""
+        """Target of a link, as it is written; empty for what is not one. Raises HostError."""
         try:
             return os.readlink(self.real(path, follow=False))
         except OSError as error:
@@ -176,7 +176,7 @@ class Host:
         return None if found is None else stat.S_IMODE(found.st_mode)
 
     def blocked(self, path: str) -> str:
-        """Why this kernel file is not this node's to set, as in a container; empty if it is: mountinfo."""
+        """Reason why this kernel file is not this node's to set, as in a container, or nothing: mountinfo."""
         if driver := self._driver(path):
             return driver.blocked(self, path)
         return mountinfo.blocked(self, path)
@@ -232,7 +232,7 @@ class Host:
         has several names.
 
         A file that we share keeps its owner, its ACL and other extended attributes, and its mode where none
-        is given. One that is ours alone is root's, and 0644 then, whatever was there. Raises HostError.
+        is given. One that is mlnode's alone is root's, and 0644 then, whatever was there. Raises HostError.
         """
         if len(content) > system.LIMIT:  # and could not be read again
             raise HostError("write", path, errno.EFBIG)
@@ -276,7 +276,7 @@ class Host:
             raise HostError("link", path, error.errno) from error
 
     def remove_file(self, path: str) -> None:
-        """Remove a file of ours and what a killed write left beside it. Absent is fine."""
+        """Remove an own file and what a killed write left beside it. Absent is fine."""
         real = self.real(path, follow=False)
         folder, name = os.path.split(real)
         system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
@@ -298,7 +298,7 @@ class Host:
             raise HostError("finish writing", path, error.errno) from error
 
     def tidy(self, path: str) -> None:
-        """Remove what a killed run has left beside a file that is as it should be."""
+        """Remove what a killed run has left beside a file that is right."""
         folder, name = os.path.split(self.real(path, follow=False))
         system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
 
@@ -313,7 +313,7 @@ class Host:
             raise HostError("make", path, error.errno) from error
 
     def remove_folder_if_empty(self, path: str, may_stay: bool = False) -> None:
-        """Remove a folder we made, unless somebody put something into it. may_stay: no failure where it is on
+        """Remove a folder we made, unless others put something into it. may_stay: no failure where it is on
         what is read-only, as StateDirectory= is in the sandbox of its service (systemd.exec(5))."""
         stays = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
         try:

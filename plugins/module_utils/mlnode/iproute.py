@@ -48,7 +48,7 @@ def _asked(host: Host, understand: Callable[[Any], T], *words: str) -> T:
     except HostError as error:
         if not error.absent:
             raise
-        # A missing program is no answer to the question.
+        # A missing program does not answer the question.
         raise HostError("ask", command[0], None, "it is not installed: install iproute2") from error
     try:
         return understand(json.loads(out.strip() or "[]"))  # of nothing it may print nothing
@@ -72,7 +72,7 @@ def _interfaces(answer: Any) -> dict[str, Interface]:
 
 def _address(entry: Mapping[str, Any]) -> Address:
     local = IPv4Address(entry["local"])
-    # The other end of a point-to-point link has an address of its own, and there is no network of ours.
+    # The other end of a point-to-point link has an address of its own, and this end has no network.
     near = entry.get("address", local)
     return Address(local, IPv4Network(f"{near}/{int(entry['prefixlen'])}", strict=False))
 

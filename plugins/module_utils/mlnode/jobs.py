@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs on a node that would suffer if a link went down for a moment: jobs of Slurm, and whoever holds a
-GPU or an RDMA device (proc(5)).
+"""Work on a node that would suffer if a link went down for a moment: jobs of Slurm, and processes that hold
+a GPU or an RDMA device (proc(5)).
 
 What no process shows is not seen: file systems that the kernel itself reaches over a NIC (NFS, Lustre, NVMe).
 """
@@ -22,7 +22,7 @@ _MOST = 8
 #:   nvidiaN      every process that uses a GPU. nvidiactl is monitors' too; nvidia-uvm is never held alone.
 #:   uverbsN      queue pairs, which break with the link
 #:   kfd, renderD AMD's computations; Intel's, which have nothing else. cardN may be a console's.
-#:   accelN       drivers/accel: accelerators that are no GPUs
+#:   accelN       drivers/accel: accelerators other than GPUs
 #:   vfio         a guest, or a driver outside the kernel, owns a whole device. /dev/vfio/vfio owns none.
 #: The mark is the kernel's, for a node that was removed after it had been opened (fs/d_path.c).
 _DEVICE = re.compile(
@@ -31,7 +31,7 @@ _DEVICE = re.compile(
     re.ASCII,
 )
 
-#: /proc/PID/comm, which ends after 15 characters, of those who hold a device all the time and are no jobs
+#: /proc/PID/comm, which ends after 15 characters, of those who hold a device all the time and are not jobs
 _SERVICES = {
     "nvidia-persiste": "nvidia-persistenced keeps the driver awake",
     "nv-fabricmanage": "nv-fabricmanager sets up NVSwitches",
@@ -56,7 +56,7 @@ _GONE = (errno.ESRCH,)
 def running(host: Host) -> list[str]:
     """Findings for people; none is good news. One of them may be that not all could be looked at.
 
-    A captured tree without processes has none. Raises HostError where there are no processes to be read.
+    A captured tree without processes has none. Raises HostError where no processes can be read.
     """
     slurm: set[int] = set()
     other: list[str] = []
@@ -76,7 +76,7 @@ def running(host: Host) -> list[str]:
 
 
 def _process(host: Host, pid: int, slurm: set[int]) -> str:
-    """What a process has to do with it; a step of a job goes to slurm. "" for nothing."""
+    """The finding about a process; a step of a job goes to slurm. "" for nothing."""
     name = printable(host.read(f"/proc/{pid}/comm").rstrip("\n"))
     if name == "slurmstepd":
         return _step(host, pid, slurm)
@@ -126,7 +126,7 @@ def _shortened(findings: Sequence[str]) -> list[str]:
 
 
 def _unseen(closed: Sequence[HostError], hidden: bool) -> list[str]:
-    """What may run there is not known, and must not look like nothing."""
+    """Findings for what may run unseen, which must not look like nothing."""
     found = []
     if closed:
         noun = "process" if len(closed) == 1 else "processes"

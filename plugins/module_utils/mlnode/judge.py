@@ -52,7 +52,7 @@ def _joined(*words: str) -> str:
 
 
 def _elsewhere(reading: Reading, context: Context) -> str:
-    """Where the boot layer is judged, if another row does that."""
+    """Reference to the row that judges the boot layer, if another one does."""
     return f"boot: see {reading.boot.row}" if context.boot and reading.boot.row else ""
 
 
@@ -95,7 +95,7 @@ def differs(reading: Reading) -> bool:
 
 
 def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:
-    """What is wrong with the boot layer, or None."""
+    """Fault of the boot layer, or None."""
     boot = reading.boot
     if boot.row:
         return None

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a kind of knob is: the functions each file in knobs/ offers to the engine."""
+"""A kind of knob: the functions each file in knobs/ offers to the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .errors import HostError
 from .host import Host, Mounts
 from .setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Severity, Status, Value
 
-#: The link is what `systemctl enable` makes; read as a file, so that a captured tree tells too.
+#: The link is what `systemctl enable` makes; read as a file, so that a captured tree shows it, too.
 AGENT_UNIT = "mlnode-apply.service"
 AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_FILE = f"/etc/systemd/system/{AGENT_UNIT}"
@@ -66,7 +66,7 @@ class Facts:
             raise
 
     def fastest_link_bit_per_s(self) -> int:
-        """Rate of the fastest physical interface that is up; 0 where none tells (virtio, WiFi)."""
+        """Rate of the fastest physical interface that is up; 0 where none reports it (virtio, WiFi)."""
         if self._rate is None:
             names = self._host.names("/sys/class/net")
             self._rate = max((self._link_rate(name) for name in names), default=0)
@@ -100,7 +100,7 @@ class Facts:
 
 
 class Info(NamedTuple):
-    """Why a knob is declared: what a deviation costs, the reason, and where that is written."""
+    """Grounds for a knob: what a deviation costs, the reason, and where that is written."""
 
     severity: Severity
     reason: str
@@ -119,7 +119,7 @@ class Row(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a kind may know besides its own settings.
+    """Facts for a kind besides its own settings.
 
     name: the declaration that is looked at. allow: guards the operator has switched off by name.
     agent: whether the next boot runs the agent. agent_fault: why it does not. agent_unread: why that cannot
@@ -181,7 +181,7 @@ def no_rivals(key: str, other: str) -> bool:
 
 
 class WayBack(NamedTuple):
-    """How a kernel file that is not declared any more gets back its origin. refusal: why it does not, as the
+    """Way of a kernel file that is not declared any more back to its origin. refusal: why it stays, as the
     change would be refused to a declaration. late: its service reads files that have to be written first."""
 
     refusal: str = ""
@@ -215,13 +215,13 @@ class Kind(Protocol):
         declared."""
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-        """What a result has besides its rows, such as the commands that would do the same."""
+        """Facts of a result besides its rows, such as the commands that would do the same."""
 
     def way_back(self, key: str, path: str, value: str, context: Context) -> WayBack:
-        """Whether a kernel file of a setting that is not declared any more is set to its origin."""
+        """The way of a kernel file of a setting that is not declared any more back to its origin."""
 
     def mentions(self, key: str, host: Host) -> list[str]:
         """Every place that says something about the key at boot, for an explanation."""
 
     def info(self, key: str, runtime: Value) -> Info:
-        """What is known about a key."""
+        """Facts about a key."""

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What leaves a declaration goes back to its origin, file by file, unless it is to be left.
+"""The way of what leaves a declaration back to its origin, file by file, unless it is to be left.
 
-Files of the boot layer need nothing here: they are written anew without it.
+Files of the boot layer need nothing here: they are written again without it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Gone(NamedTuple):
 def leaving(
     host: Host, requests: Sequence[Request], plans: Sequence[Plan], known: Kept, kinds: Mapping[str, Kind]
 ) -> list[Leaving]:
-    """What this run takes out of the declaration, area by area. Raises MlnodeError.
+    """Settings that this run takes out of the declaration, area by area. Raises MlnodeError.
 
     kinds: those that can be evaluated here. Where others are declared, too, a file goes back alone, without
     what its write moves along.
@@ -63,7 +63,7 @@ def leaving(
 
 
 def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
-    """What the declaration on the node has of this area, where it is another one."""
+    """Part of the declaration on the node for this area, where it is another one."""
     if request.leave or {*request.layers} != {Layer.RUNTIME, Layer.BOOT}:
         return _Gone()
     area = request.kind.KIND
@@ -143,8 +143,8 @@ def _value(entry: Entry, path: str) -> str:
 
 
 def _risk(write: KernelWrite) -> str:
-    """Why a device keeps the value until the next boot: a run that changes it for what is declared is asked
-    for that, and may be confirmed."""
+    """Reason why a device keeps the value until the next boot: a run that changes it for what is declared is
+    asked for that, and may be confirmed."""
     if write.unit is None:
         return ""
     return write.risk or (f"putting it back resets {write.unit.name}" if write.unit.resets else "")
@@ -161,7 +161,7 @@ def _writes(rows: Sequence[Row]) -> dict[str, KernelWrite]:
 
 
 def _files(rows: Sequence[Row]) -> Iterator[str]:
-    """What these settings set, or may set: what could not be read is declared all the same."""
+    """Files that these settings set, or may set: what could not be read is declared all the same."""
     for row in rows:
         yield from (write.path for write in writes_of(row, row.reading.parts))
         if row.status is Status.UNKNOWN:

@@ -50,8 +50,8 @@ def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]
         _sign(handle, read_notes(host))
         yield trust.repair(host)
     finally:
-        # Removed while still held: whoever waits on this inode sees in _take that it is gone. One with notes
-        # stays, for a run that shows them.
+        # Removed while still held: a run that waits on this inode sees in _take that it is gone. One with
+        # notes stays, for a run that shows them.
         try:
             if not read_notes(host):
                 os.unlink(real)
@@ -110,7 +110,7 @@ def _open(real: str) -> int:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
             raise HostError("lock", LOCK_PATH, None, "it is not a regular file: remove it")
-        # flock(2) needs no more than a readable file: nobody else may hold what a killed run left.
+        # flock(2) needs no more than a readable file: no other user may hold what a killed run left.
         os.fchmod(handle, 0o600)
         return handle
     except OSError as error:
@@ -157,7 +157,7 @@ class Note(NamedTuple):
         """For people. What it has done is looked at by the run that shows it."""
         run = f"an earlier run for {self.name} (process {self.pid}, begun {self.since})"
         if self.end == UNHEARD:
-            return printable(f"{run} has ended as it should, and could not answer any more")
+            return printable(f"{run} has ended well, and could not answer any more")
         if self.end == STOPPED:
             return printable(f"{run} was stopped, and has put back what it had changed")
         files = f"{', '.join(self.completed)} is whole again" if self.completed else "no file is half written"
@@ -243,7 +243,7 @@ def _parsed(line: str) -> Note | None:
 
 
 def _write_notes(host: Host, notes: Sequence[Note]) -> None:
-    """Behind the first line, which is the holder's. Best effort: a note is no reason to fail a run."""
+    """Behind the first line, which is the holder's. Best effort: no run fails for a note."""
     try:
         handle = os.open(host.real(LOCK_PATH, follow=False), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

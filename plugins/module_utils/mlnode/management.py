@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which interfaces carry the management path: without them nobody reaches the node any more.
+"""Interfaces that carry the management path: without them the node is unreachable.
 
 A run over SSH counts what it sees: the default routes, and where its own connection arrives and is answered.
 A run without one, as at boot, sees less. It counts the default routes or, while there are none, those of the
@@ -29,7 +29,7 @@ from .topology.nics import NETS, behind, function
 
 T = TypeVar("T")
 
-#: What the last run saw, for the next boot, when there are no routes yet
+#: What the last run saw, for the next boot, which has no routes yet
 RECORD = "/etc/mlnode/management.json"
 FORMAT = 1
 
@@ -59,17 +59,17 @@ def interfaces(host: Host, pid: int | None = None) -> Mapping[str, str]:
 
 
 def unknown(host: Host, pid: int | None = None) -> str:
-    """Why nobody can tell all that interfaces() should; "" if it tells."""
+    """Reason why interfaces() may not name all of them; "" if it does."""
     return _look(host, pid).problem
 
 
 def connection(host: Host, pid: int | None = None) -> str:
-    """Who is connected to this run over SSH: an address, or several; "" if nobody is. Raises MlnodeError."""
+    """Address that is connected to this run over SSH, or several; "" if none is. Raises MlnodeError."""
     return ", ".join(dict.fromkeys(str(item.client.address) for item in _connections(host, _run(host, pid))))
 
 
 def record(host: Host, pid: int | None = None) -> bytes | None:
-    """What RECORD should hold; None where it cannot be told. The same for every run that sees the same."""
+    """Content for RECORD; None where it is unknown. The same for every run that sees the same."""
     seen = _look(host, pid)
     if seen.problem:
         return None
@@ -117,7 +117,7 @@ _ROUTE, _CONNECTION = "default route", "connection"
 
 _CARRIES_ROUTE = _Reason(_ROUTE, "it carries the default route", "which carries the default route")
 
-#: The words for what the record tells
+#: The words for what the record says
 _CARRIED = {
     kind: _Reason(kind, f"it {words}", f"which {words}")
     for kind, words in (
@@ -213,9 +213,9 @@ def _connections(host: Host, pid: int | None) -> list[_Connection]:
                 item = _parsed(text, process)
                 if item is not None:
                     found[text] = item
-    # Whoever is not root may not look at all that is above, but cannot change an interface either.
+    # A user other than root may not look at all that is above, but cannot change an interface either.
     if closed and host.is_superuser() and not any(item.by_network for item in found.values()):
-        raise HostError("tell", "the connection of this run", None, closed)
+        raise HostError("determine", "the connection of this run", None, closed)
     return list(found.values())
 
 
@@ -240,7 +240,7 @@ def _of_process(host: Host, pid: int, name: str) -> bytes:
 
 
 def _parsed(text: str, process: int) -> _Connection | None:
-    """ "client port server port", as sshd writes it; None where that is no network's. Raises HostError."""
+    """ "client port server port", as sshd writes it; None where it is not a network's. Raises HostError."""
     words = text.split(" ")
     try:
         if len(words) != 4:
@@ -272,7 +272,7 @@ def _add(host: Host, reasons: dict[str, _Reason], item: _Connection, routes: Seq
     if not arriving and not leaving:
         what = f"the interface of the connection from {who}"
         raise HostError(
-            "tell", what, None, "no route of the table main leads there (policy routing, or a VRF)"
+            "determine", what, None, "no route of the table main leads there (policy routing, or a VRF)"
         )
 
 
@@ -343,7 +343,7 @@ def _entry(entry: Any) -> _Carrier:
     """Raises KeyError or TypeError for what record() would not have written."""
     name, address, carries, top = (entry[part] for part in ("name", "address", "carries", "top"))
     if not all(isinstance(text, str) for text in (name, address, carries, top)) or not name:
-        raise TypeError(f"{entry!r} is no interface")
+        raise TypeError(f"{entry!r} is not an interface")
     return _Carrier.of(_CARRIED[carries], top, address)
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was written into a file is taken out of it again, and later edits by others stay.
+"""Removal of what was written into a file, where later edits by others stay.
 
 A merge of three texts, word by word: `saved` was there before, `wrote` is what we made of it, `now` is what
 it has become. The way back from `wrote` to `saved` is taken wherever the way from `wrote` to `now` touches
@@ -20,7 +20,7 @@ _LINE_END = "\n"
 
 
 class BrokenError(ValueError):
-    """What the merge would make has a quote that is not closed."""
+    """The result of the merge would have a quote that is not closed."""
 
 
 class Merged(NamedTuple):
@@ -100,26 +100,24 @@ def _edits(base: Sequence[_Token], other: Sequence[_Token]) -> list[_Edit]:
     """Lines that are alike first, then lines that begin alike, and only then words: like words of unlike
     lines are not taken for each other."""
     found: list[_Edit] = []
-    ours, theirs = _lines(base), _lines(other)
-    whole = [_text(base, line) for line in ours], [_text(other, line) for line in theirs]
+    old, new = _lines(base), _lines(other)
+    whole = [_text(base, line) for line in old], [_text(other, line) for line in new]
     for tag, i1, i2, j1, j2 in _opcodes(*whole):
         if tag == "equal":
             continue
-        names = [_name(base, line) for line in ours[i1:i2]], [_name(other, line) for line in theirs[j1:j2]]
+        names = [_name(base, line) for line in old[i1:i2]], [_name(other, line) for line in new[j1:j2]]
         for alike, a1, a2, b1, b2 in _opcodes(*names):
             spans = [(i1 + a1, i1 + a2, j1 + b1, j1 + b2)]
             if alike == "equal":
                 pairs = zip(range(i1 + a1, i1 + a2), range(j1 + b1, j1 + b2))
                 spans = [(mine, mine + 1, line, line + 1) for mine, line in pairs]
             for mine, end, line, last in spans:
-                found += _word_edits(
-                    base, other, _span(ours, mine, end, base), _span(theirs, line, last, other)
-                )
+                found += _word_edits(base, other, _span(old, mine, end, base), _span(new, line, last, other))
     return found
 
 
 def _name(tokens: Sequence[_Token], line: tuple[int, int]) -> str:
-    """What a line begins with: most often the name of what it sets."""
+    """The first word of a line: most often the name of what it sets."""
     return tokens[line[0]].text
 
 
@@ -140,11 +138,11 @@ def _span(
     return start, lines[last - 1][1] if last > first else start
 
 
-def _opcodes(ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
     # Only here: most looks merge nothing.
     from difflib import SequenceMatcher
 
-    yield from SequenceMatcher(None, ours, theirs).get_opcodes()
+    yield from SequenceMatcher(None, old, new).get_opcodes()
 
 
 def _word_edits(
@@ -201,9 +199,9 @@ class _Merge:
             words = [token.text for token in self._now[edit.first : edit.last] if _is_word(token.text)]
             return bool(words) and not any(word in after for word in words)
 
-        ours = self._ours()
+        own = self._ours()
         self._theirs = [
-            edit for edit in self._theirs if not (is_lost(edit) and any(_meet(mine, edit) for mine in ours))
+            edit for edit in self._theirs if not (is_lost(edit) and any(_meet(mine, edit) for mine in own))
         ]
 
     def result(self) -> Merged:
@@ -218,7 +216,7 @@ class _Merge:
         return Merged(self._render(self._placed(accepted)), tuple(dict.fromkeys(left)))
 
     def _is_there(self, mine: _Edit) -> bool:
-        """Whether the same insertion was made at the same place: by a revert that was cut short, say."""
+        """True if the same insertion was made at the same place: by a revert that was cut short, say."""
         return mine.adds and any(
             edit.start <= mine.start <= edit.end
             and _holds(self._now[edit.first : edit.last], self._added(mine))
@@ -229,7 +227,7 @@ class _Merge:
         return self._saved[mine.first : mine.last]
 
     def _remains(self, mine: _Edit, against: Sequence[_Edit]) -> Iterator[str]:
-        """What an edit has kept from going, or from coming back."""
+        """Words that an edit has kept from going, or from coming back."""
         chunks = [token.text for edit in against for token in self._now[edit.first : edit.last]]
         gone = {at for edit in against for at in range(edit.start, edit.end)}
         back = [token.text for token in self._added(mine) if _is_word(token.text)]
@@ -274,7 +272,7 @@ class _Merge:
         return "".join(found)
 
     def _blanks(self, before: _Placed | None, token: _Placed) -> str:
-        """What stands before a token: as in the text in which it follows the same one."""
+        """Blanks before a token: as in the text in which it follows the same one."""
         last = before or _Placed("", -1, -1, -1)
         texts = {
             "now": (self._now, token.now, last.now),
@@ -302,7 +300,7 @@ class _Merge:
 
 
 def _meet(mine: _Edit, theirs: _Edit) -> bool:
-    """Whether both cannot be. What both take away is no conflict, nor is what stands side by side."""
+    """True if the edits conflict, as they do not where both take away, or where they stand side by side."""
     if mine.start == mine.end:  # an insertion
         return theirs.start < mine.start < theirs.end
     if theirs.start == theirs.end:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which drift counts: by its severity, and without what is known and will be mended.
+"""Drift that counts: by its severity, and without what is known and will be mended.
 
 Settings are plain data here, so that a node and a controller judge alike.
 """
@@ -21,7 +21,7 @@ Settings = Sequence[Mapping[str, Any]]
 
 
 class Missed(NamedTuple):
-    """What differs from the declaration.
+    """Differences from the declaration.
 
     drift: one line for each setting that counts. failures: those of them that are severe enough. ignored:
     setting → its line. exceptions: setting → why it is ignored, and until when. states: of each exception, in
@@ -63,5 +63,5 @@ def judge(settings: Settings, given: Sequence[Waiver], fail_at: str) -> Missed:
 def _is_drift(status: Any) -> bool:
     try:
         return Status(status).is_drift
-    except ValueError:  # a word of another version: what is not understood is no success
+    except ValueError:  # a word of another version: what is not understood is not a success
         return True

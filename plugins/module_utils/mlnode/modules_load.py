@@ -19,7 +19,7 @@ from .host import Host
 #: Where the kernel shows what is loaded
 LOADED = "/sys/module"
 
-#: Earlier hides later; /lib counts only where it is no link to /usr/lib
+#: Earlier hides later; /lib counts only where it is not a link to /usr/lib
 _PLACES = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 _LOAD, _PROBE = "modules-load.d", "modprobe.d"
 #: What kmod reads; of modules-load.d systemd reads the first alone
@@ -53,7 +53,7 @@ class Line(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """Why a module does not come at boot although it is listed. for_all: nor by hand, with modprobe."""
+    """Reason why a listed module does not come at boot. for_all: nor by hand, with modprobe."""
 
     where: str
     what: str
@@ -65,7 +65,7 @@ class Bar(NamedTuple):
 
 
 class Config(NamedTuple):
-    """What all files say, and those that could not be read, as they may say anything."""
+    """Lines of all files, and those that could not be read, as they may say anything."""
 
     listed: tuple[Line, ...]
     rules: tuple[Line, ...]
@@ -76,7 +76,7 @@ class Config(NamedTuple):
         return next((line for line in self.listed if underscored(line.text) == name), None)
 
     def barred(self, name: str) -> Bar | None:
-        """What keeps systemd-modules-load from loading it: of several install commands the first counts."""
+        """Obstacle to its loading by systemd-modules-load: of several install commands the first counts."""
         commands = [(line, words) for line, verb, words in _rules(self.rules) if verb == "install"]
         matching = [(line, words) for line, words in commands if fnmatch.fnmatchcase(name, words[0])]
         if matching and _NOTHING.match(matching[0][1][1]):
@@ -104,7 +104,7 @@ def _rules(lines: Sequence[Line]) -> Iterator[tuple[Line, str, tuple[str, str]]]
 
 
 def load(host: Host) -> Config:
-    """Read all folders. Never raises: what cannot be read is told."""
+    """Read all folders. Never raises: what cannot be read is reported."""
     unreadable: list[str] = []
     listed = [
         Line(text.strip(), path, number)
@@ -166,7 +166,7 @@ def _files(
 
 
 def on_command_line(host: Host, name: str) -> tuple[bool, Bar | None]:
-    """Whether the running kernel's command line has the module loaded at boot, and what of it stops that.
+    """True if the running kernel's command line has the module loaded at boot, and what of it stops that.
     Raises HostError."""
     found = False
     barred: Bar | None = None

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a file below /proc and /sys is the kernel's own, and why it cannot be written.
+"""Check that a file below /proc and /sys is the kernel's own, and reasons why it cannot be written.
 
 A mount over such a file shows another one in its place (mount --bind, tmpfs), or the same one read-only. The
 mounts are those of /proc/self/mountinfo (proc_pid_mountinfo(5)), each a row of 11 or more fields.
@@ -85,7 +85,7 @@ class Mount(NamedTuple):
 
 
 def parse(text: str) -> Iterator[Mount]:
-    """The rows that matter for /proc and /sys; what is no row is passed over."""
+    """The rows that matter for /proc and /sys; other lines are skipped."""
     for row, line in enumerate(text.split("\n"), start=1):
         fields = line.split(" ")
         at = fields.index("-") if "-" in fields[6:] else len(fields)
@@ -129,8 +129,8 @@ def carrying(mounts: Sequence[Mount], path: str) -> Mount | None:
 
 
 def over(host: Host, path: str) -> str:
-    """Why a path does not show the kernel's own file; empty if it does, and in a container, whose runtime
-    decides what is shown (lxcfs, masked files). Raises HostError."""
+    """Reason why a path does not show the kernel's own file; empty if it does, and in a container, whose
+    runtime decides what is shown (lxcfs, masked files). Raises HostError."""
     if not path.startswith(_TREES) or path in _OWN:
         return ""
     if not host.once("mounted over", lambda: _is_mounted_over(host)) or _container(host):
@@ -146,18 +146,18 @@ def over(host: Host, path: str) -> str:
 
 
 def _is_mounted_over(host: Host) -> bool:
-    """Whether there is any such mount; asked for each file that is read, so its answer is kept."""
+    """True if there is any such mount; asked for each file that is read, so its answer is kept."""
     return any(mount.point != "/" and not mount.is_kernels(mount.point) for mount in _mounts(host))
 
 
 def blocked(host: Host, path: str) -> str:
-    """Why a kernel file can be written by nobody on this node, as the kernel or those who run this container
+    """Reason why no user of this node can write a kernel file, as the kernel or those who run this container
     have decided; empty if it can, and where barred() says why not."""
     return _owner(host, path) if _denied(host, path) else ""
 
 
 def barred(host: Host, path: str) -> str:
-    """Why a kernel file cannot be written though it is this machine's own to set; empty if it can be."""
+    """Reason why a kernel file cannot be written though it is this machine's to set; empty if it can be."""
     words = _denied(host, path) if path.startswith(_TREES) else ""
     return "" if words and _owner(host, path) else words
 
@@ -173,7 +173,7 @@ def _denied(host: Host, path: str) -> str:
             f"{path} is read-only: {mount.kind} is mounted read-only on {mount.point} ({mount.where}): "
             f"umount it, or mount -o remount,bind,rw {mount.point}"
         )
-    # The kernel's answer (access(2)), as mode bits do not tell: in a network namespace a file of /proc/sys
+    # The kernel's answer (access(2)), as mode bits do not suffice: in a network namespace a file of /proc/sys
     # may look like 0644 and still answer EACCES. Those of a captured tree are not the machine's.
     if not host.live or not host.is_superuser() or not os.path.exists(real) or os.access(real, os.W_OK):
         return ""
@@ -181,7 +181,7 @@ def _denied(host: Host, path: str) -> str:
 
 
 def _owner(host: Host, path: str) -> str:
-    """Who else decides on a file that cannot be written here; empty if it is this machine's own."""
+    """Reason why a file that cannot be written here is another's to set; empty if it is this machine's."""
     name = _container(host)
     if name:
         return f"{path} cannot be written in this container ({name}): set it on the container's host"
@@ -211,7 +211,7 @@ def _container(host: Host) -> str:
 
 
 def _mounts(host: Host) -> tuple[Mount, ...]:
-    """Raises HostError; nothing where there is no such table, as in most captured trees."""
+    """Raises HostError; nothing where the table is absent, as in most captured trees."""
     return host.once("mounts", lambda: tuple(parse(host.text(TABLE))))
 
 

@@ -44,7 +44,7 @@ class Survey(NamedTuple):
 
 
 def survey(host: Host, may_be_bare: bool = False) -> Survey:
-    """Look at everything declared; writes nothing. may_be_bare: it is no error that nothing is."""
+    """Look at everything declared; writes nothing. may_be_bare: it is not an error that nothing is."""
     found, left = _look(host, may_be_bare)
     if left and lock.is_held(host):
         # A run writes the declaration before its files, so that they do not belong together for a moment.
@@ -97,7 +97,7 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
             unrisked = _unrisked(host, bool(only))
         except MlnodeError as error:
             errors.append(str(error))
-            unrisked = "nobody can tell whether it is safe"
+            unrisked = "it is unknown whether that is safe"
         # A NIC may arrive where nothing is declared for it.
         found = _each(host, work, errors, only, may_be_bare=bool(only))
         left = [] if only else leftovers.report(host)
@@ -105,14 +105,15 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
 
 
 def _unrisked(host: Host, arrival: bool) -> str:
-    """Why the management path is left alone; empty at a boot, as nobody is connected. Raises MlnodeError."""
+    """Reason why the management path is left alone; empty at a boot, without connections. Raises
+    MlnodeError."""
     waiting = confirm.pending(host)
     if waiting is not None:
         return waiting.text
     if arrival:
-        return "the arrival of a NIC is no reason for it: a playbook does it, or the next boot"
+        return "the arrival of a NIC does not justify it: a playbook does it, or the next boot"
     if management.connection(host):
-        return "over a connection a playbook does it, which undoes it if nobody gets through after it"
+        return "over a connection a playbook does it, which undoes it if the node is unreachable then"
     return ""
 
 
@@ -158,12 +159,12 @@ def _agent_rows(host: Host, declarations: Sequence[Declaration]) -> list[NodeRow
 
 
 def _lost(host: Host) -> list[str]:
-    """That nobody knows what was before; who may not read it cannot tell."""
+    """Report of a lost origin; none for a user who may not read it."""
     try:
         Origin.load(host)
     except LostOriginError as error:
         return [str(error)]
-    except (HostError, UntrustedError):  # reported by whoever needs it, and by trust
+    except (HostError, UntrustedError):  # reported where it is needed, and by trust
         pass
     return []
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What only nvidia-smi tells of GPUs, and the persistence mode as if the kernel had a file for it:
+"""Facts of GPUs from nvidia-smi alone, and the persistence mode as if the kernel had a file for it:
 
     /gpu/0000:1b:00.0/persistence    `on` or `off`
 
-/proc/driver/nvidia tells models, addresses and power states, and nothing of this (nv-procfs.c of the driver).
+/proc/driver/nvidia shows models, addresses and power states, and nothing of this (nv-procfs.c of the driver).
 A captured tree has what QUERY printed as /gpu/persistence.csv.
 """
 
@@ -45,7 +45,7 @@ def file_of(address: str) -> str:
 
 def rows(text: str, columns: int) -> dict[str, list[str]]:
     """Address → the other columns, of a table with index and pci.bus_id in front. Raises HostError for
-    anything that is no such table."""
+    anything else."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         if not line.strip():

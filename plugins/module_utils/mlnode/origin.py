@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every knob and file was before mlnode first dealt with it: /var/lib/mlnode/origin.json.
+"""State of every knob and file before mlnode first dealt with it: /var/lib/mlnode/origin.json.
 
 A knob counts from its first declaration, even where nothing had to be changed then: a later run may have to.
 Written, and on disk, before the first change. A later run never overwrites an entry, so a
@@ -47,7 +47,7 @@ def boot_id(host: Host) -> str:
 
 
 def is_obsolete(host: Host, entry: Entry) -> bool:
-    """True where what the entry tells about is gone, so that there is nothing to put back."""
+    """True where what the entry is about is gone, so that there is nothing to put back."""
     if "device" not in entry:
         return False
     return entry["boot"] != boot_id(host) or not host.exists(entry["device"])
@@ -151,7 +151,7 @@ class Origin:
         return None if entry is None else str(entry["value"])
 
     def begin(self) -> None:
-        """What is remembered from now on can be taken back."""
+        """Begin a part: what is remembered from now on can be taken back."""
         self._followed = {}
 
     def remember(self, entries: list[Entry], writes: Mapping[str, bytes | None] | None = None) -> list[Entry]:
@@ -195,7 +195,7 @@ class Origin:
             self._save()
 
     def _follow(self, writes: Mapping[str, bytes | None]) -> None:
-        """What will be written is recorded with the file's origin."""
+        """Record with the file's origin what will be written."""
         for path, content in writes.items():
             entry = self._entries[f"file:{path}"]
             self._followed.setdefault(f"file:{path}", entry)
@@ -215,7 +215,7 @@ class Origin:
             self._save()
 
     def _save(self) -> None:
-        """The copy is there first and goes last, so that there is no moment with neither of the two."""
+        """The copy is there first and goes last, so that at each moment one of the two exists."""
         if not self._kept:
             return
         if not self._entries:
@@ -232,7 +232,7 @@ class Origin:
 
 
 def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
-    """The entries, or None with what is wrong; with nothing where there is no such file. Raises HostError,
+    """The entries, or None with what is wrong; with nothing where the file is absent. Raises HostError,
     and StoreError for what is sound and not to be used: another user's file, or that of a newer version."""
     try:
         content = trust.read(host, path)
@@ -251,7 +251,7 @@ def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
 
 
 def _is_read_only(host: Host, path: str) -> bool:
-    """Whether the file system is that a path is on, or would be."""
+    """True if the file system is that a path is on, or would be."""
     folder = path
     while not host.exists(folder):
         folder = os.path.dirname(folder)
@@ -262,7 +262,7 @@ def _is_read_only(host: Host, path: str) -> bool:
 
 
 def note(host: Host) -> str:
-    """What is wrong with the store, though it can be read; empty if nothing. Raises nothing."""
+    """Fault of the store, though it can be read; empty if none. Raises nothing."""
     try:
         return Origin.load(host).note
     except MlnodeError:
@@ -299,7 +299,7 @@ def checked(entry: Entry) -> Entry:
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list")
+        raise TypeError(f"{value!r} is not a list")
     return value
 
 
@@ -337,7 +337,7 @@ def restore(host: Host, entry: Entry) -> bool:
 
 
 def forget_left(host: Host, ids: Collection[str]) -> None:
-    """What has left its declaration and is back has no origin any more, as a later first change has to find a
+    """Forget the origin of what has left its declaration and is back, as a later first change has to find a
     later one. One that moves another knob, or is moved by one, is kept while that one has an origin. Raises
     MlnodeError."""
     if not ids:
@@ -371,7 +371,7 @@ def complete(host: Host) -> None:
         host.tidy(path)
     try:
         entries = Origin.load(host).entries()
-    except MlnodeError:  # reported by whoever needs it
+    except MlnodeError:  # reported where it is needed
         return
     files = [entry["file"] for entry in entries if "file" in entry]
     lock.completed(host, [path for path in files if host.complete(path)])

@@ -108,7 +108,7 @@ def check_texts(texts: Iterable[str]) -> None:
         if "\0" in text:
             raise ValueError(f"{text[:40]!r} has a NUL byte in it")
         try:
-            text.encode("utf-8", "surrogateescape")  # as bytes that are no UTF-8 are kept
+            text.encode("utf-8", "surrogateescape")  # as bytes that are not UTF-8 are kept
         except UnicodeEncodeError:
             raise ValueError(f"{text[:40]!r} has half a character in it") from None
 
@@ -132,7 +132,7 @@ def _refuse_unless(right: bool, entry: Mapping[str, Any], path: str = "") -> Non
 
 
 def is_named_ours(path: str) -> bool:
-    """Files with our name in their path are ours as a whole. Others belong to the system or its people."""
+    """True for mlnode's name in the path: such files are its own as a whole. Others belong to the system."""
     return "mlnode" in path
 
 

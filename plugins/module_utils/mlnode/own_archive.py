@@ -14,13 +14,13 @@ _PACKAGE = "mlnode"
 
 
 def path() -> str:
-    """Empty where this is no agent, but a test or a module of Ansible, which may lie in a zip as well."""
+    """Path of it; empty in a test or a module of Ansible, which may lie in a zip as well."""
     archive: str = getattr(globals().get("__loader__"), "archive", None) or ""
     return archive if __package__ == _PACKAGE else ""
 
 
 def content() -> bytes:
-    """All of it; empty where this is no agent. Raises HostError."""
+    """All of it; empty where this is not the agent. Raises HostError."""
     archive = path()
     return system.contents(archive, archive) if archive else b""
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this version understands of a specification that another version wrote: a setting in a form that is
+"""The part of a specification by another version that this version understands: a setting in a form that is
 unknown here costs that setting, and no other.
 
 For the agent only. A playbook run refuses the whole specification, which its operator can correct.
@@ -83,7 +83,7 @@ def _is_shared(option: Option | None) -> bool:
 
 
 def _inside(option: Option, name: str) -> Option:
-    """What is known of a name in a dictionary."""
+    """Option of a name in a dictionary."""
     if option.keyed:
         return option.element._replace(parts=option.elements == "dict")
     return option.names.get(name) or option.values or _UNKNOWN

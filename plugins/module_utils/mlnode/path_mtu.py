@@ -133,7 +133,7 @@ def _is_address(text: str) -> bool:
 
 
 class _Route(NamedTuple):
-    """How this node reaches a peer. mtu: of the interface."""
+    """Route of this node to a peer. mtu: of the interface."""
 
     way: Way
     interface: str

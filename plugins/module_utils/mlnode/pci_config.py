@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """PCI configuration space read as far as it goes: bytes in, registers out. Pure but for read().
 
-Three answers are kept apart: the capability, None where there surely is none, and ConfigError where nobody
-can tell, as the bytes end too early or contradict themselves. Offsets and masks are those of
+Three answers are kept apart: the capability, None where there surely is none, and ConfigError where it is
+unknown, as the bytes end too early or contradict themselves. Offsets and masks are those of
 include/uapi/linux/pci_regs.h.
 """
 
@@ -16,7 +16,7 @@ from .errors import HostError, MlnodeError
 from .host import Host
 from .topology.model import Link
 
-#: The header, which anybody may read, all of a conventional function, and all of a PCI Express one
+#: The header, which any user may read, all of a conventional function, and all of a PCI Express one
 _HEADER, _CONVENTIONAL = 64, 256
 
 _STATUS, _HAS_CAPABILITIES = 0x06, 0x10
@@ -56,7 +56,7 @@ REDIRECT = 0x04 | 0x08 | 0x20
 
 
 class ConfigError(MlnodeError):
-    """Configuration space that does not tell what was asked; says why, without the path."""
+    """Configuration space that does not show what was asked for; says why, without the path."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _check_header(data: bytes) -> None:
 
 
 def _find(data: bytes, wanted: int) -> int | None:
-    """Where a capability is; None where the list surely has none. Raises ConfigError."""
+    """Offset of a capability; None where the list surely has none. Raises ConfigError."""
     _check_header(data)
     if not _word(data, _STATUS) & _HAS_CAPABILITIES:
         return None

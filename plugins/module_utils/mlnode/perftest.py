@@ -22,7 +22,7 @@ from .system import Finished
 
 PROGRAM = "ib_write_bw"
 
-#: perftest_parameters.h: where the server listens if nobody says otherwise
+#: perftest_parameters.h: where the server listens unless it is set
 TCP_PORT = 18515
 
 #: perftest leaves out two seconds at each end (its --margin), and wants something to be left
@@ -72,7 +72,7 @@ class Request:
 
     @property
     def guarded(self) -> list[str]:
-        """Under timeout(1), which ends it even if whoever started it was killed."""
+        """Under timeout(1), which ends it even if its parent was killed."""
         return ["timeout", f"--kill-after={_GRACE}", str(self.most), *self.command]
 
 
@@ -107,7 +107,7 @@ def measure(
 
 @contextlib.contextmanager
 def running_on(cpus: Collection[int]) -> Iterator[None]:
-    """What is started meanwhile runs there, and its memory comes from there. None: as it was.
+    """Have what is started meanwhile run there, with memory from there. None: as it was.
 
     CPUs of which this process may use none, as in a container, change nothing.
     """
@@ -131,7 +131,7 @@ def outcome(done: Finished, request: Request) -> Outcome:
     if done.rc == 0 and gbits is not None:
         return Outcome(gbits)
     if done.rc in _TIMED_OUT and not request.peer:
-        words = f"nobody connected and was done within {request.most} s"
+        words = f"no client connected and was done within {request.most} s"
         return Outcome(None, words, "start the other side, and let TCP to this port through the firewall")
     text = f"{done.out}\n{done.err}"
     for sign, meaning in _MEANINGS:
@@ -141,8 +141,8 @@ def outcome(done: Finished, request: Request) -> Outcome:
     lines = [line for line in done.err.splitlines() if line.strip()]
     if done.rc in _TIMED_OUT:
         return Outcome(None, f"{PROGRAM} did not end within {request.most} s", _PATH)
-    said = _line(lines[-1]) if lines else "it told no average"
-    return Outcome(None, f"{PROGRAM} ended with {done.rc}: {said}", "run it by hand on both sides")
+    last = _line(lines[-1]) if lines else "it printed no average"
+    return Outcome(None, f"{PROGRAM} ended with {done.rc}: {last}", "run it by hand on both sides")
 
 
 def average(text: str) -> float | None:
@@ -173,14 +173,14 @@ _BUSY_PORT = (
     "something listens on this TCP port already, maybe another measurement: wait for its end, or give both "
     "sides another tcp_port"
 )
-_NOBODY = "nobody serves there: start the other side first, and let TCP to this port through its firewall"
+_NO_SERVER = "no server listens there: start the other side first, and let its TCP port through the firewall"
 _MEMORY = "a queue cannot be made or memory not be locked: look at that limit (rdma_check: memlock)"
 _PROVIDER = "user space does not know the device: install its driver's part of rdma-core (ibverbs-providers)"
 
 #: What it prints → what to do. The first one that is found counts: later lines follow from earlier ones
 _MEANINGS = (
     (re.compile(r"failed to run command.*"), "install perftest on both sides"),
-    (re.compile(r"Couldn't connect to \S+"), _NOBODY),
+    (re.compile(r"Couldn't connect to \S+"), _NO_SERVER),
     (re.compile(r"Couldn't listen to port.*|Failed to bind socket.*"), _BUSY_PORT),
     (re.compile(r"Found Incompatibility issue with GID types.*"), _QUEUES),
     (re.compile(r".*[Ff]ailed to modify QP.*RTR.*|Unable to Connect the HCA's through the link"), _QUEUES),

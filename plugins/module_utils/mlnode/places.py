@@ -85,10 +85,10 @@ _SYSTEMD = "/etc/systemd/system"
 _WANTS = f"{_SYSTEMD}/multi-user.target.wants"
 _UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
 
-#: Who has to be told that a file has changed, as it is kept in the file's origin: refresh.REFRESHES
+#: Who is notified that a file has changed, as it is kept in the file's origin: refresh.REFRESHES
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
 
-#: Pattern of files that are ours by their name alone → who reads them; in the order in which they can be
+#: Pattern of files that are mlnode's by name alone → who reads them; in the order in which they can be
 #: removed: first what starts the agent, which would else bring the rest back at a boot in between
 OWNED = {
     **{f"{_WANTS}/{unit}": "units" for unit in _UNITS},
@@ -129,17 +129,17 @@ def checked(path: str) -> str:
 
 
 def is_own(path: str) -> bool:
-    """Whether a file is ours alone."""
+    """True if a file is mlnode's alone."""
     return _IS_OWN.match(path) is not None
 
 
 def may_write(path: str) -> bool:
-    """Whether it is a file that a run can have written and a revert puts back."""
+    """True if it is a file that a run can have written and a revert puts back."""
     return _IS_FILE.match(path) is not None
 
 
 def may_set(path: str) -> bool:
-    """Whether it is a file of the kernel that a run can have written a value to."""
+    """True if it is a file of the kernel that a run can have written a value to."""
     return _IS_KERNEL.match(path) is not None
 
 

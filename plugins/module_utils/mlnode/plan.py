@@ -48,7 +48,7 @@ class Plan(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What the node keeps of earlier runs, read once for all areas.
+    """State that the node keeps of earlier runs, read once for all areas.
 
     declarations: those on the node. origins: kernel file → its value before mlnode dealt with it.
     agent_fault: why the next boot does not run the agent. agent_unread: why that cannot be read.
@@ -102,7 +102,7 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
 
 
 def _understood(request: Request, spec: Spec) -> tuple[Spec, list[str]]:
-    """What the agent takes of it, and what is wrong with the rest; else all of it."""
+    """The part that the agent takes, and what is wrong with the rest; else all of it."""
     if not request.alone:
         return spec, []
     # By its name, as no module has to bring along what only the agent needs.
@@ -111,7 +111,7 @@ def _understood(request: Request, spec: Spec) -> tuple[Spec, list[str]]:
 
 
 def declaration_of(requests: Sequence[Request], known: Kept) -> Declaration | None:
-    """What the node's declaration of this name will be; None where it is not written."""
+    """The node's declaration of this name after the run; None where it is not written."""
     if not requests or Layer.BOOT not in requests[0].layers:
         return None
     name = requests[0].name
@@ -218,14 +218,14 @@ def context_of(host: Host, request: Request, known: Kept) -> Context:
 
 
 def _allowed(spec: Spec) -> tuple[str, ...]:
-    """What is no list of names is for the kind's own parser to refuse."""
+    """The names; what is not a list of them is for the kind's own parser to refuse."""
     allow = spec.get("allow") or ()
     return tuple(str(name) for name in allow) if isinstance(allow, (list, tuple)) else ()
 
 
 def _claims(request: Request, declarations: Sequence[Declaration]) -> dict[str, str]:
     """Key → claim of what is kept on the node. Raises DeclarationError naming the file, except where this run
-    writes that file anew, or where a mistake in it is reported by its own request."""
+    replaces that file, or where a mistake in it is reported by its own request."""
     kind = request.kind
     found: dict[str, str] = {}
     for declaration in declarations:

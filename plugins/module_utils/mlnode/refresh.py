@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who has to be told that a file has changed. Each is told once, after all files of a run are written.
+"""Services to be notified that a file has changed, each once, after all files of a run are written.
 Loaded by its name, so that only areas with such files have it sent along: they import their names here."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ IRQBALANCE_POLICY = "/etc/mlnode/irqbalance-policy"
 
 
 def _units(host: Host) -> None:
-    """systemd reads its units again, and waits for NICs or no longer; where it does not run there is nobody
-    to tell. udev notices changed rules by itself."""
+    """Have systemd, if it runs, read its units again, and wait for NICs or no longer. udev notices changed
+    rules by itself."""
     if not host.systemd_runs():
         return
     purpose = "make systemd read its units again:"
@@ -47,7 +47,7 @@ def stop_waiting(host: Host) -> None:
 
 def forget_units(host: Host) -> None:
     """Nothing of the units stays once their files are gone: no flag, and no failure in `systemctl --failed`.
-    A unit that systemd does not know any more is no error."""
+    A unit that systemd does not know any more is not an error."""
     host.remove_file(NIC_FLAG)
     if host.systemd_runs():
         if not host.exists(AGENT_FILE):
@@ -74,7 +74,7 @@ def _irqbalance_service(host: Host) -> None:
         host.must_run(["systemctl", verb, IRQBALANCE_UNIT], f"{verb} irqbalance:")
 
 
-#: Name, as it is kept in a file's origin → what tells them. Raises HostError.
+#: Name, as it is kept in a file's origin → how they are notified. Raises HostError.
 REFRESHES: Mapping[str, Callable[[Host], None]] = {
     UNITS: _units,
     IRQBALANCE: _irqbalance,
@@ -88,5 +88,5 @@ AT_BOOT = frozenset({BOOT_LOADER})
 
 
 def run(host: Host, name: str) -> None:
-    """Raises HostError where they cannot be told, or say that the file is wrong."""
+    """Notify one of them. Raises HostError where that fails, or the file is refused."""
     REFRESHES[name](host)

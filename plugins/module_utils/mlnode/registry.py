@@ -29,7 +29,7 @@ ON_ARRIVAL = ("nic", "rail", "qos", "irq", "nccl")
 
 
 class _Kinds(Mapping[str, Kind]):
-    """Name → kind, each of which is imported once somebody asks for it."""
+    """Name → kind, each of which is imported at its first use."""
 
     def __getitem__(self, name: str) -> Kind:
         if name not in _NAMES:

@@ -48,13 +48,13 @@ class Change(NamedTuple):
 
 
 def pending(host: Host) -> list[Change]:
-    """What a revert would change, in the order in which it would. Raises MlnodeError."""
+    """Changes that a revert would make, in their order. Raises MlnodeError."""
     found = (_change(host, entry) for entry in reversed(Origin.load(host).entries()) if not _stays(entry))
     return [change for change in found if change is not None]
 
 
 def _stays(entry: Entry) -> bool:
-    """A kernel module that was declared itself: whoever uses it by now would lose it."""
+    """A kernel module that was declared itself: its users by now would lose it."""
     return bool(entry.get("stays"))
 
 
@@ -132,9 +132,9 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
                 done.append(entry)
             except HostError as error:
                 stuck.append(f"{entry['key']} ({error})")
-        untold = _tell(host, done)
-        stuck += untold.values()
-        origin.forget([entry for entry in done if entry.get("refresh", "") not in untold])
+        failed = _tell(host, done)
+        stuck += failed.values()
+        origin.forget([entry for entry in done if entry.get("refresh", "") not in failed])
         host.forget()
         if removed and not host.exists(NIC_PATH_FILE):
             refresh.forget_units(host)
@@ -149,12 +149,12 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
 
 
 def _tell(host: Host, done: list[Entry]) -> dict[str, str]:
-    """Those who made something of a file hear that it is another one, even where it is back already: a revert
-    that was cut short has told nobody. Returns who could not be told, and why."""
-    untold: dict[str, str] = {}
+    """Notify the readers of the files, even of one that is back already: a revert that was cut short has not.
+    Returns those who could not be notified, and why."""
+    failed: dict[str, str] = {}
     for name in filter(None, dict.fromkeys(str(entry.get("refresh", "")) for entry in done)):
         try:
             refresh.run(host, name)
         except HostError as error:
-            untold[name] = str(error)
-    return untold
+            failed[name] = str(error)
+    return failed

@@ -20,7 +20,7 @@ IPV4, IPV6 = "/proc/net/route", "/proc/net/ipv6_route"
 # include/uapi/linux/route.h
 _UP, _REJECT = 0x0001, 0x0200
 
-#: net/ipv4/fib_trie.c: fib_route_seq_show. The numbers are in the CPU's order of bytes; "*" is no interface.
+#: net/ipv4/fib_trie.c: fib_route_seq_show. The numbers are in the CPU's order of bytes; "*" stands for none.
 _LINE = re.compile(
     r"(?P<nic>[^\s/]+)\t(?P<network>[0-9A-F]{8})\t[0-9A-F]{8}\t(?P<flags>[0-9A-F]{4})"
     r"\t\d+\t\d+\t-?\d+\t(?P<mask>[0-9A-F]{8})\t",
@@ -33,7 +33,7 @@ _LINE6 = re.compile(
     re.ASCII,
 )
 
-#: What IPv6 gives every interface by itself, whether or not there is anybody at the other end
+#: What IPv6 gives every interface by itself, whether or not there is another end
 _EVERYWHERE = (ipaddress.IPv6Network("fe80::/10"), ipaddress.IPv6Network("ff00::/8"))
 
 
@@ -61,7 +61,7 @@ class Route(NamedTuple):
 
 
 def ipv4(host: Host) -> list[Route]:
-    """Raises HostError, also where there is no such file: a namespace without routes has an empty one."""
+    """Raises HostError, also where the file is absent: a namespace without routes has an empty one."""
     found = []
     for match in _matches(IPV4, host.read(IPV4).splitlines()[1:], _LINE):
         network, mask = (_number(match[part]) for part in ("network", "mask"))

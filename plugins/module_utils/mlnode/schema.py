@@ -26,7 +26,7 @@ _ALIKE = 0.75
 
 
 class Form(NamedTuple):
-    """What a text has to look like. words: the same for people, after `must be`. read: gives a text that
+    """Form of a text. words: the same for people, after `must be`. read: gives a text that
     matches in its one spelling, and raises ValueError, maybe without words, for what is wrong all the same.
     """
 
@@ -84,7 +84,7 @@ class Option(NamedTuple):
 
     @property
     def element(self) -> Option:
-        """What each element of a list has to be."""
+        """The option for each element of a list."""
         return self._replace(type=self.elements, elements="", entries=None, keyed="", default=None)
 
 
@@ -250,7 +250,7 @@ def _given(where: str, option: Option, raw: Any) -> Any:
 
 
 def _named(where: str, table: Table, raw: Any) -> dict[str, Any]:
-    """What is given of a dictionary whose names are known."""
+    """Given part of a dictionary whose names are known."""
     given = _entries(where, raw)
     refuse_unknown(where, given, tuple(table))
     pairs = {name: _given(f"{where}.{name}", table[name], item) for name, item in given.items()}
@@ -432,7 +432,7 @@ def refuse_others(where: str, given: Iterable[Any], what: str, known: Collection
     """Raises DeclarationError for the first in a list of names that is none. what: of which thing."""
     for name in given:
         if name not in known:
-            raise DeclarationError(f"{where}: {name!r} is no {what}; {hint(name, known)}")
+            raise DeclarationError(f"{where}: {name!r} is not a {what}; {hint(name, known)}")
 
 
 def hint(name: Any, known: Collection[str]) -> str:

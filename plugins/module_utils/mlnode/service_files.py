@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Services as if the kernel had a file for each: /service/UNIT/running says `running` or `stopped`.
 
-A service runs while its control group has processes, which a captured tree tells as well as a live host.
+A service runs while its control group has processes, which a captured tree shows as well as a live host.
 One that is done once it has set something, such as cpupower.service, is `stopped`: it moves nothing any more.
 """
 
@@ -52,12 +52,12 @@ def fragment(host: Host, unit: str) -> str:
 
 
 def is_running(host: Host, unit: str) -> bool:
-    """Raises HostError where nobody can tell."""
+    """Raises HostError where that is unknown."""
     for folder in _GROUPS:
         path = f"{folder}/{unit}/cgroup.procs"
         value = host.value(path)
         if value.unreadable is not None:
-            raise HostError("tell whether it runs from", path, None, value.unreadable)
+            raise HostError("determine whether it runs from", path, None, value.unreadable)
         if value.text:
             return True
     return False
@@ -76,7 +76,7 @@ def read(host: Host, path: str) -> bytes:
 
 
 def write(host: Host, path: str, value: str) -> None:
-    """Whether it runs then is for a read to tell."""
+    """Start or stop it; a read shows the result."""
     action = f"write {value!r} to"
     unit = _unit(action, path)
     if value not in (RUNNING, STOPPED):
@@ -84,7 +84,7 @@ def write(host: Host, path: str, value: str) -> None:
     if not fragment(host, unit):
         raise MissingError(action, path, f"{unit} is not installed")
     if value == RUNNING:
-        # A drop-in that kept it stopped may be gone, and systemd has not been told of it yet.
+        # A drop-in that kept it stopped may be gone, and systemd has not read that yet.
         host.must_run(["systemctl", "daemon-reload"], "make systemd read its units again:")
         host.must_run(["systemctl", "start", unit], f"start {unit}:")
         return

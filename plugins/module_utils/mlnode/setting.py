@@ -13,7 +13,7 @@ from .values import same
 
 
 class Layer(str, Enum):
-    """Where a setting lives: the running kernel, or what the next boot brings."""
+    """Place of a setting: the running kernel, or what the next boot brings."""
 
     RUNTIME = "runtime"
     BOOT = "boot"
@@ -40,9 +40,9 @@ class Value(NamedTuple):
 
 
 class Boot(NamedTuple):
-    """What the next boot brings, and who says so.
+    """Value that the next boot brings, and its source.
 
-    source: `path:line`, `kernel command line` or the agent's unit. foreign: not ours, so that a
+    source: `path:line`, `kernel command line` or the agent's unit. foreign: not mlnode's, so that a
     value which differs from the declared one is an override and no mere omission. row: another row of the
     report that says why nothing brings the value, so that this one is not at fault.
     """
@@ -80,8 +80,8 @@ class Write(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """Where a write is noted that can never be: that the kernel answers with one of these is no failure, but
-    how it tells that the file is not ours to set. Below /run, as another boot may bring another answer."""
+    """Note of a write that can never be: a kernel that answers with one of these does not fail, but shows
+    that the file is not to be set here. Below /run, as another boot may bring another answer."""
 
     path: str
     errnos: tuple[int, ...]
@@ -106,7 +106,7 @@ class Part(NamedTuple):
 
     number: that of the policy, IRQ or queue, for people. now, want: in one spelling, so that they compare.
     undo: as in Reading. device: what the file belongs to; once that path is gone, or after a reboot, the
-    number may be another's, so that what it was before is nobody's any more. Empty where it stays.
+    number may be another's, so that its old value means nothing any more. Empty where it stays.
     marker: None where a write that is refused is a failure.
     moved: what of this declaration will move the file before its turn, so that it has to be written even
     though it is right now; empty if nothing does.
@@ -138,7 +138,7 @@ class Part(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the node says about one setting.
+    """Reading of one setting on the node.
 
     path: the file that really carries it here (a fallback may differ from Setting.path).
     target: the value to reach, with `auto` and raise-only resolved; None where they cannot be yet.
@@ -190,8 +190,8 @@ class BootFile(NamedTuple):
     """A whole file that the system reads at boot; content None where none is needed. mode: None keeps that
     of an existing file, and makes a new one 0644.
 
-    refresh: who has to be told that it changed, a name of refresh.REFRESHES; empty for nobody.
-    stale: they have to be told even if the file is right, as what they made of it is not.
+    refresh: who is notified that it changed, a name of refresh.REFRESHES; empty for none.
+    stale: they are notified even if the file is right, as what they made of it is not.
     """
 
     path: str
@@ -220,9 +220,9 @@ class Status(str, Enum):
 
     @property
     def is_drift(self) -> bool:
-        """True where the node is not what was declared, or nobody can tell.
+        """True where the node is not what was declared, or that is unknown.
 
-        unsupported is no drift, as no run can ever mend it, and no success either: it keeps
+        unsupported is not drift, as no run can ever mend it, nor success: it keeps
         its own word and its own count everywhere.
         """
         return self in _DRIFT
@@ -232,7 +232,7 @@ _DRIFT = frozenset({Status.DRIFTED, Status.PENDING_REBOOT, Status.OVERRIDDEN, St
 
 
 class Severity(str, Enum):
-    """What a deviation costs: high = jobs run measurably slower or die; low = hygiene."""
+    """Cost of a deviation: high = jobs run measurably slower or die; low = hygiene."""
 
     HIGH = "high"
     MEDIUM = "medium"

@@ -12,7 +12,7 @@ GIB = 1024 * MIB
 
 
 class Sizing(NamedTuple):
-    """What the formulas need and no kernel file tells.
+    """Inputs of the formulas that no kernel file shows.
 
     rtt_us: round trip to the farthest peer that must run at full rate; 100 is one data hall.
     disk_bytes_per_s: what the slowest disk that takes dirty pages writes; 2e9 is one NVMe drive.

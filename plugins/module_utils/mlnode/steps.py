@@ -107,7 +107,7 @@ class JoinedWrite(NamedTuple):
         except HostError as error:
             if not any(write.marker and error.errno in write.marker.errnos for write in self.writes):
                 raise
-            # One of them can never be: each by itself tells which.
+            # One of them can never be: each by itself shows which.
             for write in self.writes:
                 write.perform(host)
             return
@@ -141,7 +141,7 @@ class UnitWrite(NamedTuple):
 
 
 class FileWrite(NamedTuple):
-    """A file of ours; content None removes it, mode None keeps the present one."""
+    """An own file; content None removes it, mode None keeps the present one."""
 
     key: str
     path: str
@@ -161,7 +161,7 @@ class FileWrite(NamedTuple):
 
 
 class LinkWrite(NamedTuple):
-    """A symbolic link of ours."""
+    """An own symbolic link."""
 
     key: str
     path: str
@@ -177,7 +177,7 @@ class LinkWrite(NamedTuple):
 
 
 class LoadModule(NamedTuple):
-    """A kernel module that a value needs. stays: it is wanted for itself. Whoever uses it by the time of a
+    """A kernel module that a value needs. stays: it is wanted for itself. Its users by the time of a
     revert would lose their interfaces with it, so that it is left to the next boot."""
 
     key: str
@@ -195,7 +195,7 @@ class LoadModule(NamedTuple):
 
 
 class Refresh(NamedTuple):
-    """Nothing but to tell somebody, who made something else of a file than what it says."""
+    """Only a notification of a service that has not read a file as it is now."""
 
     key: str
     refresh: str
@@ -204,7 +204,7 @@ class Refresh(NamedTuple):
         return []
 
     def perform(self, host: Host) -> None:
-        """Told with all others, once all files are written."""
+        """Notified with all others, once all files are written."""
 
 
 class PutBack(NamedTuple):

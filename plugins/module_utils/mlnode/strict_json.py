@@ -111,7 +111,7 @@ def check(value: Any, kernel_bytes: bool = False) -> None:
 
 
 def is_of(value: Any, kind: type) -> bool:
-    """Whether a value has this JSON type: true is not the number 1 there, as it is in Python."""
+    """True if a value has this JSON type: true is not the number 1 there, as it is in Python."""
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
@@ -151,7 +151,7 @@ def _check_scalar(place: str, value: Any, unfit: re.Pattern[str]) -> None:
 
 
 def _problem(text: str, unfit: re.Pattern[str]) -> str:
-    """Why it is no text of JSON; empty if it is one."""
+    """Reason why it is not a text of JSON; empty if it is one."""
     if _NUL in text:
         return f"the text {shown(text)} holds the character NUL"
     found = None if text.isascii() else unfit.search(text)

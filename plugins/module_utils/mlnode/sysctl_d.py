@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What systemd-sysctl will set at the next boot, and which file and line says so.
+"""Values that systemd-sysctl will set at the next boot, and the file and line of each.
 
 The rules are those of sysctl.d(5) and systemd-sysctl(8): files of all folders are read in the order
 of their names; a name in an earlier folder hides the same name in a later one; the last
@@ -16,7 +16,7 @@ from typing import Iterable, NamedTuple
 from .errors import HostError
 from .host import Host
 
-#: Earlier hides later (sysctl.d(5)); /lib counts only where it is no link to /usr/lib.
+#: Earlier hides later (sysctl.d(5)); /lib counts only where it is not a link to /usr/lib.
 FOLDERS = (
     "/etc/sysctl.d",
     "/run/sysctl.d",

@@ -75,7 +75,7 @@ def number(word: str) -> int | None:
 
 
 def shown(key: str, text: str, like: str | None = None) -> str | None:
-    """What the kernel shows of a text that was written to the file of a key; None where it refuses the text.
+    """Text that the kernel shows of one written to the file of a key; None where it refuses the text.
 
     like: a value of this key that the kernel takes, which shows whether it holds numbers or words; None for
     numbers.
@@ -129,6 +129,6 @@ def check(key: str, text: str) -> None:
                 else f"reads it as {meant} (0 is octal, 0x hexadecimal)"
             )
             raise DeclarationError(
-                f"{key}: {word!r} is no plain decimal number, and the kernel {read}: write it in decimal "
+                f"{key}: {word!r} is not a plain decimal number, and the kernel {read}: write it in decimal "
                 "digits without a plus sign or 0 before them"
             )

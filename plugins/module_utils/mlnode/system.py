@@ -3,8 +3,8 @@
 """The calls of the system behind Host: how files are read and written, and programs run.
 
 A file is read so that it can neither block nor fill the memory, whatever stands in its place. Folders get
-the same mode whatever the umask of the run is; of a file that is not ours alone the attributes and the other
-names stay. A rename is atomic and makes a new inode. Where the file has more than one name (hard links), only
+the same mode whatever the umask of the run is; of a file that is not mlnode's alone the attributes and the
+other names stay. A rename is atomic and makes a new inode. Where a file has several names (hard links), only
 a write in place reaches all of them: the whole new content lies beside it, on disk, before the first byte of
 it is written, so that the next run completes what a killed one has begun. A program gets no shell, no input,
 an environment of our own, and a limit of time.
@@ -73,7 +73,7 @@ def inside(root: str, path: str, follow: bool, folders: set[str]) -> str:
 
 
 def _link_or_folder(path: str, folders: set[str]) -> str:
-    """What a link says; empty for all else, of which folders are remembered."""
+    """Target of a link; empty for all else, of which folders are remembered."""
     if path in folders:
         return ""
     try:
@@ -129,7 +129,7 @@ def _all(handle: int, path: str) -> bytes:
         raise _unfit(path, _NAMES.get(stat.S_IFMT(found.st_mode), "something else"))
     limit = KERNEL_LIMIT if path.startswith(("/proc/", "/sys/")) else LIMIT
     chunks: list[bytes] = []
-    left = limit if found.st_size <= limit else -1  # the size that files of the kernel tell means nothing
+    left = limit if found.st_size <= limit else -1  # the size that files of the kernel show means nothing
     while left >= 0:
         chunk = os.read(handle, _CHUNK)
         if not chunk:
@@ -184,7 +184,7 @@ def sync(real: str) -> None:
 def fill(temporary: str, content: bytes, mode: int | None, target: str) -> None:
     """A new file with this content, on disk before it returns, and with owner, mode and attributes of the
     target, if there is one. Raises OSError."""
-    # Anew: what somebody else put there would keep its owner.
+    # A new one: a file of another user would keep its owner.
     unlink_quietly(temporary)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(temporary, flags, 0o600)
@@ -275,7 +275,7 @@ def complete(target: str) -> bool:
 
 
 def journal_of(target: str) -> str:
-    """Where the whole new content lies while it is written in place. It ends in no suffix that is read."""
+    """Path of the whole new content while it is written in place. It ends in no suffix that is read."""
     folder, name = os.path.split(target)
     return os.path.join(folder, f".{name}.mlnode-new")
 
@@ -336,7 +336,7 @@ USUAL_SECONDS = 60.0
 
 
 class Finished(NamedTuple):
-    """What a command left: exit status and its two outputs."""
+    """Result of a command: exit status and its two outputs."""
 
     rc: int
     out: str

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the files of systemd's manager and of its units assign, by the rules of systemd.unit(5) and
+"""Assignments in the files of systemd's manager and of its units, by the rules of systemd.unit(5) and
 systemd-system.conf(5): the main file first, then all drop-ins in the order of their names."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .host import Host
 from .kind import Context
 from .setting import BootFile
 
-#: A name in an earlier folder hides the same in a later one; /lib counts only where it is no link to /usr/lib
+#: A name in an earlier folder hides the same in a later one; /lib counts only if it is not a link to /usr/lib
 _CONF = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
 UNITS = tuple(f"{folder}/system" for folder in _CONF)
 
@@ -118,12 +118,12 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, " ".join(begun)
 
 
-# -- drop-ins of ours ----------------------------------------------------------------------
+# -- own drop-ins --------------------------------------------------------------------------
 
 
 def drop_in(context: Context, unit: str, path: str, content: bytes | None) -> BootFile:
-    """A drop-in of a unit. Systemd is told of one that is right already if it has not read it: a run for the
-    next boot only has written it, or one that was killed. Raises HostError."""
+    """A drop-in of a unit. Systemd is notified of one that is right already if it has not read it: a run for
+    the next boot only has written it, or one that was killed. Raises HostError."""
     host = context.host
     here = context.runtime and content is not None and host.content(path) == content
     return BootFile(path, content, refresh.UNITS, stale=here and _is_unread(host, unit, path))
@@ -135,5 +135,5 @@ def _is_unread(host: Host, unit: str, path: str) -> bool:
     # What is masked needs a reload whenever it has drop-ins, also after one (systemd issue 33672).
     if said.get("LoadState") != ("loaded",):
         return False
-    # Some versions do not see that a drop-in is new (systemd issue 31752), but tell which they have read.
+    # Some versions do not see that a drop-in is new (systemd issue 31752), but show which they have read.
     return said.get("NeedDaemonReload") == ("yes",) or path not in said.get("DropInPaths", (path,))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What systemd has loaded of units, asked once for all that mlnode has to do with: to start systemctl takes
+"""Units as systemd has loaded them, asked once for all that mlnode has to do with: to start systemctl takes
 as long as to look at a dozen settings."""
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def _ask(host: Host) -> Mapping[str, Said]:
     try:
         if not host.systemd_runs():
             return {}
-        ours = [path.split("/")[-2][: -len(".d")] for path in host.matching(_DROP_INS)]
-        asked = [*dict.fromkeys((*_UNITS, *ours, ROOT_MOUNT))]
+        own = [path.split("/")[-2][: -len(".d")] for path in host.matching(_DROP_INS)]
+        asked = [*dict.fromkeys((*_UNITS, *own, ROOT_MOUNT))]
         limits = [f"{name}{kind}" for name in _LIMITS for kind in ("", "Soft")]
         properties = [f"--property={name}" for name in (*_PROPERTIES, *limits)]
         done = host.run(["systemctl", "show", *properties, "--", *asked])

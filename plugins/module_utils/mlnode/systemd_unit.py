@@ -17,7 +17,7 @@ from .errors import HostError
 from .host import Host
 
 #: systemd.unit(5), "Unit File Load Path": an earlier folder hides the same name in a later one. /lib counts
-#: only where it is no link to /usr/lib.
+#: only where it is not a link to /usr/lib.
 PLACES = (
     "/etc/systemd/system.control",
     "/run/systemd/system.control",
@@ -90,7 +90,7 @@ class Unit(NamedTuple):
         return found
 
     def conditions(self, begin: str) -> list[Line]:
-        """What has to hold for a start. begin: Condition or Assert. An empty one of any name takes back all
+        """Conditions of a start. begin: Condition or Assert. An empty one of any name takes back all
         before it (systemd.unit(5))."""
         found: list[Line] = []
         for line in self.lines:
@@ -184,7 +184,7 @@ def _prefixes(stem: str) -> Iterator[str]:
 
 
 class Start(NamedTuple):
-    """What of a boot starts a unit. by: the link or line, empty where nothing does. broken: a link of that
+    """Start of a unit at boot. by: the link or line, empty where nothing does. broken: a link of that
     name that starts something else, or nothing. target, where: the default target, and who says so."""
 
     by: str

@@ -40,7 +40,7 @@ class Waiting(Protocol):
 
 
 class Confirmation(Protocol):
-    """What undoes a change unless it is confirmed: the module confirm, which most areas need not bring along.
+    """Undo of a change unless it is confirmed: the module confirm, which most areas need not bring along.
     All functions raise MlnodeError."""
 
     def refuse_while_pending(self, host: Host) -> None: ...
@@ -152,7 +152,7 @@ class Transaction:
             self._host.forget()
 
     def _at_stake(self, begun: Sequence[Entry], now: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
-        """What an undo puts back, and what of it is new in the origin."""
+        """Entries that an undo puts back, and those that are new in the origin."""
         entries = [entry for entry in (*begun, *now) if str(entry["id"]) not in self._settled]
         return entries, [entry for entry in self._fresh if str(entry["id"]) not in self._settled]
 
@@ -222,7 +222,7 @@ def roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str
 
 
 def tell_again(host: Host, names: Sequence[str]) -> list[str]:
-    """Who was told of the new files has to hear that the old ones are back."""
+    """Notify those who were notified of the new files that the old ones are back."""
     stuck: list[str] = []
     for name in names:
         try:
@@ -241,7 +241,7 @@ def _forget(origin: Origin, entries: list[Entry]) -> list[str]:
 
 
 def _readers(steps: Sequence[Step]) -> list[str]:
-    """Who has to be told of their files, each once, in their order."""
+    """Services to be notified of their files, each once, in their order."""
     names = (getattr(step, "refresh", "") for step in steps)
     return list(dict.fromkeys(name for name in names if name))
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which files root may act on: files of root, in folders in which no other user can replace them.
+"""Files that root may act on: files of root, in folders in which no other user can replace them.
 
 What is read of them decides what root writes and runs. So a reader refuses a file that another user owns or
 can change, a run takes away the right to change what is root's already, and a look at the node reports both.
@@ -24,7 +24,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 #: 2775 on Debian, and who is put into such a group is trusted with what root runs (9.1.2)
 _FIRST_FREE_GID = 100
 
-#: What a link of a masked unit leads to (systemctl(1), mask): anybody may write to it, and nothing is in it
+#: What a link of a masked unit leads to (systemctl(1), mask): any user may write to it, and nothing is in it
 _NOTHING = "/dev/null"
 
 _MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
@@ -164,7 +164,7 @@ def _look(host: Host, path: str) -> os.stat_result | None:
 
 
 def _roots(host: Host) -> tuple[int, ...]:
-    """Who counts as root. A tree that a user has unpacked may be theirs as a whole."""
+    """Users who count as root. A tree that a user has unpacked may be theirs as a whole."""
     return (0,) if host.root == "/" else (0, os.stat(host.root).st_uid)
 
 

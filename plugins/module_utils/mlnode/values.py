@@ -60,7 +60,7 @@ def _bits(mask: str) -> str:
 
 
 def number_ranges(text: str) -> tuple[tuple[int, int], ...] | None:
-    """Merged ranges of `1,2,5-9`, or None if text is no such list.
+    """Merged ranges of `1,2,5-9`, or None if text is not such a list.
 
     Kept as ranges and never as single numbers, because 0-4294967295 is a legal list.
     """
@@ -82,7 +82,7 @@ def number_ranges(text: str) -> tuple[tuple[int, int], ...] | None:
 
 
 def fits(path: str, now: str, wanted: str) -> bool:
-    """True if a kernel file shows what is wanted of it. For the FEC of a NIC many drivers tell all that the
+    """True if a kernel file shows what is wanted of it. For the FEC of a NIC many drivers report all that the
     port could do, so that what is wanted has to be among it (ice, bnxt_en, cxgb4: get_fecparam)."""
     if path.endswith("/fec/encoding"):
         return bool(tokens(wanted)) and {*tokens(wanted)} <= {*tokens(now)}
@@ -98,7 +98,7 @@ def integers(text: str) -> tuple[int, ...] | None:
 
 
 def raised(floor: str, current: str) -> str:
-    """What a raise-only setting wants: the greater of two values, token by token, or every member of
+    """Wanted value of a raise-only setting: the greater of two values, token by token, or every member of
     two lists of ranges.
 
     Raises DeclarationError where the two cannot be compared (different length, no numbers).
@@ -130,7 +130,7 @@ def _union(left: str, right: str) -> str:
     both = ",".join(part for part in (left, right.strip()) if part)
     merged = number_ranges(both)
     if merged is None:
-        raise DeclarationError(f"at_least {left!r}: the present value {right!r} is no list of numbers")
+        raise DeclarationError(f"at_least {left!r}: the present value {right!r} is not a list of numbers")
     return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in merged)
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drift that somebody knows of: settings by name, why, and until when. After that day it counts again."""
+"""Known drift: settings by name, why, and until when. After that day it counts again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Waiver(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What exceptions make of the drift of a node.
+    """Effect of exceptions on the drift of a node.
 
     ignored: setting → the exception that holds. expired: setting → the one that does no longer.
     states: of each exception, in their order.
@@ -57,7 +57,7 @@ def _one(number: int, item: Mapping[str, Any]) -> Waiver:
     if not key:
         raise DeclarationError(f"{where}: key is empty, and would be for nothing")
     if not reason:
-        raise DeclarationError(f"{where}: reason is empty; say why, for whoever finds it")
+        raise DeclarationError(f"{where}: reason is empty; say why it is ignored")
     if not _DAY.match(until):
         raise DeclarationError(f"{where}: until is {until!r}; write a day, such as 2026-01-31")
     try:

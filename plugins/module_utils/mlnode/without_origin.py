@@ -44,7 +44,7 @@ class _File(NamedTuple):
 
 
 def pending(host: Host) -> Removal:
-    """What remove() would do. Raises MlnodeError."""
+    """Removal that remove() would do. Raises MlnodeError."""
     _refuse_with_origin(host)
     changes = tuple(_change(host, file) for file in _files(host))
     return Removal(changes, tuple(_running(_rows(host))))
@@ -104,11 +104,11 @@ def _change(host: Host, file: _File) -> Change:
     if file.content is None:
         return Change(file.path, before, None, is_file=True, at_boot=waits, is_closed=hidden)
     after = file.content.decode("utf-8", "replace")
-    return Change(file.path, before, after, True, waits, "ours removed, the rest kept", hidden)
+    return Change(file.path, before, after, True, waits, "mlnode's part removed, the rest kept", hidden)
 
 
 def _removed(host: Host, files: Sequence[_File]) -> list[str]:
-    """What could not be, and why."""
+    """Remove them, and return what could not be, and why."""
     stuck: list[str] = []
     # The command goes last, once all who read the files have heard of it: till then it can be run again.
     command = AGENT_COMMAND
@@ -143,7 +143,7 @@ def _told(host: Host, files: Sequence[_File]) -> list[str]:
 
 
 def _clear(host: Host) -> None:
-    """What is left of the store, and the folders. Raises HostError."""
+    """Remove what is left of the store, and the folders. Raises HostError."""
     patterns = (path for pattern in BASELINES for path in host.matching(pattern))
     for path in (origin.PATH, origin.COPY, *patterns):
         host.remove_file(path)
@@ -179,7 +179,7 @@ def _running(rows: Sequence[tuple[Request, Row]]) -> list[str]:
 
 
 def _next_boot(host: Host, rows: Sequence[tuple[Request, Row]]) -> list[str]:
-    """What is brought at boot though all that is ours is gone: edits that bear no mark."""
+    """Values that are brought at boot though all own files are gone: edits that bear no mark."""
     found = []
     for request in dict.fromkeys((request.name, request.kind.KIND) for request, _row in rows):
         mine = [(one, row) for one, row in rows if (one.name, one.kind.KIND) == request]

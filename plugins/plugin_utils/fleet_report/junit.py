@@ -25,7 +25,7 @@ def lines(fleet: Fleet) -> Iterator[str]:
 
 def _suite(host: Host, ended: str) -> Iterator[str]:
     found = host.findings.values()
-    troubles = host.words or (["no module told anything about it"] if host.state == "not checked" else [])
+    troubles = host.words or (["no module reported anything about it"] if host.state == "not checked" else [])
     counts = {
         "tests": len(found) + len(troubles),
         "failures": sum(finding.bad for finding in found),

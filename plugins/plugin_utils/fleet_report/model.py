@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run told of all its hosts, as it comes in, in any order.
+"""Reports of a run about all its hosts, as they come in, in any order.
 
 Equal findings are kept once: of 2,000 hosts with 80 settings each, most have the same to say.
 """
@@ -19,10 +19,10 @@ from .names import natural
 #: From the worst on
 SEVERITIES = tuple(str(severity) for severity in Severity)
 
-#: From the worst on. What a host may be: `not checked` is no success.
+#: From the worst on. What a host may be: `not checked` is not a success.
 STATES = ("unreachable", "failed", "differs", "not checked", "ok")
 
-#: Statuses of settings and verdicts of checks, from the worst on, as far as they are no success
+#: Statuses of settings and verdicts of checks, from the worst on, as far as they are not a success
 BAD = (
     str(Verdict.FAIL),
     str(Verdict.WARN),
@@ -35,7 +35,7 @@ NEITHER = (str(Status.UNSUPPORTED), str(Verdict.SKIP))
 #: Every word that a finding may end with
 STATUSES = tuple(dict.fromkeys((*BAD, *map(str, Status), *map(str, Verdict))))
 
-#: What a check that is not as it should be costs. It has no severity of its own.
+#: What a check that does not pass costs. It has no severity of its own.
 _COST = {
     str(Verdict.FAIL): str(Severity.HIGH),
     str(Verdict.WARN): str(Severity.MEDIUM),
@@ -100,7 +100,7 @@ class Host:
 
     @property
     def words(self) -> list[str]:
-        """Why it is unreachable or failed."""
+        """Reasons why it is unreachable or failed."""
         return [*filter(None, [self.unreachable]), *self.failures, *self.errors]
 
     @property
@@ -111,7 +111,7 @@ class Host:
 
 
 class Outlier(NamedTuple):
-    """A setting that is not as it should be on some hosts. of: how many have told about it."""
+    """A setting that is not as expected on some hosts. of: number of hosts that reported it."""
 
     kind: str
     key: str
@@ -144,14 +144,14 @@ class Fleet:
         return sorted(self.hosts.values(), key=lambda host: natural(host.name))
 
     def take(self, host: Host, result: Mapping[str, Any], module: str) -> list[Finding]:
-        """What a module told. A later word about the same setting replaces an earlier one. Anything that is
-        not of the shape of our modules' results is none of ours."""
+        """Findings of a module. A later one about the same setting replaces an earlier one. Results that have
+        another shape than those of mlnode's modules are ignored."""
         found = [self._one(finding) for finding in findings(result, module)]
         for finding in found:
             host.findings[finding.kind, finding.key] = finding
         for waiver, state in waivers(result):
             self.waivers.setdefault(waiver, Counter())[state] += 1
-        if "compliant" in result and "verdict" in result:  # node_drift alone tells of the node as a whole
+        if "compliant" in result and "verdict" in result:  # node_drift alone reports the node as a whole
             host.errors[:] = [str(error) for error in _list(result.get("errors"))]
         return found
 
@@ -164,7 +164,7 @@ class Fleet:
         return known
 
     def knobs(self) -> list[tuple[str, str]]:
-        """Each kind and key that any host has told of: kinds together, otherwise in the order of tasks."""
+        """Each kind and key that any host has reported: kinds together, otherwise in the order of tasks."""
         kinds: dict[str, dict[tuple[str, str], None]] = {}
         for host in self.ordered():
             for knob in host.findings:
@@ -172,7 +172,7 @@ class Fleet:
         return [knob for knobs in kinds.values() for knob in knobs]
 
     def states(self) -> dict[str, int]:
-        """From the worst on, without those that nobody is in."""
+        """From the worst on, without those that no host is in."""
         counts = Counter(host.state for host in self.hosts.values())
         return {state: counts[state] for state in STATES if counts[state]}
 
@@ -188,11 +188,11 @@ class Fleet:
 
     def outliers(self) -> list[Outlier]:
         """The worst first, and the rarest: one of 512 is easily missed, and 512 of 512 is not."""
-        told: Counter[tuple[str, str]] = Counter()
+        seen: Counter[tuple[str, str]] = Counter()
         bad: dict[tuple[str, str], list[tuple[str, Finding]]] = {}
         for host in self.ordered():
             for knob, finding in host.findings.items():
-                told[knob] += 1
+                seen[knob] += 1
                 if finding.bad:
                     bad.setdefault(knob, []).append((host.name, finding))
         found = []
@@ -205,7 +205,7 @@ class Fleet:
                     next((one for one in SEVERITIES if one in severities), SEVERITIES[-1]),
                     tuple(one for one in BAD if one in statuses),
                     tuple(host for host, _finding in items),
-                    told[knob],
+                    seen[knob],
                 )
             )
         return sorted(found, key=lambda item: (SEVERITIES.index(item.severity), len(item.hosts)))

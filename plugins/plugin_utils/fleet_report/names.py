@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-#: More digits than these are an address or a serial number, and nobody counts in it
+#: More digits than these are an address or a serial number, not a count
 _DIGITS = 9
 
 #: Of a run of numbers, so that gpu1, gpu2 stay as they are
@@ -66,11 +66,11 @@ def few(names: Sequence[str], most: int) -> str:
     if len(words) <= most:
         return ", ".join(words)
     shown = words[:most]
-    told = sum(_count(word, names) for word in shown)
-    return f"{', '.join(shown)} and {len({*names}) - told} more"
+    named = sum(_count(word, names) for word in shown)
+    return f"{', '.join(shown)} and {len({*names}) - named} more"
 
 
 def _count(word: str, names: Sequence[str]) -> int:
-    """Of how many hosts a word of folded() speaks. A host may be called like a run itself."""
+    """Number of hosts that a word of folded() stands for. A host may be called like a run itself."""
     match = re.search(r"\[([0-9]+):([0-9]+)\]", word)
     return 1 if match is None or word in names else int(match[2]) - int(match[1]) + 1

@@ -25,7 +25,7 @@
       : value;
   const number = new Intl.NumberFormat("en").format;
 
-  // -- what a finding looks like: a colour and a sign, so that no colour has to be told from another --
+  // -- what a finding looks like: a colour and a sign, so that no colour has to be distinguished from another --
 
   const bad = new Set(data.bad), neither = new Set(data.neither);
   const SIGNS = { drifted: "≠", fail: "≠", warn: "!", overridden: "↑", pending_reboot: "↻", refused: "⊘", unknown: "?" };
@@ -211,7 +211,7 @@
     name.title = [shown(texts[host[NAME]]), states[host[STATE]], ...host[WORDS].map((one) => shown(texts[one]))].join("\n");
     line.append(name);
     if (host[CELLS].every((row) => row < 0)) {
-      // Nothing was told of it: the reason takes the place of the cells.
+      // Nothing was reported about it: the reason takes the place of the cells.
       const why = make("div", "message", [states[host[STATE]], ...host[WORDS].map((one) => shown(texts[one]))].join(": "));
       why.setAttribute("role", "gridcell");
       line.append(why);
@@ -226,7 +226,7 @@
       cell.setAttribute("aria-colindex", column + 2);
       cell.setAttribute("aria-label", look
         ? `${shown(texts[knobs[knob][1]])}: ${statusOf(row)}${isBad(row) ? `, ${severities[rows[row][SEVERITY]]}` : ""}`
-        : `${shown(texts[knobs[knob][1]])}: not told`);
+        : `${shown(texts[knobs[knob][1]])}: not reported`);
       line.append(cell);
     });
     return line;
@@ -258,7 +258,7 @@
       else if (left + cell.offsetWidth > map.scrollLeft + map.clientWidth) map.scrollLeft = left + cell.offsetWidth - map.clientWidth + 4;
     }
     mark();
-    if (!byId("details").hidden) tellActive();
+    if (!byId("details").hidden) detailActive();
   }
 
   // -- list: hosts that say the same share a line --
@@ -279,7 +279,7 @@
     const found = [...alike.values()].sort((one, other) =>
       looks[one.row].rank - looks[other.row].rank || one.hosts.length - other.hosts.length);
     if (!found.length) {
-      list.replaceChildren(make("div", "nothing", narrowed ? "Nothing fits this filter." : "Everything that was looked at is as it should be."));
+      list.replaceChildren(make("div", "nothing", narrowed ? "Nothing fits this filter." : "Everything that was checked is as expected."));
       return;
     }
     const most = 3000;
@@ -300,7 +300,7 @@
       line.children[1].append(make("span", `tag ${looks[item.row].name}`, statusOf(item.row)));
       const names = item.hosts.slice(0, 6).map((at) => shown(texts[hosts[at][NAME]])).join(", ");
       line.append(make("td", "hosts", `${number(item.hosts.length)}: ${names}${item.hosts.length > 6 ? ", …" : ""}`));
-      const open = () => tell(item.hosts[0], item.knob);
+      const open = () => detail(item.hosts[0], item.knob);
       line.addEventListener("click", open);
       line.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
       body.append(line);
@@ -312,11 +312,11 @@
 
   // -- details --
 
-  function tellActive() {
-    if (shownHosts.length) tell(shownHosts[active.host], shownKnobs[active.knob]);
+  function detailActive() {
+    if (shownHosts.length) detail(shownHosts[active.host], shownKnobs[active.knob]);
   }
 
-  function tell(at, knob) {
+  function detail(at, knob) {
     const host = hosts[at];
     const row = knob === undefined ? -1 : host[CELLS][knob];
     const values = [];
@@ -325,7 +325,7 @@
     if (knob !== undefined) add("host", texts[host[NAME]]);
     add("state", states[host[STATE]]);
     if (host[GROUPS].length) add("groups", host[GROUPS].map((one) => texts[one]).join(", "));
-    host[WORDS].forEach((one) => add("told", texts[one]));
+    host[WORDS].forEach((one) => add("reported", texts[one]));
     if (row >= 0) {
       const found = rows[row];
       add("status", statusOf(row), `status ${looks[row].name}`);
@@ -336,22 +336,22 @@
         add(title, text(found[field[name]]), "code");
       add("why", text(found[field.reason]));
       add("ignored", text(found[field.ignored]));
-      let same = 0, told = 0;
+      let same = 0, all = 0;
       for (const other of hosts) {
-        if (other[CELLS][knob] >= 0) told += 1;
+        if (other[CELLS][knob] >= 0) all += 1;
         if (other[CELLS][knob] === row) same += 1;
       }
-      add("the same on", `${number(same)} of ${number(told)} hosts`);
-      if (badKnobs[knob]) add("not right on", `${number(badKnobs[knob])} of ${number(told)} hosts`);
-    } else if (knob !== undefined) add("status", "this host has told nothing about it");
+      add("the same on", `${number(same)} of ${number(all)} hosts`);
+      if (badKnobs[knob]) add("not right on", `${number(badKnobs[knob])} of ${number(all)} hosts`);
+    } else if (knob !== undefined) add("status", "not reported by this host");
     const place = byId("details-values");
     place.replaceChildren();
     for (const [name, value, className] of values) {
       place.append(make("dt", "", name));
-      const told = make("dd", className === "code" ? "code" : "");
-      if (className && className.startsWith("status ")) told.append(make("span", `tag ${className.slice(7)}`, shown(value)));
-      else told.textContent = shown(value);
-      place.append(told);
+      const item = make("dd", className === "code" ? "code" : "");
+      if (className && className.startsWith("status ")) item.append(make("span", `tag ${className.slice(7)}`, shown(value)));
+      else item.textContent = shown(value);
+      place.append(item);
     }
     const opened = byId("details").hidden;
     byId("details").hidden = false;
@@ -388,7 +388,7 @@
     const present = new Set();
     for (const host of hosts) for (const row of host[CELLS]) if (row >= 0) present.add(statusOf(row));
     option("status", "", "any");
-    option("status", "bad", "not as it should be");
+    option("status", "bad", "not as expected");
     for (const status of [...statuses, "ignored"]) if (present.has(status)) option("status", status, status);
     option("group", "", "all");
     const groups = new Set(hosts.flatMap((host) => host[GROUPS]));
@@ -424,7 +424,7 @@
     });
     byId("outliers").hidden = !data.outliers.length;
     for (const [name, sign, title] of [["high", "≠", "not right, high"], ["medium", "≠", "medium"], ["low", "≠", "low"],
-      ["ok", "", "as it should be"], ["none", "", "not there, or does not apply"], ["ignored", "z", "ignored until a date"]]) {
+      ["ok", "", "as expected"], ["none", "", "not there, or does not apply"], ["ignored", "z", "ignored until a date"]]) {
       const item = make("li");
       item.append(make("span", `swatch ${name}`, sign), title);
       byId("legend").append(item);
@@ -470,8 +470,8 @@
     const column = [...line.children].indexOf(event.target.closest(".line > *")) - 1;
     if (column >= 0 && !event.target.closest(".message")) {
       move(+line.dataset.at, column);
-      tellActive();
-    } else tell(shownHosts[+line.dataset.at]);
+      detailActive();
+    } else detail(shownHosts[+line.dataset.at]);
   });
   map.addEventListener("keydown", (event) => {
     const page = Math.max(1, Math.floor((map.clientHeight - head.offsetHeight) / ROW) - 1);
@@ -479,7 +479,7 @@
     const moves = { ArrowDown: [host + 1, knob], ArrowUp: [host - 1, knob], ArrowLeft: [host, knob - 1], ArrowRight: [host, knob + 1],
       PageDown: [host + page, knob], PageUp: [host - page, knob],
       Home: [event.ctrlKey ? 0 : host, 0], End: [event.ctrlKey ? shownHosts.length - 1 : host, shownKnobs.length - 1] };
-    if (event.key === "Enter" || event.key === " ") tellActive();
+    if (event.key === "Enter" || event.key === " ") detailActive();
     else if (moves[event.key] && !event.altKey && !event.metaKey) move(...moves[event.key]);
     else return;
     event.preventDefault();

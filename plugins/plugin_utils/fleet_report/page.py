@@ -3,7 +3,7 @@
 """The report as one HTML page that needs nothing but itself.
 
 The page's script makes the heat map out of data, and only of what is in sight. Without it, there are tables
-of what is not as it should be. Nothing that a host said ever stands where a browser looks for tags or script.
+of what is not as expected. Nothing that a host reported ever stands where a browser looks for tags or script.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _tables(fleet: Fleet) -> Iterator[str]:
     yield f"<p>{html.escape(_shown(headline(fleet)))}</p>\n"
     yield from _table(
         "Hosts that are not ok",
-        ("host", "state", "worst", "what is not as it should be", "why"),
+        ("host", "state", "worst", "what is not as expected", "why"),
         [
             (host.name, host.state, host.worst, _areas(host), "; ".join(host.words))
             for host in hosts
@@ -133,7 +133,7 @@ def _tables(fleet: Fleet) -> Iterator[str]:
                 alike.setdefault(finding, []).append(host.name)
     order = sorted(alike.items(), key=lambda item: (SEVERITIES.index(item[0].severity), len(item[1])))
     yield from _table(
-        "What is not as it should be",
+        "What is not as expected",
         ("setting or check", "status", "severity", "want", "runtime", "boot", "why", "hosts"),
         [
             (

@@ -15,7 +15,7 @@ from .names import few
 #: Words for hosts in one line; the files have all of them
 _NAMES = 12
 
-#: Lines of one part; what comes after them is told by the files and by the playbook above
+#: Lines of one part; the rest is in the files and in the playbook's output above
 _LINES = 12
 
 #: With fewer columns than this for the names, areas go into one column of words
@@ -27,22 +27,22 @@ _INDENT = "  "
 def lines(fleet: Fleet, width: int | None) -> list[str]:
     """The whole report. width None: no terminal, so that nothing is wrapped."""
     hosts = fleet.ordered()
-    told = [headline(fleet)]
+    report = [headline(fleet)]
     if any(host.findings for host in hosts):
-        told += _counts(fleet, width)
+        report += _counts(fleet, width)
     if {*fleet.states()} - {"ok", "not checked"}:
-        told += ["", *_hosts(hosts, width)]
-    told += _part("Differences", [outlier(item) for item in fleet.outliers()], width)
+        report += ["", *_hosts(hosts, width)]
+    report += _part("Differences", [outlier(item) for item in fleet.outliers()], width)
     for state in ("unreachable", "failed"):
-        told += _part(state.capitalize(), _troubles(hosts, state), width)
+        report += _part(state.capitalize(), _troubles(hosts, state), width)
     unchecked = [host.name for host in hosts if host.state == "not checked"]
     if unchecked:
-        told += _part("Not checked", [few(unchecked, _NAMES)], width)
+        report += _part("Not checked", [few(unchecked, _NAMES)], width)
     unused = [
         f"{waiver.key} (until {waiver.until}): {waiver.reason}: nothing on any host needs it"
         for waiver in fleet.unused()
     ]
-    return told + _part("Exceptions without use", unused, width)
+    return report + _part("Exceptions without use", unused, width)
 
 
 def headline(fleet: Fleet) -> str:
@@ -68,7 +68,7 @@ def outlier(item: Outlier) -> str:
 
 
 def _counts(fleet: Fleet, width: int | None) -> list[str]:
-    """What is bad with its severities, everything else by its number."""
+    """Bad statuses with their severities, the others by number."""
     counts = fleet.counts()
     words = []
     for status in dict.fromkeys([*BAD, *sorted({status for status, _severity in counts})]):
@@ -95,9 +95,9 @@ def _hosts(hosts: Sequence[Host], width: int | None) -> list[str]:
     ]
     fine = [row for row in rows if row[1] == "ok"]
     others = [row for row in rows if row[1] != "ok"]
-    told = _fitted(areas, [*others[:_LINES], *fine], width)
+    table = _fitted(areas, [*others[:_LINES], *fine], width)
     rest = sum(int(row[0]) for row in others[_LINES:])
-    return told if not rest else [*told, f"and {rest} hosts in other ways: see the JSON or HTML report"]
+    return table if not rest else [*table, f"and {rest} hosts in other ways: see the JSON or HTML report"]
 
 
 def _fitted(areas: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
@@ -135,11 +135,11 @@ def _part(title: str, items: Sequence[str], width: int | None) -> list[str]:
     """A headline and its lines; nothing where there are none."""
     if not items:
         return []
-    told = ["", title]
+    part = ["", title]
     for item in items[:_LINES]:
-        told += _indented(item, width)
+        part += _indented(item, width)
     rest = len(items) - _LINES
-    return told if rest <= 0 else [*told, f"{_INDENT}and {rest} more: see the JSON or HTML report"]
+    return part if rest <= 0 else [*part, f"{_INDENT}and {rest} more: see the JSON or HTML report"]
 
 
 def _indented(text: str, width: int | None) -> list[str]:

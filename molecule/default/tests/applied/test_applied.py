@@ -46,7 +46,7 @@ def test_huge_pages(host):
 
 def test_every_setting_ends_in_a_known_status(check):
     assert check.keys("ok", "unsupported") == sorted(check.settings), check.document["summary"]
-    # A network namespace does not have the backlog of the machine: to be told, not to be passed over.
+    # A network namespace does not have the backlog of the machine: to be reported, not to be skipped.
     assert check.settings["net.core.netdev_max_backlog"]["status"] == "unsupported"
     assert check.settings["net.core.netdev_max_backlog"]["reason"]
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fresh container: nothing of ours is there. What it looks like is kept for the end."""
+"""A fresh container, without a file of mlnode. Its state is kept for the end."""
 
 from __future__ import annotations
 

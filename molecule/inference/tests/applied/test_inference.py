@@ -29,7 +29,7 @@ def test_the_kernel_has_the_value(kernel, key, value):
 
 def test_every_setting_ends_in_a_known_status(check):
     assert check.keys("ok", "unsupported") == sorted(check.settings), check.document["summary"]
-    # A network namespace has no NIC and does not poll: to be told, not to be passed over.
+    # A network namespace has no NIC and does not poll: to be reported, not to be skipped.
     for key in ("net.core.busy_read", "nic.serving.coalesce.rx-usecs", "irq.nics.rfs"):
         assert check.settings[key]["status"] == "unsupported"
         assert check.settings[key]["reason"]

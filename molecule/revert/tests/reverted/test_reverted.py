@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 
-# Not ours, and so not ours to remove.
+# Of another package: a revert leaves it.
 FOREIGN = "/etc/sysctl.d/zzz-foreign.conf"
 
 

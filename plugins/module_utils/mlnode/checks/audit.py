@@ -44,7 +44,7 @@ def findings(host: Host, leave_out: Collection[str] = ()) -> list[Finding]:
 
 
 def _rank(finding: Finding) -> tuple[bool, int, int]:
-    """What is bad first, and of that the most severe."""
+    """Bad findings first, and of these the most severe."""
     severity = _SEVERITIES.index(finding.severity)
     verdict = _VERDICTS.index(finding.verdict)
     bad = finding.verdict in (Verdict.FAIL, Verdict.WARN)

@@ -98,7 +98,7 @@ def _governor(host: Host) -> Finding:
     good = bool(now) and set(now.values()) == {"performance"}
     source = f"{_CPUFREQ}/policy*/scaling_governor"
     if not now:
-        return audit_model.unknown(GOVERNOR, "no policy tells its governor", source)
+        return audit_model.unknown(GOVERNOR, "no policy shows its governor", source)
     return audit_model.judged(GOVERNOR, good, values.grouped(now), source, "performance")
 
 
@@ -127,7 +127,7 @@ def _memory(topology: Topology) -> Iterator[Finding]:
     sizes = {node.number: node.memory_kbytes for node in nodes}
     silent = [number for number, size in sizes.items() if size is None]
     if silent:
-        words = f"node {cpulist.render(silent)} does not tell its memory"
+        words = f"node {cpulist.render(silent)} does not report its memory"
         yield audit_model.unknown(NODE_MEMORY, words, source)
         yield audit_model.unknown(EVEN, words, source)
         return
@@ -156,10 +156,11 @@ def _errors(host: Host) -> Finding:
             value = host.value(path)
             text = (value.text or "").strip()
             if not re.match(r"[0-9]{1,20}\Z", text, re.ASCII):
-                return audit_model.unknown(EDAC, value.problem or f"{path}: {text[:60]!r} is no number", path)
+                words = value.problem or f"{path}: {text[:60]!r} is not a number"
+                return audit_model.unknown(EDAC, words, path)
             corrected += int(text) if file == "ce_count" else 0
             uncorrected += int(text) if file == "ue_count" else 0
     found = f"{uncorrected} not corrected, {corrected} corrected since boot"
-    # Some that were corrected are no harm yet.
+    # Corrected errors are harmless so far.
     topic = EDAC if uncorrected else replace(EDAC, severity=Severity.MEDIUM)
     return audit_model.judged(topic, not (uncorrected or corrected), found, source, "none")

@@ -25,7 +25,7 @@ LINK = Topic(
 ECC = Topic(
     "gpu_ecc",
     Severity.HIGH,
-    "an error that cannot be corrected ends the job, and one that nobody detects spoils its result",
+    "an error that cannot be corrected ends the job, and an undetected one corrupts its result",
     "nvidia-smi(1), ECC Errors",
     "drain the node and run the vendor's field diagnostic",
 )
@@ -40,7 +40,7 @@ XID = Topic(
 PERSISTENCE = Topic(
     "gpu_persistence",
     Severity.MEDIUM,
-    "the driver lets go of a GPU that nobody uses: the next program waits for seconds until it is awake",
+    "the driver deinitializes an unused GPU: the next program waits seconds for its initialization",
     "NVIDIA, Driver Persistence",
     "set it on: the module gpu_persistence",
 )
@@ -101,7 +101,7 @@ def _ecc(host: Host) -> Iterator[Finding]:
             found = f"ECC is {mode[:20].lower()}"
             yield audit_model.judged(_ECC_OFF, False, found, _ECC_SOURCE, "ECC enabled", target, advice)
         elif values.number(corrected) is None or values.number(uncorrected) is None:
-            words = f"it counts {corrected[:20]!r} and {uncorrected[:20]!r}, which are no numbers"
+            words = f"it counts {corrected[:20]!r} and {uncorrected[:20]!r}, which are not numbers"
             yield audit_model.unknown(ECC, words, _ECC_SOURCE, target)
         else:
             found = f"{uncorrected} not corrected, {corrected} corrected since the driver was loaded"

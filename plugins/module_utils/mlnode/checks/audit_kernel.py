@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of the kernel and its settings costs speed, whatever is declared."""
+"""Findings about the kernel and its settings that cost speed, whatever is declared."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _kernel(host: Host) -> Finding:
         return audit_model.missing(KERNEL, value, _RELEASE)
     match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", value.text, re.ASCII)
     if match is None:
-        return audit_model.unknown(KERNEL, f"{value.text[:60]!r} is no version of a kernel", _RELEASE)
+        return audit_model.unknown(KERNEL, f"{value.text[:60]!r} is not a kernel version", _RELEASE)
     version = int(match.group(1)), int(match.group(2))
     more = "; ".join(words for since, words in _BRINGS if version < since)
     found = f"{value.text.strip()[:80]}{f' ({more})' if more else ''}"
@@ -154,7 +154,7 @@ def _number(host: Host, topic: Topic, path: str, most: int) -> Finding:
         return audit_model.missing(topic, value, path)
     text = value.text.strip()
     if not re.match(r"[0-9]{1,20}\Z", text, re.ASCII):
-        return audit_model.unknown(topic, f"{text[:60]!r} is no number", path)
+        return audit_model.unknown(topic, f"{text[:60]!r} is not a number", path)
     expected = f"at most {most}" if most else "0"
     return audit_model.judged(topic, int(text) <= most, text, path, expected)
 
@@ -179,7 +179,7 @@ def _clock(host: Host, topology: Topology) -> Finding:
 
 
 def _mitigations(host: Host) -> Finding:
-    """Told and not judged: what they cost is the price of safety, and nobody is advised to save it."""
+    """Reported and not judged: their cost is the price of security, and no advice is given against it."""
     try:
         texts = {name: host.value(f"{_HOLES}/{name}").text or "" for name in host.names(_HOLES)}
     except HostError as error:

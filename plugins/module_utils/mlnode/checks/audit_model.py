@@ -16,7 +16,7 @@ NODE = "node"
 
 @dataclass(frozen=True)
 class Topic:
-    """What is looked at. cost: what a deviation costs. reference: where that is written."""
+    """Subject of a check. cost: of a deviation. reference: where that is written."""
 
     name: str
     severity: Severity
@@ -35,7 +35,7 @@ class Finding(Check):
 
     @property
     def is_bad(self) -> bool:
-        """unknown is as well, as nobody can tell that it is not."""
+        """unknown counts as bad, as nothing proves the opposite."""
         return self.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN)
 
     def document(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def made(
     target: str = NODE,
     advice: str = "",
 ) -> Finding:
-    """Advice is for what is bad: the topic's, where there is no other."""
+    """Advice is for bad findings only; the topic's, where no other is given."""
     bad = verdict in (Verdict.FAIL, Verdict.WARN)
     return Finding(
         topic.name, target, verdict, expected, found, source, (advice or topic.advice) if bad else "",
@@ -63,7 +63,7 @@ def made(
 def judged(
     topic: Topic, good: bool, found: str, source: str, expected: str, target: str = NODE, advice: str = ""
 ) -> Finding:
-    """What is bad fails where its severity is high, and else is a warning."""
+    """A deviation fails where its severity is high, and else is a warning."""
     bad = Verdict.FAIL if topic.severity is Severity.HIGH else Verdict.WARN
     return made(topic, Verdict.PASS if good else bad, found, source, expected, target, advice)
 
@@ -78,7 +78,7 @@ def unknown(topic: Topic, why: str, source: str, target: str = NODE) -> Finding:
 
 
 def missing(topic: Topic, value: Value, source: str, target: str = NODE) -> Finding:
-    """A file that is not there is told; one that cannot be read leaves it unknown."""
+    """A file that is not there is reported; one that cannot be read leaves it unknown."""
     if value.unreadable is not None:
         return unknown(topic, value.unreadable, source, target)
     return told(topic, value.absent or f"{source} is empty", source, target)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs beside jobs: daemons with too few open files, services that tune by themselves, and the clock."""
+"""Processes beside jobs: daemons with too few open files, services that tune by themselves, and the clock."""
 
 from __future__ import annotations
 
@@ -150,6 +150,6 @@ def _chrony(host: Host) -> Finding:
     if len(fields) < 10:
         return audit_model.unknown(TIME, f"chronyc says {text.strip()[:60]!r}", source)
     status = fields[-1].strip()
-    # A leap second that comes is no fault.
+    # An announced leap second is not a fault.
     good = status in ("Normal", "Insert second", "Delete second")
     return audit_model.judged(TIME, good, f"chronyd: {status[:40]}", source, "in step")

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a port carries what it says: bandwidth, measured with ib_write_bw between two nodes.
+"""Bandwidth of a port, compared with its rate: measured with ib_write_bw between two nodes.
 
-It takes the link for some seconds, so that it is no part of the checks that run by themselves.
+It takes the link for some seconds, so that it is not one of the checks that run by default.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _RANGES: Mapping[str, range] = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is measured. peer: "" serves. gid_index: None for the one that is found. least: Gb/s."""
+    """What to measure. peer: "" serves. gid_index: None for the one that is found. least: Gb/s."""
 
     device: str
     port: int
@@ -84,7 +84,7 @@ def parse(raw: Mapping[str, Any]) -> Wanted:
         raise DeclarationError("give one of serve: true and peer: ADDRESS")
     device, peer = raw["device"], raw.get("peer")
     if not _DEVICE.match(device):
-        raise DeclarationError(f"device: {device!r} is no RDMA device such as mlx5_0")
+        raise DeclarationError(f"device: {device!r} is not an RDMA device such as mlx5_0")
     if peer is not None and not _PEER.match(peer):
         raise DeclarationError(f"peer: {peer!r} is neither an IPv4 address nor a name")
     for name, allowed in _RANGES.items():
@@ -94,7 +94,7 @@ def parse(raw: Mapping[str, Any]) -> Wanted:
         raise DeclarationError(f"fraction: {raw['fraction']:g} is not above 0 and at most 1")
     least = raw.get("least")
     if least is not None and not 0 < least < float("inf"):
-        raise DeclarationError(f"least: {least:g} is no bandwidth in Gb/s")
+        raise DeclarationError(f"least: {least:g} is not a bandwidth in Gb/s")
     allow = schema.value("allow", _ALLOW, raw.get("allow") or [])
     ranged: dict[str, Any] = {name: raw.get(name) for name in _RANGES}
     return Wanted(
@@ -108,7 +108,7 @@ def parse(raw: Mapping[str, Any]) -> Wanted:
 
 
 def measure(host: Host, wanted: Wanted, dry: bool = False) -> Measured:
-    """Run one side, and judge it. dry: tell only whether it could begin. Raises HostError, RefusedError."""
+    """Run one side, and judge it. dry: check only that it could begin. Raises HostError, RefusedError."""
     topology = read.of(host)
     name = f"{wanted.device}/{wanted.port}"
     target = f"{name} -> {wanted.peer}" if wanted.peer else name
@@ -143,7 +143,7 @@ def measure(host: Host, wanted: Wanted, dry: bool = False) -> Measured:
 
 @dataclass(frozen=True)
 class Goal:
-    """The least that passes, in Gb/s, and why it is that; None where nobody can tell, and why."""
+    """Least bandwidth that passes, in Gb/s, with the reason; None, with the reason, where it is unknown."""
 
     gbits: float | None
     words: str
@@ -174,7 +174,7 @@ class Goal:
             return Check(NAME, target, Verdict.PASS, str(self), found, source)
         advice = (
             "look at rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and "
-            "at who else sends"
+            "at other senders"
         )
         return Check(NAME, target, Verdict.FAIL, str(self), found, source, advice)
 
@@ -183,7 +183,7 @@ class Goal:
 
 
 class _UnusableError(Exception):
-    """Why it need not begin."""
+    """Reason why it need not begin."""
 
     def __init__(self, verdict: Verdict, words: str, source: str, advice: str) -> None:
         super().__init__(words)
@@ -206,7 +206,7 @@ def _ready(host: Host, topology: Topology, wanted: Wanted) -> tuple[Port, Goal, 
 
 def _check_usable(host: Host, port: Port) -> None:
     if port.layer not in (ETHERNET, INFINIBAND):
-        words = f"ib_write_bw cannot be used on the link layer {port.layer or 'that nobody tells'}"
+        words = f"ib_write_bw cannot be used on the link layer {port.layer or 'unknown'}"
         raise _UnusableError(Verdict.UNKNOWN, words, port.folder, "measure it with the tools of its maker")
     if rdma_gid.is_iwarp(host, port):
         words = "iWARP connects through RDMA-CM only, which is not measured here"

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How much counters have risen: what they were is kept in /var/lib/mlnode/rdma-baseline.json.
+"""Rises of counters: their former values are kept in /var/lib/mlnode/rdma-baseline.json.
 
 Kept for this boot only, as every counter starts again with the next one, and for each device by its place
 and GUID, as another card under the same name has counters of its own. Of each counter two looks are kept: the
-baseline, which stays until somebody resets it, and the last one, so that what happened since shows however
-long ago the baseline is. A counter that went backwards was reset: it starts anew.
+baseline, which stays until it is reset, and the last one, so that what happened since shows however
+long ago the baseline is. A counter that went backwards was reset: it starts again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Look(NamedTuple):
 
 
 class Rise(NamedTuple):
-    """How much a counter has risen, and in how many seconds."""
+    """Increase of a counter, and the seconds it took."""
 
     by: int
     seconds: float
@@ -53,7 +53,7 @@ class Rises(NamedTuple):
 
 @dataclass
 class Device:
-    """What is known of a device's counters, by their paths. identity: what tells it from another card."""
+    """Known values of a device's counters, by path. identity: what distinguishes it from another card."""
 
     identity: str
     base: dict[str, Look] = field(default_factory=dict)
@@ -63,8 +63,8 @@ class Device:
 class Book:
     """All looks of this boot, and those of now.
 
-    reset: now becomes the baseline. writable: save() may write. problem: why no rise can be told at all; ""
-    if it can.
+    reset: now becomes the baseline. writable: save() may write. problem: why no rise is known at all; ""
+    if it is.
     """
 
     def __init__(self, host: Host, reset: bool = False, writable: bool = False) -> None:
@@ -87,7 +87,7 @@ class Book:
         return frozenset(self._before(device, identity).base)
 
     def look(self, device: str, identity: str, path: str, value: int) -> Rises:
-        """Note what a counter is now, and tell how much it has risen."""
+        """Note the present value of a counter, and return its rise."""
         now = Look(self._at, value)
         new = self._now.setdefault(device, Device(identity))
         old = self._before(device, identity)
@@ -96,7 +96,7 @@ class Book:
         if self.problem or base is None or last is None:
             return Rises(why=self.problem or self._start)
         if value < max(base.value, last.value) or self._at < max(base.at, last.at):
-            return Rises(why=f"went back from {max(base.value, last.value)} to {value}: it starts anew")
+            return Rises(why=f"went back from {max(base.value, last.value)} to {value}: it starts again")
         new.base[path] = base
         return Rises(tuple(Rise(value - was.value, self._at - was.at) for was in dict.fromkeys((base, last))))
 
@@ -148,12 +148,12 @@ def forget(host: Host) -> None:
 
 
 def _time(host: Host) -> tuple[str, float]:
-    """This boot, and the seconds since it: a clock that nobody sets. Raises HostError."""
+    """This boot, and the seconds since it: a clock that cannot be set. Raises HostError."""
     boot = host.read(_BOOT_ID).strip()
     match = _SECONDS.match(host.read(_UPTIME))
     if not boot or match is None:
         raise HostError(
-            "tell the time from", _BOOT_ID if not boot else _UPTIME, None, "it holds something else"
+            "read the time from", _BOOT_ID if not boot else _UPTIME, None, "it holds something else"
         )
     return boot, float(match.group(1))
 
@@ -188,16 +188,16 @@ def _write(host: Host, boot: str, devices: Mapping[str, Device]) -> None:
 def _device(raw: Any) -> Device:
     looks = [{str(path): _look(look) for path, look in raw[kind].items()} for kind in ("base", "last")]
     if not isinstance(raw["identity"], str):
-        raise TypeError("an identity is no text")
+        raise TypeError("an identity is not text")
     return Device(raw["identity"], *looks)
 
 
 def _look(raw: Any) -> Look:
     at, value = raw
     if isinstance(at, bool) or isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{raw!r} is no time and counter")
+        raise TypeError(f"{raw!r} is not a time and counter")
     if not isinstance(at, (int, float)) or not math.isfinite(at) or at < 0 or not 0 <= value < _MOST:
-        raise ValueError(f"{raw!r} is no time and counter")
+        raise ValueError(f"{raw!r} is not a time and counter")
     return Look(float(at), value)
 
 

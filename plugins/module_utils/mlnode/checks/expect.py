@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the RDMA devices of a node are declared to be: for all of them, for rails, devices and ports.
+"""Declared expectations of the RDMA devices of a node: for all of them, for rails, devices and ports.
 
     {all: {...}, rails: {count: 8, ..., 3: {...}}, devices: {mlx5_0: {...}, mlx5_1/1: {...}}, exact: false}
 
 The most specific section wins, key by key: port, device, rail, rails, all. A key without a value (null) is
-not declared. What is not declared is told and not judged, apart from what can only be wrong: a link that is
-not up, no usable GID, counters that rise more than rdma_limits.py allows, and what pcie_values.py expects.
+not declared. What is not declared is reported and not judged, apart from what can only be wrong: a link that
+is not up, no usable GID, counters that rise more than rdma_limits.py allows, and what pcie_values.py expects.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Expectations(Mapping[str, Any]):
         return found
 
     def judges(self, device: RdmaDevice, port: int, virtual: bool, rails: bool) -> bool:
-        """Whether a port is one of those that are declared. rails: the node has some.
+        """True if a port is one of those that are declared. rails: the node has some.
 
         By name, as a rail, or by a key of ports in `all`, which means every device but virtual functions,
         whose ports are their guests'. Where nothing is declared: the rails, and every device where there are
@@ -172,7 +172,7 @@ def _keys(
 
 def _section(where: str, raw: Any) -> Mapping[Any, Any]:
     if not isinstance(raw, Mapping):
-        raise DeclarationError(f"{where}: {raw!r} is no dictionary")
+        raise DeclarationError(f"{where}: {raw!r} is not a dictionary")
     return raw
 
 

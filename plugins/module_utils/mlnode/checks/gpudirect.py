@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a NIC can read and write a GPU's memory: through a peer memory module or through DMA-BUF.
+"""Access of a NIC to a GPU's memory: through a peer memory module or through DMA-BUF.
 
 Expectation: `gpudirect`, see pcie_values.py. A module that is loaded is not yet registered with the RDMA
 core: without the interface that the vendor's driver package adds there, it is of no use.
@@ -45,7 +45,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Way:
-    """One of the two ways. works None: nobody can tell. half: it is begun and not complete."""
+    """One of the two ways. works None: unknown. half: it is begun and not complete."""
 
     works: bool | None
     words: str
@@ -109,7 +109,8 @@ def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
         words = f"{', '.join(loaded)} is loaded, but not registered with the RDMA core: it is not in {PEERS}"
         return Way(False, words, PEERS, half=True)
     modules = ", ".join(_MODULES[vendor])
-    return Way(False, f"none of {modules} is loaded" if modules else f"nobody is in {PEERS}", PEERS)
+    words = f"none of {modules} is loaded" if modules else f"no module is registered in {PEERS}"
+    return Way(False, words, PEERS)
 
 
 def _dmabuf(host: Host, topology: Topology, vendor: str) -> Way:
@@ -117,7 +118,7 @@ def _dmabuf(host: Host, topology: Topology, vendor: str) -> Way:
     match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", release.text or "", re.ASCII)
     if match is None:
         return Way(
-            None, release.problem or f"{RELEASE}: {(release.text or '')[:60]!r} is no version", RELEASE
+            None, release.problem or f"{RELEASE}: {(release.text or '')[:60]!r} is not a version", RELEASE
         )
     if (int(match.group(1)), int(match.group(2))) < _DMABUF_SINCE:
         return Way(False, f"kernel {release.text} has no DMA-BUF for RDMA, which came with 5.12", RELEASE)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether jobs may lock as much memory as RDMA needs: the limits of the daemons that start them.
+"""Memory that jobs may lock, which RDMA needs: the limits of the daemons that start them.
 
 Expectation: `memlock`, see pcie_values.py. A job inherits the limit of the daemon that starts it, so the
 running daemon counts, and what systemd would give it at its next start. In a container its own limit counts.
@@ -84,7 +84,7 @@ def _judged(host: Host, check: Check, want: Bytes) -> Check:
         unit, assigned = limits_pending.next_start(host, LIMITS["memlock"], check.target)
         logins, where = limits_pending.of_logins(host, LIMITS["memlock"])
     except HostError as error:
-        return replace(check, found=f"{check.found}; its next start cannot be told: {error}")
+        return replace(check, found=f"{check.found}; its next start is unknown: {error}")
     if assigned.amount is not None and Bytes(assigned.amount.soft).allows(want):
         then = f"{assigned.amount} ({assigned.where})"
         words = limits_pending.words(check.target, unit, check.found, then)
@@ -128,7 +128,7 @@ def _number(text: str) -> Bytes | None:
 
 
 def _default(host: Host, want: Bytes, declared: bool, all_served: bool) -> Check:
-    """What systemd gives each service that does not say otherwise."""
+    """Limit that systemd gives each service without one of its own."""
     target, source = "systemd", "/etc/systemd/system.conf"
     try:
         if not host.systemd_runs():

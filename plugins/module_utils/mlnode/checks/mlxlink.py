@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the firmware of NVIDIA's NICs says of a link: what is wrong, bit error rates, cable or transceiver.
+"""Link state from the firmware of NVIDIA's NICs: what is wrong, bit error rates, cable or transceiver.
 
 No file of the kernel has it. The tool is mlxlink of MFT, or mstlink, which is the same from mstflint; both
 read registers of the card and change nothing. Titles and keys of its JSON: mlxlink/modules of mstflint.
@@ -47,16 +47,16 @@ _HEALTHY = "No issue was observed"
 #: 15E-255, and 0 or 1.5E-254 in other versions
 _RATE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE]-?[0-9]{1,3})?\Z", re.ASCII)
 
-#: What tells one cable from another, in this order
+#: Distinguishes one cable from another, in this order
 _WORDS = ("Identifier", "Cable Type", "Vendor Name", "Vendor Part Number", "Vendor Serial Number")
 
-#: As a message bears of a text that anybody may have written into an EEPROM
+#: As much as a message takes of a text from an EEPROM, which may hold anything
 _LONGEST = 60
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the tool said of a port: title → key → text; empty, with the reason, where it said nothing.
+    """Report of the tool about a port: title → key → text; empty, with the reason, where it reported nothing.
 
     command: for people.
     """
@@ -122,7 +122,7 @@ def ask(host: Host, tool: str, port: Port) -> Report:
 
 
 def _sections(text: str) -> dict[str, dict[str, str]]:
-    """Raises ValueError. What is no text, as the values of single lanes, is left out."""
+    """Raises ValueError. Other values than text, as those of single lanes, are left out."""
     try:
         document: Any = json.loads(text)
         code = document.get("status", {}).get("code", 0)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a read-only check says: one verdict with its evidence, and what to do."""
+"""Result of a read-only check: one verdict with its evidence, and what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Iterable
 
 
 class Verdict(str, Enum):
-    """skip: not applicable, or there is no such thing here, with the reason. unknown: it could not be read.
+    """skip: not applicable, or not there, with the reason. unknown: it could not be read.
     Neither of them ever counts as pass."""
 
     PASS = "pass"
@@ -58,7 +58,7 @@ class Check:
 
 
 def summary(checks: Iterable[Check]) -> dict[str, int]:
-    """How many ended in each verdict; verdicts nobody has are left out."""
+    """Number of checks in each verdict; verdicts without any are left out."""
     counts: dict[str, int] = {}
     for check in checks:
         counts[str(check.verdict)] = counts.get(str(check.verdict), 0) + 1

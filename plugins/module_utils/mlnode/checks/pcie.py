@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether PCIe lets NICs and GPUs do what they can: links, payloads, place, redirection, the IOMMU.
+"""PCIe of NICs and GPUs: links, payloads, place, redirection, the IOMMU.
 
-Only root can read all of configuration space; for anybody else those checks are unknown. What can be
+Only root can read all of configuration space; for other users those checks are unknown. What can be
 declared, and the defaults with their reasons: pcie_values.py.
 """
 

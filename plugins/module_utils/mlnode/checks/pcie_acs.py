@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the bridges between a GPU and a NIC let them talk to each other, or send it all up to the CPU."""
+"""ACS of the bridges between a GPU and a NIC, which may redirect their traffic up to the CPU."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _why_none(subjects: Subjects) -> str:
 
 
 def _left_alone(subjects: Subjects) -> str:
-    """Why the platform's value stands; "" where it is to be judged."""
+    """Reason why the platform's value stands; "" where it is to be judged."""
     if subjects.virtual:
         return "a virtual machine, whose host decides it"
     passed = [device.address for device in subjects.topology.pci if "vfio" in (device.driver or "")]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the NICs' addresses go through the IOMMU unchanged."""
+"""Translation of the NICs' addresses by the IOMMU, which should be identity."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether each PCIe link runs as both of its ends can, from the NICs and GPUs up to the root port."""
+"""Speed and width of each PCIe link against the limits of its ends, from NICs and GPUs to the root port."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _as_declared(device: PciDevice, link: Link, label: str, want: LinkWanted) ->
 
 
 def _unknown(host: Host, device: PciDevice, label: str, declared: bool) -> Check:
-    """Why nobody can tell. That a hypervisor says nothing is no fault, unless something was declared."""
+    """Finding about an unknown link. That a hypervisor shows none is not a fault, unless one is declared."""
     values = {name: host.value(f"{_folder(device)}/{name}") for name in _FILES}
     unreadable = [_problem(_folder(device), name, value) for name, value in values.items()]
     reasons = [reason for reason in unreadable if reason]
@@ -124,7 +124,7 @@ def _nothing(value: Value) -> bool:
 
 
 def _problem(folder: str, name: str, value: Value) -> str:
-    """Why a file cannot be understood; "" where it is absent or says Unknown, or what it should."""
+    """Reason why a file cannot be parsed; "" where it can, is absent or says Unknown."""
     if value.unreadable is not None:
         return value.unreadable
     if value.text is None or _nothing(value):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether NICs, their GPUs, their interrupts and the CPUs that serve them are near each other."""
+"""Distance of NICs to their GPUs, their interrupts and the CPUs that serve them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _node(host: Host, subjects: Subjects, card: Card, computing: tuple[Node, ...
 
 
 def _few(subjects: Subjects, name: str, card: Card, computing: tuple[Node, ...]) -> Check:
-    """With fewer than two nodes there is no place to be wrong, unless they could not be read."""
+    """With fewer than two nodes no place is wrong, unless they could not be read."""
     problems = [one for one in subjects.topology.problems if _NODE_FILE.match(one.path)]
     if computing and not problems:
         return Check(name, card.label, Verdict.SKIP, "", _ONE_NODE, numa.NODES)
@@ -88,7 +88,7 @@ def _nowhere(host: Host, subjects: Subjects, card: Card) -> Check:
     text = value.text.strip()
     if text != "-1":
         return Check(
-            name, card.label, Verdict.UNKNOWN, "", f"{source}: {text[:60]!r} is no NUMA node", source
+            name, card.label, Verdict.UNKNOWN, "", f"{source}: {text[:60]!r} is not a NUMA node", source
         )
     advice = "the firmware does not say which; update the BIOS, and bind by hand until then"
     return Check(name, card.label, _bad(subjects), "a NUMA node", "-1", source, advice)
@@ -133,7 +133,7 @@ def _distance(subjects: Subjects, binding: Binding, best: str) -> Check:
 
 
 def _strays(subjects: Subjects) -> str:
-    """NICs of the rails' model that are no rails, as no GPU has them nearest."""
+    """NICs of the rails' model that are not rails, as no GPU has them nearest."""
     rails = {rdma.address for rdma in subjects.topology.rdma if rdma.rail is not None}
     models = {(one.vendor, one.device) for one in subjects.topology.pci if one.address in rails}
 
@@ -173,7 +173,7 @@ def _interrupts(host: Host, subjects: Subjects, card: Card, computing: tuple[Nod
 
 
 def _cpus(host: Host, path: str) -> tuple[tuple[int, ...], str]:
-    """Where an interrupt arrives, or why that cannot be told."""
+    """CPUs on which an interrupt arrives, or the reason why they are unknown."""
     value = host.value(path)
     if value.text is None:
         return (), value.problem

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which PCI functions are judged, and what all the checks of them need."""
+"""PCI functions that are judged, and the data that all checks of them need."""
 
 from __future__ import annotations
 

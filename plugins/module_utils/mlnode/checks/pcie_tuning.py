@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What configuration space says of the NICs: payload and read requests, ordering, address translation.
+"""Configuration space of the NICs: payload and read requests, ordering, address translation.
 
 In a virtual machine the words are the hypervisor's, and of a virtual function most are reserved and read 0:
 they are judged only where something was declared.
@@ -36,7 +36,7 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
 
 
 def _payload(host: Host, subjects: Subjects, card: Card) -> Check:
-    """Whoever sends more than the next one on the way takes has its packets dropped as malformed."""
+    """A function that sends more than the next one on the way takes has its packets dropped as malformed."""
     name, expected = "max_payload", "the same all the way to the root port"
     path = card.device.path
     source = ", ".join(pci_config.path(address) for address in path)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can be declared of PCIe, GPUDirect and locked memory, checked. Each function raises
+"""Declared expectations of PCIe, GPUDirect and locked memory, checked. Each function raises
 DeclarationError with where it stands, and takes what it has returned as well.
 
 Of a device (DEVICE_KEYS), and what is taken where nothing is declared:
@@ -142,7 +142,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def wanted(expect: Mapping[str, Any], key: str) -> tuple[Any, bool]:
-    """What is expected, and whether it was declared or is one of DEFAULTS. Raises DeclarationError."""
+    """The expected value, and whether it was declared or is one of DEFAULTS. Raises DeclarationError."""
     read = DEVICE_KEYS.get(key) or NODE_KEYS[key]
     raw = expect.get(key)
     declared = raw is not None

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a RoCE port treats packets as declared: trust, priorities of DSCPs, PFC, global pause, ECN.
+"""Packet handling of a RoCE port as declared: trust, priorities of DSCPs, PFC, global pause, ECN.
 
 What is expected is what `expect` says under `qos`, group by group, and else what roce_qos has declared on
-this node. What nobody has declared is told and not judged, but for global pause beside PFC, which is always
+this node. What is not declared is reported and not judged, but for global pause beside PFC, which is always
 wrong.
 """
 
@@ -51,7 +51,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 
 
 def _declared(host: Host) -> dict[str, dict[str, Any]]:
-    """Interface → what the declarations on this node say of it. Damaged ones are told by their own runs."""
+    """Interface → its values in this node's declarations. Damaged ones are reported by their own runs."""
     found: dict[str, dict[str, Any]] = {}
     for declaration in declared.load_all(host, []):
         try:
@@ -172,7 +172,7 @@ def _cnp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     if declared_ is None:
         return _undeclared("cnp", port, Value(text=found), folder, "congestion notifications")
     right = now == {name: str(number) for name, number in declared_.items()}
-    advice = f"{_BY}: a notification in the wrong priority waits in the congestion that it tells of"
+    advice = f"{_BY}: a notification in the wrong priority waits in the congestion that it reports"
     return judged("cnp", port.name, right, _words(declared_), found, folder, advice)
 
 
@@ -195,7 +195,7 @@ def _compared(
 
 
 def _absent(name: str, port: Port, value: Value, source: str, expected: str) -> Check:
-    """Of Soft-RoCE nobody expects priorities of a NIC, though the same is declared of all ports."""
+    """Soft-RoCE needs no priorities of a NIC, though the same is declared of all ports."""
     if value.absent is None:
         return nothing(name, port.name, value, source, expected)
     if port.device.address is None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether error counters rise: of ports, of what carries them, of the PCI function.
+"""Rises of error counters: of ports, of their interfaces, of the PCI function.
 
 One finding for each group of counters of a port or device. It passes only if every counter that is judged was
 compared with an earlier look.
@@ -44,7 +44,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of one counter."""
+    """Verdict on one counter."""
 
     verdict: Verdict
     words: str
@@ -114,7 +114,7 @@ def _statistics(host: Host, port: Port) -> list[Member]:
             Member(counter, f"{folder}/{counter.name}", Value(unreadable=str(error))) for counter in counters
         ]
     values = dict(zip(here, texts))
-    why = Value(absent=f"{port.nic.name} tells no such statistics (ethtool -S)")
+    why = Value(absent=f"{port.nic.name} has no such statistics (ethtool -S)")
     return [
         Member(
             counter,
@@ -165,7 +165,7 @@ class Group:
             return skip(check, target, members[0].value.problem, source)
         limits = {one.counter.name: declared.get(one.counter.name, one.counter.limits) for one in here}
         found = [self._one(member, limits[member.counter.name]) for member in here]
-        # What has no limit is told where the others pass, and decides nothing.
+        # What has no limit is reported where the others pass, and decides nothing.
         limited = [one for one, member in zip(found, here) if limits[member.counter.name]]
         worst = min((one.verdict for one in limited), key=_ORDER.index, default=Verdict.SKIP)
         said = (
@@ -184,7 +184,7 @@ class Group:
         number = integer(text or "")
         if number is None or number < 0:
             self.book.keep(self.device.name, self.identity, member.path)
-            words = member.value.problem or f"{member.path} says {(text or '')[:60]!r}, which is no number"
+            words = member.value.problem or f"{member.path} says {(text or '')[:60]!r}, which is not a number"
             return Judgement(Verdict.UNKNOWN, words)
         rises = self.book.look(self.device.name, self.identity, member.path, number)
         most = (1 << member.counter.bits) - 1

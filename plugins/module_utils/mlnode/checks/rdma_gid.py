@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a port has an address that peers can reach: the GID table, and what RDMA-CM makes of it.
+"""Addresses of a port that peers can reach: the GID table, and what RDMA-CM makes of it.
 
-A driver fills the table as interfaces get addresses, so that the index of an entry is nobody's to declare:
-which one is right is told here and may be another after the next boot.
+A driver fills the table as interfaces get addresses, so that the index of an entry cannot be declared:
+the right one is reported here and may be another after the next boot.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def table(host: Host, port: Port) -> tuple[list[Gid], str]:
             problem = (
                 problem
                 or value.problem
-                or f"{path}/{number} says {(value.text or '')[:60]!r}, which is no GID"
+                or f"{path}/{number} says {(value.text or '')[:60]!r}, which is not a GID"
             )
             continue
         if int(address):
@@ -147,7 +147,7 @@ def is_iwarp(host: Host, port: Port) -> bool:
 
 
 def _rdma_cm(host: Host, port: Port) -> Check:
-    """drivers/infiniband/core/cma_configfs.c. Its folder is there once somebody has made it, which is a
+    """drivers/infiniband/core/cma_configfs.c. Its folder exists once a program has made it, which is a
     change that no check makes."""
     folder = f"{CM}/{port.device.name}/ports/{port.number}"
     if port.layer != ETHERNET or is_iwarp(host, port):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the RDMA devices are there, where they belong, and are what they should be."""
+"""Presence, place and identity of the RDMA devices against the declaration."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _declared(topology: Topology, expect: Expectations) -> list[Check]:
 
 
 def _missing(topology: Topology, slot: str) -> str:
-    """What is where the device should be."""
+    """Advice about the slot where the device is expected."""
     if not slot:
         return "look whether it has another name (rdma link), its driver is loaded, and lspci shows the card"
     others = [device.name for device in topology.rdma if device.address == slot]
@@ -97,7 +97,7 @@ def _rails(topology: Topology, expect: Expectations) -> list[Check]:
 
 
 def _undeclared(topology: Topology, expect: Expectations, known: rdma_ports.Subjects) -> list[Check]:
-    """Every RDMA device nothing of which is judged, and where nothing is declared, that nobody counts."""
+    """RDMA devices of which nothing is judged; where nothing is declared, their number as not judged."""
     found = []
     for device in topology.rdma:
         if device in known.devices:
@@ -158,7 +158,7 @@ def _numa(host: Host, device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
 
 
 def _naming(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
-    """Whether the name will be the same device's after the next boot."""
+    """Stability of the name, which may be another device's after the next boot."""
     if device.address is None:
         return skip("naming", device.name, "a device in software has the name it was made with")
     if _PERSISTENT.match(device.name):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which counters are looked at, how much they may rise, and what it means if they rise more. Pure data.
+"""Checked counters, how much they may rise, and what it means if they rise more. Pure data.
 
 Where a counter is decides which driver it is of: what a device does not have is not judged.
 """
@@ -36,8 +36,8 @@ class Limit:
 class Counter:
     """One counter. check: the check it belongs to. place: below what its file is, see PLACES.
 
-    limits: empty where a rise is told and not judged. over: the verdict where one is passed. bits: how wide
-    it is where it stops at its end instead of starting again; 0 for 64 bits, which nobody fills.
+    limits: empty where a rise is reported, not judged. over: the verdict where one is passed. bits: how wide
+    it is where it stops at its end instead of starting again; 0 for 64 bits, which never fill.
     """
 
     name: str
@@ -131,7 +131,7 @@ _STATISTICS = (
 )
 
 _OTHERS = (
-    # Fewer than five in a day: a reboot of the switch or a cable that was moved is no flapping link.
+    # Fewer than five in a day: a reboot of the switch or a cable that was moved is not a flapping link.
     Counter("carrier_down_count", "flap", "netdev", (Limit("per_day", 4),), Verdict.FAIL),
     # Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats; correctable errors were corrected.
     Counter("aer_dev_fatal", "aer", "pci", _NONE, Verdict.FAIL),
@@ -144,7 +144,7 @@ BY_NAME = {counter.name: counter for counter in COUNTERS}
 
 #: Kind of bit error rate → the most of it. effective: behind forward error correction, where a healthy link
 #: has none at all. raw: before it. RS(544,514) corrects a thousand times as much (IEEE 802.3, 120D.3.2), so a
-#: link above it works, on a cable or transceiver that is worse than it should be.
+#: link above it works, on a cable or transceiver that is worse than specified.
 BER = {"effective": 1e-9, "raw": 1e-7}
 
 #: What to do where a check's counters rise too much

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a port is up, as fast and wide as declared, and its interface and MTUs with it.
+"""State, rate and width of a port against the declaration, with its interface and MTUs.
 
 Documentation/ABI/stable/sysfs-class-infiniband and sysfs-class-net.
 """
@@ -74,7 +74,7 @@ def _link_layer(host: Host, port: Port) -> Check:
     path, wanted = f"{port.folder}/link_layer", port.expect.get("link_layer", "")
     value = rdma_ports.read(host, path)
     if value.text is None:
-        return nothing("link_layer", port.name, value, path, wanted or "is told")
+        return nothing("link_layer", port.name, value, path, wanted or "any")
     if not wanted:
         return told("link_layer", port.name, value.text, path, "link_layer")
     advice = "the card is set to the other protocol: mlxconfig LINK_TYPE_P1, then a reset of the card"
@@ -88,9 +88,9 @@ def _rate(host: Host, port: Port) -> list[Check]:
     value = rdma_ports.read(host, path)
     match = RATE.match(value.text) if value.text else None
     if value.text and match is None:
-        value = Value(unreadable=f"{path} says {value.text[:60]!r}, which is no rate")
+        value = Value(unreadable=f"{path} says {value.text[:60]!r}, which is not a rate")
     if value.text is None or match is None:
-        missing = [nothing("rate", port.name, value, path, str(wanted or "is told"))]
+        missing = [nothing("rate", port.name, value, path, str(wanted or "any"))]
         return missing + ([nothing("width", port.name, value, path, f"{lanes}X")] if lanes else [])
     number, width, generation = float(match.group(1)), int(match.group(2)), match.group(3) or ""
     found = [_judged_rate(port, wanted, number, generation, value.text, path)]
@@ -160,7 +160,7 @@ def _up(host: Host, port: Port, nic: Nic, wanted: str) -> Check:
     advice = f"raise it: ip link set {name} up, and look at the link"
     found = f"{name} {value.text}"
     if nic.up and value.text == "unknown":
-        found += ", with a carrier: its driver tells no operational state"
+        found += ", with a carrier: its driver reports no operational state"
     return judged("netdev", port.name, nic.up, f"{name} up", found, path, advice)
 
 
@@ -200,7 +200,7 @@ def _netdev_mtu(host: Host, port: Port, nic: Nic) -> Check:
 
 
 def roce_mtu(netdev_mtu: int) -> int:
-    """What a RoCE port makes of its interface's MTU; 0 if it is too small for any."""
+    """MTU of a RoCE port with that of its interface; 0 if it is too small for any."""
     return max((mtu for mtu in MTUS if mtu <= netdev_mtu - ROCE_HEADERS), default=0)
 
 
@@ -209,7 +209,7 @@ def _mtu(host: Host, port: Port) -> Check:
     wanted = port.expect.get("mtu")
     expected = str(wanted or "")
     if port.layer not in (ETHERNET, INFINIBAND):
-        words = f"a port of the link layer {port.layer or 'nobody tells'} has no such MTU to read"
+        words = f"a port of the link layer {port.layer or 'unknown'} has no such MTU to read"
         return nothing("mtu", port.name, Value(absent=words), port.folder, expected)
     value, source = (
         Value(absent="no interface of this network namespace is on it"),
@@ -246,7 +246,7 @@ def _asked(host: Host, port: Port) -> tuple[Value, str]:
     try:
         text = host.must_run(command, "ask")
     except HostError as error:
-        return Value(absent=f"no file tells the MTU of an InfiniBand port, and {error}"), source
+        return Value(absent=f"no file has the MTU of an InfiniBand port, and {error}"), source
     match = _ACTIVE.search(text)
     return (
         Value(text=match.group(1)) if match else Value(unreadable=f"{source} names no active_mtu")

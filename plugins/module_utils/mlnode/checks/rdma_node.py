@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What RDMA needs of the node beside its devices: user space's way in, namespaces, and ARP between rails."""
+"""Needs of RDMA on the node beside its devices: access from user space, namespaces, and ARP between rails."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _ucm(host: Host, known: Subjects) -> Check:
 
 
 def _netns(host: Host, expect: Expectations) -> Check:
-    """Whether every network namespace may use every device (drivers/infiniband/core/device.c: netns_mode)."""
+    """Use of every device by every network namespace (drivers/infiniband/core/device.c: netns_mode)."""
     wanted = expect.get("netns", "")
     value = rdma_ports.read(host, _NETNS)
     if value.text is None:

@@ -86,7 +86,7 @@ def function_of(device: RdmaDevice, topology: Topology) -> PciDevice | None:
 
 
 def read(host: Host, path: str) -> Value:
-    """As Host.value(). A line without words is no value; a file without even a line is what a captured tree
+    """As Host.value(). A blank line is not a value; a file without even a line is what a captured tree
     has of one that could not be read."""
     found = host.value(path)
     if found.text is None or found.text.strip():
@@ -103,12 +103,12 @@ def read_number(host: Host, path: str) -> tuple[int | None, Value]:
         return None, value
     number = integer(value.text)
     if number is None:
-        value = Value(unreadable=f"{path} says {value.text[:60]!r}, which is no number")
+        value = Value(unreadable=f"{path} says {value.text[:60]!r}, which is not a number")
     return number, value
 
 
 def nothing(name: str, target: str, value: Value, path: str, expected: str = "", advice: str = "") -> Check:
-    """There is no value to judge. What was declared and is not told is unknown, as is what cannot be read."""
+    """Finding without a value. A declared one that is missing is unknown, as is an unreadable one."""
     unknown = value.unreadable is not None or bool(expected)
     verdict = Verdict.UNKNOWN if unknown else Verdict.SKIP
     return Check(name, target, verdict, expected, value.problem, path, advice)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether what is declared for RDMA NICs means any: a rule that means none leaves the fabric untuned, however
-well the ports work."""
+"""Rules declared for RDMA NICs that match none: such a rule leaves the fabric untuned, however well the
+ports work."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def checks(host: Host, topology: Topology, expect: object) -> list[Check]:
 
 
 def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
-    """The rules with the NICs that they are for, each once. What cannot be read is told by its own run."""
+    """Rules with the NICs that they are for, each once. What is unreadable is reported by its own run."""
     for kind, parse in _PARSERS:
         try:
             settings = parse(declaration.kinds.get(kind, {}))

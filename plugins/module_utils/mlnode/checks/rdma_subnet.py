@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a subnet manager has given an InfiniBand port: its address, and the partitions it is in."""
+"""Assignments of the subnet manager to an InfiniBand port: its address, and the partitions it is in."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _pkey(host: Host, port: Port) -> Check:
         advice = "the port is not in this partition: look at partitions.conf of the subnet manager"
         return Check("pkey", port.name, Verdict.FAIL, expected, words, folder, advice)
     words = f"{wanted:#06x} at index {at}, {number:#06x} at index 0"
-    advice = f"programs take index 0 unless they are told: NCCL_IB_PKEY={at}"
+    advice = f"programs take index 0 unless configured otherwise: NCCL_IB_PKEY={at}"
     return Check("pkey", port.name, Verdict.WARN, expected, words, folder, advice)
 
 
@@ -95,4 +95,4 @@ def _read(host: Host, path: str) -> tuple[int | None, Value]:
     value = rdma_ports.read(host, path)
     if value.text is None or _HEX.match(value.text.strip()):
         return (int(value.text, 16) if value.text else None), value
-    return None, Value(unreadable=f"{path} says {value.text[:60]!r}, which is no hexadecimal number")
+    return None, Value(unreadable=f"{path} says {value.text[:60]!r}, which is not a hexadecimal number")

@@ -56,7 +56,7 @@ class Rate:
         return f"{number} ({self.generation})" if self.generation else number
 
     def of_lanes(self, lanes: int | None) -> float:
-        """What a generation gives on so many lanes; None for as many as its name stands for."""
+        """Gb/s of a generation on so many lanes; None for as many as its name stands for."""
         return LANES[self.generation] * lanes if lanes and self.generation else self.gbits
 
 
@@ -135,7 +135,7 @@ def pkey(where: str, raw: Any) -> int:
 def ber(where: str, raw: Any) -> dict[str, float]:
     """The most errors in a bit, of those kinds that are given: {effective: 1e-12}."""
     if not isinstance(raw, Mapping) or not raw:
-        raise DeclarationError(f"{where}: {raw!r} is no dictionary such as {{effective: 1e-12}}")
+        raise DeclarationError(f"{where}: {raw!r} is not a dictionary such as {{effective: 1e-12}}")
     found = {}
     for kind, most in raw.items():
         if kind not in rdma_limits.BER:
@@ -143,7 +143,7 @@ def ber(where: str, raw: Any) -> dict[str, float]:
         # YAML takes 1e-12 for a text, as it has no point.
         text = str(most)
         if isinstance(most, bool) or not _FRACTION.match(text) or float(text) >= 1:
-            raise DeclarationError(f"{where}.{kind}: {most!r} is no number below 1 such as 1e-12")
+            raise DeclarationError(f"{where}.{kind}: {most!r} is not a number below 1 such as 1e-12")
         found[str(kind)] = float(text)
     return found
 
@@ -152,7 +152,7 @@ def counters(where: str, raw: Any) -> dict[str, tuple[Limit, ...]]:
     """Counter → its limits, which replace the usual ones: a number is the rise since the baseline, false
     stops judging it."""
     if not isinstance(raw, Mapping):
-        raise DeclarationError(f"{where}: {raw!r} is no dictionary")
+        raise DeclarationError(f"{where}: {raw!r} is not a dictionary")
     found = {}
     for name, limits in raw.items():
         if name not in rdma_limits.BY_NAME:

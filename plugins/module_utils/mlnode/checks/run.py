@@ -52,7 +52,7 @@ AREAS: tuple[Area, ...] = (
     (memlock.NAMES, memlock.checks),
 )
 
-#: Of what is kept of counters; told only where that fails
+#: Check of the kept counters; reported only where that fails
 BASELINE = "baseline"
 
 #: The names that a caller may leave out

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What dcb(8) and mlnx_qos print, as fields of text. Pure; ValueError with words for all that makes no sense.
+"""Output of dcb(8) and mlnx_qos, as fields of text. Pure; ValueError with words for all that is not valid.
 
 Eight values stand in one word, 0/0/0/1/0/0/0/0, and never with commas: as a list of numbers that would mean
 the same as 0,1.
@@ -74,7 +74,7 @@ def dscp_prio(text: str) -> dict[str, str]:
     for entry in entries:
         # iproute2 6.15 puts the blank into each of them that parts them in the text.
         if not isinstance(entry, list) or len(entry) < 2 or entry[2:] not in ([], [" "]):
-            raise ValueError(f"{_short(entry)} is no DSCP with a priority")
+            raise ValueError(f"{_short(entry)} is not a DSCP with a priority")
         found.setdefault(_number(entry[0], DSCPS), set()).add(_class(entry[1]))
     return by_dscp(found)
 
@@ -84,7 +84,7 @@ def by_dscp(found: Mapping[int, Collection[int]]) -> dict[str, str]:
 
 
 def order(text: str) -> str:
-    """What a packet's priority is taken from, the first thing first: dscp+pcp."""
+    """Sources of a packet's priority, in their order: dscp+pcp."""
     found = _document(text).get("order")
     if not isinstance(found, list):
         raise ValueError(f"order is {_short(found)}, no list")
@@ -100,9 +100,9 @@ def _document(text: str) -> Mapping[str, Any]:
     try:
         found: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{_short(text)} is no JSON ({type(error).__name__})") from error
+        raise ValueError(f"{_short(text)} is not JSON ({type(error).__name__})") from error
     if not isinstance(found, dict):
-        raise ValueError(f"{_short(found)} is no JSON object")
+        raise ValueError(f"{_short(found)} is not a JSON object")
     return found
 
 
@@ -127,7 +127,7 @@ def _class(raw: Any) -> int:
 
 def _number(raw: Any, allowed: range) -> int:
     if isinstance(raw, bool) or not isinstance(raw, int) or raw not in allowed:
-        raise ValueError(f"{_short(raw)} is no number from {allowed.start} to {allowed.stop - 1}")
+        raise ValueError(f"{_short(raw)} is not a number from {allowed.start} to {allowed.stop - 1}")
     return raw
 
 
@@ -169,7 +169,7 @@ def mlnx_qos(text: str, group: str) -> dict[str, str] | None:
 def _mlnx_pfc(text: str) -> dict[str, str]:
     bits = _must(_ENABLED, text, "which priorities have PFC").group(1).split()
     enabled = numbers(number for number in CLASSES if bits[number] == "1")
-    # It does not tell how many can have PFC at once: 0 is what a driver says that knows no limit.
+    # It does not show how many can have PFC at once: a driver without a limit reports 0.
     return {"prio-pfc": enabled, "pfc-cap": "0"}
 
 
@@ -219,7 +219,7 @@ def _mlnx_dscp(text: str) -> dict[str, str] | None:
     for priority, listed in _DSCP.findall(text):
         for dscp in filter(None, listed.split(",")):
             if len(dscp) > 2 or int(dscp) not in DSCPS:
-                raise ValueError(f"{_short(dscp)} is no DSCP")
+                raise ValueError(f"{_short(dscp)} is not a DSCP")
             found.setdefault(int(dscp), set()).add(int(priority))
     return by_dscp(found)
 

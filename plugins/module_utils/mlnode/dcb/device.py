@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a NIC can be asked of data center bridging: groups of fields, of a tool or of a captured file."""
+"""Data center bridging of a NIC: groups of fields, from a tool or from a captured file."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ NONE = "none"
 
 
 class Group(NamedTuple):
-    """Fields that are told together. nouns: for `the driver X has no ...`. told: those that cannot be set."""
+    """Fields that are read together. nouns: for `the driver X has no ...`."""
 
     nouns: str
     fields: tuple[str, ...]
+    #: Fields that cannot be set
     told: frozenset[str] = frozenset()
 
 

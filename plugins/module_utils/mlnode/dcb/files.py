@@ -3,12 +3,12 @@
 """Data center bridging of NICs as if the kernel had files for it: /dcb/NIC/GROUP/FIELD, or a list
 FIELD,FIELD, whose values stand in one line in that order and are written in one go.
 
-    pfc/prio-pfc          priorities with PFC, such as 3 or 3,4, or none; pfc/pfc-cap is told
-    ets/{prio-tc,tc-tsa,tc-bw}           eight values such as 0/0/0/1/0/0/0/0; ets/ets-cap is told
-    buffer/{prio-buffer,buffer-size}     the same, sizes in bytes; buffer/total-size is told
+    pfc/prio-pfc          priorities with PFC, such as 3 or 3,4, or none; pfc/pfc-cap is read-only
+    ets/{prio-tc,tc-tsa,tc-bw}           eight values such as 0/0/0/1/0/0/0/0; ets/ets-cap is read-only
+    buffer/{prio-buffer,buffer-size}     the same, sizes in bytes; buffer/total-size is read-only
     dscp-prio/{0..63}     the priority of a DSCP, or none
     trust/state           what a packet's priority is taken from, dscp or pcp
-    dcbx/mode             told; host where nobody but this machine sets all of it
+    dcbx/mode             read-only; host where this machine alone sets all of it
 
 What a driver does not have is not there. Nothing but HostError is raised.
 """
@@ -41,9 +41,9 @@ class _Place(NamedTuple):
 
     @property
     def told(self) -> str:
-        """Why it takes no value; empty if it may."""
+        """Reason why it takes no value; empty if it does."""
         if GROUPS[self.group].told.intersection(self.fields):
-            return f"{self.path} is what the driver tells, and cannot be set"
+            return f"{self.path} is read-only"
         return ""
 
 
@@ -75,7 +75,7 @@ class Files:
         return (" ".join(fields[field] for field in place.fields) + "\n").encode("utf-8", "surrogateescape")
 
     def write(self, host: Host, path: str, value: str) -> None:
-        """Whether the driver did what it accepted is for a read to tell."""
+        """The driver may accept a value and ignore it: only a read shows that."""
         action = f"write {value!r} to"
         place = _file(action, path)
         if place.told:
@@ -117,7 +117,7 @@ class Files:
         return True
 
     def blocked(self, host: Host, path: str) -> str:
-        """Why it cannot be set; empty if it can, or where a read has more to say."""
+        """Reason why it cannot be set; empty if it can, or where a read has more to say."""
         try:
             place = _file("look at", path)
         except HostError:
@@ -133,7 +133,7 @@ class Files:
         return found
 
     def _has(self, host: Host, place: _Place, group: str) -> bool:
-        """What cannot be read is there: False only where the driver says that it has no such thing."""
+        """False only where the driver reports that it has no such group; an unreadable one is there."""
         try:
             self._fields(host, "list", _Place(place.path, place.nic, group, ()))
         except MissingError:
@@ -151,7 +151,7 @@ def _place(action: str, path: str) -> _Place:
     parts = [part for part in path.split("/") if part][1:]
     nic, group, rest = "".join(parts[:1]), "".join(parts[1:2]), parts[2:]
     if nic and (not _NIC.match(nic) or nic in (".", "..")):
-        raise MissingError(action, path, f"{nic!r} is no interface whose priorities can be asked for")
+        raise MissingError(action, path, f"{nic!r} is not the name of an interface")
     fields = tuple(rest[0].split(",")) if rest else ()
     known = GROUPS[group].fields if group in GROUPS else ()
     if (

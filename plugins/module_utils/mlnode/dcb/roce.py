@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What RDMA devices put into packets, as if sysfs had plain files for it: /roce/DEVICE/PORT/...
+"""Packet marking of RDMA devices, as if sysfs had plain files for it: /roce/DEVICE/PORT/...
 
     cm-tos           the type of service of connections that rdma_cm makes, 0 to 255
-    cm-mode          told; RoCE v2 or IB/RoCE v1
+    cm-mode          read-only; RoCE v2 or IB/RoCE v1
     traffic-class    that of all queue pairs, whatever they ask for, or none; of the vendor's driver only
 
-The first two are in configfs, where a device has files only while somebody has made a folder for it: that is
-done for the moment of a look or a write (drivers/infiniband/core/cma_configfs.c; the values stay with the
+The first two are in configfs, where a device has files only while a folder for it exists: that is
+made for the moment of a look or a write (drivers/infiniband/core/cma_configfs.c; the values stay with the
 device). The third shows itself in other words than it takes (mlx5_ib of DOCA and MLNX_OFED).
 """
 
@@ -85,11 +85,11 @@ def exists(host: Host, path: str) -> bool:
 
 
 def blocked(host: Host, path: str) -> str:
-    """Why it cannot be set; empty if it can, or where a read has more to say."""
+    """Reason why it cannot be set; empty if it can, or where a read has more to say."""
     try:
         device, port, file = _file("look at", path)
         if file == "cm-mode":
-            return f"{path} is told here, and not set"
+            return f"{path} is read-only"
         return host.blocked(_class(host, path, device, port)) if file == "traffic-class" else ""
     except HostError:
         return ""

@@ -25,7 +25,7 @@ def name(host: Host) -> str:
 
 
 def of(host: Host, nic: str) -> Device:
-    """Raises HostError where there is no tool: nobody can tell then what the NIC does."""
+    """Raises HostError without a tool: the state of the NIC is unknown then."""
     tool = name(host)
     if tool == "dcb":
         return Dcb(host, nic)
@@ -36,7 +36,7 @@ def of(host: Host, nic: str) -> Device:
 
 
 class _Tool(ABC):
-    """What both have in common: drivers of the vendor show trust as a file."""
+    """Common part of both: drivers of the vendor show trust as a file."""
 
     def __init__(self, host: Host, nic: str) -> None:
         self._host = host
@@ -71,7 +71,7 @@ class _Tool(ABC):
         return HostError("run", " ".join(command), None, words or "it failed without a word")
 
     def _entries(self, wanted: Mapping[str, str]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """Which DSCPs with which priorities are to be added, and which there are that are not wanted."""
+        """Pairs of DSCP and priority to add, and present ones that are not wanted."""
         now = self.get("dscp-prio")
         add = [pair for pair in _pairs(wanted) if pair not in _pairs(now)]
         remove = [pair for pair in _pairs({dscp: now[dscp] for dscp in wanted}) if pair not in _pairs(wanted)]
@@ -172,7 +172,7 @@ class Dcb(_Tool):
             raise self._failed(command, _last(done.err) + self._why())
 
     def _why(self) -> str:
-        """What a refusal is often due to (bnxt/bnxt_dcb.c, intel/ice/ice_dcb_nl.c: both answer EINVAL)."""
+        """Frequent reason of a refusal (bnxt/bnxt_dcb.c, intel/ice/ice_dcb_nl.c: both answer EINVAL)."""
         try:
             mode = self.get("dcbx")["mode"]
         except HostError:

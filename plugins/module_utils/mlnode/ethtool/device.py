@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a NIC can be asked through ethtool: groups of fields, of the kernel or of a captured file."""
+"""Settings of a NIC in ethtool: groups of fields, from the kernel or from a captured file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ FORMAT = 1
 
 
 class Group(NamedTuple):
-    """Fields that the kernel tells, and sets, in one go.
+    """Fields that the kernel reads, and sets, in one go.
 
-    nouns, noun: all and one of them, for `the driver X has no ...`. told: those that cannot be set.
+    nouns, noun: all and one of them, for `the driver X has no ...`.
     """
 
     nouns: str
     noun: str
     settable: bool = False
+    #: Fields that cannot be set
     told: frozenset[str] = frozenset()
 
 

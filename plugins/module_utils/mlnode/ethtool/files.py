@@ -3,19 +3,19 @@
 """The settings of NICs as if the kernel had files for them: /ethtool/NIC/GROUP/FIELD, or a list FIELD,FIELD,
 whose values stand in one line in that order and are written in one go.
 
-    driver/{driver,version,firmware-version,bus-info}     told; one field at a time
-    link/{speed,duplex,autoneg,detected}                  told; Mbit/s, half or full, on or off, yes or no
-    ring/{rx,tx,rx-mini,rx-jumbo}                         a number; ring/max/... is told
-    channels/{rx,tx,combined,other}                       a number; channels/max/... is told
+    driver/{driver,version,firmware-version,bus-info}     read-only; one field at a time
+    link/{speed,duplex,autoneg,detected}                  read-only; Mbit/s, half or full, on, off, yes, no
+    ring/{rx,tx,rx-mini,rx-jumbo}                         a number; ring/max/... is read-only
+    channels/{rx,tx,combined,other}                       a number; channels/max/... is read-only
     coalesce/{adaptive-rx,rx-usecs,rx-frames,...}         a number, adaptive-... on or off
     pause/{autoneg,rx,tx}                                 on or off
     feature/NAME                                          what is active, on or off
     feature/requested/NAME                                what it would be if nothing stood in its way
-    feature/fixed/NAME                                    told; yes or no
+    feature/fixed/NAME                                    read-only; yes or no
     private-flag/NAME                                     on or off
     fec/encoding                                          one or more of auto off rs baser llrs
-    fec/active                                            told
-    statistic/NAME                                        told; what ethtool -S shows
+    fec/active                                            read-only
+    statistic/NAME                                        read-only; what ethtool -S shows
 
 What a driver does not have is not there. Nothing but HostError is raised.
 """
@@ -51,11 +51,11 @@ class _Place(NamedTuple):
 
     @property
     def told(self) -> str:
-        """Why the driver takes no value here; empty if it may."""
+        """Reason why the driver takes no value here; empty if it does."""
         group = GROUPS[self.group]
         if group.settable and not group.told.intersection(self.fields):
             return ""
-        return f"{self.path} is what the driver tells, and cannot be set"
+        return f"{self.path} is read-only"
 
 
 def device(host: Host, name: str) -> Device:
@@ -88,7 +88,7 @@ class Files:
         return (" ".join(answers[field] for field in place.fields) + "\n").encode("utf-8", "surrogateescape")
 
     def write(self, host: Host, path: str, value: str) -> None:
-        """Whether the driver did what it accepted is for a read to tell."""
+        """The driver may accept a value and ignore it: only a read shows that."""
         action = f"write {value!r} to"
         place = _file(action, path)
         if place.told:
@@ -131,7 +131,7 @@ class Files:
         return True
 
     def blocked(self, host: Host, path: str) -> str:
-        """Why it cannot be set; empty if it can, or where a read has more to say."""
+        """Reason why it cannot be set; empty if it can, or where a read has more to say."""
         try:
             place = _file("look at", path)
             if place.told:
@@ -170,7 +170,7 @@ class Files:
         return answers
 
     def _has(self, host: Host, place: _Place, group: str) -> bool:
-        """What cannot be read is there: False only where the driver says that it has no such thing."""
+        """False only where the driver reports that it has no such group; an unreadable one is there."""
         try:
             self._answers(host, "list", _Place(place.path, place.nic, group, ()))
         except MissingError:

@@ -100,7 +100,7 @@ class Kernel:
         return structs.unpack_drvinfo(self._ask(structs.pack_drvinfo()))
 
     def _link(self) -> Mapping[str, str]:
-        """Drivers without settings, such as the loopback's, still tell whether there is a link."""
+        """Drivers without settings, such as the loopback's, still report the link."""
         found: dict[str, str] = {}
         try:
             length = structs.unpack_mask_words(self._ask(structs.pack_link(0)))
@@ -157,7 +157,7 @@ class Kernel:
     # -- features --------------------------------------------------------------------------
 
     def _features(self) -> tuple[int, dict[str, int], list[Feature]]:
-        """How many bits the kernel has, which of them a name stands for, and their state."""
+        """Number of bits in the kernel, the bit of each name, and their state."""
         names = self._strings(structs.FEATURES)
         state = structs.unpack_gfeatures(self._ask(structs.pack_gfeatures()))
         return len(state), {name: bit for bit, name in enumerate(names[: len(state)]) if name}, state
@@ -172,7 +172,7 @@ class Kernel:
         }
 
     def _set_features(self, wanted: Mapping[str, bool]) -> None:
-        """A feature that cannot be had because of another one stays requested; reading it tells."""
+        """A feature that another one prevents stays requested; reading it shows that."""
         count, bits, state = self._features()
         _known(wanted, bits)
         asked = {bits[name]: on for name, on in wanted.items()}

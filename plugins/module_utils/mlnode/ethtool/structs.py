@@ -13,7 +13,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import words
 
-# Commands of structures that are no table of numbers
+# Commands of structures that are not a table of numbers
 GDRVINFO, GLINK, GSTRINGS, GSTATS, GPFLAGS, SPFLAGS = 0x03, 0x0A, 0x1B, 0x1D, 0x27, 0x28
 GSSET_INFO, GFEATURES, SFEATURES, GLINKSETTINGS, GFECPARAM, SFECPARAM = 0x37, 0x3A, 0x3B, 0x4C, 0x50, 0x51
 
@@ -118,7 +118,7 @@ TABLES = {
     "pause": Table(0x12, 0x13, _PAUSE, frozenset(_PAUSE)),
 }  # fmt: skip
 
-#: struct ethtool_value, and struct ethtool_fecparam as it is told and set
+#: struct ethtool_value, and struct ethtool_fecparam as it is read and set
 VALUE = Table(GPFLAGS, SPFLAGS, ("data",))
 FEC = Table(GFECPARAM, SFECPARAM, ("active", "encoding", "reserved"))
 
@@ -135,7 +135,7 @@ def _room(string_set: int) -> int:
 
 
 def unpack_sset_info(data: bytes, string_set: int = PRIVATE_FLAGS) -> int:
-    """How many strings there are; 0 where the driver has no such set. Raises AnswerError."""
+    """Number of strings; 0 where the driver has no such set. Raises AnswerError."""
     _command, _reserved, mask, count = _checked(_SSET_INFO, data)
     if mask and count > _room(string_set):
         raise AnswerError(
@@ -167,7 +167,7 @@ def _name(raw: bytes) -> str:
     text, end, _rest = raw.partition(b"\0")
     name = text.decode("latin-1")
     if not end or not _NAME.match(name) or name in (".", ".."):
-        raise AnswerError(f"the driver calls something {name!a}, which is no name")
+        raise AnswerError(f"the driver names something {name!a}, which is not a name")
     return name
 
 
@@ -268,7 +268,7 @@ def unpack_gfeatures(data: bytes) -> list[Feature]:
 
 
 def pack_sfeatures(bits: int, wanted: Mapping[int, bool]) -> bytes:
-    """bits: as many as the kernel told; it takes no other number of blocks. wanted: bit → on or off."""
+    """bits: as many as the kernel reported; it takes no other number of blocks. wanted: bit → on or off."""
     packed = [_HEAD.pack(SFEATURES, bits // 32)]
     for first in range(0, bits, 32):
         mine = {bit - first: on for bit, on in wanted.items() if first <= bit < first + 32}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ethtool(8) calls things: switches, FEC modes, and families of features such as tso."""
+"""Names that ethtool(8) uses: switches, FEC modes, and families of features such as tso."""
 
 from __future__ import annotations
 

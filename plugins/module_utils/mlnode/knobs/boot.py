@@ -3,7 +3,7 @@
 """The kind boot: the kernel's command line, which only a boot can change.
 
 Runtime is /proc/cmdline. Boot is what the loader's menu gives to the kernels of this system, and is mended
-there; the new words wait for a reboot, which is somebody else's decision.
+there; the new words wait for a reboot, which the administrator decides on.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _NOT_BY_GRUB = (
     "GRUB would change nothing; set parameters where the kernel is started (hypervisor, network boot, kexec)"
 )
 _MENU_LATER = (
-    "the boot loader's menu is not made of it yet: whoever finishes the image does that, or the agent at the "
-    "first boot, for the second one"
+    "the boot loader's menu does not include it yet: regenerate the menu when the image is finished, or the "
+    "agent does so at the first boot, for the second one"
 )
 _CONTAINER = "this is a container: the command line is that of its host's kernel"
 
@@ -44,7 +44,7 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 
 class _Node(NamedTuple):
-    """What all settings of one run share. isolated: the CPUs that they take away, with other declarations.
+    """Data shared by one run's settings. isolated: the CPUs that they take away, with other declarations.
     too_long: why the kernel would not read all of the words; empty if it would."""
 
     loader: Loader
@@ -70,12 +70,12 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
 def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[int, ...]:
     """The CPUs that are taken away together. A declaration that takes none from what others leave is judged
     by itself: they have been allowed theirs, or are refused them."""
-    mine, theirs = ({cpu for setting in some for cpu in _taken(setting)} for some in (settings, others))
-    return tuple(sorted(mine if mine <= theirs else mine | theirs))
+    own, elsewhere = ({cpu for setting in some for cpu in _taken(setting)} for some in (settings, others))
+    return tuple(sorted(own if own <= elsewhere else own | elsewhere))
 
 
 def _others(context: Context) -> list[Setting]:
-    """What other declarations of the node want. One that is mistaken is reported by its own request."""
+    """Settings of the node's other declarations. An invalid one is reported by its own request."""
     found: list[Setting] = []
     for declaration in declared.expected(context.host):
         if declaration.name != context.name and KIND in declaration.kinds:
@@ -87,8 +87,8 @@ def _others(context: Context) -> list[Setting]:
 
 
 def _too_long(settings: Sequence[Setting], node: _Node) -> str:
-    """Why the words cannot all be given to a kernel, which drops what is too much without a word; empty
-    where they can."""
+    """Reason why the words cannot all be given to a kernel, which silently drops what is too much; empty
+    if they can."""
     targets = {
         setting: setting.want or (_target(setting, node) if node.context.runtime else None)
         for setting in settings
@@ -177,7 +177,7 @@ def _menu_source(setting: Setting, want: str, node: _Node) -> str:
 
 
 def _runtime(setting: Setting, node: _Node) -> Value:
-    """The words of a parameter, or why there is no telling."""
+    """The words of a parameter, or why they are unknown."""
     if node.line.text is None:
         return node.line
     name = boot_parse.name_of(setting)
@@ -225,7 +225,7 @@ def _note(setting: Setting, node: _Node) -> str:
 
 
 def _blocked(node: _Node) -> str:
-    """Why words that differ cannot be mended here; empty if they can."""
+    """Reason why differing words cannot be corrected here; empty if they can."""
     if not node.context.boot:
         return _BOOT_ONLY
     if node.loader.lacks or node.loader.unreadable:
@@ -255,12 +255,12 @@ def _flags(word: str) -> list[str]:
 
 
 def _boot(setting: Setting, target: str, runtime: Value, node: _Node) -> Boot:
-    """What the first kernel of the menu that differs is started with, else the wanted words."""
+    """The words of the first kernel of the menu that differs, else the wanted words."""
     loader = node.loader
     if loader.unreadable:
         return Boot(Value(unreadable=loader.unreadable))
     if not loader.entries:
-        # Whoever started this kernel does so again, as far as anybody can tell from inside.
+        # From inside, the only assumption is that this kernel is started in the same way again.
         known = runtime if runtime.text is not None else Value(absent=loader.lacks)
         return Boot(known, "kernel command line")
     name, want = boot_parse.name_of(setting), boot_words.wanted(target)
@@ -296,7 +296,7 @@ def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _No
 
 
 def _overriding(name: str, node: _Node, lost: bool) -> str:
-    """A later drop-in that undoes what ours does."""
+    """A later drop-in that undoes what mlnode's does."""
     host, own = node.context.host, node.context.name
     if node.loader.style != "drop-in" or boot_loaders.given(host, own, name) is None:
         return ""
@@ -304,7 +304,7 @@ def _overriding(name: str, node: _Node, lost: bool) -> str:
 
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """What the loader's files have to be for these rows."""
+    """The loader's files as these rows require them."""
     loader = boot_loaders.find(context.host, not context.runtime)
     if loader.unreadable or any(row.reading.runtime.unreadable is not None for row in rows):
         return []  # what cannot be read this once must not take away what stands there
@@ -329,15 +329,15 @@ def _is_carried(row: Row) -> bool:
 
 
 def _kept(row: Row, loader: Loader, name: str, host: Host) -> tuple[str, ...] | None:
-    """What our own drop-in says where this run cannot tell: a kernel that was started in another way this
-    once (kexec), or an image build that looks at no CPUs. None where it does not speak of the parameter."""
+    """The words in mlnode's drop-in, where this run cannot determine them: a kernel started in another way
+    this once (kexec), or an image build, which reads no CPUs. None if it does not set the parameter."""
     if row.reading.invalid or row.reading.refusal or loader.style != "drop-in":
         return None
     return boot_loaders.given(host, name, boot_parse.name_of(row.setting))
 
 
 def _is_stale(row: Row) -> bool:
-    """True where the menu has to be written anew, and that would help."""
+    """True if the menu has to be regenerated, and that would help."""
     boot, target = row.reading.boot, row.reading.target or ""
     right = boot.value.text is not None and values.same(boot.value.text, target)
     return not right and not boot.foreign
@@ -349,7 +349,7 @@ way_back = any_time
 
 
 def facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-    """What a reboot would end. Looked for only where one is due, as every process has to be looked into."""
+    """Jobs that a reboot would end. Searched only where one is due, as it inspects every process."""
     if not waits_for_boot(rows):
         return {}
     try:

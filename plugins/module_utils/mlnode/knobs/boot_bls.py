@@ -33,7 +33,7 @@ def files(host: Host) -> list[str]:
 
 
 def entries(host: Host) -> list[Entry]:
-    """What each kernel is started with. Raises HostError."""
+    """The command line of each kernel. Raises HostError."""
     known = variables(host)
     found = []
     for path in files(host):

@@ -39,7 +39,7 @@ class _Item:
 
 def beside(text: str, path: str, known: Sequence[Entry], variables: Variables, numbers: bool) -> Entry | None:
     """The kernel that is started by default, if it is none of the known ones; None if it is, or if that
-    cannot be told. numbers: whether the menu is all that counts for an entry given by its number."""
+    is unknown. numbers: whether the menu is all that counts for an entry given by its number."""
     wanted = _wanted(text, variables)
     if wanted[:1].isdigit() and not numbers:
         return None
@@ -82,7 +82,7 @@ def _items(text: str, path: str) -> list[_Item]:
 
 
 def _find(items: Sequence[_Item], wanted: str) -> _Item | None:
-    """By number, title or id, and in submenus behind > (GRUB manual, default)."""
+    """The item by number, title or id, and in submenus behind > (GRUB manual, default)."""
     first, _sign, rest = wanted.partition(">")
     if first.isdigit():
         found = items[int(first)] if len(first) < 5 and int(first) < len(items) else None

@@ -46,7 +46,7 @@ class Entry(NamedTuple):
     by_hand: bool = False
 
     def of(self, name: str) -> tuple[tuple[str, ...], str, bool]:
-        """The words of a parameter, the place to look at, and whether somebody else brings them."""
+        """The words of a parameter, the place to look at, and whether another file adds them."""
         words = boot_words.of(self.line, name, boot_words.LOADER_QUOTES)
         for text, where in self.added:
             more = boot_words.of(text, name, boot_words.LOADER_QUOTES)
@@ -58,8 +58,8 @@ class Entry(NamedTuple):
 def entries(text: str, path: str) -> list[Entry]:
     """The kernels of this system in a grub.cfg.
 
-    Those that 10_linux makes of what is installed, else all: an entry that somebody has written by hand
-    beside them is meant to be another one.
+    Those that 10_linux makes of what is installed, else all: an entry written by hand beside them is
+    meant to be another one.
     """
     found: list[tuple[str, Entry]] = []
     variables: dict[str, tuple[str, str]] = {}
@@ -90,7 +90,7 @@ def entry(where: str, line: str, variables: Mapping[str, tuple[str, str]]) -> En
 _HEAD = """\
 # Written by mlnode.tuning for the declaration {name}; edits are overwritten.
 # Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain boot.PARAMETER
-# grub-mkconfig reads this file: the parameters below are taken out, word by word, and set anew.
+# grub-mkconfig reads this file: the parameters below are taken out, word by word, and set again.
 
 _mlnode_others() (
     set -f
@@ -150,7 +150,7 @@ def _case(parameter: str) -> str:
 
 
 def given(text: str, name: str) -> tuple[str, ...] | None:
-    """The words that a drop-in of ours gives to a parameter; None where it does not speak of it."""
+    """The words that a drop-in of mlnode gives to a parameter; None if it does not set it."""
     if _case(name) not in text:
         return None
     words = _GIVEN.search(text)
@@ -176,7 +176,7 @@ def naming(text: str, name: str) -> list[tuple[int, str]]:
 def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
     """/etc/default/grub with these words in its two variables, and every other byte as it was.
 
-    Raises ValueError where an assignment is more than a plain text, as only a shell could tell its value.
+    Raises ValueError where an assignment is more than a plain text, as only a shell could evaluate it.
     """
     lines = text.splitlines(keepends=True)
     places = {name: _assignment(lines, name) for name in VARIABLES}
@@ -204,7 +204,7 @@ def _assignment(lines: Sequence[str], name: str) -> tuple[int, str, str, str] | 
         value = _PLAIN.match(match.group(3))
         if match.group(2) or not value:
             raise ValueError(
-                f'{DEFAULTS}:{index + 1} is no plain {name}="...", which alone can be edited safely'
+                f'{DEFAULTS}:{index + 1} is not a plain {name}="...", which alone can be edited safely'
             )
         found = (index, _unquoted(value.group(1)), line[: match.start(3)], value.group(2))
     return found

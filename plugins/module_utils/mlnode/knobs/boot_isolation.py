@@ -37,7 +37,7 @@ _LEAST = 2
 
 
 def named(key: str, value: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Flags and CPUs of `managed_irq,domain,2-31`, sorted. Raises ValueError on what is no plain list."""
+    """Flags and CPUs of `managed_irq,domain,2-31`, sorted. Raises ValueError for anything else."""
     parts = value.split(",")
     flags = []
     while key == "isolcpus" and parts and parts[0] in _FLAGS:
@@ -49,8 +49,8 @@ def named(key: str, value: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 
 def alike(words: Iterable[str], want: Iterable[str]) -> bool:
-    """True if both mean the same: 2,3 and 2-3 are the same CPUs, flags have no order, and what somebody else
-    says once more in the same words is nothing new."""
+    """True if both mean the same: 2,3 and 2-3 are the same CPUs, flags have no order, and a
+    repetition in the same words adds nothing."""
     now, aim = [_meaning(word) for word in words], [_meaning(word) for word in want]
     return now == aim * max(1, len(now) // max(1, len(aim)))
 
@@ -77,7 +77,7 @@ def taken(words: Iterable[str]) -> tuple[int, ...]:
 
 
 def unclear(topology: Topology, host: Host) -> str:
-    """What keeps us from knowing the machine's CPUs and their nodes; empty where nothing does."""
+    """Reason why the machine's CPUs and their nodes are unknown; empty if they are known."""
     with_nodes = host.exists(_NODE_FOLDER)  # a kernel may be built without them
     for problem in topology.problems:
         folder, _slash, file = problem.path.rpartition("/")
@@ -104,13 +104,13 @@ def missing(cpus: Sequence[int], known: Cpus) -> str:
 
 
 def too_few_left(cpus: Sequence[int], topology: Topology) -> str:
-    """Why isolating these would leave too little for all other work; empty where enough is left."""
+    """Reason why isolating these leaves too little for all other work; empty if enough is left."""
     isolated = set(cpus)
     found = ["CPU 0, on which the kernel keeps time, would be isolated"] if 0 in isolated else []
     nodes = [(f"NUMA node {node.number}", node.cpus) for node in topology.nodes if node.cpus]
     for name, all_cpus in nodes or [("this machine", topology.cpus.online)]:
         left = [cpu for cpu in all_cpus if cpu not in isolated]
-        # A node that has so few from the start, and loses none of them, is no fault of the declaration.
+        # A node with so few from the start, which loses none of them, is not the declaration's fault.
         if len(left) < _LEAST and len(left) < len(all_cpus):
             found.append(f"{name} would keep {len(left)} of its CPUs {cpulist.render(all_cpus)}")
     if not found:
@@ -135,7 +135,7 @@ def split_cores(cpus: Sequence[int], known: Cpus) -> str:
 
 
 def lacking(key: str, host: Host, release: str) -> str:
-    """Why this kernel does not know a parameter of PARAMETERS; empty if it does, or where nobody says."""
+    """Reason why this kernel lacks a parameter of PARAMETERS; empty if it has it, or if that is unknown."""
     option = PARAMETERS[key]
     if key == "nohz_full" and host.exists(_CPU_FOLDER) and not host.exists(_NOHZ_FULL_FILE):
         return (

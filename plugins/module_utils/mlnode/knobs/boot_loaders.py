@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which boot loader starts this machine's kernels, and how parameters are given to it."""
+"""The boot loader that starts this machine's kernels, and how parameters are given to it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Changes = Mapping[str, Sequence[str]]
 
 
 class Loader(NamedTuple):
-    """What starts the kernels.
+    """The boot loader of this machine.
 
-    lacks: why parameters cannot be given to it; empty if they can. unreadable: what kept us from knowing.
+    lacks: why parameters cannot be given to it; empty if they can. unreadable: why that is unknown.
     style: drop-in, defaults (both GRUB) or entries (of the Boot Loader Specification).
     """
 
@@ -55,7 +55,7 @@ def _find(host: Host, image: bool) -> Loader:
     if _reads_entries(host, text):
         return _from_entries(host, text, menu)
     if grub.command(host, menu) is None:
-        return Loader(lacks=f"{menu} is there, but no grub-mkconfig that could write it anew")
+        return Loader(lacks=f"{menu} exists, but no grub-mkconfig that could regenerate it")
     found = boot_grub.entries(text, menu)
     if not found:
         return Loader(lacks=f"{menu} starts no kernel of this system; is /boot mounted?")
@@ -73,15 +73,15 @@ def _without_grub(host: Host) -> str:
             f"{words}: it is systemd-boot or another loader; write the words into {boot_bls.CMDLINE}, and "
             "run kernel-install add for each kernel"
         )
-    return f"{words}: whoever starts this kernel (container, hypervisor, network boot) sets its parameters"
+    return f"{words}: what starts this kernel (container, hypervisor, network boot) sets its parameters"
 
 
 def _reads_entries(host: Host, menu: str) -> bool:
-    """True where GRUB makes its menu of the entries (blscfg, a command of the Red Hat family's GRUB)."""
+    """True if GRUB makes its menu of the entries (blscfg, a command of the Red Hat family's GRUB)."""
     defaults = host.text(boot_grub.DEFAULTS)
     asked = re.search(r"^[ \t]*GRUB_ENABLE_BLSCFG=[\"']?true", defaults, re.MULTILINE)
-    said = re.search(r"^[ \t]*blscfg\b", menu, re.MULTILINE)
-    return bool(asked or said) and bool(boot_bls.files(host))
+    used = re.search(r"^[ \t]*blscfg\b", menu, re.MULTILINE)
+    return bool(asked or used) and bool(boot_bls.files(host))
 
 
 def _from_entries(host: Host, text: str, menu: str) -> Loader:
@@ -99,7 +99,7 @@ def _from_entries(host: Host, text: str, menu: str) -> Loader:
 
 
 def _sources_drop_ins(host: Host) -> bool:
-    """True where grub-mkconfig reads /etc/default/grub.d, as Debian's and Ubuntu's do."""
+    """True if grub-mkconfig reads /etc/default/grub.d, as Debian's and Ubuntu's do."""
     program = grub.mkconfig(host)
     return program is not None and "/default/grub.d/" in host.read(program)
 
@@ -113,14 +113,14 @@ def _not_editable(host: Host) -> str:
 
 
 def later_file(host: Host, name: str, parameter: str, lost: bool = False) -> str:
-    """`path:line` of a drop-in that speaks of a parameter and is read after ours; empty where there is none.
+    """`path:line` of a drop-in that names a parameter and is read after mlnode's; empty if none does.
 
-    lost: our words are gone, so that it may be one that sets the whole variable anew. Raises HostError. Only
-    to be asked where our own drop-in speaks of it.
+    lost: mlnode's words are gone, so that it may be one that replaces the whole variable. Raises HostError.
+    Only to be called where mlnode's own drop-in names it.
     """
-    ours = drop_in(name)
+    own = drop_in(name)
     for path in reversed(host.matching(f"{boot_grub.DROP_INS}/*.cfg")):
-        if path > ours and not path.startswith(f"{boot_grub.DROP_INS}/{boot_grub.DROP_IN_NAME}"):
+        if path > own and not path.startswith(f"{boot_grub.DROP_INS}/{boot_grub.DROP_IN_NAME}"):
             text = host.text(path)
             lines = [number for number, _line in boot_grub.naming(text, parameter)]
             lines += boot_grub.emptying(text) if lost else []

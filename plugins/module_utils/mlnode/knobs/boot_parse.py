@@ -20,10 +20,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", re.ASCII)
 # Nothing that a shell, GRUB's own language or a kernel's parser takes for more than itself.
 _VALUE = re.compile(r"[A-Za-z0-9_.,:=/@+%!~^-]*\Z", re.ASCII)
 #: COMMAND_LINE_SIZE is 2048 on x86 and arm64 (arch/*/include/uapi/asm/setup.h), the final NUL included; the
-#: kernel drops the rest without a word
+#: kernel drops the rest silently
 LONGEST = 2047
 
-_BY_LOADER = "belongs to whoever finds and starts the kernel: a wrong one leaves the machine unbootable"
+_BY_LOADER = "belongs to what finds and starts the kernel: a wrong one leaves the machine unbootable"
 _PAIRS = (
     "the order between hugepagesz= and hugepages= counts, and parameters are merged one by one: declare "
     "default_hugepagesz here, and the pages as vm.nr_hugepages with sysctl_ml"
@@ -97,7 +97,7 @@ def _isolated(given: Mapping[str, Any]) -> list[Setting]:
 def _name(name: str) -> str:
     if not _NAME.match(name) or len(name) > LONGEST:
         raise DeclarationError(
-            f"boot: {shown(name)} is no name of a parameter, which has only letters, digits, _ . and -"
+            f"boot: {shown(name)} is not a parameter's name, which has only letters, digits, _ . and -"
         )
     reason = _NEVER.get(boot_words.key_of(name))
     if reason:
@@ -132,7 +132,7 @@ def _word(name: str, value: Any) -> str:
     text = str(value) if isinstance(value, (int, str)) else None
     if text is None or not _VALUE.match(text):
         raise DeclarationError(
-            f"boot.{name}: {shown(value)} is no value: only letters, digits and _.,:=/@+%!~^- can be in it"
+            f"boot.{name}: {shown(value)} is invalid: only letters, digits and _.,:=/@+%!~^- are allowed"
         )
     return f"{name}={text}" if text else name
 

@@ -89,7 +89,7 @@ def merged(
     """Lines that make up one command line, with exactly these words for each name.
 
     What is right already stays where it is. New words go before all others: behind them, a `--` or a quote
-    that nobody closed would swallow them.
+    that is not closed would swallow them.
     """
     wrong = {
         name: list(words)

@@ -70,7 +70,7 @@ def _read_one(setting: Setting, wanted: Mapping[str, str], node: Node, context: 
 
 
 def _summary(found: Found, texts: Mapping[str, str]) -> str:
-    """What the parts have in these texts (path → value), as one declares it; others are left out."""
+    """Values of the parts in these texts (path → value), as in a declaration; others are left out."""
     shown = {part.number: found.shown(texts[part.path]) for part in found.parts if part.path in texts}
     machine = shown.pop(WHOLE, None)
     each = values.grouped(shown)
@@ -117,7 +117,7 @@ _MOVES = {"governor": "energy_performance_preference", "boost": "min_perf_pct"}
 
 
 def rivals(key: str, other: str) -> bool:
-    """True where one thing is declared for two lists that have a CPU in common, or moves the other there."""
+    """True if one thing is declared for two lists that have a CPU in common, or moves the other there."""
     name, cpus = cpu_parse.split(key)
     their_name, their_cpus = cpu_parse.split(other)
     if key == other or (name != their_name and _MOVES.get(name) != their_name):

@@ -107,7 +107,7 @@ def _switched(text: str) -> str:
 
 
 def percent(node: Node, _scope: Scope, wanted: Mapping[str, str]) -> Found:
-    """intel_pstate/min_perf_pct, which the kernel clamps without a word."""
+    """intel_pstate/min_perf_pct, which the kernel clamps silently."""
     if node.value(_MIN_PCT).absent is not None:
         words = "intel_pstate alone has it, and not with intel_pstate=per_cpu_perf_limits"
         raise absent(f"{_MIN_PCT} does not exist: {words}")

@@ -93,7 +93,7 @@ def bias(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
 
 
 def latency(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
-    """pm_qos_resume_latency_us of every CPU, in which 0 is no limit and n/a is a limit of 0."""
+    """pm_qos_resume_latency_us of every CPU, in which 0 means no limit and n/a a limit of 0."""
     paths = {cpu: f"{CPU}/cpu{cpu}/power/pm_qos_resume_latency_us" for cpu in scope.cpus}
     texts = node.texts(paths, "CPU", "this kernel is built without power management")
     want = wanted["max_latency_us"]
@@ -125,7 +125,7 @@ def _is_active(node: Node, policy: Policy) -> bool:
 
 
 def _words(node: Node, path: str) -> tuple[str, ...]:
-    """What a policy offers; empty where it lists nothing."""
+    """Values that a policy offers; empty if it lists none."""
     return tuple((node.value(path).text or "").split())
 
 
@@ -138,13 +138,13 @@ def _not_offered(want: str, offers: Mapping[int, tuple[str, ...]]) -> str:
 
 
 def _common(offers: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
-    """What all of them offer, in the order of the first."""
+    """Values that all of them offer, in the order of the first."""
     lists = list(offers.values())
     return tuple(word for word in (lists[0] if lists else ()) if all(word in words for words in lists))
 
 
 def _divided(policies: Sequence[Policy], scope: Scope) -> str:
-    """Why a list of CPUs cannot be ruled alone; empty where it can."""
+    """Reason why a list of CPUs cannot be set alone; empty if it can."""
     cpus = set(scope.cpus)
     for policy in policies:
         outside = set(policy.cpus) - cpus

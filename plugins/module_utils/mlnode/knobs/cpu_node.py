@@ -58,9 +58,9 @@ class Policy(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the files of one setting are on this node, and whatever stands against a change of them.
+    """The files of one setting on this node, and what prevents a change of them.
 
-    shown: the kernel's text as one declares it. path, offered, blocked, invalid, refusal and note are as in
+    shown: the kernel's text as in a declaration. path, offered, blocked, invalid, refusal and note are as in
     Reading.
     """
 
@@ -119,7 +119,7 @@ class Node:
             raise NoReadingError(Value(unreadable=f"{path}: {error}")) from error
 
     def scope(self, cpus: tuple[int, ...] | None) -> Scope:
-        """What of these CPUs is here; None for all."""
+        """Those of these CPUs that exist here; None for all."""
         named = set(self.present if cpus is None else cpus)
         here, online = named & set(self.present), set(self.online)
         if here and not here & online:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind gpu: persistence mode, in which NVIDIA's driver keeps a GPU awake that nobody uses.
+"""The kind gpu: persistence mode, in which NVIDIA's driver keeps an unused GPU awake.
 
 Where nvidia-persistenced is installed it runs, as its vendor has it, and keeps the mode; else the driver
 does. The agent sets both again at boot.
@@ -47,7 +47,7 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 @dataclass
 class _Found:
-    """What there is to set. names: of those that are told."""
+    """Parts that can be set. problem: why there are none."""
 
     parts: list[Part] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class _Found:
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """What nvidia-smi says of every GPU, and what the next boot brings."""
+    """State of every GPU by nvidia-smi, now and after the next boot."""
     return [_read_one(setting, context) for setting in settings]
 
 
@@ -85,7 +85,7 @@ _DAEMON_NUMBER = -1
 
 
 def _summary(states: Sequence[tuple[int, str]]) -> str:
-    """The GPUs by their numbers; the daemon is told where it does not do what it should."""
+    """The GPUs by their numbers; the daemon is named only where it is stopped."""
     text = values.grouped({number: state for number, state in states if number != _DAEMON_NUMBER})
     stopped = any(number == _DAEMON_NUMBER and state != RUNNING for number, state in states)
     return f"{text}; nvidia-persistenced is stopped" if stopped else text
@@ -102,8 +102,8 @@ def _origin(parts: Sequence[Part], context: Context) -> str | None:
 
 def _look(host: Host, want: str) -> _Found:
     gpus = topology.of(host).gpus
-    mine = [gpu for gpu in gpus if gpu.vendor == _VENDOR]
-    if not mine:
+    chosen = [gpu for gpu in gpus if gpu.vendor == _VENDOR]
+    if not chosen:
         others = ", ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
         words = f"GPUs of {others} have no such mode" if others else "there is no GPU of NVIDIA here"
         return _Found(problem=Value(absent=words))
@@ -117,7 +117,7 @@ def _look(host: Host, want: str) -> _Found:
         if error.absent:
             return _Found(problem=Value(absent=f"{nvidia.TOOL}, which sets it, is not installed"))
         return _Found(problem=Value(unreadable=str(error)))
-    for number, gpu in enumerate(mine):
+    for number, gpu in enumerate(chosen):
         _add(found, number, gpu, modes, want)
     if found.problem is None and not any(part.number != _DAEMON_NUMBER for part in found.parts):
         found.problem = Value(absent="; ".join(found.notes))
@@ -154,19 +154,19 @@ def _daemon(host: Host, want: str) -> list[Part]:
 
 
 def _boot(setting: Setting, context: Context) -> Boot:
-    """The daemon brings `on` by itself, unless it was told not to; else the agent does."""
+    """The daemon sets `on` by itself, unless configured otherwise; else the agent does."""
     try:
         starter = _native(context.host)
     except HostError as error:
         return Boot(Value(unreadable=str(error)))
     if not starter:
         return context.boot_by_agent(setting, setting.want)
-    # The agent does not wait for it, so that nobody knows which of the two is last.
+    # The agent does not wait for it, so which of the two is last is unknown.
     return Boot(Value(text=ON), starter, foreign=setting.want != ON)
 
 
 def _native(host: Host) -> str:
-    """What starts a daemon at boot that keeps GPUs awake; empty where nothing does. Raises HostError."""
+    """The starter, at boot, of a daemon that keeps GPUs awake; empty if none does. Raises HostError."""
     fragment = service_files.fragment(host, DAEMON)
     if not fragment or services.is_masked(host, fragment):
         return ""
@@ -187,7 +187,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 
 
 def mentions(key: str, host: Host) -> list[str]:
-    """How the daemon is started."""
+    """Files and lines that start the daemon."""
     del key
     found = [f"{path} starts it" for path in services.starters(host, DAEMON)]
     return found + [
@@ -202,10 +202,10 @@ way_back = any_time
 
 
 def info(key: str, runtime: Value) -> Info:
-    """Why it is declared."""
+    """Severity and reason."""
     del key, runtime
     return Info(
         Severity.MEDIUM,
-        "the driver lets go of a GPU that nobody uses: the next program waits for seconds until it is awake",
+        "the driver releases an unused GPU: the next program waits for seconds until it is awake",
         "NVIDIA, Driver Persistence",
     )

@@ -39,7 +39,7 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
     ruled = [item for item in settings if isinstance(item, RuleSetting)]
-    mine = irq_parse.BALANCE_KEY in {item.key for item in settings}
+    balanced = irq_parse.BALANCE_KEY in {item.key for item in settings}
     flows = max((item.rule.rfs_entries or 0 for item in ruled), default=0)
     readings = [_read_rule(item, flows, context) for item in ruled]
     rules.refuse_overlap(
@@ -55,7 +55,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
         shared=[irq_parts.FLOW_TABLE],  # only ever raised
     )
     devices = irq_balance.devices(context.host, zip(ruled, readings)) if context.runtime else None
-    words = "" if mine or not devices else irq_balance.warning(context, devices)
+    words = "" if balanced or not devices else irq_balance.warning(context, devices)
     found = {
         item.key: _noted(reading, words if item.topic == "irq" and reading.parts else "")
         for item, reading in zip(ruled, rules.said_once(ruled, readings, info))
@@ -78,8 +78,8 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
         return rules.unread(setting, selected, context)
     machine = topology.of(context.host)
     # What is on no PCI bus has no vectors of its own to move, but queues to steer.
-    mine = [port for port in selected.ports if port.address or setting.topic != "irq"]
-    found = [_found(setting, port, machine, context) for port in mine or selected.ports]
+    movable = [port for port in selected.ports if port.address or setting.topic != "irq"]
+    found = [_found(setting, port, machine, context) for port in movable or selected.ports]
     return _noted(_assembled(setting, found, flows, context), selected.note)
 
 
@@ -94,7 +94,7 @@ def _found(setting: RuleSetting, port: Port, machine: Topology, context: Context
 
 def _assembled(setting: RuleSetting, found: Sequence[Found], flows: int, context: Context) -> Reading:
     parts = tuple(part for one in found for part in one.parts)
-    # One file of each NIC tells for all of them: what blocks is a file system that is mounted read-only.
+    # One file of each NIC stands for all of them: what blocks is a file system mounted read-only.
     firsts = [one.parts[0].path for one in found if one.parts]
     refusal = _first(one.refusal for one in found)
     show = _SHOWN[setting.topic]
@@ -124,7 +124,7 @@ def _assembled(setting: RuleSetting, found: Sequence[Found], flows: int, context
 
 
 def _runtime(setting: RuleSetting, found: Sequence[Found]) -> tuple[Value, str]:
-    """What the files say together, or why they say nothing; and why the kernel keeps all to itself."""
+    """State of the files together, or why it is unknown; and why the kernel keeps all to itself."""
     problem = _first(problem for one in found for problem in one.problems)
     if problem:
         return Value(unreadable=problem), ""
@@ -143,7 +143,7 @@ def _notes(found: Sequence[Found]) -> list[str]:
 
 
 def _idle(setting: RuleSetting, found: Sequence[Found]) -> list[str]:
-    """The NICs that are down beside others that are not. One without a queue of its own choice is no news."""
+    """NICs that are down beside others that are not. One without a queue by choice is not reported."""
     if setting.topic != "irq" or not any(one.parts for one in found):
         return []
     labels = [one.label for one in found if not one.parts and not one.managed and not one.problems]
@@ -209,7 +209,7 @@ def _origin(
 
 
 def _flow_conflict(entries: int, context: Context) -> str:
-    """Why the flow table may not be raised: a declared sysctl value would lower it again at every run."""
+    """Reason not to raise the flow table: a declared sysctl value would lower it again at every run."""
     for declaration in declared.expected(context.host):
         section = declaration.kinds.get("sysctl", {}).get("settings")
         raw = section.get(_FLOW_KEY) if isinstance(section, Mapping) else None
@@ -230,12 +230,12 @@ def _noted(reading: Reading, words: str) -> Reading:
 
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """What makes irqbalance agree; the rules themselves are re-applied by the agent."""
+    """Files that make irqbalance agree; the rules themselves are re-applied by the agent."""
     return irq_balance.files(name, rows, context)
 
 
 def mentions(key: str, host: Host) -> list[str]:
-    """What else says something about interrupts at boot."""
+    """Other sources that set interrupts at boot."""
     if key == irq_parse.BALANCE_KEY:
         return irq_balance.mentions(host)
     words = Facts(host).command_line("irqaffinity")
@@ -266,7 +266,7 @@ _REASONS = {
 
 
 def info(key: str, runtime: Value) -> Info:
-    """By the topic, which is the third word of the key or, without one, the interrupts themselves."""
+    """Reason by the topic, which is the third word of the key or, without one, the interrupts themselves."""
     del runtime
     words = key.split(".")
     topic = "irqbalance" if key == irq_parse.BALANCE_KEY else words[2] if len(words) > 2 else "irq"

@@ -72,10 +72,10 @@ _SCRIPT_BYTES = SCRIPT.encode("ascii")
 
 
 class Service(NamedTuple):
-    """How irqbalance gets its arguments.
+    """The way in which irqbalance gets its arguments.
 
-    file: the one in /etc that counts. arguments: those that are not ours.
-    unfit: why it cannot be told anything through that file; empty if it can.
+    file: the one in /etc that counts. arguments: those that are not mlnode's.
+    unfit: why it cannot be configured through that file; empty if it can.
     """
 
     file: str = ""
@@ -90,7 +90,7 @@ def installed(host: Host) -> bool:
 
 
 def active(host: Host) -> bool:
-    """Whether it runs, or the next boot starts it."""
+    """True if it runs, or the next boot starts it."""
     return installed(host) and (host.is_link(IRQBALANCE_LINK) or running(host))
 
 
@@ -99,7 +99,7 @@ def running(host: Host) -> bool:
 
 
 def warning(context: Context, meant: Sequence[str]) -> str:
-    """What to know where this declaration says nothing about it. meant: its NICs."""
+    """Warning for a declaration that does not mention it. meant: its NICs."""
     try:
         return _warning(context.host, context.on_disk.get(BALANCE_KEY), meant)
     except HostError as error:
@@ -108,7 +108,7 @@ def warning(context: Context, meant: Sequence[str]) -> str:
 
 def _warning(host: Host, elsewhere: str | None, meant: Sequence[str]) -> str:
     """elsewhere: what another declaration says about it."""
-    if not active(host) or elsewhere in ("leave", "disable"):  # which is told there
+    if not active(host) or elsewhere in ("leave", "disable"):  # which is reported there
         return ""
     if elsewhere == "agree":
         lists = (host.value(_list(name)).text or "" for name in host.names(LISTS))
@@ -119,7 +119,7 @@ def _warning(host: Host, elsewhere: str | None, meant: Sequence[str]) -> str:
 
 
 def devices(host: Host, pairs: Iterable[tuple[Setting, Reading]]) -> tuple[str, ...] | None:
-    """The PCI functions whose interrupts are declared, for irqbalance to leave alone; None: nobody can tell.
+    """The PCI functions whose interrupts are declared, for irqbalance to leave alone; None: unknown.
 
     Those of NICs that are down as well, so that a list does not come and go with a link.
     """
@@ -200,7 +200,7 @@ def _assigned(text: str) -> str | None:
 
 
 def _closed(text: str) -> bool:
-    """Whether every value ends on its own line: one that does not would swallow a block that follows."""
+    """True if every value ends on its own line: one that does not would swallow a block that follows."""
     lines = (line.strip().partition("=") for line in text.splitlines())
     values = [value for name, _equals, value in lines if name[:1] not in "#;"]
     return all(_WHOLE.match(value) and not value.endswith("\\") for value in values)
@@ -211,7 +211,7 @@ def _without_block(text: str) -> str:
 
 
 def without_block(host: Host) -> list[tuple[str, str]]:
-    """The file of arguments that a block of ours is in, and its text without it. Raises HostError."""
+    """The file of arguments with a block of mlnode, and its text without it. Raises HostError."""
     path = _service(host).file
     text = host.text(path) if path else ""
     return [(path, _without_block(text))] if _BEGIN in text else []
@@ -253,13 +253,13 @@ def _read(setting: Setting, meant: Sequence[str] | None, context: Context) -> Re
             return Reading(setting.path, Value(absent=words), Boot(Value(absent=words)), want)
     if not wrong:
         return Reading(path, right, Boot(right, path), want, native=True)
-    blocked = "" if context.boot else "irqbalance is told through files, which are of the layer boot"
+    blocked = "" if context.boot else "irqbalance is configured by files, which are of the layer boot"
     now = Value(text="it moves all interrupts")
     return Reading(path, now, Boot(Value(absent=wrong), path), want, blocked=blocked, native=True)
 
 
 def _left(setting: Setting, context: Context) -> Reading:
-    """As declared whatever it does; that it undoes what else is declared is said all the same."""
+    """Always as declared; a note reports if it undoes what else is declared."""
     right = Value(text="leave")
     if not active(context.host):
         return Reading(setting.path, right, Boot(right, "nothing starts it"), "leave")
@@ -269,7 +269,7 @@ def _left(setting: Setting, context: Context) -> Reading:
 
 
 def _enabled(host: Host, may_look: bool) -> str:
-    """Why irqbalance is not off; empty if it is."""
+    """Reason why irqbalance is not off; empty if it is."""
     starter = IRQBALANCE_LINK
     if not host.is_link(starter):  # the one that `systemctl enable` makes; others may want it, too
         starter = systemd_unit.start(host, IRQBALANCE_UNIT, running=may_look).by
@@ -279,7 +279,7 @@ def _enabled(host: Host, may_look: bool) -> str:
 
 
 def _disagreement(host: Host, service: Service, name: str, meant: Sequence[str] | None) -> str:
-    """Why irqbalance would move what is declared; empty if it would not."""
+    """Reason why irqbalance would move what is declared; empty if it would not."""
     text = host.text(service.file) if service.file else ""
     if text != _with_block(text, service.arguments):
         return f"{service.file} does not name {IRQBALANCE_POLICY}"
@@ -311,7 +311,7 @@ def _listed(host: Host, name: str, meant: Sequence[str]) -> bytes:
 
 
 def files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """What tells irqbalance, or switches it off; taken away again once no declaration wants it."""
+    """Files that configure irqbalance or switch it off; removed once no declaration wants them."""
     host = context.host
     if not installed(host):
         return []
@@ -350,7 +350,7 @@ def _withdrawn(host: Host, name: str) -> list[BootFile]:
     except HostError:
         if host.exists(IRQBALANCE_POLICY):
             raise
-        return found  # nothing of ours is in a file that nobody here may read
+        return found  # a file that mlnode cannot read has no block of mlnode
     found.append(BootFile(IRQBALANCE_POLICY, None, IRQBALANCE))
     if _BEGIN in text:
         found.append(BootFile(path, _bytes(_without_block(text)) or None, IRQBALANCE))

@@ -20,7 +20,7 @@ BALANCE_KEY = f"{KIND}.irqbalance"
 
 
 class Steering(NamedTuple):
-    """What is wanted of RPS or XPS: word is `off`, `auto` or `cpus`, and only the last has any."""
+    """Target of RPS or XPS: word is `off`, `auto` or `cpus`, and only the last has any."""
 
     word: str
     cpus: tuple[int, ...] = ()
@@ -130,5 +130,5 @@ def _steering(text: str | None) -> Steering | None:
 
 def _flows(where: str, number: int | None) -> int | None:
     if number and number & (number - 1):
-        raise DeclarationError(f"{where}: {number} is no power of two")
+        raise DeclarationError(f"{where}: {number} is not a power of two")
     return number

@@ -34,9 +34,9 @@ FLOW_TABLE = "/proc/sys/net/core/rps_sock_flow_entries"
 
 @dataclass
 class Found:
-    """What one NIC brings to a rule's row.
+    """One NIC's part of a rule's row.
 
-    notes: without the label, so that NICs of which the same is said can be told together. problems: files
+    notes: without the label, so that NICs with the same note are reported together. problems: files
     that could not be read. managed: interrupts that the kernel keeps to itself.
     """
 
@@ -59,7 +59,7 @@ class Found:
 def interrupts(host: Host, topology: Topology, port: Port, rule: Rule, allowed: bool) -> Found:
     """The queue interrupts of a NIC: queue i on CPU i of its pool, modulo their number.
 
-    Each NIC for itself, so that one that arrives or changes its queues moves nobody else's.
+    Each NIC for itself, so that one that arrives or changes its queues moves no others.
     """
     found = Found(port.label)
     pool = irq_plan.pool(topology, port.node, rule, allowed)
@@ -90,7 +90,7 @@ def _interrupt(
         saved = host.snapshot(path)
         if saved is None:  # gone since the folder was listed
             return
-        # Since Linux 6.12 nobody may write the file of a managed interrupt (kernel/irq/proc.c).
+        # Since Linux 6.12 the file of a managed interrupt is read-only (kernel/irq/proc.c).
         if not int(saved.get("mode", 0)) & 0o200 or marker in marked:
             found.managed += 1
             return
@@ -112,10 +112,10 @@ def _names(host: Host, folder: str, found: Found) -> list[str]:
 
 
 def _follow(host: Host, found: Found) -> None:
-    """Where an interrupt is set right and yet arrives elsewhere, that is what it is now.
+    """Report the CPU on which an interrupt arrives, where that is not the one it is set to.
 
     Many can be moved only as the next of them arrives (kernel/irq/migration.c), so that one which is idle
-    still shows its old CPU: that is no fault.
+    still shows its old CPU: that is not a fault.
     """
     late: dict[int, tuple[int, ...]] = {}
     for part in found.parts:
@@ -126,7 +126,7 @@ def _follow(host: Host, found: Found) -> None:
     if not late:
         return
     busy = _arriving(host, late)
-    # The very interrupt that was counted may have moved it: only who is still there is late.
+    # The very interrupt that was counted may have moved it: only those still there are late.
     late = {irq: cpus for irq, cpus in late.items() if _effective(host, irq) == cpus}
     busy &= {*late}
     found.parts = [
@@ -138,7 +138,7 @@ def _follow(host: Host, found: Found) -> None:
 
 
 def _effective(host: Host, irq: int) -> tuple[int, ...]:
-    """Where it arrives; empty where this kernel does not tell, or nobody handles it."""
+    """CPUs on which it arrives; empty if this kernel does not show them, or it has no handler."""
     try:
         return cpulist.parse(host.value(f"/proc/irq/{irq}/effective_affinity_list").text or "")
     except ValueError:
@@ -146,7 +146,7 @@ def _effective(host: Host, irq: int) -> tuple[int, ...]:
 
 
 def _arriving(host: Host, late: dict[int, tuple[int, ...]]) -> set[int]:
-    """Those of which interrupts still arrive where they should not."""
+    """The interrupts that still arrive on the wrong CPU."""
     before = _counts(host, late)
     time.sleep(_LOOK_SECONDS)
     after = _counts(host, late)
@@ -154,7 +154,7 @@ def _arriving(host: Host, late: dict[int, tuple[int, ...]]) -> set[int]:
 
 
 def _counts(host: Host, late: dict[int, tuple[int, ...]]) -> dict[int, int]:
-    """How many have arrived on the CPUs each is late to leave. The header of /proc/interrupts names the CPUs
+    """Counts of arrivals on the CPUs each is late to leave. The header of /proc/interrupts names the CPUs
     of the columns: the online ones."""
     lines = (host.value("/proc/interrupts").text or "").splitlines()
     columns = (
@@ -248,6 +248,6 @@ def flow_table(host: Host, entries: int) -> tuple[Part | None, Value]:
     if now.text is None:
         return None, now
     if not re.match(r"[0-9]{1,10}\Z", now.text, re.ASCII):
-        return None, Value(unreadable=f"{FLOW_TABLE} says {now.text[:60]!r}, which is no number")
+        return None, Value(unreadable=f"{FLOW_TABLE} says {now.text[:60]!r}, which is not a number")
     want = str(max(int(now.text), entries))
     return Part(0, FLOW_TABLE, now.text, want, (Write(FLOW_TABLE, now.text),)), now

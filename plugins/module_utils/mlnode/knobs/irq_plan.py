@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which CPU serves which queue. Pure: a topology and a rule in, CPUs out."""
+"""The CPU that serves each queue. Pure: a topology and a rule in, CPUs out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .irq_parse import Rule
 #: serve requests. A rule's cpus say otherwise.
 HOUSEKEEPING_CORES = 4
 
-#: Runs of CPUs, and characters, that a summary spells out; what is longer tells nobody anything
+#: Runs of CPUs, and characters, that a summary spells out; what is longer is not readable
 _SPELLED, _READABLE = 6, 60
 
 
@@ -78,9 +78,9 @@ def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: boo
     local, note = near(topology, node)
     if rule.strategy == "housekeeping":
         base = frozenset(rule.cpus or housekeeping(topology, quiet))
-        mine = tuple(sorted(base & {*local}))
-        if mine or not base:
-            return _unless_empty(mine, note, topology)
+        fitting = tuple(sorted(base & {*local}))
+        if fitting or not base:
+            return _unless_empty(fitting, note, topology)
         return Pool(
             tuple(sorted(base)), f"NUMA node {node} has none of the housekeeping CPUs, so all serve it"
         )
@@ -109,7 +109,7 @@ def _cpus(cpus: Iterable[int]) -> str:
 
 
 def unusable(topology: Topology, cpus: Sequence[int]) -> str:
-    """Why some of these CPUs cannot serve anything here; empty if all can."""
+    """Reason why some of these CPUs cannot serve anything here; empty if all can."""
     present = {*topology.cpus.present, *topology.cpus.online}
     unknown = {*cpus} - present
     if unknown:
@@ -203,7 +203,7 @@ def _runs(lists: Sequence[str]) -> list[str]:
 
 
 def _rise(lists: Sequence[str], at: int) -> tuple[int, int]:
-    """Where an even rise that begins here ends, and its step."""
+    """End of an even rise that begins here, and its step."""
     step = _step(lists, at)
     end = at
     while step > 0 and _step(lists, end) == step:

@@ -25,7 +25,7 @@ _OWN_FILES = frozenset(
 )
 
 #: Names that say a queue, as the drivers give them to request_irq(); the number is the queue's.
-#: What is not here (_CONTROL, and the bare name of igb and ixgbe) tells of link changes and errors, and is
+#: What is not here (_CONTROL, and the bare name of igb and ixgbe) reports link changes and errors, and is
 #: left where it is.
 _QUEUES = tuple(
     re.compile(pattern, re.ASCII)
@@ -75,9 +75,9 @@ class Vector(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """What a function has. unnamed: no name says a queue, so that all are taken for queues which may be one.
+    """Interrupts of a function. unnamed: no name says a queue, so all are taken for queues which may be one.
 
-    problem: why they cannot be told.
+    problem: why they are unknown.
     """
 
     queues: tuple[Vector, ...] = ()
@@ -94,7 +94,7 @@ def of(host: Host, address: str) -> Vectors:
     named: list[tuple[int, str]] = []
     try:
         for irq in sorted(int(name) for name in host.names(msi_folder(address)) if _is_number(name)):
-            # Without a folder nobody handles it: the interface is down, or the driver keeps a spare.
+            # Without a folder it has no handler: the interface is down, or the driver keeps a spare.
             named += [(irq, name) for name in host.names(f"/proc/irq/{irq}") if name not in _OWN_FILES]
     except HostError as error:
         return Vectors(problem=str(error))

@@ -4,7 +4,7 @@
 
 A process inherits its limits, so there are three who give them: PAM to logins, systemd to all services, and
 systemd to a service that says otherwise. Files are read by the next login or start; a daemon that runs keeps
-what it was started with, and nobody restarts it here, as its jobs would die.
+what it was started with, and is not restarted here, as its jobs would die.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 @dataclass(frozen=True)
 class _Node:
-    """What all settings of one run share. missing: units that were named and are not installed."""
+    """Data shared by one run's settings. missing: units that were named and are not installed."""
 
     context: Context
     pam: Limits
@@ -122,21 +122,21 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         refusal=refusal,
         native=True,
         note=found.note if node.context.runtime else "",
-        # What somebody else's file decides is not ours to mend, and what a process was started with neither.
+        # What a foreign file decides cannot be corrected here, nor what a process was started with.
         at_boot=found.waits or found.boot.foreign,
     )
 
 
 def _not_given(now: Value, want: Amount) -> Value:
-    """A file may say what nobody can be given any more. That is never as declared: boot_files() leaves such a
-    limit out, and would take it away behind a row that is ok."""
+    """A file may set what can no longer be given. That is never as declared: boot_files() leaves such a
+    limit out, and would remove it behind a row that is ok."""
     if now.absent is not None:
         return now
     return Value(text=f"{now}, no longer given" if now.text == str(want) else str(now))
 
 
 class _Found(NamedTuple):
-    """waits: a process has to be started anew. nowhere: nothing is here that could have it."""
+    """waits: a process has to be restarted. nowhere: nothing is here that could have it."""
 
     runtime: Value
     boot: Boot
@@ -191,10 +191,10 @@ def _agrees(line: Line, want: Amount) -> bool:
 
 def _login_note(domain: str, limit: Limit, want: Amount, pam: Limits) -> str:
     closer = [line for line in pam.closer(domain, limit.name) if not line.item or not _agrees(line, want)]
-    said = [f"{line.where} says {line.text}" for line in closer if not _is_ours(line.file)]
+    sources = [f"{line.where} says {line.text}" for line in closer if not _is_ours(line.file)]
     if pam.other:
-        said.append(f"{', '.join(pam.other)} has pam_limits read another file")
-    return "; ".join(said)
+        sources.append(f"{', '.join(pam.other)} has pam_limits read another file")
+    return "; ".join(sources)
 
 
 def _is_ours(path: str) -> bool:
@@ -216,7 +216,7 @@ def _manager(limit: Limit, want: Amount, node: _Node) -> _Found:
 
 
 def _assigned_boot(name: str, want: Amount, assigned: Assigned, node: _Node) -> Boot:
-    """What systemd makes of its files when it reads them again."""
+    """Result of systemd's files when it reads them again."""
     if assigned.amount is None:
         return Boot(Value(absent=f"nothing sets {name}"))
     later = assigned.file.rpartition("/")[2] > f"{_FILE}{node.context.name}.conf"
@@ -255,7 +255,7 @@ def _service_boot(service: Service, limit: Limit, want: Amount, node: _Node) -> 
 
 
 def _service_now(service: Service, limit: Limit, want: Amount, boot: Boot, node: _Node) -> tuple[str, str]:
-    """What it runs with, and words where only another start would change that. What does not run will have
+    """The limit it runs with, and words where only a restart would change it. What does not run will have
     what its files say."""
     processes = []
     if not _is_for_logins(service, node):
@@ -267,7 +267,7 @@ def _service_now(service: Service, limit: Limit, want: Amount, boot: Boot, node:
 
 
 def _pending(limit: Limit, want: Amount, boots: Sequence[Boot], node: _Node) -> list[str]:
-    """Daemons whose own limits are no job's, and that run with others than they will."""
+    """Daemons whose own limits affect no job, and that run with others than they will."""
     return [
         limits_pending.words(service.process, service.unit, str(now), str(want))
         for service, boot in zip(node.services, boots)
@@ -278,7 +278,7 @@ def _pending(limit: Limit, want: Amount, boots: Sequence[Boot], node: _Node) -> 
 
 
 def _is_for_logins(service: Service, node: _Node) -> bool:
-    """sshd, whose sessions have the limits of pam_limits(8): if logins are declared, its own are nobody's."""
+    """True for sshd if logins are declared: its sessions have the limits of pam_limits(8), not its own."""
     return service.process == "sshd" and node.context.spec.get("domains") != []
 
 
@@ -325,16 +325,16 @@ def _wanted(context: Context) -> tuple[str, ...]:
 
 
 def _is_carried(row: Row) -> bool:
-    """What is not has a status that says so: see _not_given()."""
+    """True if the files hold it; else its status says so: see _not_given()."""
     reading = row.reading
     return not (reading.refusal or reading.blocked or reading.runtime.absent is not None)
 
 
 def _is_stale(row: Row) -> bool:
-    """True where the files are right, and systemd has not read them since."""
+    """True if the files are right, and systemd has not read them since."""
     reading = row.reading
-    now, said = reading.runtime.text, reading.boot.value.text
-    return now is not None and said == reading.target and now != reading.target
+    now, at_boot = reading.runtime.text, reading.boot.value.text
+    return now is not None and at_boot == reading.target and now != reading.target
 
 
 def _content(name: str, lines: Sequence[str], section: str = "") -> bytes | None:
@@ -387,7 +387,7 @@ _REASONS: dict[str, tuple[Severity, str, str]] = {
 
 
 def info(key: str, runtime: Value) -> Info:
-    """Severity and reason; enough files for most programs are no reason to worry."""
+    """Severity and reason; enough files for most programs lower the severity."""
     limit = taken_apart(key)[2]
     severity, reason, source = _REASONS[limit.name]
     soft = re.match(r"[0-9]{1,20}", runtime.text or "", re.ASCII)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits that nobody could be given: a number which is too great locks everybody out, as pam_limits denies a
-login whose limits it cannot set. That of Debian lets them in, with the limit they had."""
+"""Limits that cannot be given: a number which is too great locks all users out, as pam_limits denies a login
+whose limits it cannot set. That of Debian lets them in, with the limit they had."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Guards:
     bound: bool
 
     def refusal(self, limit: Limit, want: Amount) -> str:
-        """Why the limit would lock people out; empty if it would not."""
+        """Reason why the limit would lock users out; empty if it would not."""
         if limit.name != "nofile" or is_within(want.hard, self.files):
             return ""
         return (
@@ -48,7 +48,7 @@ class Guards:
         )
 
     def ceiling(self, limit: Limit, want: Amount) -> str:
-        """Why nobody can be given that much here; empty if they can."""
+        """Reason why that much cannot be given here; empty if it can."""
         if not self.bound:
             return ""
         try:

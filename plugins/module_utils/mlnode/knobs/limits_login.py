@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What keeps the limits of /etc/security from logins, or lowers them after: an sshd that does not ask
+"""Causes that keep the limits of /etc/security from logins or lower them after: an sshd that does not use
 pam_limits(8), and `ulimit` in the files that shells read when they start (bash(1), FILES)."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BEFORE = frozenset({"!", "builtin", "command", "do", "elif", "else", "if", "the
 
 
 class Beaten(NamedTuple):
-    """Why some logins get less than declared. whom: those, in a word. unknown: that this is not certain."""
+    """Reason why some logins get less than declared. whom: those, in a word. unknown: it is not certain."""
 
     whom: str
     words: str
@@ -74,7 +74,7 @@ def load(host: Host) -> Logins:
 
 
 def beaten(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amount) -> Beaten | None:
-    """What gives less than is wanted to some of the logins of a domain; what certainly does comes first."""
+    """The cause of less than is wanted for some of the logins of a domain; a certain one comes first."""
     found = [
         *(_by_line(line, want) for line in pam.closer(domain, limit.name)),
         logins.sshd,
@@ -116,7 +116,7 @@ def _by_ulimit(one: Ulimit, limit: Limit, want: Amount) -> Beaten | None:
         number = int(one.value) * (_ULIMIT_UNIT if limit.in_bytes else 1)
         less = is_less(number, want, soft=one.soft, hard=one.hard)
     else:
-        return Beaten("shells", f"{words}, and only the shell can tell how much that is", one.where, True)
+        return Beaten("shells", f"{words}, which only the shell can evaluate", one.where, True)
     return Beaten("shells", words, one.where) if less else None
 
 
@@ -155,13 +155,13 @@ def _sshd(host: Host) -> Beaten | None:
     config = next((path for path in _CONFIGS if host.exists(path)), "")
     service = "sshd"
     if config:
-        said = list(_keywords(host, (config,)))
-        uses = next((item for item in said if item[0] == "usepam"), None)
+        keywords = list(_keywords(host, (config,)))
+        uses = next((item for item in keywords if item[0] == "usepam"), None)
         if uses is None:
             return _over_ssh(f"{config} does not say UsePAM yes, and sshd's own default is no", config)
         if uses[1].lower() != "yes":
             return _over_ssh(f"{uses[2]} says UsePAM {uses[1]}", uses[2])
-        service = next((value for name, value, _where in said if name == "pamservicename"), service)
+        service = next((value for name, value, _where in keywords if name == "pamservicename"), service)
     path = _service(host, service) or (_service(host, "other") if config else "")
     if not path:
         return None

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What limits a login gets from /etc/security, by the rules of limits.conf(5), read in the source of
+"""Limits that a login gets from /etc/security, by the rules of limits.conf(5), read in the source of
 pam_limits: limits.conf first, then limits.d in the order of the names. Of equal domains the later line
 counts; a user's beats a group's, and a group's that of everybody, wherever they stand."""
 
@@ -67,7 +67,7 @@ class Line(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a domain gets. lines: those that decide. exempt: the line that takes all limits from it."""
+    """Limits of a domain. lines: those that decide. exempt: the line that takes all limits from it."""
 
     soft: str = ""
     hard: str = ""
@@ -91,7 +91,7 @@ class Limits:
     users: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, domain: str, item: str) -> Found:
-        """What a login of the domain finds that no other line is closer to."""
+        """Limits of those logins of the domain to which no other line is closer."""
         soft: Line | None = None
         hard: Line | None = None
         for line in self.lines:
@@ -152,7 +152,7 @@ def _users(host: Host) -> dict[str, int]:
 
 
 def load(host: Host) -> Limits:
-    """Never raises: what cannot be read is told."""
+    """Never raises: what cannot be read is named in the result."""
     try:
         names = [name for name in host.names(FOLDER) if name.endswith(".conf") and not name.startswith(".")]
         paths = [_MAIN, *(f"{FOLDER}/{name}" for name in sorted(names))]
@@ -183,7 +183,7 @@ def _lines(text: str, path: str) -> Iterator[Line]:
 
 
 def _services(host: Host) -> tuple[bool, list[str]]:
-    """Whether any service uses pam_limits, and those that give it a file of their own. Raises HostError."""
+    """True if any service uses pam_limits, and those that give it a file of their own. Raises HostError."""
     used = False
     other: list[str] = []
     for folder in SERVICES:

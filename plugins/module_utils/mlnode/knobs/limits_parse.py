@@ -19,7 +19,7 @@ UNLIMITED = "unlimited"
 
 
 class Limit(NamedTuple):
-    """row, unit: of /proc/PID/limits. least: below which nobody could log in any more to mend it, or programs
+    """row, unit: of /proc/PID/limits. least: below which a login to correct it would fail, or programs
     break; 0 where any number makes sense."""
 
     name: str
@@ -34,7 +34,7 @@ class Limit(NamedTuple):
 
     @property
     def key(self) -> str:
-        """As systemd calls it in units, and after Default in system.conf."""
+        """Name that systemd gives it in units, and after Default in system.conf."""
         return f"Limit{self.name.upper()}"
 
 
@@ -105,7 +105,7 @@ def _pair(soft: str, hard: str) -> str:
 
 
 def is_within(number: int | None, most: int | None) -> bool:
-    """True if a number is no more than another, where None is unlimited."""
+    """True if a number is at most another, where None is unlimited."""
     return most is None or (number is not None and number <= most)
 
 
@@ -136,7 +136,7 @@ def _setting(rest: str, path: str, want: str, claim: str) -> Setting:
 
 
 def taken_apart(key: str) -> tuple[str, str, Limit]:
-    """What a setting is for, its domain, and its limit."""
+    """Scope of a setting, its domain, and its limit."""
     rest, _dot, name = key[len(KIND) + 1 :].rpartition(".")
     scope, _dot, domain = rest.partition(".")
     return scope, domain, LIMITS[name]
@@ -172,11 +172,11 @@ def _check(limit: Limit, number: int | None) -> None:
     if number < limit.least:
         raise DeclarationError(f"{where}: {number} is less than {limit.least}, {limit.why}")
     if limit.in_bytes and number % 1024:
-        raise DeclarationError(f"{where}: {number} bytes are no multiple of 1024, in which PAM counts memory")
+        raise DeclarationError(f"{where}: {number} bytes are not a multiple of 1024, PAM's unit of memory")
 
 
 def services(spec: Spec) -> tuple[str, ...]:
-    """Which services; `auto` alone for those that are installed. Raises DeclarationError."""
+    """Names of services; `auto` alone for those that are installed. Raises DeclarationError."""
     given = spec.get("services", [AUTO])
     if given == [AUTO]:
         return (AUTO,)

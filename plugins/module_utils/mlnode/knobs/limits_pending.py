@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What becomes of a daemon that runs with other limits than its files give it: one judgement for the rows of
+"""State of a daemon that runs with other limits than its files give it: one judgement for the rows of
 the kind limits and for the check of the memory that jobs may lock."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .limits_units import Assigned
 
 
 def words(process: str, unit: str, now: str, then: str) -> str:
-    """Nobody restarts it but the operator, as its jobs may die with it."""
+    """Only the administrator restarts it, as its jobs may die with it."""
     return f"pending: {process} runs with {now}, and gets {then} from `systemctl restart {unit}`"
 
 
@@ -31,8 +31,8 @@ def next_start(host: Host, limit: Limit, process: str) -> tuple[str, Assigned]:
 
 
 def of_logins(host: Host, limit: Limit) -> tuple[Amount | None, str]:
-    """What PAM gives to every login, whatever sshd itself runs with, and the line that says so; None where it
-    gives none, or nobody can tell."""
+    """The limit that PAM gives to every login, whatever sshd itself runs with, and its line; None if it
+    gives none, or that is unknown."""
     pam = limits_pam.load(host)
     found = pam.of("*", limit.name)
     if pam.unreadable or pam.unused or not found.lines or not (found.soft and found.hard):

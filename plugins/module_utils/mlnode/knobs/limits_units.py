@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What limits systemd gives to services, by its files, and what their running processes have."""
+"""Limits that systemd gives to services, by its files, and those of their running processes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Service(NamedTuple):
 
 
 def installed(host: Host, wanted: Sequence[str]) -> tuple[list[Service], list[str]]:
-    """Those of the wanted ones that are, each once, and the units of those that were named and are not. What
-    is masked is not installed. Raises HostError."""
+    """Wanted services that are installed, each once, and the units of those that were named and are not.
+    What is masked is not installed. Raises HostError."""
     found: dict[str, Service] = {}
     missing: list[str] = []
     for name in SERVICE_NAMES:
@@ -59,7 +59,7 @@ def installed(host: Host, wanted: Sequence[str]) -> tuple[list[Service], list[st
 
 
 def amount(limit: Limit, text: str) -> Amount | None:
-    """As systemd takes it; None for what it would pass over (basic/rlimit-util.c: rlimit_parse)."""
+    """The value as systemd takes it; None for what it would pass over (basic/rlimit-util.c: rlimit_parse)."""
     soft, colon, hard = text.partition(":")
     numbers = [_number(limit, one) for one in (soft, hard if colon else soft)]
     if any(number is None for number in numbers):
@@ -120,7 +120,7 @@ def effective(limit: Limit, assignments: Sequence[Assignment]) -> Assigned:
 def of_processes(
     host: Host, limit: Limit, service: Service, seen: daemons.Running
 ) -> list[tuple[Amount, bool]]:
-    """What each process of a service has, and whether its soft limit tells nothing. Raises HostError."""
+    """The limit of each process of a service, and whether its soft one is irrelevant. Raises HostError."""
     found: list[tuple[Amount, bool]] = []
     for daemon in seen.named(service.process):
         # A container may have a dockerd of its own, with limits of its own.
@@ -134,7 +134,7 @@ def of_processes(
 
 
 def of_process(host: Host, limit: Limit, path: str) -> Amount | None:
-    """What /proc/PID/limits says; None for a process that is gone. Raises HostError."""
+    """The limit in /proc/PID/limits; None for a process that is gone. Raises HostError."""
     value = host.value(path)
     if value.absent is not None:
         return None
@@ -149,7 +149,7 @@ def _kernel_number(path: str, text: str) -> int | None:
     if text == UNLIMITED:
         return None
     if not _NUMBER.match(text):
-        raise HostError("read", path, None, f"{text!r} is no number")
+        raise HostError("read", path, None, f"{text!r} is not a number")
     return int(text)
 
 
@@ -159,16 +159,16 @@ def alike(now: Amount, want: Amount, raising: bool) -> bool:
 
 
 def manager_now(host: Host, limit: Limit) -> Value:
-    """What systemd gives at present to services that do not say otherwise. Of a captured tree nobody can
-    tell: neither text nor problem."""
-    said = systemd_show.units(host).get(systemd_show.ROOT_MOUNT, {})
-    if not said:
-        return Value(unreadable="systemctl does not tell the limits of services") if host.live else Value()
+    """The limit that systemd gives at present to services without one. For a captured tree it is unknown:
+    neither text nor problem."""
+    shown = systemd_show.units(host).get(systemd_show.ROOT_MOUNT, {})
+    if not shown:
+        return Value(unreadable="systemctl does not show the limits of services") if host.live else Value()
     # Older versions print the number that stands for none.
     names = (limit.key, f"{limit.key}Soft")
-    texts = [" ".join(said.get(name, ())).replace(str(_INFINITY), "infinity") for name in names]
+    texts = [" ".join(shown.get(name, ())).replace(str(_INFINITY), "infinity") for name in names]
     hard, soft = (_number(limit, text) for text in texts)
     if hard is None or soft is None:
-        return Value(unreadable=f"systemctl does not tell {limit.key} of {systemd_show.ROOT_MOUNT}")
+        return Value(unreadable=f"systemctl does not show {limit.key} of {systemd_show.ROOT_MOUNT}")
     low, high = (None if number == _INFINITY else number for number in (soft, hard))
     return Value(text=str(Amount(low, high)))

@@ -42,7 +42,7 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 
 class _Node(NamedTuple):
-    """What all settings of one run share. container: whether somebody else decides."""
+    """Data shared by one run's settings. container: its host decides."""
 
     context: Context
     config: Config
@@ -56,13 +56,13 @@ class _Node(NamedTuple):
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """What is loaded, and what the files say about the next boot."""
+    """Modules that are loaded, and those of the next boot by the files."""
     host = context.host
     node = _Node(
         context,
         modules_load.load(host),
         context.facts.kernel_release() if context.runtime else "",
-        # A build host tells nothing about the machines that boot its image.
+        # A build host says nothing about the machines that boot its image.
         context.runtime and machine.read(Reader(host)).kind == "container",
         context.runtime and host.value(_NO_MORE).text == "1",
     )
@@ -125,7 +125,7 @@ def _host_boot(runtime: Value) -> Boot:
 
 
 def _boot(setting: Setting, built_in: bool, barred: Bar | None, node: _Node, listed: bool = False) -> Boot:
-    """What systemd-modules-load will do."""
+    """Result of systemd-modules-load at the next boot."""
     name = name_of(setting.key)
     if built_in:
         return Boot(Value(text=LOADED), _BUILT_IN)

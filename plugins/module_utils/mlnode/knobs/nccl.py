@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The kind nccl: variables of NCCL in /etc/nccl.conf, which every job reads when it starts.
 
-There is no running kernel to be told. Runtime is what a job that starts now finds in the file, boot what one
-finds whose environment comes from a login. Both are mended by writing the file, which is of the layer boot.
+No running kernel takes part. Runtime is what a job that starts now finds in the file, boot what one finds
+whose environment comes from a login. Both are corrected by writing the file, which is of the layer boot.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 
 class _Node(NamedTuple):
-    """What all settings of one run share. linked: where the file points, if it is a link. closed: why jobs of
+    """Data shared by one run's settings. linked: where the file points, if it is a link. closed: why jobs of
     users do not read the file, and what to do; empty if they do."""
 
     context: Context
@@ -105,7 +105,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
 def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
     line = node.conf.effective(name)
     conflict = _conflict(name, want, node.host)
-    said = [*notes, _shadowed(name, want, node), _elsewhere(name, want, node), *node.places.problems]
+    texts = [*notes, _shadowed(name, want, node), _elsewhere(name, want, node), *node.places.problems]
     now = UNSET if line is None else _shown(line.value, want)
     return Reading(
         path=PATH,
@@ -117,12 +117,12 @@ def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
         blocked="" if node.context.boot else _ONLY_BOOT,
         refusal=_linked(node) or conflict,
         native=True,
-        note="; ".join(text for text in said if text),
+        note="; ".join(text for text in texts if text),
     )
 
 
 def _left_out(name: str, why: str, node: _Node) -> Reading:
-    """A line of ours goes. What somebody else has written stays, and says so."""
+    """A line of mlnode goes. A foreign one stays, and a note names it."""
     theirs = node.conf.foreign(name)
     line = node.conf.effective(name)
     if theirs is not None and not any(item.name == name and item.owner for item in node.conf.lines):
@@ -151,7 +151,7 @@ def _shown(value: str, target: str) -> str:
 
 
 def _boot(name: str, target: str, node: _Node) -> Boot:
-    """What a job finds that starts from a login, where the environment comes first."""
+    """Value for a job that starts from a login, where the environment comes first."""
     beaten = node.places.certain(name)
     if beaten is not None and beaten.value is not None and beaten.value != target:
         return Boot(Value(text=_shown(beaten.value, target)), beaten.where, foreign=True)
@@ -164,7 +164,7 @@ def _boot(name: str, target: str, node: _Node) -> Boot:
 
 
 def _shadowed(name: str, want: str, node: _Node) -> str:
-    """A line of somebody else that says something different, and counts no longer."""
+    """Note on a foreign line that sets another value, and no longer counts."""
     theirs = node.conf.foreign(name)
     if theirs is None or theirs.value == want or theirs == node.conf.effective(name):
         return ""
@@ -182,12 +182,12 @@ def _elsewhere(name: str, want: str, node: _Node) -> str:
 
 
 def _linked(node: _Node) -> str:
-    """Why the file is not written; empty where it is a file."""
+    """Reason why the file is not written; empty if it is a file."""
     if not node.linked:
         return ""
     return (
-        f"{PATH} is a link to {node.linked}, and whoever made it decides what it says: write the variables "
-        "there, or remove the link"
+        f"{PATH} is a link to {node.linked}, which mlnode does not write: write the variables there, or "
+        "remove the link"
     )
 
 
@@ -204,7 +204,7 @@ def _conflict(name: str, want: str, host: Host) -> str:
 
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """The file with the block of this declaration. None where it cannot be read, or is not ours."""
+    """The file with the block of this declaration. None where it cannot be read, or is not mlnode's."""
     try:
         text, linked = context.host.text(PATH), context.host.is_link(PATH)
     except HostError:
@@ -214,7 +214,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     conf = nccl_file.parse(text)
     if linked or (not rows and name not in conf.blocks):
         return []
-    # Whose declaration somebody has removed by hand has nobody else to take its lines away.
+    # No other run removes the lines of a declaration that was removed by hand.
     gone = [owner for owner in conf.blocks if not context.host.exists(declared.path_of(owner))]
     variables: dict[str, str] = {}
     for row in rows:
@@ -227,8 +227,8 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     new = conf.having(name, variables, gone)
     content = new.encode("utf-8", "surrogateescape") if new else None
     # What others have written may be closed on purpose: then the row says what to do.
-    mine = not conf.others.strip()
-    return [BootFile(PATH, content, mode=_MODE if mine and _is_closed(context.host) else None)]
+    whole = not conf.others.strip()
+    return [BootFile(PATH, content, mode=_MODE if whole and _is_closed(context.host) else None)]
 
 
 def _is_closed(host: Host) -> bool:
@@ -237,13 +237,13 @@ def _is_closed(host: Host) -> bool:
 
 
 def _is_carried(row: Row) -> bool:
-    """Whether this run knows what the line has to be."""
+    """True if this run knows what the line has to be."""
     reading = row.reading
     return not reading.refusal and not reading.runtime.problem and reading.target not in (None, UNSET)
 
 
 def _is_kept(row: Row, context: Context) -> bool:
-    """Whether the line stays as it is: what cannot be told this once must not take it away."""
+    """True if the line stays as it is: a value that is unknown this once must not remove it."""
     reading = row.reading
     unresolved = row.setting.want is None and not context.runtime
     return unresolved or bool(reading.refusal) or reading.runtime.unreadable is not None
@@ -253,7 +253,7 @@ def _is_kept(row: Row, context: Context) -> bool:
 
 
 def mentions(key: str, host: Host) -> list[str]:
-    """Every line that sets the variable, in the order in which they count: whoever has it in the environment
+    """Every line that sets the variable, in the order in which they count: a job with it in its environment
     needs no file."""
     name = name_of(key)
     found = [f"{item.where}: {item.text.strip()}" for item in nccl_places.read(host).of(name)]
@@ -276,14 +276,14 @@ _REASONS: dict[str, tuple[Severity, str]] = {
     "NCCL_IB_GID_INDEX": (Severity.HIGH, "a wrong index is RoCE v1, or an address that no peer can reach"),
     "NCCL_IB_TC": (Severity.HIGH, "with another class RoCE travels in the queue that drops packets"),
     "NCCL_IB_TIMEOUT": (Severity.MEDIUM, "how long a link may be gone before the job ends with error 12"),
-    "NCCL_DEBUG": (Severity.LOW, "errors are told in the job's output; INFO and TRACE cost time"),
+    "NCCL_DEBUG": (Severity.LOW, "errors appear in the job's output; INFO and TRACE cost time"),
 }  # fmt: skip
 
 #: Group → the words for all others
 _GROUPS = {
     nccl_names.SYSTEM: "one of the variables by which NCCL follows the system",
     nccl_names.DEBUGGING: "for experiments and as a workaround: NCCL's guide advises against keeping it",
-    nccl_names.UNDOCUMENTED: "NCCL reads it, and no document of it tells about it",
+    nccl_names.UNDOCUMENTED: "NCCL reads it, and does not document it",
 }
 
 

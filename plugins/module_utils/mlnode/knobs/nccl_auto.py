@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `auto` stands for on this machine: its rails, the interface on which jobs meet, the index of their
+"""Values of `auto` on this machine: its rails, the interface on which jobs meet, the index of their
 addresses, and the traffic class that another declaration has made room for."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .nccl_lossless import Rail
 #: The kind whose declarations give a traffic class to RoCE, and their word for it
 QOS, TRAFFIC_CLASS = "qos", "traffic_class"
 
-#: Where nothing tells how a node is reached: no interface that ends on the node itself
+#: Where it is unknown how a node is reached: no interface that ends on the node itself
 NOT_LOCAL = "^=lo,docker0"
 
 #: What NCCL's own transport takes (src/transport/net_ib: IBV_LINK_LAYER_*)
@@ -37,7 +37,7 @@ _ROCE_V2 = "RoCE v2"
 
 class Answer(NamedTuple):
     """value: what `auto` is here; None where the variable is better left out, for the reason in note.
-    problem: why this cannot be told, or cannot be had at all."""
+    problem: why this is unknown, or cannot be had at all."""
 
     value: str | None = None
     note: str = ""
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 def rails(host: Host) -> tuple[tuple[Rail, ...], Value]:
-    """Those that NCCL can use, in their order; none, and why, where there is none or it cannot be told."""
+    """Rails that NCCL can use, in their order; none, and why, if there are none or they are unknown."""
     known = topology.of(host)
     broken = next((one for one in known.problems if not one.missing and "/infiniband" in one.path), None)
     if broken:
@@ -117,12 +117,12 @@ def _interface(host: Host) -> Answer:
 
 
 def _default(found: Sequence[routes.Route]) -> list[str]:
-    """Those of default routes, the preferred one first (net/ipv4/fib_trie.c keeps them by their metric)."""
+    """NICs of default routes, the preferred one first (net/ipv4/fib_trie.c keeps them by their metric)."""
     return list(dict.fromkeys(route.nic for route in found if route.is_default))
 
 
 def _tops(host: Host, names: Sequence[str]) -> list[str]:
-    """Those that no other one of them stands on: a bond has addresses, its members have none."""
+    """Interfaces that no other of them stands on: a bond has addresses, its members have none."""
     return [
         name
         for name in names
@@ -145,14 +145,14 @@ def _gid_index(host: Host) -> Answer:
         indexes = {str(rail): usable(host, rail) for rail in found}
     except HostError as error:
         return Answer(problem=Value(unreadable=str(error)))
-    for name, mine in indexes.items():
-        if len(mine) != 1:
-            has = f"{len(mine)} of them" if mine else "none"
+    for name, places in indexes.items():
+        if len(places) != 1:
+            has = f"{len(places)} of them" if places else "none"
             return Answer(
                 note=f"left out: each rail must have one IPv4 address of RoCE v2, and {name} has {has}"
             )
-    if len({mine[0] for mine in indexes.values()}) > 1:
-        words = ", ".join(f"{name} {mine[0]}" for name, mine in indexes.items())
+    if len({places[0] for places in indexes.values()}) > 1:
+        words = ", ".join(f"{name} {places[0]}" for name, places in indexes.items())
         return Answer(note=f"left out: the rails have their addresses in different places ({words})")
     return Answer(str(next(iter(indexes.values()))[0]))
 
@@ -174,7 +174,7 @@ def _port(rail: Rail) -> str:
 
 
 def _kind(rail: Rail, index: str) -> str:
-    """Where the type of an address stands."""
+    """Path of the type of an address."""
     return f"{_port(rail)}/gid_attrs/types/{index}"
 
 
@@ -222,7 +222,7 @@ RESOLVERS: Mapping[str, tuple[Callable[[Host], Answer], str]] = {
 
 
 def resolve(host: Host, name: str) -> Answer:
-    """What `auto` is for a variable of RESOLVERS."""
+    """Value of `auto` for a variable of RESOLVERS."""
     return RESOLVERS[name][0](host)
 
 
@@ -230,7 +230,7 @@ def resolve(host: Host, name: str) -> Answer:
 
 
 def doubts(host: Host, name: str, value: str) -> str:
-    """What of a declared value cannot be right on this machine; empty where nothing speaks against it."""
+    """Part of a declared value that cannot be right on this machine; empty if nothing contradicts it."""
     try:
         if name == "NCCL_IB_GID_INDEX":
             return _wrong_index(host, value)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""/etc/nccl.conf as NCCL reads it, and the blocks of ours in it (NCCL's src/misc/param.cc: setEnvFile).
+"""/etc/nccl.conf as NCCL reads it, and mlnode's blocks in it (NCCL's src/misc/param.cc: setEnvFile).
 
 A line is NAME=VALUE, both to the last blank as they stand there; # in the first column makes a comment. Each
 is set in the environment unless that has the name already, so that of several lines the first counts. That is
@@ -45,7 +45,7 @@ class Line(NamedTuple):
 
 
 class Conf(NamedTuple):
-    """The file. blocks: declaration → the lines of its block. others: all that is not ours, byte for byte."""
+    """The file. blocks: declaration → the lines of its block. others: all else, byte for byte."""
 
     lines: tuple[Line, ...]
     blocks: Mapping[str, tuple[str, ...]]
@@ -65,7 +65,7 @@ class Conf(NamedTuple):
 
     def having(self, owner: str, variables: Mapping[str, str], gone: Sequence[str] = ()) -> str:
         """The file's text with these variables in the block of a declaration; without any, without it. gone:
-        declarations that are no more, and their blocks with them."""
+        declarations that no longer exist, and their blocks with them."""
         kept = {name: rows for name, rows in self.blocks.items() if name not in gone}
         blocks = {**kept, owner: tuple(f"{name}={value}\n" for name, value in variables.items())}
         found = [
@@ -98,8 +98,8 @@ def parse(text: str) -> Conf:
 
 
 def _without_strays(others: Sequence[str]) -> list[str]:
-    """Lost first and last lines of ours would be a block once the one between them is gone, and what stands
-    there would be taken for ours. They are comments; what is between them stays."""
+    """Rows without stray first and last lines: once the block between them is gone they would form one, with
+    foreign lines in it. They are comments; what is between them stays."""
     rows = list(others)
     at = 0
     while at < len(rows):
@@ -113,8 +113,8 @@ def _without_strays(others: Sequence[str]) -> list[str]:
 
 
 def _block(rows: Sequence[str], at: int) -> tuple[str, int]:
-    """Whose block begins in a row, and behind which row it ends; "" for a row of somebody else. What has lost
-    its last line is nobody's: all that follows might be part of it."""
+    """Owner of the block that begins in a row, and the row behind its end; "" for a foreign row. A block
+    without its last line has no owner: all that follows might be part of it."""
     begin = _BEGIN.match(rows[at])
     if begin:
         for last in range(at + 1, len(rows)):

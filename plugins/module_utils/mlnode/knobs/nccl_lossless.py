@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a traffic class of RoCE means anything on the rails: it only does where the NIC puts its DSCP into
-a priority that is not lost. Judged by what the declarations of kind qos want of the rails."""
+"""The effect of a traffic class of RoCE on the rails: it has one only where the NIC puts its DSCP into a
+priority that is not lost. Judged by what the declarations of kind qos want of the rails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rail(NamedTuple):
 
 
 def lacking(host: Host, rails: Sequence[Rail]) -> str:
-    """Why no rail has the priorities that are declared; empty where one has them or may have them, and where
+    """Reason why no rail has the declared priorities; empty where one has them or may have them, and where
     none are declared: then the fabric has to give them by other means."""
     names = {name for rail in rails for name in rail.netdevs}
     settings = [setting for _path, setting in priorities(host) if setting.group in _GROUPS]
@@ -53,12 +53,12 @@ def lacking(host: Host, rails: Sequence[Rail]) -> str:
 
 
 def _has(one: Files) -> bool:
-    """What cannot be asked for is no proof that there is none."""
+    """True if it has them, or may: a failed read does not prove that it lacks them."""
     return bool(one.parts or one.problems)
 
 
 def priorities(host: Host) -> Iterator[tuple[str, QosSetting]]:
-    """What is declared of kind qos, each with the file. A damaged declaration is reported by its own run."""
+    """Settings declared of kind qos, each with its file. A damaged declaration is reported by its own run."""
     for declaration in declared.expected(host):
         try:
             settings = qos_parse.parse(declaration.kinds.get(qos_parse.KIND, {}))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where else a node sets variables of its jobs: what a job finds in its environment beats /etc/nccl.conf."""
+"""Other places where a node sets variables of its jobs: a job's environment beats /etc/nccl.conf."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _file(host: Host, path: str, problems: list[str]) -> Iterator[str]:
 
 
 def _assigned(line: str, name: str) -> str | None:
-    """What pam_env sets a variable to by a line of its file (modules/pam_env/pam_env.c: _parse_env_file)."""
+    """Value of a variable by a line of its file (modules/pam_env/pam_env.c: _parse_env_file)."""
     text = line.strip().partition("#")[0].rstrip()
     if text.startswith("export "):
         text = text[len("export ") :].lstrip()

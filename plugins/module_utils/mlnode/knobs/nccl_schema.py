@@ -18,7 +18,7 @@ OPTIONS: Table = {
         Known are the variables of NCCL's user guide as of NCCL 2.32, and the undocumented ones that its
         library reads. An unknown name is refused with the known one that is most like it.
 
-        A value is checked where NCCL misreads it without a word, and refused with what is allowed. These are
+        A value is checked where NCCL silently misreads it, and refused with what is allowed. These are
         numbers, switches, lists of devices, and the words of variables such as C(NCCL_DEBUG) and
         C(NCCL_NET_GDR_LEVEL). What NCCL reports by itself, such as a wrong C(NCCL_ALGO), may be any text.
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks of values that NCCL misreads without a word at NCCL_DEBUG=WARN: of `4M` it reads 4, of `010` 8 and
+"""Checks of values that NCCL misreads silently at NCCL_DEBUG=WARN: of `4M` it reads 4, of `010` 8 and
 of `yes` 0 (strtoll() with base 0 in its src/misc/param.cc), and it ignores most words that it does not know.
 What it reports by itself, such as an unknown algorithm or a file that it cannot open, is any `text` here.
 
@@ -17,13 +17,13 @@ from typing import Mapping, Sequence
 from .. import schema
 from ..schema import Form
 
-#: A leading 0 would make it octal to strtoll(), which nobody means
+#: A leading 0 would make it octal to strtoll(), which is never meant
 _NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})\Z", re.ASCII)
 _ANY = re.compile("")
 #: What strtoll() holds
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
-#: NCCL copies the value of a line into 1024 bytes, and drops what is longer without a word (setEnvFile)
+#: NCCL copies the value of a line into 1024 bytes, and silently drops what is longer (setEnvFile)
 LONGEST = 1023
 #: One line of printable ASCII. Blanks at its ends would be part of the value.
 PRINTABLE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?\Z", re.ASCII)

@@ -52,15 +52,15 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-    mine = [item for item in settings if isinstance(item, NicSetting)]
+    ruled = [item for item in settings if isinstance(item, NicSetting)]
     if not context.runtime:
-        return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in mine]
-    readings = [_read(item, context) for item in mine]
+        return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
+    readings = [_read(item, context) for item in ruled]
     others = rules.of_others(context, KIND, nic_parse.parse)
     rules.refuse_overlap(
         context,
         [
-            *((context.name, item, reading) for item, reading in zip(mine, readings)),
+            *((context.name, item, reading) for item, reading in zip(ruled, readings)),
             *(
                 (name, item, _read(item, there))
                 for name, item, there in others
@@ -68,7 +68,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
             ),
         ],
     )
-    return rules.said_once(mine, _undone_together(readings), info)
+    return rules.said_once(ruled, _undone_together(readings), info)
 
 
 # -- one setting ---------------------------------------------------------------------------
@@ -140,8 +140,8 @@ boot_files = rules.management_file
 
 
 def mentions(key: str, host: Host) -> list[str]:
-    """What else sets the same thing of any NIC at boot, what of that could not be read, and the programs that
-    manage the NICs."""
+    """Other sources that set the same thing of any NIC at boot, those that could not be read, and the
+    programs that manage the NICs."""
     _kind, _rule, group, *names = key.split(".")
     here = _all_interfaces(host)
     lines = [
@@ -158,7 +158,7 @@ def mentions(key: str, host: Host) -> list[str]:
 
 
 def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
-    """What one write sets is put back in one write, too: kinds of channel by themselves could leave a NIC
+    """Put back in one write what one write sets: kinds of channel by themselves could leave a NIC
     without a queue, some PHYs take pause frames in both directions only, and each would be a reset."""
     together: dict[str, dict[str, str]] = {}
     for reading in readings:
@@ -178,7 +178,7 @@ def _undone(part: Part, fields: Mapping[str, str]) -> Part:
 
 
 def commands(rows: Iterable[Row]) -> list[str]:
-    """What a person would type on this node to have the same."""
+    """Commands that have the same effect on this node."""
     return nic_commands.of(rows)
 
 
@@ -223,14 +223,14 @@ _REASONS = {
     "tx_queue_len": (Severity.LOW, "packets that wait for a ring", "ip-link(8)"),
     "mtu": (
         Severity.HIGH,
-        "packets that one end does not take are lost without a word",
+        "packets that one end does not take are lost silently",
         "networking/ip-sysctl.rst",
     ),
 }
 
 
 def info(key: str, runtime: Value) -> Info:
-    """By the group, which is the third word of the key."""
+    """Severity and reason by the group, which is the third word of the key."""
     del runtime
     severity, reason, source = _REASONS[key.split(".")[2]]
     return Info(severity, reason, source)

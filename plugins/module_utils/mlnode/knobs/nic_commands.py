@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a person would type to have the same: ethtool(8) and ip-link(8)."""
+"""Commands that have the same effect: ethtool(8) and ip-link(8)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def of(rows: Iterable[Row]) -> list[str]:
             # One command is what one write is.
             parts.setdefault(_place(part)[0], {}).setdefault(part.joined or part.path, []).append(part)
     return [
-        _command(interface, _place(mine[0])[1], mine)
+        _command(interface, _place(joined[0])[1], joined)
         for interface, writes in parts.items()
-        for mine in writes.values()
+        for joined in writes.values()
     ]
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a change of a NIC's setting does to the traffic that goes through it just then.
+"""Effect of a change of a NIC's setting on the traffic that goes through it just then.
 
 Only that: a packet size that the other end does not take, or a checksum that the hardware gets wrong, stops
 traffic without any reset. All of it is as in Linux 6.1; what is not known there for sure counts as a reset.
@@ -16,7 +16,7 @@ _Exceptions = Mapping[Tuple[str, str], "Disruption"]
 
 
 class Disruption(IntEnum):
-    """In order, so that the worst of several changes is their max().
+    """Degrees in order, so that the worst of several changes is their max().
 
     LINK_RESET: the link goes down, or all queues stop for longer than packets in flight can bear: bonds fail
     over, LACP and RDMA notice. DRIVER_RELOAD: the interface may go away and come back.
@@ -32,12 +32,12 @@ class Disruption(IntEnum):
 
 NONE, LINK_RESET, DRIVER_RELOAD = Disruption
 
-#: What to expect of a driver that nobody has looked at. The stack alone keeps tx_queue_len (net/core/dev.c:
+#: What to expect of a driver that is not known here. The stack alone keeps tx_queue_len (net/core/dev.c:
 #: dev_change_tx_queue_len), and drivers write coalescing to registers that count from the next interrupt on.
 _GROUPS = {
     "ring": LINK_RESET,
     "channels": LINK_RESET,
-    "pause": LINK_RESET,  # negotiated with the other end, for which the link starts anew
+    "pause": LINK_RESET,  # negotiated with the other end, for which the link restarts
     "fec": LINK_RESET,
     "mtu": LINK_RESET,
     "private-flag": DRIVER_RELOAD,
@@ -46,8 +46,8 @@ _GROUPS = {
 }
 
 #: Features that the stack does by itself, or asks of the hardware packet by packet, as it does all that
-#: begins with tx- but VLAN tags, for which some hardware is set up anew (intel/e1000e/netdev.c:
-#: e1000_set_features). Of all others, as of those to come, the receive side of the hardware has to be told.
+#: begins with tx- but VLAN tags, for which some hardware is set up again (intel/e1000e/netdev.c:
+#: e1000_set_features). Of all others, as of those to come, the receive side of the hardware is reprogrammed.
 _STACK_FEATURES = ("rx-gro", "rx-gro-list", "rx-udp-gro-forwarding")
 
 #: Every value of a group
@@ -75,7 +75,7 @@ def _features(*names: str) -> _Exceptions:
 
 
 _MLX5: _Exceptions = {
-    # A change of these opens all channels anew, with the carrier off meanwhile (mellanox/mlx5/core/
+    # A change of these reopens all channels, with the carrier off meanwhile (mellanox/mlx5/core/
     # en_ethtool.c: mlx5e_ethtool_set_coalesce, en_main.c: mlx5e_switch_priv_channels)
     ("coalesce", "adaptive-rx"): LINK_RESET,
     ("coalesce", "adaptive-tx"): LINK_RESET,

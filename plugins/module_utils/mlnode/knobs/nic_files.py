@@ -20,8 +20,8 @@ from . import irq_plan
 from .nic_parse import SYSFS, Amount, NicSetting, path_of
 from .nic_targets import Target
 
-#: Where a value is noted that the driver refused, by interface index, so that a NIC that comes anew is asked
-#: again. Before a write nobody can tell: drivers read what they cannot set, and an ioctl reads 0 for what
+#: Where a value is noted that the driver refused, by interface index, so that a NIC that returns is asked
+#: again. Before a write it is unknown: drivers read what they cannot set, and an ioctl reads 0 for what
 #: they do not have.
 MARKERS = "/run/mlnode/unsupported"
 #: Where it is noted what a driver made of a number that it took
@@ -43,7 +43,7 @@ _NEVER = {
 #: Groups whose numbers drivers round: vmxnet3 to 32 times the buffers of a packet, i40e to steps of 2 us
 _ROUNDED = frozenset({"ring", "channels", "coalesce"})
 
-#: Nobody means these by `tso`: they change what is sent (networking/segmentation-offloads.rst, mangled IDs)
+#: Not meant by `tso`: they change what is sent (networking/segmentation-offloads.rst, mangled IDs)
 _APART = frozenset({"tx-tcp-mangleid-segmentation"})
 
 #: Families of which one member is enough: checksums of all protocols exclude those of single ones
@@ -54,7 +54,7 @@ _GENERIC_CHECKSUM = "tx-checksum-ip-generic"
 
 @dataclass
 class Files:
-    """What one NIC brings to a row.
+    """One NIC's part of a row.
 
     lacking: why the NIC has no such knob. fixed: what the driver has for good, and is right. problems: files
     that could not be read. clamped: more was asked for than it has. invalid: and that is an error.
@@ -167,7 +167,7 @@ def _plain(host: Host, setting: NicSetting, found: Files) -> None:
 
 
 def _undone(setting: NicSetting, now: str) -> str:
-    """Of the FEC that a driver tells, `auto` stands for what else it tells beside it."""
+    """The value to put back: `auto` if a driver reports it among other FEC modes."""
     return "auto" if setting.group == "fec" and "auto" in now.split() else now.strip()
 
 
@@ -189,11 +189,11 @@ def _amounts(host: Host, setting: NicSetting, amount: Amount, found: Files) -> N
         maximum = int(text)
         want = _resolved(host, setting, amount, maximum, found)
         if amount.word == "number" and amount.number > maximum:
-            said = f"asked for {amount.number} {_nouns(setting, name)}, and the most it has is {maximum}"
+            note = f"asked for {amount.number} {_nouns(setting, name)}, and the most it has is {maximum}"
             if setting.rule.beyond_max == "fail":
-                found.invalid = f"{found.label}: {said}"
+                found.invalid = f"{found.label}: {note}"
             else:
-                found.clamped = said
+                found.clamped = note
         _part(host, setting, found, name, str(want))
 
 
@@ -202,7 +202,7 @@ def _nouns(setting: NicSetting, name: str) -> str:
 
 
 def _channel_kinds(host: Host, found: Files) -> Sequence[str]:
-    """Those that are in use: queues that both receive and send, or one kind for each."""
+    """Kinds in use: queues that both receive and send, or one kind for each."""
     here = host.names(f"/ethtool/{found.target.name}/channels/max")
     if not here:
         _read(host, path_of(found.target.name, "channels/max", "combined"), found)
@@ -236,12 +236,12 @@ def _features(host: Host, setting: NicSetting, found: Files) -> None:
     if not here:
         _read(host, f"{folder}/{setting.field}", found)
         return
-    mine = [name for name in words.members(setting.field, here) if name not in _APART - {setting.field}]
-    if not mine:
+    names = [name for name in words.members(setting.field, here) if name not in _APART - {setting.field}]
+    if not names:
         found.lacking = f"this kernel has no feature {setting.field}{_nearest(setting.field, here)}"
         return
-    state = {name: _read(host, f"{folder}/{name}", found) for name in mine}
-    fixed = {name: _read(host, f"{folder}/fixed/{name}", found) == "yes" for name in mine}
+    state = {name: _read(host, f"{folder}/{name}", found) for name in names}
+    fixed = {name: _read(host, f"{folder}/fixed/{name}", found) == "yes" for name in names}
     if found.problems:
         return
     for name in _demanded(setting, state, fixed):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What keeps a change of a NIC from cutting off a person or a job."""
+"""Guards that keep a change of a NIC from cutting off an administrator or a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LISTED = 3
 
 @dataclass(frozen=True)
 class Guards:
-    """What is allowed on this node. limit: for NICs off the management path."""
+    """Changes that are allowed on this node. limit: for NICs off the management path."""
 
     host: Host
     allow: Sequence[str]
@@ -34,9 +34,9 @@ class Guards:
         return nic_disruption.of(target.driver, setting.group, name)
 
     def risk(self, setting: NicSetting, target: Target) -> str:
-        """How the change may cut off the management path; empty if it cannot."""
+        """Reason why the change may cut off the management path; empty if it cannot."""
         carried = self._carried(target.name)
-        # Nobody knows what hardware makes of an offload until a packet is lost.
+        # The effect of an offload on hardware is unknown until a packet is lost.
         return f"{target.name}: {carried}" if carried and setting.group != "tx_queue_len" else ""
 
     def refusal(self, setting: NicSetting, target: Target, part: Part) -> str:
@@ -76,10 +76,10 @@ class Guards:
         )
 
     def _carried(self, name: str) -> str:
-        """Why it is on the management path, or may be; empty if it is not."""
+        """Reason why it is on the management path, or may be; empty if it is not."""
         unknown = management.unknown(self.host)
         if unknown:
-            return f"it may carry the management path, as nobody can tell: {unknown}"
+            return f"it may carry the management path, which is unknown: {unknown}"
         return management.interfaces(self.host).get(name, "")
 
     def _running(self) -> list[str]:
@@ -89,5 +89,5 @@ class Guards:
 _EFFECT = {
     Disruption.NONE: "may keep large packets from arriving",
     Disruption.LINK_RESET: "resets its link",
-    Disruption.DRIVER_RELOAD: "makes the driver start anew",
+    Disruption.DRIVER_RELOAD: "restarts the driver",
 }

@@ -101,7 +101,7 @@ _SIZE = re.compile(r"([0-9]{1,9})([KMG])\Z", re.ASCII)
 
 
 def file_of(line: Line) -> str:
-    """The knob that a line sets; empty if it is not one of ours."""
+    """The knob that a line sets; empty if it is not one of mlnode's."""
     known = _KEYS.get((line.section, line.key), "")
     option = _OPTION.match(line.key) if line.section in ("ethtool", "iface") else None
     if option:
@@ -148,7 +148,7 @@ def commands(text: str, own: str, name: str) -> Iterator[tuple[str, str]]:
 
 
 def lines(text: str, path: str) -> list[Line]:
-    """Those of the form KEY=VALUE that are not comments."""
+    """Lines of the form KEY=VALUE that are not comments."""
     found, section = [], ""
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip()
@@ -188,7 +188,7 @@ def index(host: Host, name: str) -> int | None:
 
 
 def known(host: Host, target: Target) -> Known:
-    """By sysfs and udev's data. Never raises: what cannot be read is not known."""
+    """Properties by sysfs and udev's data. Never raises: what cannot be read is not known."""
     net = f"{_NETS}/{target.name}"
     udev = host.value(f"/run/udev/data/n{index(host, target.name)}").text or ""
     own = host.value(f"{net}/bonding_slave/perm_hwaddr").text or ""

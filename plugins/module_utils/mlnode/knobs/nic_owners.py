@@ -109,7 +109,7 @@ def of(host: Host, targets: Sequence[Target]) -> Mapping[str, list[Word]]:
 
 
 def problems(host: Host, targets: Sequence[Target]) -> list[str]:
-    """What could not be read, so that there may be more lines than of() has."""
+    """Files that could not be read, so that there may be more lines than of() has."""
     return _found(host, targets).problems
 
 
@@ -126,7 +126,7 @@ def _found(host: Host, targets: Sequence[Target]) -> _Search:
 
 
 def _read(host: Host, targets: Sequence[Target]) -> _Search:
-    """In the order in which they act at boot. A program that nothing starts sets nothing."""
+    """Lines in the order in which their owners act at boot. A program that nothing starts sets nothing."""
     search = _Search(host, {target.name: nic_owner_lines.known(host, target) for target in targets})
     networkd, manager, scripts = (
         search.tried(lambda unit: _starts(host, unit), f"{name}.service", False)
@@ -156,7 +156,7 @@ def _starts(host: Host, unit: str) -> bool:
 
 
 def _systemd(search: _Search, suffix: str, owner: str) -> None:
-    """Of the files that are for an interface the first by its name is the only one that counts."""
+    """Read the files of systemd: of those for an interface only the first by its name counts."""
     left = [*search.targets]
     for path in _unhidden(search, "", suffix):
         if search.text(path):  # else it is masked
@@ -230,7 +230,7 @@ def _netplan(search: _Search) -> None:
 
 
 def advice(host: Host, targets: Sequence[Target]) -> list[str]:
-    """For each program that manages interfaces: which, and where it takes values from. Raises HostError."""
+    """Programs that manage interfaces: which, and where each takes values from. Raises HostError."""
     managed: dict[str, list[str]] = {}
     for target in targets:
         managed.setdefault(_manager(host, target.name), []).append(target.name)

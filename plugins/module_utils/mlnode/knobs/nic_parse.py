@@ -49,7 +49,7 @@ class Amount(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What all settings of a rule share. beyond_max: one of BEYOND."""
+    """Data shared by a rule's settings. beyond_max: one of BEYOND."""
 
     name: str = ""
     nics: Selection = ALL
@@ -62,7 +62,7 @@ _NO_RULE = Rule()
 @dataclass(frozen=True)
 class NicSetting(Setting):
     """One knob of a rule. group, field: as in ethtool/files.py; group `mtu` and `tx_queue_len` are files of
-    sysfs, and channels without a field are of the kind that the NIC has. text: of all that is no amount."""
+    sysfs, and channels without a field are of the kind that the NIC has. text: of all else."""
 
     rule: Rule = _NO_RULE
     group: str = ""
@@ -101,7 +101,7 @@ _ORDER = {_FILES.get(group, group): place for place, group in enumerate(GROUPS)}
 
 
 def limit(spec: Mapping[str, Any]) -> Disruption:
-    """What a declaration lets happen to NICs off the management path."""
+    """The most a declaration lets happen to NICs off the management path."""
     return Disruption[spec.get("max_disruption", str(Disruption.LINK_RESET)).upper()]
 
 

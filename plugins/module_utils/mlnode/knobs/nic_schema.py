@@ -98,7 +98,7 @@ OPTIONS: Table = {
                 While C(adaptive-rx) is on a NIC ignores C(rx-usecs) and C(rx-frames), so that both together
                 are refused.
 
-                Only a write tells what a driver has. What it refuses is V(unsupported) until the next boot.
+                Only a write shows what a driver has. What it refuses is V(unsupported) until the next boot.
                 """,
                 fields=COALESCE,
                 parts=True,
@@ -177,7 +177,7 @@ _LEAST_SECONDS = 30
 
 
 def wrong_seconds(seconds: int) -> str:
-    """Why a change cannot be confirmed in this time; empty if it can."""
+    """Reason why a change cannot be confirmed in this time; empty if it can."""
     if seconds == 0 or seconds >= _LEAST_SECONDS:
         return ""
     return f"confirm_seconds: at least {_LEAST_SECONDS}, or 0 for a change that is made for good"

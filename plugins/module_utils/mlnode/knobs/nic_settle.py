@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a NIC is well again after a change, before the next one is touched."""
+"""The wait for a NIC to recover from a change, before the next one is changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.1
 
 
 class State(NamedTuple):
-    """What a change may cost. carrier: there is a link. changes: how often that has changed. rdma: port → its
+    """State to keep. carrier: there is a link. changes: how often that has changed. rdma: port → its
     state. interrupts: it has any of its own for queues."""
 
     carrier: bool
@@ -82,7 +82,7 @@ def _ports(host: Host, target: Target) -> list[str]:
 
 
 def state(host: Host, target: Target) -> State:
-    """As it is now. What cannot be read was not there before either, and is not missed."""
+    """The present state. What cannot be read was not there before either, and is not missed."""
     folder = "/sys/class/infiniband"
     ports = {
         port: host.value(f"{folder}/{port.replace('/', '/ports/')}/state").text or ""

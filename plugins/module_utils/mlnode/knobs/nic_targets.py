@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which interfaces a rule's values are for: rings belong to hardware, an MTU to what stands on it."""
+"""Interfaces that a rule's values are for: rings belong to hardware, an MTU to what stands on it."""
 
 from __future__ import annotations
 

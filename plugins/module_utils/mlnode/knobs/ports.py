@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which NICs a rule means: PCI functions, each with all its interfaces and RDMA devices."""
+"""NICs that a rule means: PCI functions, each with all its interfaces and RDMA devices."""
 
 from __future__ import annotations
 
@@ -91,26 +91,26 @@ def ports(topology: Topology) -> tuple[Port, ...]:
     functions = {function.address: function for function in topology.pci}
     found = []
     for address in sorted({*nics} if _in_container(topology) else {*nics, *rdma}, key=_order):
-        mine, function = nics.get(address, []), functions.get(address)
+        members, function = nics.get(address, []), functions.get(address)
         # A sub-function is an interface on the NIC's own function (mlx5): it comes and goes with a container.
-        mine = [nic for nic in mine if nic.kind != _VIRTUAL] or mine
-        names = {nic.name for nic in mine}
+        members = [nic for nic in members if nic.kind != _VIRTUAL] or members
+        names = {nic.name for nic in members}
         joined = [
             device
             for device in topology.rdma
             if device in rdma.get(address, ()) or names.intersection(device.netdevs)
         ]
-        known = [*(nic.node for nic in mine), *(device.node for device in joined)]
+        known = [*(nic.node for nic in members), *(device.node for device in joined)]
         nodes = [node for node in known if node is not None]
-        drivers = {nic.driver for nic in mine} or {function.driver if function else None}
+        drivers = {nic.driver for nic in members} or {function.driver if function else None}
         found.append(
             Port(
                 address="" if address.startswith("/") else address,
                 node=nodes[0] if nodes else None,
                 drivers=tuple(sorted(driver for driver in drivers if driver)),
-                nics=tuple(mine),
+                nics=tuple(members),
                 rdma=tuple(joined),
-                virtual=any(nic.kind == _VIRTUAL for nic in mine) or bool(function and function.physfn),
+                virtual=any(nic.kind == _VIRTUAL for nic in members) or bool(function and function.physfn),
                 pci_id=f"{function.vendor:04x}:{function.device:04x}" if function else "",
             )
         )
@@ -126,8 +126,8 @@ def _in_container(topology: Topology) -> bool:
 
 
 def unknown(topology: Topology, among: Sequence[Port]) -> str:
-    """Why nobody can tell which NICs and CPUs there are; empty if all of it could be read. What a kernel does
-    not have is no such reason: one without NUMA has no nodes."""
+    """Reason why the NICs and CPUs are not known; empty if all of it could be read. What a kernel does not
+    have is not one: a kernel without NUMA has no nodes."""
     # Without its class a function counts as none, and its node is not looked for.
     files = tuple(f"/{port.address}/{file}" for port in among for file in ("numa_node", "class"))
     for problem in topology.problems:
@@ -137,7 +137,7 @@ def unknown(topology: Topology, among: Sequence[Port]) -> str:
 
 
 class Found(NamedTuple):
-    """The ports that a selection means. problem: why there are none, or why nobody can tell. note: what it
+    """The ports that a selection means. problem: why there are none, or are unknown. note: what it
     names and does not find, though it finds others. nowhere: no NIC here matches. missing: and one has to.
     elsewhere: it asks for ports of a link layer, and this node has those of another one."""
 
@@ -174,7 +174,7 @@ def find(host: Host, selection: Selection) -> Found:
 
 
 def _is_missing(selection: Selection, others: Sequence[Port], machine: Topology) -> bool:
-    """Whether a selection that means nothing here asks for what has to be here. A node whose rails are
+    """True if a selection that means nothing here asks for what has to be here. A node whose rails are
     InfiniBand needs no rule for those of Ethernet, and a container no NIC of its host.
 
     others: what it means as NICs of any kind."""
@@ -209,7 +209,7 @@ def _matches(selection: Selection, port: Port, carrying: Collection[str]) -> boo
 
 
 def unmatched(selection: Selection, found: Sequence[Port]) -> str:
-    """What a selection names one by one and does not find, though it finds others: a NIC that died, say."""
+    """Parts that a selection names and does not find, though it finds others: a NIC that died, say."""
     rest = Selection(
         names=_without(selection.names, (nic.name for port in found for nic in port.nics)),
         addresses=_without(selection.addresses, (port.address for port in found)),
@@ -225,7 +225,7 @@ def _without(wanted: tuple[T, ...], found: Iterable[T]) -> tuple[T, ...]:
 
 
 def none_found(selection: Selection, among: tuple[Port, ...], topology: Topology) -> str:
-    """Why a selection means nothing here, and what it could mean."""
+    """Reason why a selection means nothing here, and what it could mean."""
     for nic in topology.nics:
         if nic.name in selection.names and nic.kind not in _KINDS:
             slaves = [other.name for other in topology.nics if other.master == nic.name]

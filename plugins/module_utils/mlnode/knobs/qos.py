@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind qos: which packets RoCE may not lose, and how congestion is told. Trust, priorities of DSCPs, PFC,
+"""The kind qos: which packets RoCE may not lose, and congestion signals. Trust, priorities of DSCPs, PFC,
 transmission selection, receive buffers, ECN, congestion notifications, and what RDMA puts into packets
 (dcb(8), IEEE 802.1Q).
 
@@ -40,17 +40,17 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-    mine = [item for item in settings if isinstance(item, QosSetting)]
+    ruled = [item for item in settings if isinstance(item, QosSetting)]
     if not context.runtime:
-        return [_unread(item, context) for item in mine]
+        return [_unread(item, context) for item in ruled]
     pausing = qos_guards.wants_pause(context.host)
-    looks = [_look(item, context) for item in mine]
+    looks = [_look(item, context) for item in ruled]
     _refuse_together(looks)
     readings = [_reading(look, context, pausing) for look in looks]
     rules.refuse_overlap(
         context,
         [
-            *((context.name, item, reading) for item, reading in zip(mine, readings)),
+            *((context.name, item, reading) for item, reading in zip(ruled, readings)),
             *(
                 (name, item, _reading(_look(item, there), there, pausing))
                 for name, item, there in rules.of_others(context, KIND, qos_parse.parse)
@@ -58,7 +58,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
             ),
         ],
     )
-    return rules.said_once(mine, readings, info)
+    return rules.said_once(ruled, readings, info)
 
 
 class _Look(NamedTuple):
@@ -87,7 +87,7 @@ def _refuse_together(looks: Sequence[_Look]) -> None:
 
 
 def _unread(setting: QosSetting, context: Context) -> Reading:
-    """For an image, on which no NIC is looked at."""
+    """Reading for an image, on which no NIC is inspected."""
     boot = context.boot_by_agent(setting, None)
     return Reading(setting.path, Value(), boot, refusal=qos_guards.several(setting, context.allow))
 
@@ -123,7 +123,7 @@ def _guarded(files: Files, setting: QosSetting, guards: QosGuards) -> Files:
 
 
 def _contradicted(setting: QosSetting, found: Sequence[Files], pausing: Mapping[str, str]) -> Iterable[str]:
-    """What another kind declares of the same NICs."""
+    """Conflicts with what another kind declares of the same NICs."""
     wants_none = setting.value if setting.group == "pfc" else setting.text == "off"
     if setting.group not in ("pfc", "global_pause") or not wants_none:
         return
@@ -153,7 +153,7 @@ def _tool(host: Host) -> list[str]:
 
 
 def _negotiates(host: Host, one: Files) -> str:
-    """Who else sets these values, as far as the driver tells it."""
+    """Another source of these values, as far as the driver reports it."""
     path = f"/dcb/{one.label}/dcbx/mode"
     mode = host.once(path, lambda: host.value(path).text) if one.parts else None
     if mode is None or "host" in mode.split():
@@ -172,7 +172,7 @@ def _text(parts: Sequence[Part], value: Callable[[Part], str]) -> str:
 
 
 def _name(path: str) -> str:
-    """As much of a path as tells it from the others of its setting."""
+    """The part of a path that differs from the others of its setting."""
     pieces = path.strip("/").split("/")
     if pieces[0] == "roce":
         return f"{pieces[1]}/{pieces[2]}"
@@ -196,7 +196,7 @@ def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def mentions(key: str, host: Host) -> list[str]:
-    """Who else sets priorities at boot."""
+    """Other sources that set priorities at boot."""
     del key
     try:
         found = host.is_link(_LLDPAD)
@@ -257,6 +257,6 @@ _REASONS = {
 
 
 def info(key: str, runtime: Value) -> Info:
-    """By the group, which is the last word of the key."""
+    """Severity and reason by the group, which is the last word of the key."""
     del runtime
     return Info(*_REASONS[key.rpartition(".")[2]])

@@ -31,7 +31,7 @@ _NETS = "/sys/class/net"
 _RDMA = "/sys/class/infiniband"
 
 #: The vendor's files of congestion notification, and the kernel's own beside them, where lockdown leaves
-#: debugfs (drivers/infiniband/hw/mlx5/cong.c). Whoever sets np_cnp_prio there sets np_cnp_prio_mode along.
+#: debugfs (drivers/infiniband/hw/mlx5/cong.c). Setting np_cnp_prio there sets np_cnp_prio_mode as well.
 _CNP = {"cnp_dscp": ("cnp_dscp", "np_cnp_dscp"), "cnp_priority": ("cnp_802p_prio", "np_cnp_prio")}
 
 _NO_ECN = (
@@ -53,16 +53,16 @@ def of(host: Host, setting: QosSetting, target: Target) -> Files:
 
 
 def _undone_together(parts: Sequence[Part]) -> list[Part]:
-    """What one write sets is put back in one, too: each by itself could be a reset of its own."""
+    """Put back in one write what one write sets: each by itself could be a reset of its own."""
     folders: dict[str, list[Part]] = {}
     for part in parts:
         folders.setdefault(part.joined, []).append(part)
     return [_undone(part, folders[part.joined]) if part.joined else part for part in parts]
 
 
-def _undone(part: Part, mine: Sequence[Part]) -> Part:
-    names = ",".join(one.path.rpartition("/")[2] for one in mine)
-    return part._replace(undo=(Write(f"{part.joined}/{names}", " ".join(one.now for one in mine)),))
+def _undone(part: Part, joined: Sequence[Part]) -> Part:
+    names = ",".join(one.path.rpartition("/")[2] for one in joined)
+    return part._replace(undo=(Write(f"{part.joined}/{names}", " ".join(one.now for one in joined)),))
 
 
 def _read(host: Host, path: str, found: Files) -> str | None:
@@ -156,7 +156,7 @@ def _buffer(host: Host, setting: QosSetting, found: Files) -> None:
 
 
 def _moved(host: Host, setting: QosSetting, found: Files) -> str:
-    """A driver that is told of PFC sizes its buffers anew (mellanox/mlx5/core/en_dcbnl.c:
+    """A driver resizes its buffers when PFC is set (mellanox/mlx5/core/en_dcbnl.c:
     mlx5e_dcbnl_ieee_setpfc)."""
     if "pfc" not in setting.rule.given:
         return ""
@@ -190,7 +190,7 @@ def _cnp(host: Host, setting: QosSetting, found: Files) -> None:
     if not host.exists(path):
         path = f"/sys/kernel/debug/mlx5/{found.target.address}/cc_params/{kernels}"
         if not found.target.address or not host.exists(path):
-            found.lacking = "its driver does not tell what its congestion notifications (CNP) look like"
+            found.lacking = "its driver does not show what its congestion notifications (CNP) look like"
             return
     _part(host, found, path, setting.text)
 

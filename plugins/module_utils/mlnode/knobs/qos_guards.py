@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What keeps a change of priorities from stopping traffic that it is not about."""
+"""Guards that keep a change of priorities from stopping traffic that it is not about."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ NONE, LINK_RESET = Disruption.NONE, Disruption.LINK_RESET
 _QUIET = frozenset({"ecn", "cnp_dscp", "cnp_priority", "rdma_cm_tos", "traffic_class"})
 
 #: Driver → group → what it does unlike a link reset, which is what to expect: ice stops its queues for all of
-#: it (intel/ice/ice_dcb_lib.c: ice_pf_dcb_cfg), and bnxt opens the NIC anew where PFC needs other queues
+#: it (intel/ice/ice_dcb_lib.c: ice_pf_dcb_cfg), and bnxt reopens the NIC where PFC needs other queues
 #: (broadcom/bnxt/bnxt_dcb.c: bnxt_queue_remap).
 _DRIVERS: Mapping[str, Mapping[str, Disruption]] = {
-    # mellanox/mlx5/core/en_dcbnl.c. PFC ends in mlx5_toggle_port_link; trust opens the channels anew where it
+    # mellanox/mlx5/core/en_dcbnl.c. PFC ends in mlx5_toggle_port_link; trust reopens the channels where it
     # changes what has to be inline, as on ConnectX-4 Lx (mlx5e_set_trust_state). The rest are registers.
     "mlx5_core": {"dscp": NONE, "ets": NONE, "buffer": NONE},
     # Only numbers are kept.
@@ -37,7 +37,7 @@ _DRIVERS: Mapping[str, Mapping[str, Disruption]] = {
 
 
 class QosGuards(Guards):
-    """Those of NICs, with what these settings do."""
+    """Guards of NICs, with the effect of these settings."""
 
     def disruption(self, setting: NicSetting, target: Target, part: Part) -> Disruption:
         if setting.group == "pause":
@@ -47,7 +47,7 @@ class QosGuards(Guards):
         return _DRIVERS.get(target.driver or "", {}).get(setting.group, LINK_RESET)
 
     def protected(self, setting: QosSetting, target: Target, part: Part) -> Part:
-        """As guarded(), with the guards of these settings before those of NICs."""
+        """The part as of guarded(), with the guards of these settings before those of NICs."""
         found = self.guarded(as_nic(setting), target, part)
         if setting.group in _QUIET:
             found = found._replace(risk="")
@@ -58,7 +58,7 @@ class QosGuards(Guards):
 
 
 def as_nic(setting: QosSetting) -> NicSetting:
-    """In the words of the guards of NICs, which ask for the group only."""
+    """The setting in the form of the guards of NICs, which read the group only."""
     pause = setting.group == "global_pause"
     return NicSetting(
         setting.kind,
@@ -72,7 +72,7 @@ def as_nic(setting: QosSetting) -> NicSetting:
 
 
 def several(setting: QosSetting, allow: Sequence[str]) -> str:
-    """Why PFC for these priorities is refused, on whatever NIC; empty if it is not."""
+    """Reason why PFC for these priorities is refused, on whatever NIC; empty if it is not."""
     if setting.group != "pfc" or len(setting.value) < 2:
         return ""
     words = (
@@ -83,7 +83,7 @@ def several(setting: QosSetting, allow: Sequence[str]) -> str:
 
 
 def paused(host: Host, setting: QosSetting, target: Target) -> str:
-    """Why PFC is refused while global pause is on; empty where it is off, or is switched off by the rule."""
+    """Reason why PFC is refused: global pause is on. Empty if it is off, or the rule switches it off."""
     if setting.group != "pfc" or not setting.value or setting.rule.given.get("global_pause") == "off":
         return ""
     states = {name: host.value(f"/ethtool/{target.name}/pause/{name}") for name in ("rx", "tx")}
@@ -101,7 +101,7 @@ def wants_pause(host: Host) -> dict[str, str]:
     for declaration in declared.expected(host):
         try:
             settings = nic_parse.parse(declaration.kinds.get(nic_parse.KIND, {}))
-        except MlnodeError:  # told by its own run
+        except MlnodeError:  # reported by its own run
             continue
         for setting in settings:
             if isinstance(setting, NicSetting) and setting.group == "pause" and setting.text == "on":

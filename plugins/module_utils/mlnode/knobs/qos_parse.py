@@ -40,7 +40,7 @@ _CNP = ("dscp", "priority")
 
 @dataclass(frozen=True)
 class Rule:
-    """What all settings of a rule share. given: the groups that it declares, as parsed."""
+    """Data shared by a rule's settings. given: the groups that it declares, as parsed."""
 
     name: str = ""
     nics: Selection = ALL
@@ -105,7 +105,7 @@ EXPECTED = Option(
 
 
 def expected(where: str, raw: Any) -> dict[str, Any]:
-    """What is expected of a port, in the words of a rule. Raises DeclarationError."""
+    """Values expected of a port, in the words of a rule. Raises DeclarationError."""
     return _values(where, schema.value(where, EXPECTED, raw))
 
 
@@ -227,7 +227,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
 
 
 def _refuse_contradictions(where: str, found: Mapping[str, Any]) -> None:
-    """What no switch could match, as it does not fit together on the NIC itself."""
+    """Refuse what no switch could match, as it does not fit together on the NIC itself."""
     pfc = found.get("pfc", ())
     if pfc and found.get("global_pause") == "on":
         raise DeclarationError(
@@ -236,7 +236,7 @@ def _refuse_contradictions(where: str, found: Mapping[str, Any]) -> None:
         )
     priorities = found.get("dscp", {})
     if priorities and found.get("trust") == "pcp":
-        raise DeclarationError(f"{where}: with trust: pcp nobody looks at DSCPs, so dscp would do nothing")
+        raise DeclarationError(f"{where}: with trust: pcp DSCPs are ignored, so dscp would do nothing")
     cnp = found.get("cnp", {})
     theirs = priorities.get(cnp.get("dscp"))
     if theirs is not None and cnp.get("priority", theirs) != theirs:

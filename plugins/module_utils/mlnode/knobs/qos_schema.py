@@ -30,7 +30,7 @@ _EIGHT = (len(CLASSES), len(CLASSES))
 
 
 def dscps(listed: str) -> list[int]:
-    """Those of `26`, `24-31` or several of these. Raises ValueError."""
+    """DSCPs of `26`, `24-31` or several of these. Raises ValueError."""
     ranges = number_ranges(listed)
     if not ranges or ranges[-1][1] not in DSCPS:
         raise ValueError
@@ -151,7 +151,7 @@ OPTIONS: Table = {
             "ecn": Option(
                 "list",
                 """
-                Priorities for which the NIC tells of congestion and slows down (DCQCN, both ends of it).
+                Priorities for which the NIC signals congestion and slows down (DCQCN, both ends of it).
                 Others are left as they are.
 
                 Only the vendor's mlx5 driver has switches for it. With the kernel's own it is in the

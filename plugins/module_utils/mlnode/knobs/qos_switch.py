@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the other end must have for a declaration to be worth anything, and what a person would type here."""
+"""Settings that the other end needs for a declaration to have an effect, and commands for this one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .qos_parse import QosSetting
 
 
 def words(rows: Iterable[Row]) -> list[str]:
-    """Of switch ports and of all other nodes of the fabric."""
+    """Requirements for switch ports and all other nodes of the fabric."""
     settings = [row.setting for row in rows if isinstance(row.setting, QosSetting)]
     found = (_WORDS[item.group](item.value, item.rule.given) for item in settings if item.group in _WORDS)
     return list(dict.fromkeys(filter(None, found)))
@@ -77,7 +77,7 @@ _WORDS = {
 
 
 def commands(rows: Iterable[Row]) -> list[str]:
-    """For what is declared, whether or not it has to be changed now; in the order in which it is applied."""
+    """Commands for what is declared, changed or not, in the order in which it is applied."""
     folders: dict[tuple[str, str], list[Part]] = {}
     for row in rows:
         for part in row.reading.parts:

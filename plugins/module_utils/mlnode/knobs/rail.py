@@ -37,18 +37,18 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-    mine = [item for item in settings if isinstance(item, RailSetting)]
+    ruled = [item for item in settings if isinstance(item, RailSetting)]
     if not context.runtime:
-        return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in mine]
+        return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
     others = [
         _look(name, item, there)
         for name, item, there in rules.of_others(context, KIND, rail_parse.parse)
         if isinstance(item, RailSetting)
     ]
-    looks = [*(_look(context.name, item, context) for item in mine), *others]
+    looks = [*(_look(context.name, item, context) for item in ruled), *others]
     reads = [(look.name, look.setting, _reading(look)) for look in looks]
     rules.refuse_overlap(context, reads)
-    return rules.said_once(mine, [reading for _name, _setting, reading in reads[: len(mine)]], info)
+    return rules.said_once(ruled, [reading for _name, _setting, reading in reads[: len(ruled)]], info)
 
 
 # -- one setting ---------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def _reading(look: _Look) -> Reading:
 def _boot(
     setting: RailSetting, context: Context, found: Sequence[Files], target: str
 ) -> tuple[Boot, list[str]]:
-    """What the next boot brings, and what else is to be known of it."""
+    """State after the next boot, and notes on it."""
     boot = context.boot_by_agent(setting, target)
     try:
         names = [one.target.name for one in found]
@@ -110,7 +110,7 @@ facts = no_facts
 
 
 def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
-    """As with a declaration, nothing takes another way on the management path."""
+    """Refusal of a value on the management path, as for a declared one."""
     del key
     return WayBack(refusal=rail_files.back_refusal(context.host, path, value, context.allow))
 
@@ -146,13 +146,13 @@ _REASONS = {
     ),
     "rp_filter": (
         Severity.HIGH,
-        "with 1 what comes in on one rail, and would be answered over another, is dropped without a word",
+        "with 1 what comes in on one rail, and would be answered over another, is dropped silently",
         "Documentation/networking/ip-sysctl.rst, rp_filter; RFC 3704",
     ),
 }
 
 
 def info(key: str, runtime: Value) -> Info:
-    """By the group, which is the last word of the key."""
+    """Severity and reason by the group, which is the last word of the key."""
     del runtime
     return Info(*_REASONS[key.rpartition(".")[2]])

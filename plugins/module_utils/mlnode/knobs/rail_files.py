@@ -18,7 +18,7 @@ from .rail_parse import RailSetting, path_of
 #: Knob and value → what it does to the interface over which the node is managed
 _CUTS_OFF = {
     ("rp_filter", "1"): "with rp_filter 1 it drops what comes in on it and would be answered elsewhere",
-    ("arp_ignore", "8"): "with arp_ignore 8 nobody finds its address any more",
+    ("arp_ignore", "8"): "with arp_ignore 8 it answers no ARP request for its address",
 }
 
 _ALL = "all"
@@ -62,7 +62,7 @@ def _part(
 
 
 def overruled(host: Host, setting: RailSetting) -> str:
-    """Why the value would not count: of that of the interface and of `all` the kernel takes the greater
+    """Reason why the value is overruled: of that of the interface and of `all` the kernel takes the greater
     (IN_DEV_MAXCONF, include/linux/inetdevice.h). Raises HostError."""
     text = host.read(path_of(_ALL, setting.group)).strip()
     number = values.number(text[1:] if text[:1] == "-" else text)
@@ -81,7 +81,7 @@ def overruled(host: Host, setting: RailSetting) -> str:
 
 
 def at_boot(host: Host, setting: RailSetting, names: Sequence[str]) -> tuple[str, sysctl_d.Line | None]:
-    """What sysctl.d sets at boot: words about lines for these interfaces, before which the agent has the
+    """Values of sysctl.d at boot: words about lines for these interfaces, before which the agent has the
     last word, and the line for `all` that would overrule it."""
     config = sysctl_d.load(host)
     lines = {}
@@ -109,13 +109,13 @@ def _key(name: str, setting: RailSetting) -> str:
 
 
 def back_refusal(host: Host, path: str, value: str, allow: Sequence[str]) -> str:
-    """Why a file that is not declared any more is not set to this value; empty where it is."""
+    """Reason why a file that is no longer declared is not set to this value; empty if it is."""
     name, group = path.split("/")[-2:]
     return _refusal(host, name, group, value, allow)
 
 
 def _refusal(host: Host, name: str, group: str, value: str, allow: Sequence[str]) -> str:
-    """Why an interface does not get a value; empty if it does."""
+    """Reason why an interface does not get a value; empty if it does."""
     words = _CUTS_OFF.get((group, value))
     carried = _carried(host, name) if words else ""
     reason = f"{name}: {carried}, and {words}" if carried else ""
@@ -123,8 +123,8 @@ def _refusal(host: Host, name: str, group: str, value: str, allow: Sequence[str]
 
 
 def _carried(host: Host, name: str) -> str:
-    """Why it is on the management path, or may be; empty if it is not."""
+    """Reason why it is on the management path, or may be; empty if it is not."""
     unknown = management.unknown(host)
     if unknown:
-        return f"it may carry the management path, as nobody can tell: {unknown}"
+        return f"it may carry the management path, which is unknown: {unknown}"
     return management.interfaces(host).get(name, "")

@@ -20,7 +20,7 @@ GROUPS = (*VALUES,)
 
 
 class Rule(NamedTuple):
-    """What all settings of a rule share."""
+    """Data shared by a rule's settings."""
 
     name: str = ""
     nics: Selection = ALL

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which interfaces speak IP for the NICs that a rule means: a bond or VLAN on them may have their address."""
+"""Interfaces that speak IP for the NICs that a rule means: a bond or VLAN on them may have their address."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Places(NamedTuple):
 
 
 def find(host: Host, selection: Selection) -> Places:
-    """Where the addresses of the chosen NICs are. Raises nothing: what cannot be told is the problem."""
+    """Interfaces with the addresses of the chosen NICs. Raises nothing: what is unknown is the problem."""
     chosen = nic_targets.find(host, selection, _GROUP)
     found: dict[str, Target] = {}
     notes = [chosen.note] if chosen.note else []
@@ -61,7 +61,7 @@ def find(host: Host, selection: Selection) -> Places:
 
 
 def speaking(host: Host, name: str) -> list[str]:
-    """Of an interface and what stands on it, those with an IPv4 address; itself where none has one.
+    """Those with an IPv4 address of an interface and what stands on it; itself if none has one.
     Raises HostError."""
     nics = {nic.name: nic for nic in topology.of(host).nics}
     stack = [name, *(_above(host, name, nics) if name in nics else ())]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all kinds have in common that declare rules for many NICs."""
+"""Parts common to all kinds that declare rules for many NICs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Read = Tuple[str, Setting, Reading]
 
 
 def management_file(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """Which interfaces the node is managed over, for a boot at which there is no route yet."""
+    """Interfaces over which the node is managed, for a boot at which there is no route yet."""
     del name
     content = management.record(context.host) if rows and context.runtime else None
     return [BootFile(management.RECORD, content)] if content is not None else []
@@ -33,7 +33,7 @@ def unique(settings: Iterable[Setting]) -> list[Setting]:
 
 
 class Nothing(Protocol):
-    """What a selection that means no NIC says: see ports.Found."""
+    """Result of a selection that means no NIC: see ports.Found."""
 
     @property
     def problem(self) -> Value: ...
@@ -62,15 +62,15 @@ def unread(setting: Setting, found: Nothing, context: Context) -> Reading:
 def said_once(
     settings: Sequence[Setting], readings: Sequence[Reading], info: Callable[[str, Value], Info]
 ) -> list[Reading]:
-    """That a rule means no NIC here is said by one of its settings, to which the others refer. By one of the
-    most severe, as it stands for all of them."""
+    """Let one setting of a rule report that it means no NIC here, and the others refer to it: one of the most
+    severe, as it stands for all of them."""
     order = [*Severity]
     bearers: dict[str, tuple[int, str]] = {}
     for setting, reading in zip(settings, readings):
         if reading.refers:
-            mine = (order.index(info(setting.key, reading.runtime).severity), setting.key)
-            first = bearers.setdefault(_rule_of(setting), mine)
-            bearers[_rule_of(setting)] = first if first[0] <= mine[0] else mine
+            rank = (order.index(info(setting.key, reading.runtime).severity), setting.key)
+            first = bearers.setdefault(_rule_of(setting), rank)
+            bearers[_rule_of(setting)] = first if first[0] <= rank[0] else rank
     found = []
     for setting, reading in zip(settings, readings):
         key = bearers[_rule_of(setting)][1] if reading.refers else ""
@@ -90,7 +90,7 @@ def _rule_of(setting: Setting) -> str:
 def of_others(
     context: Context, kind: str, parse: Callable[[Mapping[str, Any]], list[Setting]]
 ) -> list[tuple[str, Setting, Context]]:
-    """The settings of other declarations, with what is allowed there. What is wrong is told by their run."""
+    """The settings of other declarations, with what is allowed there. Errors are reported by their run."""
     if not context.runtime:
         return []
     found: list[tuple[str, Setting, Context]] = []

@@ -100,6 +100,6 @@ def name(keys: str) -> Option:
 
 
 def nics(names: str, text: str = _WHICH) -> Option:
-    """Which NICs a rule is for. names: what the interfaces may be that are named."""
+    """The option for the NICs of a rule. names: what the interfaces may be that are named."""
     interfaces = Option("list", names, elements="str", form=INTERFACE)
     return Option("dict", text, suboptions={"names": interfaces, **_NICS}, declares=False)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which NICs a rule is for, as declared: the option `nics` of every module that has rules."""
+"""Selection of the NICs of a rule, as declared: the option `nics` of every module that has rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import rules_schema
 
 
 class Selection(NamedTuple):
-    """Which NICs: one of each list that is given.
+    """Choice of NICs: one of each list that is given.
 
     pci_ids: vendor:device. rails: None does not ask, an empty tuple takes them all. speeds: Mbit/s, of links
     that are up. link: up, down or "". link_layer: that of a port of its RDMA devices, or "".
@@ -33,8 +33,8 @@ class Selection(NamedTuple):
 
     @property
     def expects(self) -> bool:
-        """Whether it asks for NICs that have to be there: by what each is called, or because they have RDMA.
-        Drivers, models, speeds and the like only tell kinds of node apart."""
+        """True if it asks for NICs that have to be there: by what each is called, or because they have RDMA.
+        Drivers, models, speeds and the like only distinguish kinds of node."""
         named = self.names or self.addresses or self.rdma
         return bool(named or self.link_layer) or self.rails is not None
 
@@ -71,7 +71,7 @@ _RAILS = Option("list", elements="int", least=0, most=rules_schema.MOST)
 
 
 def parse(where: str, given: Mapping[str, Any]) -> Selection:
-    """Of what the schema has checked. Raises DeclarationError for rails, which are true or a list."""
+    """Parse what the schema has checked. Raises DeclarationError for rails, which are true or a list."""
     return Selection(
         names=_sorted(given, "names"),
         drivers=_sorted(given, "drivers"),

@@ -4,7 +4,7 @@
 
 A stopped service keeps its unit and what enables it. A drop-in with a condition that cannot be met as long as
 the declaration stands keeps systemd from starting it, at boot, by D-Bus or by hand, and goes without a trace.
-irqbalance is not among them: it can be told to agree, see irq_balance.py.
+irqbalance is not among them: it can be configured to agree, see irq_balance.py.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _content(name: str) -> bytes:
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """What runs, what the next boot starts, and what that would move."""
+    """Services that run or that the next boot starts, and what they would move."""
     return [_read_one(setting, context) for setting in settings]
 
 
@@ -108,7 +108,7 @@ def _read(setting: Setting, context: Context) -> Reading:
 
 
 def _boot(unit: str, fragment: str, context: Context) -> Boot:
-    """Whether anything can start it again."""
+    """State at boot: stopped, or what can start it again."""
     host, path = context.host, drop_in(unit, context.name)
     if is_masked(host, fragment):
         return Boot(Value(text=STOPPED), fragment)
@@ -164,7 +164,7 @@ def _links(host: Host, pattern: str) -> Iterator[str]:
 
 
 def acts(host: Host, unit: str) -> str:
-    """Who moves things: the service itself as it runs, or what starts it at boot; empty if nothing does.
+    """Cause of a move: the service itself as it runs, or what starts it at boot; empty if nothing does.
     Raises HostError."""
     fragment = service_files.fragment(host, unit)
     if not fragment:
@@ -185,7 +185,7 @@ def stopped_by(host: Host, unit: str) -> str:
 
 
 def _left(setting: Setting, context: Context) -> Reading:
-    """As declared whatever it does; that it undoes what else is declared is said all the same."""
+    """Always as declared; a note reports if it undoes what else is declared."""
     host, service, right = context.host, service_of(setting.key), Value(text=setting.want)
     if not acts(host, service.unit):
         return Reading(
@@ -214,7 +214,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 
 
 def mentions(key: str, host: Host) -> list[str]:
-    """What starts it, what keeps it stopped, and tuned's profile."""
+    """Files that start it or keep it stopped, and tuned's profile."""
     service = service_of(key)
     found = [f"{path} starts it" for path in starters(host, service.unit)]
     kept = stopped_by(host, service.unit)

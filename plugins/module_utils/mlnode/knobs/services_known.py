@@ -10,7 +10,7 @@ from ..setting import Severity
 
 
 class Service(NamedTuple):
-    """A service. moves: the settings that it may set, where no profile tells which."""
+    """A service. moves: the settings that it may set, where no profile names them."""
 
     unit: str
     severity: Severity

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the declared settings a service may set to something else."""
+"""Declared settings that a service may set to something else."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def look(host: Host, service: Service) -> Rivalry:
 
 
 def mentions(host: Host, service: Service) -> list[str]:
-    """Where tuned's profile is chosen. Raises HostError."""
+    """The file that chooses tuned's profile. Raises HostError."""
     actor = _tuned(host) if service is SERVICES[TUNED] else ""
     return [f"{ACTIVE_PROFILE}: {actor}"] if actor else []
 

@@ -64,7 +64,7 @@ def info(key: str, runtime: Value) -> Info:
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """What the kernel and the sysctl.d folders say about each setting. Raises DeclarationError where two
+    """State of each setting in the kernel and in the sysctl.d folders. Raises DeclarationError where two
     settings turn out to be one file of this kernel."""
     config = sysctl_d.load(context.host)
     readings = [_read_one(setting, config, context) for setting in settings]
@@ -201,7 +201,7 @@ def _undo(key: str, path: str, runtime: str, context: Context) -> tuple[Write, .
 def _modules(
     key: str, target: str | None, context: Context
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str]:
-    """What the kernel offers, modules to load now and at boot, and what is lacking."""
+    """Values the kernel offers, modules to load now and at boot, and what is lacking."""
     if key not in _MODULE_PREFIX or target is None:
         return (), (), (), ""
     module = _MODULE_PREFIX[key] + target.replace("-", "_")
@@ -262,7 +262,7 @@ def _boot(
     foreign = later and not _is_ours(line)
     if ruling.shown is None:
         return Boot(Value(absent=ruling.words), line.where, foreign)
-    # The line of the other half of a pair names itself, or nobody would find this key in it.
+    # The line of the other half of a pair names itself, as this key is not found in it.
     own = line.is_glob or line.key == sysctl_d.slashed(setting.key)
     if not own:
         return Boot(Value(text=ruling.shown), f"{line.where} ({sysctl_d.dotted(line.key)})", foreign)
@@ -299,7 +299,7 @@ def _ruling(key: str, like: str | None, config: sysctl_d.BootConfig) -> _Ruling 
 
 
 def _shown(key: str, line: sysctl_d.Line | None, like: str | None) -> str | None:
-    """What the kernel shows after a line; None where it sets nothing."""
+    """Value that the kernel shows after a line; None where it sets nothing."""
     return None if line is None or line.value is None else sysctl_values.shown(key, line.value, like)
 
 
@@ -341,14 +341,14 @@ def _drop_in_lines(
     if setting.raise_only:
         path = sysctl_d.slashed(setting.key)
         floor = setting.want or ""
-        ours = present.winner(path)
-        if setting.formula and ours is not None and _is_ours(ours):
+        own = present.winner(path)
+        if setting.formula and own is not None and _is_ours(own):
             # A computed number stays as it once was: at boot no link is up, and the formula knows less.
-            floor = _merged(floor, _shown(setting.key, ours, floor))
+            floor = _merged(floor, _shown(setting.key, own, floor))
         base = _shown(setting.key, foreign.winner(path), floor)
         if base is None:
             base = context.origins.get(row.reading.path, row.reading.runtime.text)
-        # What the node has without us is enough, or (image build) not known: a line of ours could only lower
+        # What the node has without us is enough, or (image build) not known: mlnode's line could only lower
         # a default that grows with memory.
         if base is None or values.reaches(floor, base):
             return []
@@ -359,7 +359,7 @@ def _drop_in_lines(
 
 
 def _kept(key: str, name: str, present: sysctl_d.BootConfig) -> list[str]:
-    """Our line as it is, where this run cannot tell what it has to be."""
+    """mlnode's line as it is, where this run cannot determine its target."""
     own = [line for line in present.statements(sysctl_d.slashed(key)) if line.file == f"{DROP_IN}{name}.conf"]
     return [f"{key} = {line.value}" for line in own[-1:]]
 

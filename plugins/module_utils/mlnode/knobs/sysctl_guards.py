@@ -25,7 +25,7 @@ _ONE_WAY = {
 
 
 def refusal(key: str, path: str, runtime: str, target: str | None, context: Context) -> str:
-    """Why a change from runtime to target is refused; empty where it is harmless or allowed."""
+    """Reason why a change from runtime to target is refused; empty if it is harmless or allowed."""
     if target is None or same(runtime, target):
         return ""
     if key == "vm.min_free_kbytes":
@@ -41,7 +41,7 @@ def needs_hardware(key: str) -> bool:
 
 
 def refusal_anywhere(key: str, target: str | None, context: Context) -> str:
-    """As refusal(), for what is dangerous on any machine."""
+    """Reason as of refusal(), for what is dangerous on any machine."""
     if key == "vm.overcommit_memory" and same(target or "", "2"):
         reason = (
             "2 refuses memory beyond swap + overcommit_ratio % of RAM, which can keep root from logging in"

@@ -22,7 +22,7 @@ _BUFFERS = (
     "caps what SO_RCVBUF/SO_SNDBUF may ask for; below the bandwidth-delay product a flow cannot fill the link"
 )
 _AUTOTUNE = "the third number bounds TCP's own buffer growth, so it bounds the rate of one flow"
-_KEEPALIVE = "a dead peer is noticed in minutes instead of two hours, so whoever waits for it can go on"
+_KEEPALIVE = "a dead peer is noticed in minutes instead of two hours, so what waits for it can go on"
 _DIRTY = (
     "a share of memory is far too much on a large node: one flush of hundreds of GB stalls every checkpoint"
 )
@@ -91,7 +91,7 @@ _UNKNOWN = Info(_M, "declared by you; mlnode has no opinion on this key", "your 
 
 
 def info(key: str, runtime: Value) -> Info:
-    """What is known about a key; the severity may depend on how far off the node is."""
+    """Facts about a key; the severity may depend on how far off the node is."""
     if key.startswith(("net.ipv4.conf.", "net.ipv6.conf.")):
         return _PER_INTERFACE.get(key.rsplit(".", 1)[-1], _UNKNOWN)
     known = INFO.get("vm.nr_hugepages" if node_pages(key) else key, _UNKNOWN)

@@ -132,12 +132,12 @@ def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
 
 
 def _floor(key: str, text: str) -> str:
-    """What at_least asks for: of a list, these members among others. A list of one number is spelled as a
+    """Target of at_least: of a list, these members among others. A list of one number is spelled as a
     range, to stay a list."""
     if key in sysctl_values.LISTS and number_ranges(text):
         return f"{text}-{text}" if integers(text) else text
     if integers(text) is None:
-        raise DeclarationError(f"{key}: at_least {text!r} is no integer, so nothing is greater or less")
+        raise DeclarationError(f"{key}: at_least {text!r} is not an integer, so nothing is greater or less")
     return text
 
 
@@ -197,11 +197,11 @@ def _resolve(key: str, text: str, size: Sizing, facts: Facts | None) -> tuple[st
 
 
 def _sized(key: str, size: Sizing) -> str:
-    """What makes two `auto` of one key different: inputs that are not the usual ones."""
+    """Difference between two `auto` of one key: inputs that are not the usual ones."""
     inputs = ("hosts", "rails") if key.startswith(GC_THRESH) else _INPUTS.get(key, ("rtt_us",))
     usual = Sizing()
-    said = [f"{name} {getattr(size, name)}" for name in inputs if getattr(size, name) != getattr(usual, name)]
-    return f" ({', '.join(said)})" if said else ""
+    odd = [f"{name} {getattr(size, name)}" for name in inputs if getattr(size, name) != getattr(usual, name)]
+    return f" ({', '.join(odd)})" if odd else ""
 
 
 def _hugepages_for(key: str, raw: Any, facts: Facts | None) -> Setting:
@@ -209,7 +209,7 @@ def _hugepages_for(key: str, raw: Any, facts: Facts | None) -> Setting:
     if key != "vm.nr_hugepages" and not pages:
         raise DeclarationError(f"{key}: for_bytes is for vm.nr_hugepages and vm.nr_hugepages@nodeN")
     if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
-        raise DeclarationError(f"{key}: for_bytes {raw!r} is no number of bytes")
+        raise DeclarationError(f"{key}: for_bytes {raw!r} is not a number of bytes")
     claim = f"auto for {raw} bytes"
     if facts is None:
         return Setting("sysctl", key, path_of(key), None, claim)
@@ -224,7 +224,7 @@ def _hugepages_for(key: str, raw: Any, facts: Facts | None) -> Setting:
 def _socket_buffer(facts: Facts, size: Sizing) -> tuple[int, str]:
     rate = facts.fastest_link_bit_per_s()
     number = sizing.socket_buffer_max(rate, size.rtt_us, facts.memory_bytes())
-    link = f"{rate / 1e9:g} Gb/s" if rate else "no link tells its speed"
+    link = f"{rate / 1e9:g} Gb/s" if rate else "no link reports its speed"
     return number, f"{link}, RTT {size.rtt_us} us: clamp(2^n >= 4 x BDP, 16 MiB, min(128 MiB, RAM/64))"
 
 

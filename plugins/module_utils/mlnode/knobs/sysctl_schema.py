@@ -52,7 +52,7 @@ OPTIONS: Table = {
     ),
     "sizing": Option(
         "dict",
-        "What the formulas of V(auto) need and the node cannot tell.",
+        "Inputs of the formulas of V(auto) that the node does not know.",
         default={},
         declares=False,
         suboptions={

@@ -144,7 +144,7 @@ def sized_policies(text: str) -> dict[int, str]:
 
 
 def _kilobytes(text: str) -> int | None:
-    """A size as memparse() in lib/cmdline.c takes it, in kB; None where it is no power of two of a kB."""
+    """A size as memparse() in lib/cmdline.c takes it, in kB; None if it is not a power of two."""
     match = re.match(r"([0-9]{1,12})([KMG]?)\Z", text, re.ASCII | re.IGNORECASE)
     if not match:
         return None
@@ -171,7 +171,7 @@ way_back = any_time
 
 
 _REASONS: dict[str, tuple[Severity, str]] = {
-    "enabled": (Severity.MEDIUM, "any process may stall in compaction under always; madvise is for who asks"),
+    "enabled": (Severity.MEDIUM, "any process may stall in compaction under always; madvise is opt-in"),
     "defrag": (Severity.MEDIUM, "direct compaction in a page fault stalls the thread for milliseconds"),
     "shmem_enabled": (Severity.LOW, "huge pages for shared memory, which data loaders use"),
     "use_zero_page": (Severity.LOW, "read faults map one shared zero page"),

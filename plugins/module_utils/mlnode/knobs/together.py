@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the NICs that one rule means say together, for every kind whose rules are for files of NICs."""
+"""State of the NICs that one rule means, together, for every kind whose rules are for files of NICs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Together(NamedTuple):
 
     @property
     def runtime(self) -> Value:
-        """What the files say, or why they say nothing."""
+        """State of the files, or why it is unknown."""
         problem = _first(problem for one in self.found for problem in one.problems)
         if problem:
             return Value(unreadable=problem)
@@ -44,7 +44,7 @@ class Together(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """What some of the NICs have not, where others have it."""
+        """Values that some of the NICs lack, where others have them."""
         return self._lacking() if any(one.parts or one.fixed for one in self.found) else []
 
     def reading(

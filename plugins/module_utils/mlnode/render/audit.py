@@ -17,7 +17,7 @@ _INDENT = " " * 10
 def report(findings: Sequence[Finding], width: int | None) -> str:
     """width None: no terminal, so no line is wrapped."""
     parts = ["\n".join(_bad(finding, width)) for finding in findings if _is_bad(finding)]
-    for title, verdict in (("NOT KNOWN", Verdict.UNKNOWN), ("TOLD", Verdict.SKIP)):
+    for title, verdict in (("NOT KNOWN", Verdict.UNKNOWN), ("NOT JUDGED", Verdict.SKIP)):
         rest = [_line(finding) for finding in findings if finding.verdict is verdict]
         if rest:
             parts.append("\n".join(grid((title, rest[0]), [("", line) for line in rest[1:]], width)))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run changes, or would, as before/after pairs: the form in which Ansible shows a difference."""
+"""Changes of a run, made or predicted, as before/after pairs: the form of a difference in Ansible."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def diff(steps: Sequence[Step], area: str = "", hidden: Collection[str] = ()) ->
         elif isinstance(step, LoadModule):
             writes[f"module {step.name} loaded"] = []
         elif isinstance(step, Refresh):
-            files.append(pair(step.key, "", f"as it should be; the {step.refresh} reads it once more\n"))
+            files.append(pair(step.key, "", f"as declared; the {step.refresh} reads it again\n"))
         elif isinstance(step, LinkWrite):
             files.append(pair(step.path, _link(step.before), _link(step.target)))
         else:
@@ -116,7 +116,7 @@ def _link(target: str) -> str:
 
 
 def _content(content: bytes | None) -> str:
-    """Text as it is; of the agent's archive only its digest, as nobody reads a zip in a diff."""
+    """Text as it is; of the agent's archive only its digest, as a zip in a diff is unreadable."""
     if content is None:
         return ""
     if b"\0" in content:

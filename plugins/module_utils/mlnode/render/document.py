@@ -39,7 +39,7 @@ def drift_line(item: Mapping[str, Any]) -> str:
 
 
 def summary(rows: Iterable[Row]) -> dict[str, int]:
-    """How many rows ended in each status; statuses nobody has are left out."""
+    """Number of rows in each status; statuses without any are left out."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[str(row.status)] = counts.get(str(row.status), 0) + 1

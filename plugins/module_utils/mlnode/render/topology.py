@@ -15,7 +15,7 @@ FORMAT = 1
 
 
 def document(topology: Topology) -> dict[str, Any]:
-    """The document of a topology; docs/schema/topology.schema.json describes it. null: nobody says."""
+    """The document of a topology; docs/schema/topology.schema.json describes it. null: unknown."""
     return {
         "format": FORMAT,
         "mlnode": VERSION,

@@ -18,7 +18,7 @@ _LEGEND = (
     "PIX: within one PCIe switch. PXB: across several. PHB: through the host bridge. "
     "NODE: between host bridges of a NUMA node. SYS: between NUMA nodes."
 )
-#: Names of interfaces without hardware that are listed before only their number is told
+#: Names of interfaces without hardware that are listed before only their number is shown
 _MOST_NAMES = 8
 
 #: Speed of a link → generation of PCIe (PCI Express Base Specification)

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a topology means for those who use it: how to bind processes, and what is not as it should be. Pure
-functions."""
+"""Advice from a topology: how to bind processes, and what costs speed. Pure functions."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def bindings(
 
 
 def _home(nodes: tuple[Node, ...], number: int | None) -> Node | None:
-    """The node whose CPUs serve a GPU: with one node there is no other, whatever the firmware says."""
+    """The node whose CPUs serve a GPU: the only one if there is one, whatever the firmware says."""
     computing = numa.with_cpus(nodes)
     if len(computing) == 1:
         return computing[0]
@@ -64,7 +63,7 @@ def _numactl(cpus: Cpus, node: Node) -> str:
 
 
 def _threads(cpus: Cpus, node: Node, sharing: int) -> int | None:
-    """Physical cores of the node that nobody else has, shared among the processes of its GPUs."""
+    """Physical cores of the node for ordinary threads, shared among the processes of its GPUs."""
     mine = {*_housekeeping(cpus, node)}
     cores = sum(mine.issuperset(group) for group in cpus.threads)
     return max(1, cores // sharing) if mine and cores else None
@@ -76,7 +75,7 @@ def _housekeeping(cpus: Cpus, node: Node) -> tuple[int, ...]:
 
 
 def warnings(topology: Topology, ports: Sequence[Port], devices: Mapping[str, PciDevice]) -> tuple[str, ...]:
-    """What is true, costs something, and somebody can do something about."""
+    """Facts that cost speed and that an administrator can change."""
     subjects = _subjects(topology, ports)
     found = [
         *_container(topology.machine, topology.cpus),

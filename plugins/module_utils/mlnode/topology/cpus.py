@@ -22,7 +22,7 @@ _CPUSETS = ("/sys/fs/cgroup/cpuset.cpus.effective", "/sys/fs/cgroup/cpuset/cpuse
 
 
 def read(reader: Reader, nodes: tuple[Node, ...], in_container: bool) -> Cpus:
-    """All CPUs; nodes tell which NUMA node each belongs to."""
+    """All CPUs. nodes: for the NUMA node of each."""
     online = reader.cpus(f"{CPU}/online")
     possible = reader.cpus(f"{CPU}/possible")
     present = reader.cpus(f"{CPU}/present") or online
@@ -115,6 +115,6 @@ def _allowed(reader: Reader, online: tuple[int, ...]) -> tuple[int, ...]:
         if mine:
             return tuple(cpu for cpu in online if cpu in {*mine})
     reader.note(
-        _CPUSETS[0], f"{_CPUSETS[0]} does not exist, so nobody says which CPUs this container may use"
+        _CPUSETS[0], f"{_CPUSETS[0]} does not exist, so the CPUs that this container may use are unknown"
     )
     return online

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How near GPUs and NICs are, in the words of nvidia-smi, told from the PCI tree alone. Pure functions."""
+"""Distances between GPUs and NICs, in the terms of nvidia-smi, from the PCI tree alone. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .nics import HARDWARE
 
 
 class Port(NamedTuple):
-    """Where traffic leaves the node: an interface with hardware, or an RDMA device without an interface.
+    """Exit of traffic from the node: an interface with hardware, or an RDMA device without an interface.
 
     name: of the interface, else of the RDMA device. address: empty for what is on no PCI bus. software: all
     its RDMA devices are in software. bond: the one that has the RDMA device of this member.
@@ -79,7 +79,7 @@ def matrix(
 
 
 def between(one: PciDevice, other: PciDevice, one_node: bool) -> str:
-    """What the way between two functions crosses. one_node: the machine has a single NUMA node."""
+    """Kind of the path between two functions. one_node: the machine has a single NUMA node."""
     if one.root and one.root == other.root:
         common = _common(one.path[:-1], other.path[:-1])
         if common:
@@ -97,7 +97,7 @@ def between(one: PciDevice, other: PciDevice, one_node: bool) -> str:
 
 
 def nearest(distances: Iterable[Distance], gpu: str, among: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """The best kind and who has it, in the order of the distances; UNKNOWN and nobody where none is known."""
+    """Nearest kind and the NICs that have it, in the order of the distances; UNKNOWN and none if unknown."""
     wanted = {*among}
     mine = [one for one in distances if one.gpu == gpu and one.nic in wanted and one.kind in KINDS]
     if not mine:
@@ -107,7 +107,7 @@ def nearest(distances: Iterable[Distance], gpu: str, among: Iterable[str]) -> tu
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many bridges, root first, two paths share."""
+    """Number of bridges, root first, that two paths share."""
     count = 0
     for left, right in zip(one, other):
         if left != right:

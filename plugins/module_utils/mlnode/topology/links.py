@@ -34,7 +34,7 @@ def look(
 
 
 def faces_up(device: PciDevice) -> bool:
-    """Whether its link is the one towards the CPU.
+    """True if its link is the one towards the CPU.
 
     A root port or a switch's downstream port shows the link below it, as the device there does. From a root
     port on, ports face down and up in turn.
@@ -46,7 +46,7 @@ def faces_up(device: PciDevice) -> bool:
 
 
 def words(link: Link, above: Link | None, sleepy: bool) -> str:
-    """What is wrong with a link; "" if nothing is. above: the other end."""
+    """Deficit of a link in words; "" if it has none. above: the other end."""
     other = above or link
     speed = min(link.max_speed, other.max_speed, key=giga_transfers)
     width = min(link.max_width, other.max_width)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What sort of machine this is: bare metal, virtual machine or container, and whose cloud.
+"""Kind of machine: bare metal, virtual machine or container, and whose cloud.
 
 As systemd-detect-virt(1) does it, but from files alone: the processor's own answer (CPUID) is in none.
 """
@@ -67,7 +67,7 @@ _EMPTY = (
 
 
 def read(reader: Reader) -> Machine:
-    """What the firmware, the kernel and whoever started this container say."""
+    """The machine by its firmware, its kernel and the program that started this container."""
     vendor = _dmi(reader, "sys_vendor")
     product = _dmi(reader, "product_name")
     tag = _dmi(reader, "chassis_asset_tag")
@@ -90,7 +90,7 @@ def _dmi(reader: Reader, name: str) -> str:
 
 
 def _virtual(reader: Reader, vendor: str, product: str) -> tuple[bool | None, str]:
-    """Whether there is a hypervisor below, None where nobody can tell, and which."""
+    """True under a hypervisor, None where it is unknown, and the name of the hypervisor."""
     named = _named(reader, vendor, product)
     if vendor == "Amazon EC2" and _METAL.search(product):
         return False, ""
@@ -117,7 +117,7 @@ def _cloud(reader: Reader, vendor: str, tag: str) -> str:
     for start, name in _CLOUDS:
         if vendor.startswith(start):
             return name
-    # EC2 before Nitro: the maker is Xen, and only the firmware's version tells.
+    # EC2 before Nitro: the maker is Xen, and only the firmware's version shows it.
     if "amazon" in _dmi(reader, "bios_version"):
         return "aws"
     return _TAGS.get(tag, "")

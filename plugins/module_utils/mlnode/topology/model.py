@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node is made of. Frozen; None and "" are "nobody says", never a guess."""
+"""Parts of a node. Frozen; None and "" mean unknown, never a guess."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 #: What lies between a GPU and a NIC, nearest first: the legend of `nvidia-smi topo -m`
 KINDS = ("PIX", "PXB", "PHB", "NODE", "SYS")
-#: Which of them it is cannot be told, as the firmware names no NUMA node
+#: The kind is unknown, as the firmware names no NUMA node
 UNKNOWN = "unknown"
 
 
 class Problem(NamedTuple):
     """A part that is missing or could not be read; what is a whole sentence, path included.
 
-    missing: it is not there, as on a kernel that was built without it; else nobody knows what it says.
+    missing: it is not there, as on a kernel that was built without it; else its content is unknown.
     """
 
     path: str
@@ -82,12 +82,12 @@ class Cpus(NamedTuple):
 
     @property
     def kept_free(self) -> frozenset[int]:
-        """What isolcpus and nohz_full keep free of everything but the job."""
+        """CPUs that isolcpus and nohz_full keep free of everything but the job."""
         return frozenset((*self.isolated, *self.nohz_full))
 
     @property
     def housekeeping(self) -> tuple[int, ...]:
-        """Where ordinary threads belong: online, allowed here, neither isolated nor without a tick."""
+        """CPUs for ordinary threads: online, allowed here, neither isolated nor without a tick."""
         mine = {*self.allowed} - self.kept_free
         return tuple(cpu for cpu in self.online if cpu in mine)
 
@@ -171,7 +171,7 @@ class Nic(NamedTuple):
     @property
     def up(self) -> bool:
         """Raised, and with a link. A driver without support for operational states leaves the state unknown
-        for good, and then the carrier tells (networking/operstates.rst, IF_OPER_UNKNOWN)."""
+        for good, and then the carrier counts (networking/operstates.rst, IF_OPER_UNKNOWN)."""
         return self.operstate == "up" or (self.operstate == "unknown" and self.carrier)
 
 
@@ -211,9 +211,9 @@ class Gpu(NamedTuple):
 
 
 class Distance(NamedTuple):
-    """What lies between a GPU and a NIC: one of KINDS, or UNKNOWN.
+    """Distance between a GPU and a NIC: one of KINDS, or UNKNOWN.
 
-    nic: the interface, or the RDMA device where there is no interface.
+    nic: the interface, or the RDMA device without an interface.
     """
 
     gpu: str
@@ -222,7 +222,7 @@ class Distance(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What sort of machine this is.
+    """Kind of machine.
 
     kind: bare metal, virtual machine, container or unknown. hypervisor: named as by systemd-detect-virt(1).
     container: docker, podman, lxc ... cloud: aws, gcp, azure ... product: maker and model from the firmware.
@@ -236,7 +236,7 @@ class Machine(NamedTuple):
 
 
 class Binding(NamedTuple):
-    """How a process that drives a GPU is best started. numactl "" and threads None: it cannot be told.
+    """Best start of a process that drives a GPU. numactl "" and threads None: unknown.
 
     nics: the nearest RDMA NICs (without RDMA, of all), rails before others. distance: how near they are.
     """
@@ -269,6 +269,6 @@ _SPEED = re.compile(r"([0-9]{1,4}(?:\.[0-9])?) GT/s", re.ASCII)
 
 
 def giga_transfers(speed: str) -> float:
-    """The number of `16.0 GT/s PCIe`; 0 for `Unknown`, which the kernel says where there is no link."""
+    """The number of `16.0 GT/s PCIe`; 0 for `Unknown`, which the kernel shows without a link."""
     match = _SPEED.match(speed)
     return float(match.group(1)) if match else 0.0

@@ -43,7 +43,7 @@ def _memory(reader: Reader, path: str) -> int | None:
 def _distances(reader: Reader, path: str) -> tuple[int, ...]:
     words = (reader.text(path) or "").split()
     if not all(re.match(r"[0-9]{1,9}\Z", word, re.ASCII) for word in words):
-        reader.note(path, f"{path}: {' '.join(words)[:60]!r} is no list of distances")
+        reader.note(path, f"{path}: {' '.join(words)[:60]!r} is not a list of distances")
         return ()
     return tuple(int(word) for word in words)
 
@@ -54,7 +54,7 @@ def with_cpus(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def nearest_with_cpus(nodes: tuple[Node, ...], number: int) -> Node | None:
-    """The node itself if it has CPUs, else the nearest one that has; None where nobody tells."""
+    """The node itself if it has CPUs, else the nearest one that has; None where it is unknown."""
     by_number = {node.number: node for node in nodes}
     start = by_number.get(number)
     if start is None or start.cpus:

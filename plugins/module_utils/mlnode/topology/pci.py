@@ -112,6 +112,6 @@ def _hex(reader: Reader, path: str) -> int:
     if text is None:
         return 0
     if not _HEX.match(text):
-        reader.note(path, f"{path}: {text[:60]!r} is no hexadecimal number")
+        reader.note(path, f"{path}: {text[:60]!r} is not a hexadecimal number")
         return 0
     return int(text, 16)

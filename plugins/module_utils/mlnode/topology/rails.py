@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which ports are rails: the RDMA network of the GPUs, numbered as it is cabled, in the order of the bus."""
+"""Ports that are rails: the RDMA network of the GPUs, numbered as it is cabled, in the order of the bus."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _recorded(reader: Reader, nics: Sequence[Nic]) -> set[str]:
         if entry["carries"] != _ROUTE:
             continue
         there = {nic.name for nic in nics if entry["address"] and nic.address == entry["address"]}
-        # Two ports may share an address, so that only the name tells them apart.
+        # Two ports may share an address, so that only the name distinguishes them.
         found |= {entry["name"]} if entry["name"] in there or not there else there
     return found
 

@@ -79,7 +79,7 @@ def _port(reader: Reader, folder: str, number: int, behind: str, several: bool, 
 
 
 def _named(reader: Reader, folder: str, at: str, layer: str, known: _Known) -> str:
-    """What the kernel itself says a port is on: the interface of its first GID, which of a bond may be the
+    """Interface of a port as the kernel reports it: that of its first GID, which of a bond may be the
     bond, else of Soft-RoCE its parent; "" where it says none, or one of another network namespace.
 
     A GID that is not in use answers EINVAL. GIDs of InfiniBand are on no interface.

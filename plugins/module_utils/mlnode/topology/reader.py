@@ -45,7 +45,7 @@ class Reader:
             return None
         found = integer(text)
         if found is None:
-            self.note(path, f"{path}: {text[:60]!r} is no number")
+            self.note(path, f"{path}: {text[:60]!r} is not a number")
         return found
 
     def cpus(self, path: str, needed: bool = True) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ class Reader:
             return ()
 
     def names(self, path: str, needed: bool = True) -> list[str]:
-        """What is in a folder, sorted."""
+        """Names in a folder, sorted."""
         try:
             found = self.host.names(path)
             if not found and needed and not self.host.exists(path):
@@ -77,7 +77,7 @@ class Reader:
             return False
 
     def link(self, path: str) -> str:
-        """Where a link leads to, as a path of the machine; "" where there is none."""
+        """Target of a link, as a path of the machine; "" where there is none."""
         try:
             target = self.host.link_target(path)
         except HostError as error:

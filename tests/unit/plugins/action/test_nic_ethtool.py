@@ -20,7 +20,7 @@ CONFIRM = "confirm"
 PYTHON = "/opt/python3.12/bin/python3"
 
 ID = "abcdef01"
-TEXT = "the change of training was undone at 12:00, as nobody confirmed it: the old values are back"
+TEXT = "the change of training was undone at 12:00, as it was not confirmed: the old values are back"
 
 
 def _raise(error: Exception) -> NoReturn:

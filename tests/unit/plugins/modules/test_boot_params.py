@@ -122,7 +122,7 @@ def test_a_single_cpu_is_a_list_too(machine: GrubMachine, boot: Runner) -> None:
     ("arguments", "words"),
     [
         ({"parameters": {"intel_iommu": True}}, ["boot.intel_iommu", "YAML boolean true"]),
-        ({"parameters": {"a": "x;reboot"}}, ["boot.a", "'x;reboot' is no value"]),
+        ({"parameters": {"a": "x;reboot"}}, ["boot.a", "'x;reboot' is invalid"]),
         ({"parameters": {"a": "x\ny"}}, ["boot.parameters.a", "does not print"]),
         ({"parameters": {"root": "/dev/sda"}}, ["boot.root cannot be declared"]),
         ({"absent": ["root"]}, ["boot.root cannot be declared"]),
@@ -177,7 +177,7 @@ def test_where_somebody_else_starts_the_kernel(
     machine.remove(MENU)
     before = machine.tree()
     done = boot(parameters={"nosmt": ""}, on_unsupported=on_unsupported)
-    words = "whoever starts this kernel (container, hypervisor, network boot) sets its parameters"
+    words = "what starts this kernel (container, hypervisor, network boot) sets its parameters"
     if on_unsupported == "fail":
         assert done.rc == 1
         assert words in done.result["msg"]

@@ -48,7 +48,7 @@ def test_what_is_wrong_fails_with_what_to_do(check: Runner, node: SubnetMachine)
     done = check()
     assert done.rc == 1
     title, line = done.result["msg"].splitlines()
-    assert title == "ib_subnet: the subnet is not as it should be:"
+    assert title == "ib_subnet: the subnet is not as expected:"
     assert line.startswith("leaf2/1 - gpu003 mlx5_0/1: topology fail: ")
     assert line.endswith("if the change was meant, accept it with baseline: reset")
     assert check.ok(fail_on="never").result["summary"] == {"fail": 1, "pass": 3}

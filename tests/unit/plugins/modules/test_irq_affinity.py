@@ -124,14 +124,14 @@ def test_the_diff_shows_what_moves(machine: IrqNode, irq: Runner) -> None:
         ),
         (
             {"rules": [{"name": "a", "strategy": "list", "cpus": "0;id"}]},
-            ["irq.rules[0].cpus: '0;id' is no list"],
+            ["irq.rules[0].cpus: '0;id' is not a list"],
         ),
         (
             {"rules": [{"name": "a", "nics": {"names": ["../x"]}, "rps": "off"}]},
             ["nics.names[0]: must be an interface", "'../x'"],
         ),
-        ({"rules": [{"name": "a", "rps": "on"}]}, ["irq.rules[0].rps: 'on' is no list"]),
-        ({"rules": [{"name": "a", "rfs_entries": 1000}]}, ["irq.a.rfs_entries: 1000 is no power of two"]),
+        ({"rules": [{"name": "a", "rps": "on"}]}, ["irq.rules[0].rps: 'on' is not a list"]),
+        ({"rules": [{"name": "a", "rfs_entries": 1000}]}, ["irq.a.rfs_entries: 1000 is not a power of two"]),
         ({"irqbalance": "stop"}, ["irqbalance", "agree, leave, disable"]),
         ({"rules": [], "allow": ["all"]}, ["allow", "isolated_cpus"]),
     ],

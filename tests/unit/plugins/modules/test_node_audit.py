@@ -45,7 +45,7 @@ def test_it_fails_from_the_severity_that_was_asked_for(look: Runner) -> None:
 
 
 def test_what_is_wrong_is_said(look: Runner) -> None:
-    assert look.msg(skip=["thpp"]) == "node_audit: skip: 'thpp' is no check; did you mean thp?"
+    assert look.msg(skip=["thpp"]) == "node_audit: skip: 'thpp' is not a check; did you mean thp?"
     assert "value of fail_on must be one of" in look.msg(fail_on="always")
 
 

@@ -53,7 +53,7 @@ def test_too_little_is_said_with_what_to_do(measure: Runner, roce: Running) -> N
     assert done.result["msg"] == (
         "rdma_bandwidth: mlx5_0/1 -> gpu002: bandwidth fail: 47.1 Gb/s on CPUs 0-1 (expected at least "
         "90 Gb/s, 0.9 of 100); look at rate, pcie_link, max_read_request and relaxed_ordering of both sides "
-        "(rdma_check), and at who else sends"
+        "(rdma_check), and at other senders"
     )
     assert done.result["summary"] == {"fail": 1}
     assert len(done.result["failures"]) == 1

@@ -129,7 +129,7 @@ def test_the_baseline_is_kept_by_root_and_not_in_check_mode(
             {"expect": {"all": {"rate": "NDRR"}}},
             "rdma_check: expect.all.rate: 'NDRR' is unknown; did you mean NDR?",
         ),
-        ({"skip": ["stat"]}, "rdma_check: skip: 'stat' is no check; did you mean state?"),
+        ({"skip": ["stat"]}, "rdma_check: skip: 'stat' is not a check; did you mean state?"),
         ({"baseline": "new"}, "value of baseline must be one of: keep, reset"),
         ({"fail_on": "always"}, "value of fail_on must be one of: fail, warn, never"),
     ],

@@ -126,7 +126,7 @@ def test_a_timer_undoes_what_is_due(live: Machine, run: Run) -> None:
     status, out, err = run("undo", "--when-due", known)
 
     assert (status, err) == (cli.OK, "")
-    assert "as nobody confirmed it over a new connection within 60 s: the old values are back" in out
+    assert "as it was not confirmed over a new connection within 60 s: the old values are back" in out
     assert live.now(MAPS) == "65530"
 
 

@@ -327,7 +327,7 @@ def test_what_was_undone_cannot_be_confirmed_and_the_words_say_when_and_why(node
         confirm.confirm(node, armed.id)
 
     assert f"the change of training ({WORDS}) was undone at " in str(caught.value)
-    assert "as nobody confirmed it over a new connection within 60 s: the old values are back" in str(
+    assert "as it was not confirmed over a new connection within 60 s: the old values are back" in str(
         caught.value
     )
     assert state(node) == OLD
@@ -407,7 +407,7 @@ def test_an_undo_brings_back_everything_and_the_origin_forgets_it(node: Node) ->
     done = confirm.undo(node, armed.id)
 
     assert done.stuck == ()
-    assert f"was undone at {done.time}, as somebody asked for it before its time was over" in done.text
+    assert f"was undone at {done.time}, as that was requested before its time was over" in done.text
     assert node.commands[-1] == ["systemctl", "stop", f"mlnode-undo-{armed.id}.timer"]
     assert confirm.report(node) == done.text
     confirm.acknowledge(node)
@@ -559,7 +559,7 @@ def test_after_a_power_cut_only_files_go_back(node: Node) -> None:
 
     words = confirm.resume(node)
 
-    assert "as the node was booted before anybody confirmed it" in words
+    assert "as the node was booted before it was confirmed" in words
     assert state(node) == ("4200", "70000", "old", False)
     assert confirm.report(node) == words
     assert [entry["key"] for entry in Origin.load(node).entries()] == [AGENT]
@@ -588,7 +588,7 @@ def test_a_restore_that_was_killed_is_made_up_for_by_the_next_run(node: Node) ->
     confirm.refuse_while_pending(node)
 
     assert state(node) == OLD
-    assert "nobody confirmed it" in confirm.report(node)
+    assert "was not confirmed" in confirm.report(node)
 
 
 def test_a_module_without_the_drivers_leaves_it_to_the_agent(node: Node) -> None:

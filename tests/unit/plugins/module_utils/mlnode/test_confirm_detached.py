@@ -74,7 +74,7 @@ def test_a_change_that_nobody_confirms_is_undone(machine: Machine) -> None:
     assert until(lambda: confirm.report(machine))
 
     assert until(lambda: not machine.exists(LOCK_PATH))
-    assert "as nobody confirmed it over a new connection within 1 s" in confirm.report(machine)
+    assert "as it was not confirmed over a new connection within 1 s" in confirm.report(machine)
     assert armed.left == 0
     confirm.acknowledge(machine)
     assert machine.tree() == before

@@ -100,7 +100,7 @@ def test_it_undoes_when_the_time_is_over_though_it_could_not_look_meanwhile(
     assert max(clock.slept) == 1
     assert machine.now(MAPS) == "65530"
     assert done is not None
-    assert f"as nobody confirmed it over a new connection within {SECONDS} s" in done.text
+    assert f"as it was not confirmed over a new connection within {SECONDS} s" in done.text
 
 
 def test_it_undoes_at_once_what_is_due(machine: Machine, clock: Clock) -> None:

@@ -132,7 +132,7 @@ def test_a_value_that_a_node_could_not_tell_is_named(verdict: str) -> None:
     given = nodes(4)
     change(given["gpu002"], "firmware", "mlx5_3", "fw_ver does not exist", verdict=verdict, advice="")
     [line] = lines(given)
-    words = "firmware could not be told (fw_ver does not exist), where 3 of 4 have 28.43.1014"
+    words = "firmware is unknown (fw_ver does not exist), where 3 of 4 have 28.43.1014"
     assert line.startswith(f"gpu002 mlx5_3: fleet fail: {words}; ")
 
 
@@ -141,7 +141,7 @@ def test_a_value_that_none_could_tell() -> None:
     for result in given.values():
         change(result, "firmware", "mlx5_3", "EIO", verdict="unknown", advice="")
     [line] = lines(given)
-    assert "firmware is told by none of 4: gpu001, gpu002, gpu003, gpu004: EIO" in line
+    assert "firmware is unknown on all 4: gpu001, gpu002, gpu003, gpu004: EIO" in line
     for result in given.values():
         change(result, "firmware", "mlx5_3", "no such thing", verdict="skip", advice="")
     assert lines(given) == []
@@ -151,7 +151,7 @@ def test_a_port_without_a_usable_gid() -> None:
     given = nodes(4)
     change(given["gpu002"], "gid", "mlx5_3/1", "index 0: fe80::1 IB/RoCE v1 on x", verdict="fail")
     difference, own = lines(given)
-    assert "GID index could not be told (none is usable: index 0: fe80::1 IB/RoCE v1 on x)" in difference
+    assert "GID index is unknown (none is usable: index 0: fe80::1 IB/RoCE v1 on x)" in difference
     assert own.startswith("gpu002 mlx5_3/1: gid fail: index 0: fe80::1")
 
 
@@ -175,7 +175,7 @@ def test_a_device_that_others_do_not_have() -> None:
     drop(given["gpu004"], "mlx5_6")
     given["gpu005"] = copy.deepcopy(given["gpu004"])
     given["gpu006"] = copy.deepcopy(given["gpu004"])
-    assert any("on 3 of 6 nodes, which is no majority: gpu004, gpu005, gpu006" in one for one in lines(given))
+    assert any("of 6 nodes, which is not a majority: gpu004, gpu005, gpu006" in one for one in lines(given))
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_one_that_nobody_has_heard_of_has_ended_as_it_should(machine: Machine, c
     words = earlier(declare.run(machine, ORDER).warnings)
 
     assert [one.partition(") ")[2] for one in words] == (
-        ["has ended as it should, and could not answer any more"] if changed else []
+        ["has ended well, and could not answer any more"] if changed else []
     )
 
 

@@ -289,7 +289,7 @@ def test_what_is_owned_goes_and_what_stays_is_named(machine: Machine) -> None:
     assert not machine.exists("/etc/mlnode")
     assert not machine.exists("/var/lib/mlnode")
     results = {change.key: change.result for change in done.changes}
-    assert results[CONF] == "ours removed, the rest kept"
+    assert results[CONF] == "mlnode's part removed, the rest kept"
     assert results[agent.COMMAND] == results[DROP_IN] == "removed"
     assert revert.revert(machine) == []
 

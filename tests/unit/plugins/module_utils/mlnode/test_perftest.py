@@ -130,12 +130,12 @@ def test_a_number_of_a_program_that_failed_is_none() -> None:
 
 def test_success_without_a_number_is_none() -> None:
     found = perftest.outcome(Finished(0, says.TABLE, ""), CLIENT)
-    assert (found.gbits, found.words) == (None, "ib_write_bw ended with 0: it told no average")
+    assert (found.gbits, found.words) == (None, "ib_write_bw ended with 0: it printed no average")
 
 
 def test_nobody_came() -> None:
     found = perftest.outcome(Finished(124, "", ""), SERVER)
-    assert found.words == "nobody connected and was done within 95 s"
+    assert found.words == "no client connected and was done within 95 s"
     found = perftest.outcome(Finished(124, says.TABLE, ""), CLIENT)
     assert found.words == "ib_write_bw did not end within 35 s"
     assert "path_mtu" in found.advice
@@ -232,7 +232,7 @@ def test_a_server_that_never_ends_is_ended(tmp_path: pathlib.Path, monkeypatch: 
     monkeypatch.setattr(perftest, "_AROUND", 0)
     monkeypatch.setattr(perftest, "_GRACE", 1)
     found = perftest.measure(Host(), replace(SERVER, seconds=3, wait=0), ())
-    assert found.words == "nobody connected and was done within 3 s"
+    assert found.words == "no client connected and was done within 3 s"
     pid = int((tmp_path / "pid").read_text())
     # Killed with it, and maybe not gone in the same moment.
     end = time.monotonic() + 60

@@ -120,7 +120,7 @@ def test_a_declaration_is_copied_in_its_plain_form(area: str, spec: Any, found: 
          "qos.rules[0].buffer.prio_buffer: must have 8 entries, got [0, 0, 0, 0, 0, 0, 0]"),
         ("qos", {"rules": {"a": {"dscp": {"24-64": 3}}}},
          "qos.rules.a.dscp: the name '24-64' must be a DSCP from 0 to 63, or a range such as 24-31"),
-        ("cpu", {"boost": True, "cpus": "0-"}, "cpu.cpus: '0-' is no list of CPUs such as 0-3,8, nor all"),
+        ("cpu", {"boost": True, "cpus": "0-"}, "cpu.cpus: '0-' is not a list of CPUs such as 0-3,8, nor all"),
         ("sysctl", {"settings": {True: 1}}, "sysctl: the name True in settings is not a text"),
         ("sysctl", {"settings": {"vm.x": "1\n"}},
          "sysctl.settings.vm.x: '1\\n' holds a character that does not print"),

@@ -214,12 +214,12 @@ def test_what_the_kernel_shows(key: str, text: str, like: str | None, shown: str
 @pytest.mark.parametrize(
     ("key", "text", "words"),
     [
-        ("vm.swappiness", "010", "'010' is no plain decimal number, and the kernel reads it as 8"),
-        ("vm.swappiness", "0x10", "'0x10' is no plain decimal number, and the kernel reads it as 16"),
-        ("vm.swappiness", "08", "'08' is no plain decimal number, and the kernel refuses it (EINVAL)"),
-        ("vm.swappiness", "+1", "'+1' is no plain decimal number, and the kernel refuses it (EINVAL)"),
-        ("net.ipv4.tcp_rmem", "4096 0131072 1", "'0131072' is no plain"),
-        (PORTS, "9100,010-020", "'010' is no plain"),
+        ("vm.swappiness", "010", "'010' is not a plain decimal number, and the kernel reads it as 8"),
+        ("vm.swappiness", "0x10", "'0x10' is not a plain decimal number, and the kernel reads it as 16"),
+        ("vm.swappiness", "08", "'08' is not a plain decimal number, and the kernel refuses it (EINVAL)"),
+        ("vm.swappiness", "+1", "'+1' is not a plain decimal number, and the kernel refuses it (EINVAL)"),
+        ("net.ipv4.tcp_rmem", "4096 0131072 1", "'0131072' is not a plain"),
+        (PORTS, "9100,010-020", "'010' is not a plain"),
         (
             SWITCH,
             "y",

@@ -114,7 +114,7 @@ def test_raising_takes_the_greater_or_every_member(floor: str, current: str, exp
         ("1", "cubic", "same number of integers"),
         ("bbr", "1", "same number of integers"),
         ("1", "", "same number of integers"),
-        ("1,2", "reno", "no list of numbers"),
+        ("1,2", "reno", "not a list of numbers"),
     ],
 )
 def test_what_cannot_be_compared_is_said_with_both_values(floor: str, current: str, named: str) -> None:

@@ -95,12 +95,12 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
         (RELEASE, "5.15.0-100-generic", "kernel", "pass", "5.15.0-100-generic (5.19 brings"),
         (RELEASE, "6.1.0-18-amd64", "kernel", "pass", "6.1.0-18-amd64"),
         (RELEASE, "5.14.0-427.el9.x86_64", "kernel", "skip", "5.14.0-427.el9.x86_64: its vendor"),
-        (RELEASE, "strange", "kernel", "unknown", "'strange' is no version"),
+        (RELEASE, "strange", "kernel", "unknown", "'strange' is not a kernel version"),
         ("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never", "thp", "fail", "always"),
         ("/proc/swaps", SWAP_ON, "swap", "warn", "/dev/sda2"),
         ("/proc/swaps", SWAP_ON, "swappiness", "fail", "60"),
         ("/proc/sys/kernel/numa_balancing", "1", "numa_balancing", "warn", "1"),
-        ("/proc/sys/kernel/numa_balancing", "many", "numa_balancing", "unknown", "'many' is no number"),
+        ("/proc/sys/kernel/numa_balancing", "many", "numa_balancing", "unknown", "'many' is not a number"),
         ("/proc/sys/vm/zone_reclaim_mode", "1", "zone_reclaim", "warn", "1"),
         (CLOCK, "hpet", "clocksource", "fail", "hpet"),
         (f"{HOLES}/srbds", "Vulnerable: No microcode", "mitigations", "skip", "1 active of 2 known; open"),
@@ -187,7 +187,7 @@ def test_memory_of_the_nodes(node: GpuMachine) -> None:
         (
             "Enabled, [Unknown Error], 0",
             "unknown",
-            "it counts '[Unknown Error]' and '0', which are no numbers",
+            "it counts '[Unknown Error]' and '0', which are not numbers",
         ),
     ],
 )
@@ -332,7 +332,7 @@ def test_what_matters_most_comes_first(node: GpuMachine) -> None:
 
 def test_names_that_are_left_out(node: GpuMachine) -> None:
     assert "thp" not in {finding.name for finding in audit.findings(node, ["thp"])}
-    with pytest.raises(DeclarationError, match="skip: 'thpp' is no check; did you mean thp"):
+    with pytest.raises(DeclarationError, match="skip: 'thpp' is not a check; did you mean thp"):
         schema.refuse_others("skip", ["thpp"], "check", audit.NAMES)
     with pytest.raises(DeclarationError, match="known are kernel, thp"):
         schema.refuse_others("skip", ["?"], "check", audit.NAMES)
@@ -364,7 +364,7 @@ def test_the_report(node: GpuMachine) -> None:
     )
     assert "\ndo        look in dmesg for why tsc" in text
     assert "\nNOT KNOWN  gpu_xid, node: cannot read the kernel's log with dmesg" in text
-    assert "\nTOLD  " in text
+    assert "\nNOT JUDGED  " in text
     assert (
         text.splitlines()[-1].startswith("28 checks: 1 fail, ") or "checks: 1 fail" in text.splitlines()[-1]
     )

@@ -357,4 +357,4 @@ def test_what_sshd_runs_with_counts_where_pam_gives_less(
 def test_a_unit_that_cannot_be_read_is_told(fabric: Tree) -> None:
     given(fabric, "slurmd", "slurmd", 900)
     check = named(run(fabric.refusing({OWN.format("slurmd"): errno.EACCES})), "memlock")["slurmd"]
-    assert (check.verdict, "its next start cannot be told" in check.found) == ("fail", True)
+    assert (check.verdict, "its next start is unknown" in check.found) == ("fail", True)

@@ -204,7 +204,7 @@ def test_statistics_of_ethtool(port: Machine) -> None:
 def test_a_nic_without_such_statistics(port: Machine) -> None:
     port.put("/ethtool/rail0.json", json.dumps({"format": 1, "answers": {"statistic": {"rx_bytes": "1"}}}))
     verdict, found = seen(port, "nic_discards", 100)
-    assert (verdict, found) == ("skip", "rail0 tells no such statistics (ethtool -S)")
+    assert (verdict, found) == ("skip", "rail0 has no such statistics (ethtool -S)")
     port.put("/ethtool/rail0.json", json.dumps({"format": 1, "answers": {"statistic": "EOPNOTSUPP"}}))
     assert seen(port, "nic_discards", 100)[0] == "skip"
 

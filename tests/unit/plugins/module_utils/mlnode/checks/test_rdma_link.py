@@ -259,7 +259,7 @@ def test_the_mtus_are_those_of_the_kernel() -> None:
 @pytest.mark.parametrize(
     ("carrier", "verdict", "words"),
     [
-        ("1", "pass", "rail0 unknown, with a carrier: its driver tells no operational state"),
+        ("1", "pass", "rail0 unknown, with a carrier: its driver reports no operational state"),
         ("0", "fail", "rail0 unknown"),
         ("", "fail", "rail0 unknown"),
     ],

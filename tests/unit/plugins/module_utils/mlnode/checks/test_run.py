@@ -247,7 +247,7 @@ def test_checks_can_be_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("gids", "skip: 'gids' is no check; did you mean gid?"), ("zzz", "is no check; known are inventory,")],
+    [("gids", "'gids' is not a check; did you mean gid?"), ("zzz", "not a check; known are inventory,")],
 )
 def test_a_check_that_does_not_exist_cannot_be_left_out(name: str, words: str) -> None:
     schema.refuse_others("skip", run.NAMES, "check", run.NAMES)

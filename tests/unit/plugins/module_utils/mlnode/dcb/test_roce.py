@@ -144,7 +144,7 @@ def test_what_can_be_no_value_is_refused(machine: DcbMachine, file: str, value: 
 
 
 def test_what_is_told_only_is_blocked(machine: DcbMachine) -> None:
-    assert machine.blocked(f"{PORT}/cm-mode") == f"{PORT}/cm-mode is told here, and not set"
+    assert machine.blocked(f"{PORT}/cm-mode") == f"{PORT}/cm-mode is read-only"
     assert machine.blocked(f"{PORT}/cm-tos") == ""
     machine.read_only[CLASS] = "read-only"
     assert machine.blocked(f"{PORT}/traffic-class") == "read-only"

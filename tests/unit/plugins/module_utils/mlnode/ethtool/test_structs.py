@@ -174,7 +174,7 @@ def test_strings_that_were_not_sent_are_missed(count: int) -> None:
     "raw", [b"x" * 32, b"a/b", b"a,b", b"..", b".", b"a\nb", b"a\tb", b"\x7f", b"\xff\xfe", b"caf\xc3\xa9"]
 )
 def test_what_is_no_name_is_an_error(raw: bytes) -> None:
-    with pytest.raises(AnswerError, match="which is no name"):
+    with pytest.raises(AnswerError, match="which is not a name"):
         structs.unpack_gstrings(strings(raw.ljust(32, b"\0")))
 
 

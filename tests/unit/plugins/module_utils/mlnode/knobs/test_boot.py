@@ -335,9 +335,9 @@ def test_what_cannot_be_edited_says_so_beside_what_is_wrong(node: GrubMachine) -
     node.put(DEFAULTS, 'GRUB_CMDLINE_LINUX="$(echo iommu=off)"\n')
     node.write_menu()
     started(node, "iommu=pt")
-    assert f"{MENU}:16 ({DEFAULTS}:1 is no plain" in reading(node, PT).boot.source
-    assert "is no plain" in (reading(node, {"parameters": {"nosmt": ""}}).boot.value.absent or "")
-    assert "is no plain" in reading(node, {"parameters": {"nosmt": ""}}).blocked
+    assert f"{MENU}:16 ({DEFAULTS}:1 is not a plain" in reading(node, PT).boot.source
+    assert "is not a plain" in (reading(node, {"parameters": {"nosmt": ""}}).boot.value.absent or "")
+    assert "is not a plain" in reading(node, {"parameters": {"nosmt": ""}}).blocked
 
 
 class BuildHost(GrubMachine):

@@ -312,6 +312,6 @@ def assigned_in_double_quotes(text: str) -> str:
 )
 def test_what_only_a_shell_could_tell_is_left_to_people(line: str) -> None:
     with pytest.raises(
-        ValueError, match=r"/etc/default/grub:2 is no plain GRUB_CMDLINE_LINUX(_DEFAULT)?=\"...\""
+        ValueError, match=r"/etc/default/grub:2 is not a plain GRUB_CMDLINE_LINUX(_DEFAULT)?=\"...\""
     ):
         edited(f"A=1\n{line}\nB=2\n", {})

@@ -118,7 +118,7 @@ def test_defaults_that_cannot_be_edited_are_left_alone(node: GrubMachine) -> Non
     node.put("/usr/sbin/grub-mkconfig", MKCONFIG)
     node.put(DEFAULTS, "GRUB_CMDLINE_LINUX=$(cat /x)\n")
     loader = boot_loaders.find(node)
-    assert loader.lacks.startswith(f"{DEFAULTS}:1 is no plain GRUB_CMDLINE_LINUX=")
+    assert loader.lacks.startswith(f"{DEFAULTS}:1 is not a plain GRUB_CMDLINE_LINUX=")
     assert loader.entries
     assert files(node) == {}
 
@@ -182,8 +182,7 @@ def test_entries_that_grub_does_not_read_count_for_nothing(redhat: Machine) -> N
 def test_without_grub_somebody_else_sets_the_parameters(tmp_path: Any) -> None:
     loader = boot_loaders.find(Machine(str(tmp_path)))
     assert (
-        "neither /boot/grub/grub.cfg nor /boot/grub2/grub.cfg exists: whoever starts this kernel"
-        in loader.lacks
+        "neither /boot/grub/grub.cfg nor /boot/grub2/grub.cfg exists: what starts this kernel" in loader.lacks
     )
     assert files(Machine(str(tmp_path))) == {}
 
@@ -199,7 +198,7 @@ def test_systemd_boot_is_told_how_to_do_it_by_hand(tmp_path: Any, path: str) -> 
 def test_a_menu_that_nobody_can_write_anew(node: GrubMachine) -> None:
     node.remove("/usr/sbin/update-grub")
     node.remove("/usr/sbin/grub-mkconfig")
-    assert boot_loaders.find(node).lacks == f"{MENU} is there, but no grub-mkconfig that could write it anew"
+    assert boot_loaders.find(node).lacks == f"{MENU} exists, but no grub-mkconfig that could regenerate it"
     assert files(node) == {}
 
 

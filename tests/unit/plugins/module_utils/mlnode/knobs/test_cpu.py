@@ -127,7 +127,7 @@ def test_a_cpu_without_a_policy_is_unsupported_too(intel: CpuMachine) -> None:
 def test_unknown_cpus_are_unknown(intel: CpuMachine, file: str, knob: dict[str, Any]) -> None:
     path = f"{CPU}/{file}"
     intel.put(path, "zero\n")
-    assert "is no list of CPUs" in (reading(intel, knob).runtime.unreadable or "")
+    assert "is not a list of CPUs" in (reading(intel, knob).runtime.unreadable or "")
     intel.put(path, "")
     assert reading(intel, knob).runtime.unreadable == f"{path} is empty"
     intel.unreadable[path] = errno.EIO
@@ -147,7 +147,7 @@ def test_a_policy_that_cannot_be_read_is_not_absent(intel: CpuMachine, file: str
 
 def test_cpus_of_a_policy_that_are_no_list_are_not_guessed(intel: CpuMachine) -> None:
     intel.put(policy(1, "affected_cpus"), "1 two\n")
-    assert "'1,two' is no list" in (reading(intel, {"governor": "performance"}).runtime.unreadable or "")
+    assert "'1,two' is not a list" in (reading(intel, {"governor": "performance"}).runtime.unreadable or "")
 
 
 def test_policies_that_cannot_be_listed_are_unknown(intel: CpuMachine) -> None:

@@ -166,11 +166,11 @@ def test_a_value_has_one_spelling(name: str, value: Any, want: str) -> None:
             "cpu.cpus: must be a text, got True, which is a YAML boolean: put the word in quotes",
         ),
         ({"boost": True, "cpus": [0, 1]}, "cpu.cpus: must be a text, got [0, 1]"),
-        ({"boost": True, "cpus": -1}, "cpu.cpus: '-1' is no list"),
+        ({"boost": True, "cpus": -1}, "cpu.cpus: '-1' is not a list"),
         ({"boost": True, "cpus": "3-0"}, "cpu.cpus: '3-0' in a list of CPUs runs backwards"),
         ({"boost": True, "cpus": "0-99999999"}, "cpu.cpus: CPU 99999999 cannot exist"),
         ({"boost": True, "cpus": "0-3\n"}, "cpu.cpus: '0-3\\n' holds a character that does not print"),
-        ({"boost": True, "cpus": "all,1"}, "cpu.cpus: 'all,1' is no list"),
+        ({"boost": True, "cpus": "all,1"}, "cpu.cpus: 'all,1' is not a list"),
         ({"boost": True, "cpus": "9" * 5000}, "cpu.cpus: "),
     ],
 )

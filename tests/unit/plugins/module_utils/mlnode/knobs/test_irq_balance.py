@@ -382,7 +382,7 @@ def test_a_file_of_ours_that_can_no_longer_be_read_is_an_error(node: IrqNode) ->
 def test_without_the_boot_layer_it_cannot_be_told(node: IrqNode) -> None:
     row = balance(node, "agree", layers=(Layer.RUNTIME,))
     assert row.status is Status.UNSUPPORTED
-    assert row.reason == "irqbalance is told through files, which are of the layer boot"
+    assert row.reason == "irqbalance is configured by files, which are of the layer boot"
 
 
 def test_an_image_build_leaves_the_list_to_the_machine_that_boots_it(node: IrqNode) -> None:

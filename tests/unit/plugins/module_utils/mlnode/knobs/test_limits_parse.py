@@ -78,7 +78,7 @@ def test_amounts(name: str, raw: Any, text: str) -> None:
         ({"nofile": 0}, "0 is less than 1024"),
         ({"nproc": 1}, "1 is less than 1024"),
         ({"stack": "1048576:unlimited"}, "1048576 is less than 8388608"),
-        ({"memlock": 1000}, "1000 bytes are no multiple of 1024"),
+        ({"memlock": 1000}, "1000 bytes are not a multiple of 1024"),
         ({"memlock": 1 << 62}, "too much; write unlimited"),
         ({"memlock": "unlimited:65536"}, "the soft limit is above the hard one"),
         ({"nofile": "4096:2048"}, "the soft limit is above the hard one"),

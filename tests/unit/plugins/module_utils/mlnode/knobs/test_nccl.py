@@ -393,7 +393,7 @@ def test_a_boot_leaves_what_is_refused_as_it_is_and_does_the_rest(machine: Machi
 def test_a_link_belongs_to_somebody_else(machine: Machine, target: str) -> None:
     machine.put("/opt/site/nccl.conf", "NCCL_DEBUG=INFO\n")
     machine.link(PATH, target)
-    with pytest.raises(RefusedError, match=f"{PATH} is a link to {target}, and whoever made it decides"):
+    with pytest.raises(RefusedError, match=f"{PATH} is a link to {target}, which mlnode does not write"):
         apply(machine, NCCL_DEBUG="WARN")
     assert machine.link_target(PATH) == target
     assert machine.now("/opt/site/nccl.conf") == "NCCL_DEBUG=INFO"
@@ -570,7 +570,7 @@ def test_every_line_about_a_variable_is_mentioned(machine: Machine) -> None:
         ("NCCL_IB_HCA", Severity.HIGH, "jobs use the rails only"),
         ("NCCL_IB_PKEY_VALUE", Severity.LOW, "(NCCL 2.31 and later)"),
         ("NCCL_IB_DISABLE", Severity.LOW, "guide advises against keeping it"),
-        ("NCCL_WORK_FIFO_BYTES", Severity.LOW, "no document of it tells about it"),
+        ("NCCL_WORK_FIFO_BYTES", Severity.LOW, "does not document it"),
         ("NCCL_NEW", Severity.LOW, "not a variable of any known version"),
     ],
 )

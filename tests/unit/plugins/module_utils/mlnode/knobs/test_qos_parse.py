@@ -182,7 +182,7 @@ def test_buffers_fit_together(changes: dict[str, Any], words: str) -> None:
     ("groups", "words"),
     [
         ({"pfc": [3], "global_pause": True}, "PFC and global pause exclude each other"),
-        ({"trust": "pcp", "dscp": {"26": 3}}, "with trust: pcp nobody looks at DSCPs"),
+        ({"trust": "pcp", "dscp": {"26": 3}}, "with trust: pcp DSCPs are ignored"),
         (
             {"dscp": {"48": 5}, "cnp": {"dscp": 48, "priority": 6}},
             "CNPs have DSCP 48, which has priority 5 by dscp and 6 by cnp.priority",

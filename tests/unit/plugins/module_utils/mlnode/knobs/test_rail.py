@@ -263,7 +263,7 @@ def test_the_management_path_is_kept_for_the_next_boot(host: RailNode) -> None:
     ("groups", "words"),
     [
         ({"rp_filter": 1}, "it drops what comes in on it and would be answered elsewhere"),
-        ({"arp_ignore": 8}, "nobody finds its address any more"),
+        ({"arp_ignore": 8}, "it answers no ARP request"),
     ],
 )
 def test_the_management_path_is_not_cut_off(host: RailNode, groups: dict[str, Any], words: str) -> None:

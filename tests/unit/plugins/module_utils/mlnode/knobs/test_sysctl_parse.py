@@ -96,8 +96,8 @@ def test_a_key_that_yaml_made_no_text_is_refused(key: object) -> None:
         ("vm.swappiness", "1 # one", "'#'"),
         ("vm.swappiness", "1\0", "sysctl: settings.vm.swappiness: the text '1\\x00' holds the character NUL"),
         ("vm.swappiness", "\uff11", "'\uff11'"),
-        ("vm.swappiness", "010", "'010' is no plain decimal number, and the kernel reads it as 8"),
-        ("vm.swappiness", {"at_least": "010"}, "'010' is no plain decimal number"),
+        ("vm.swappiness", "010", "'010' is not a plain decimal number, and the kernel reads it as 8"),
+        ("vm.swappiness", {"at_least": "010"}, "'010' is not a plain decimal number"),
         ("vm.zone_reclaim_mode", "off", "'off' is refused by the kernel (EINVAL)"),
         ("vm.swappiness", True, "YAML boolean true; the kernel wants a number, so write 1"),
         ("vm.swappiness", False, "YAML boolean false; the kernel wants a number, so write 0"),
@@ -117,18 +117,18 @@ def test_a_key_that_yaml_made_no_text_is_refused(key: object) -> None:
             "vm.swappiness: {} is not a number, a text, `auto`, {at_least: N} or, for huge pages,",
         ),
         ("vm.swappiness", {"at_least": True}, "YAML boolean true"),
-        ("vm.swappiness", {"at_least": "high"}, "at_least 'high' is no integer"),
-        ("vm.swappiness", {"at_least": ""}, "at_least '' is no integer"),
-        ("vm.swappiness", {"at_least": "1-5"}, "at_least '1-5' is no integer"),
+        ("vm.swappiness", {"at_least": "high"}, "at_least 'high' is not an integer"),
+        ("vm.swappiness", {"at_least": ""}, "at_least '' is not an integer"),
+        ("vm.swappiness", {"at_least": "1-5"}, "at_least '1-5' is not an integer"),
         ("vm.swappiness", {"at_least": {"at_least": 1}}, "is not a number, a text"),
-        ("net.ipv4.ip_local_reserved_ports", {"at_least": "9-5"}, "at_least '9-5' is no integer"),
+        ("net.ipv4.ip_local_reserved_ports", {"at_least": "9-5"}, "at_least '9-5' is not an integer"),
         ("vm.swappiness", "auto", "no formula for `auto`; there is one for "),
         ("vm.swappiness", {"at_least": "auto"}, "no formula for `auto`"),
         ("vm.swappiness", {"for_bytes": 1}, "for_bytes is for vm.nr_hugepages and vm.nr_hugepages@nodeN"),
-        ("vm.nr_hugepages", {"for_bytes": "1 GiB"}, "for_bytes '1 GiB' is no number of bytes"),
-        ("vm.nr_hugepages", {"for_bytes": -1}, "for_bytes -1 is no number of bytes"),
-        ("vm.nr_hugepages", {"for_bytes": True}, "for_bytes True is no number of bytes"),
-        ("vm.nr_hugepages", {"for_bytes": 1.5}, "for_bytes 1.5 is no number of bytes"),
+        ("vm.nr_hugepages", {"for_bytes": "1 GiB"}, "for_bytes '1 GiB' is not a number of bytes"),
+        ("vm.nr_hugepages", {"for_bytes": -1}, "for_bytes -1 is not a number of bytes"),
+        ("vm.nr_hugepages", {"for_bytes": True}, "for_bytes True is not a number of bytes"),
+        ("vm.nr_hugepages", {"for_bytes": 1.5}, "for_bytes 1.5 is not a number of bytes"),
         (f"{GC}3", "auto", "`auto` needs sizing.hosts and sizing.rails"),
     ],
 )
@@ -376,7 +376,7 @@ def test_a_link_without_speed_is_told_in_the_formula(machine: Machine) -> None:
     machine.put("/sys/class/net/eth0/speed", "-1\n")
     setting = one("net.core.rmem_max", "auto", Facts(machine))
     assert setting.want == "16777216"
-    assert setting.formula.startswith("no link tells its speed, RTT 100 us")
+    assert setting.formula.startswith("no link reports its speed, RTT 100 us")
 
 
 @pytest.mark.parametrize(

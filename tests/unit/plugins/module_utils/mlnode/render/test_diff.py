@@ -100,7 +100,7 @@ def test_a_diff_says_that_somebody_has_to_be_told_again(many: Machine, told: lis
     many.put(MADE, "by hand\n")
     (pair,) = diff.diff(engine.evaluate(many, request(kind)).steps)
     assert pair["before_header"] == CONFIG
-    assert pair["after"] == "as it should be; the thing reads it once more\n"
+    assert pair["after"] == "as declared; the thing reads it again\n"
     assert told == ["2-3"]
 
 

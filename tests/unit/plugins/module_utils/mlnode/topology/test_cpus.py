@@ -166,7 +166,7 @@ def test_a_capacity_that_is_no_number_is_left_out_and_told(tree: Tree) -> None:
     found, problems = read(tree.host)
 
     assert not found.hybrid
-    assert problems == [f"{CPU}/cpu1/cpu_capacity: 'much' is no number"]
+    assert problems == [f"{CPU}/cpu1/cpu_capacity: 'much' is not a number"]
 
 
 @pytest.mark.parametrize("path", [CPUSET, CPUSET_V1])
@@ -191,4 +191,4 @@ def test_a_container_whose_cgroup_cannot_be_seen_is_told(tree: Tree) -> None:
     found, problems = read(tree.host, in_container=True)
 
     assert found.allowed == (0, 1)
-    assert problems == [f"{CPUSET} does not exist, so nobody says which CPUs this container may use"]
+    assert problems == [f"{CPUSET} does not exist, so the CPUs that this container may use are unknown"]

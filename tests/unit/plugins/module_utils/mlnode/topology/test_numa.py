@@ -34,9 +34,9 @@ def test_a_kernel_without_numa_is_told(tree: Tree) -> None:
     [
         ("meminfo", "Node 0 MemFree: 1 kB", "has no row MemTotal"),
         ("meminfo", "Node 0 MemTotal: lots kB", "has no row MemTotal"),
-        ("distance", "10 far", "'10 far' is no list of distances"),
-        ("distance", "10 ٣", "is no list of distances"),
-        ("cpulist", "0-", "is no list of CPUs"),
+        ("distance", "10 far", "'10 far' is not a list of distances"),
+        ("distance", "10 ٣", "is not a list of distances"),
+        ("cpulist", "0-", "is not a list of CPUs"),
     ],
 )
 def test_a_damaged_file_of_a_node_is_told_and_the_rest_is_kept(

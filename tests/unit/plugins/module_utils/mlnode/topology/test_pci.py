@@ -177,7 +177,7 @@ def test_a_damaged_function_is_told_and_the_others_are_kept(tree: Tree) -> None:
 
     assert [*devices] == ["0000:00:03.0", "0000:00:04.0"]
     assert devices["0000:00:04.0"].vendor == 0
-    assert f"{folder}/vendor: '0xrubbish' is no hexadecimal number" in problems
+    assert f"{folder}/vendor: '0xrubbish' is not a hexadecimal number" in problems
 
 
 def test_a_class_that_cannot_be_read_is_told(tree: Tree) -> None:

@@ -91,8 +91,8 @@ def test_a_damaged_file_is_told_with_what_is_in_it(tree: Tree) -> None:
     assert reader.number(PATH) is None
     assert reader.cpus(PATH) == ()
     assert [problem.what for problem in reader.problems] == [
-        f"{PATH}: 'rubbish' is no number",
-        f"{PATH}: 'rubbish' is no list of CPUs such as 0-3,8",
+        f"{PATH}: 'rubbish' is not a number",
+        f"{PATH}: 'rubbish' is not a list of CPUs such as 0-3,8",
     ]
 
 

@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Report words that no manual of the field uses, as `file:line: word`; exit status 1 if there is one.
+
+Checked is every line of text that git tracks, of Python only comments and strings: a name may be any word.
+"""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+#: Say instead: reports, shows, notified, unknown, an administrator, the user, again, mlnode's, is not a
+WORDS = re.compile(
+    r"\b(?:tells|told|nobody|somebody|anybody|whoever|anew|ours)\b"
+    r"|\b(?<!there )(?:is|are) no (?!longer\b)[a-z]+",
+    re.IGNORECASE,
+)
+
+#: Tests, what is generated from texts that are checked, history, licenses, lock files and the list itself
+LEFT_OUT = (
+    *("tests", "docs/reference", "docs/values.md", "changelogs", "CHANGELOG.md", "COPYING", "LICENSES"),
+    *("*requirements*.txt", "tools/words.py"),
+)
+
+#: File → texts in it that are allowed, each with the reason
+EXCEPTIONS = {
+    # `told` is a key of the result of the filter fabric_report.
+    "playbooks/fabric_check.yml": ("fabric_check_report.told",),
+    "plugins/filter/fabric_report.py": ("    told:",),
+    "plugins/module_utils/mlnode/fleet.py": (". told: what", '"told"'),
+}
+
+#: In f-strings, the text between the fields is a token of its own since Python 3.12.
+_PROSE = (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
+_F_STRING = re.compile(r"[rb]?f", re.IGNORECASE)
+_FIELD = re.compile(r"\{[^{}\n]*\}")
+
+
+def tracked() -> list[str]:
+    """Paths of all files that are not binary, without links."""
+    command = ["git", "grep", "-zIl", "-e", "", "--", ".", *(f":(exclude){path}" for path in LEFT_OUT)]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.split("\0")[:-1]
+
+
+def texts(path: str) -> Iterator[tuple[int, str]]:
+    """Line numbers and lines of prose."""
+    content = (ROOT / path).read_text(encoding="utf-8")
+    if not path.endswith(".py"):
+        yield from enumerate(content.split("\n"), 1)
+        return
+    for token in tokenize.generate_tokens(io.StringIO(content).readline):
+        if token.type in _PROSE:
+            text = _FIELD.sub("", token.string) if _F_STRING.match(token.string) else token.string
+            yield from enumerate(text.split("\n"), token.start[0])
+
+
+def found() -> Iterator[str]:
+    for path in tracked():
+        for number, line in texts(path):
+            for allowed in EXCEPTIONS.get(path, ()):
+                line = line.replace(allowed, "")
+            yield from (f"{path}:{number}: {match[0]}" for match in WORDS.finditer(line))
+
+
+def main() -> int:
+    lines = [*found()]
+    print(*lines, sep="\n", end="\n" if lines else "")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

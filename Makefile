@@ -47,7 +47,7 @@ help: ## list the targets
 
 .PHONY: env
 env: link ## make .venv, in which the playbooks run
-	@tools/venv.sh .venv requirements.txt
+	@tools/venv.sh .venv requirements/runtime.txt
 
 .PHONY: site
 site: env ## tune the nodes of INVENTORY
@@ -110,10 +110,10 @@ docs: env-test ## write docs/reference and the table of docs/values.md from the 
 	$(in_test) $(reference) --cleanup everything --dest-dir docs/reference mlnode.tuning
 
 .PHONY: lock
-lock: env-test ## pin what the requirements*.in files ask for (ARGS=--upgrade for newer versions)
+lock: env-test ## pin what requirements/*.in ask for (ARGS=--upgrade for newer versions)
 	$(call step,lock files)
-	$(in_test) $(foreach name,requirements requirements-test requirements-oldest benchmarks/requirements,$(call pin,$(name),3.11);) \
-	    $(call pin,requirements-newest,3.12); $(call pin,requirements-node,3.8)
+	$(in_test) $(foreach name,runtime test oldest bench,$(call pin,requirements/$(name),3.11);) \
+	    $(call pin,requirements/newest,3.12); $(call pin,requirements/node,3.8)
 
 .PHONY: bench
 bench: env-bench ## measure the collection beside its peers, as root (ARGS="--nodes 4,10 --rounds 5 --only plays")
@@ -136,15 +136,15 @@ link:
 
 .PHONY: env-test
 env-test: link
-	@tools/venv.sh .venv-test requirements-test.txt
+	@tools/venv.sh .venv-test requirements/test.txt
 
 .PHONY: env-bench
 env-bench: link
-	@tools/venv.sh .venv-bench benchmarks/requirements.txt
+	@tools/venv.sh .venv-bench requirements/bench.txt
 
 .PHONY: env-oldest
 env-oldest: link
-	@tools/venv.sh .venv-oldest requirements-oldest.txt $$(tools/python.sh 3.11)
+	@tools/venv.sh .venv-oldest requirements/oldest.txt $$(tools/python.sh 3.11)
 
 .PHONY: env-newest
 env-newest: link
@@ -152,7 +152,7 @@ env-newest: link
 	if [ -z "$$python" ]; then \
 	    echo "skipped: the newest ansible-core needs Python 3.12 or 3.13, and neither is here"; exit 0; \
 	fi; \
-	tools/venv.sh .venv-newest requirements-newest.txt "$$python"
+	tools/venv.sh .venv-newest requirements/newest.txt "$$python"
 
 # The environment whose ansible-core plays a scenario. Between them, the scenarios see the oldest and the newest supported
 # one without a second run of any; ANSIBLE=newest plays all of them with one.
@@ -246,13 +246,13 @@ unit-oldest unit-newest: unit-%: env-%
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the
 # type behind every method call, so this is what catches the newer ones. What hypothesis varies are values, which no
 # Python takes for others; `make pytest` does that.
-LIBRARY_TESTS := tests/unit/plugins/module_utils/mlnode
+LIBRARY_TESTS := tests/unit/plugins/module_utils/_mlnode
 .PHONY: unit-node
 unit-node: link
 	$(call step,unit tests of the library on Python 3.8)
 	@python=$$(tools/python.sh 3.8); \
 	if [ -z "$$python" ]; then echo "skipped: there is no Python 3.8 here"; exit 0; fi; \
-	tools/venv.sh .venv-node requirements-node.txt "$$python"; \
+	tools/venv.sh .venv-node requirements/node.txt "$$python"; \
 	.venv-node/bin/pytest $(LIBRARY_TESTS) -q -m "not hypothesis and not robustness" --numprocesses 2 --dist loadfile
 
 .PHONY: pytest

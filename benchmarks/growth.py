@@ -12,14 +12,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..plugins.module_utils.mlnode import declared, drivers, engine, node
-from ..plugins.module_utils.mlnode.declared import Declaration
-from ..plugins.module_utils.mlnode.engine import Request
-from ..plugins.module_utils.mlnode.host import Host
-from ..plugins.module_utils.mlnode.knobs import irq
-from ..plugins.module_utils.mlnode.render import node as document
-from ..plugins.module_utils.mlnode.render import table
-from ..plugins.module_utils.mlnode.topology import read
+from ..plugins.module_utils._mlnode.agent import mounts as drivers
+from ..plugins.module_utils._mlnode.agent import node
+from ..plugins.module_utils._mlnode.agent import node_report as document
+from ..plugins.module_utils._mlnode.engine import declared, engine
+from ..plugins.module_utils._mlnode.engine.declared import Declaration
+from ..plugins.module_utils._mlnode.engine.engine import Request
+from ..plugins.module_utils._mlnode.host.host import Host
+from ..plugins.module_utils._mlnode.knobs.irq import kind as irq
+from ..plugins.module_utils._mlnode.report import table
+from ..plugins.module_utils._mlnode.topology import read
 from ..tests.fixtures import build, epyc
 from ..tests.unit.roles import declaration
 

@@ -12,8 +12,8 @@ import re
 import sys
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

@@ -14,7 +14,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables as 
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import NoAnswerError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.area_view import AreaView
 
-from ..module_utils.mlnode.knobs import nic_schema
+from ..module_utils._mlnode.knobs.nic import schema as nic_schema
 
 # Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
 agent_source.warm()

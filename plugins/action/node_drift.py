@@ -12,7 +12,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, options_of, profile
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import AgentAction, NoAnswerError
 
-from ..module_utils.mlnode import strict_json
+from ..module_utils._mlnode.model import strict_json
 
 #: Of a node without agent and declarations, of which none are expected
 NOTHING: dict[str, Any] = {

@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import registry, schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 class ModuleDocFragment:
@@ -28,8 +29,8 @@ def _documented(name: str, option: schema.Option, argument: dict[str, Any]) -> t
 
 def _options(area: str) -> str:
     """YAML, of which JSON is a part."""
-    table = schema.of(area)
-    arguments = schema.argument_spec(area)
+    table = registry.options(area)
+    arguments = schema.argument_spec(table)
     return json.dumps({"options": dict(_documented(name, table[name], arguments[name]) for name in table)})
 
 

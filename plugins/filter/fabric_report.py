@@ -89,7 +89,7 @@ _value:
 from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import fleet
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import fleet
 
 
 def fabric_report(

@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .mlnode import declare as whole
-from .mlnode import places, schema, trust
-from .mlnode.errors import HostError, MlnodeError, paragraphs, printable
-from .mlnode.host import Host
-from .mlnode.kind import AGENT_COMMAND, AGENT_FAULT, AGENT_IMAGE_FAULT, AGENT_PENDING, NO_AGENT, Kind
-from .mlnode.setting import Layer
-from .mlnode.transaction import FOR_GOOD, Confirmation
+from ._mlnode.agent import declare as whole
+from ._mlnode.engine.kind import AGENT_COMMAND, AGENT_FAULT, AGENT_IMAGE_FAULT, AGENT_PENDING, NO_AGENT, Kind
+from ._mlnode.engine.transaction import FOR_GOOD, Confirmation
+from ._mlnode.host import places, trust
+from ._mlnode.host.host import Host
+from ._mlnode.model.errors import HostError, MlnodeError, paragraphs, printable
+from ._mlnode.model.setting import Layer
 
 
 def declare(
@@ -29,7 +29,7 @@ def declare(
     order = whole.Order(
         module.params["name"],
         {kind.KIND: kind},
-        {kind.KIND: {name: module.params[name] for name in schema.of(kind.KIND)}},
+        {kind.KIND: {name: module.params[name] for name in kind.OPTIONS}},
         (kind.KIND,),
         layers=tuple(layer for layer in Layer if layer.value in module.params["layers"]),
         on_unsupported=module.params["on_unsupported"],

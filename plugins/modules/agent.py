@@ -57,10 +57,12 @@ path:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, boot_service, drivers
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render.diff import diff
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_service
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.diff import diff
 
 
 def main() -> None:
@@ -76,7 +78,7 @@ def main() -> None:
         if module.check_mode:
             steps = agent.plan(host, interpreter, module.params["reload"])
         else:
-            steps = agent.install(host, interpreter, tell=module.params["reload"])
+            steps = agent.install(host, interpreter, notify=module.params["reload"])
         # Files of others beside the units were put there on purpose: they are reported, and left as they are.
         for words in boot_service.left(host, module.params["reload"]):
             module.warn(words)

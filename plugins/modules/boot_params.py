@@ -114,12 +114,12 @@ running:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import boot
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(boot.KIND)
+    arguments = schema.module_spec(boot.OPTIONS)
     module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
     tuning_module.declare(module, boot)
 

@@ -131,10 +131,10 @@ subnet:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import subnet_check
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict, summary
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict, summary
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.subnet import check as subnet_check
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 
 #: From the worst on
 BAD = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.WARN)

@@ -79,12 +79,12 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import modules
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.modules import kind as modules
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(modules.KIND)
+    arguments = schema.module_spec(modules.OPTIONS)
     module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
     tuning_module.declare(module, modules)
 

@@ -134,12 +134,14 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import confirm, schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nic, nic_schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import schema as nic_schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = {**schema.module_spec(nic.KIND), **nic_schema.CONFIRM}
+    arguments = {**schema.module_spec(nic.OPTIONS), **nic_schema.CONFIRM}
     module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
     seconds = module.params["confirm_seconds"]
     wrong = nic_schema.wrong_seconds(seconds)

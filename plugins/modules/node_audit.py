@@ -126,11 +126,11 @@ summary:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import audit
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict, summary
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import findings as audit
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict, summary
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 
 #: From the worst on
 SEVERITIES = ("high", "medium", "low")

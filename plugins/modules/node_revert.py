@@ -76,15 +76,12 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
-    declare,
-    drivers,
-    revert,
-    without_origin,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import reverted
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import declare, without_origin
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import revert
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import reverted
 
 
 def main() -> None:

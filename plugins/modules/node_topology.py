@@ -172,9 +172,9 @@ topology:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render.topology import document
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology import read
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.topology import document
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
 
 
 def main() -> None:

@@ -134,10 +134,14 @@ from typing import Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import path_mtu
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict, summary
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import path_mtu
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import (
+    Check,
+    Verdict,
+    summary,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 
 #: The verdicts that make the module fail
 FAIL_ON = {

@@ -174,11 +174,11 @@ summary:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import perftest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import bandwidth
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict, summary
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict, summary
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import bandwidth
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import perftest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 
 #: The verdicts that make the module fail
 FAIL_ON = {"unknown": (Verdict.FAIL, Verdict.UNKNOWN), "fail": (Verdict.FAIL,), "never": ()}

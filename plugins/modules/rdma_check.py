@@ -160,11 +160,16 @@ from typing import Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import expect, run
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict, summary
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import expect
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import (
+    Check,
+    Verdict,
+    summary,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import run
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 
 #: From the worst on
 BAD = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN)

@@ -14,8 +14,8 @@ from typing import Any
 
 from ansible import constants
 
-from ..module_utils.mlnode import strict_json
-from ..module_utils.mlnode.errors import StoreError, paragraphs
+from ..module_utils._mlnode.model import strict_json
+from ..module_utils._mlnode.model.errors import StoreError, paragraphs
 from .areas import AREAS
 
 #: Of a whole answer, in characters: what is declared of a node may have as many as strict_json.MOST, and the

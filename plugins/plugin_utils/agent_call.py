@@ -17,8 +17,8 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_source
 
-from ..module_utils.mlnode.agent_zip import INTERPRETER, isolated
-from ..module_utils.mlnode.errors import DeclarationError, printable
+from ..module_utils._mlnode.agent.archive import INTERPRETER, isolated
+from ..module_utils._mlnode.model.errors import DeclarationError, printable
 
 AGENT = "/usr/local/bin/mlnode"
 

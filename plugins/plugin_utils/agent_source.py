@@ -8,9 +8,9 @@ import functools
 import pathlib
 from typing import Any
 
-from ..module_utils.mlnode import agent_zip
+from ..module_utils._mlnode.agent import archive as agent_zip
 
-LIBRARY = pathlib.Path(__file__).parents[1] / "module_utils/mlnode"
+LIBRARY = pathlib.Path(__file__).parents[1] / "module_utils/_mlnode"
 
 
 def warm() -> None:

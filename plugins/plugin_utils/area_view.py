@@ -10,9 +10,10 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import NoAnswerError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import ConfirmedAction
 
-from ..module_utils.mlnode import schema
-from ..module_utils.mlnode.agent_zip import INTERPRETER
-from ..module_utils.mlnode.knobs import nic_schema
+from ..module_utils._mlnode.agent import registry
+from ..module_utils._mlnode.agent.archive import INTERPRETER
+from ..module_utils._mlnode.knobs.nic import schema as nic_schema
+from ..module_utils._mlnode.model import schema
 
 #: Module \N{RIGHTWARDS ARROW} its options that are not declared
 _MORE: dict[str, dict[str, dict[str, Any]]] = {"nic_ethtool": nic_schema.CONFIRM}
@@ -26,14 +27,16 @@ class AreaView(ConfirmedAction):
         if self._task.async_val:
             return self._module(variables)
         more = _MORE.get(module, {})
-        checked = ArgumentSpecValidator({**schema.module_spec(area), **more}).validate(dict(self._task.args))
+        checked = ArgumentSpecValidator({**schema.module_spec(registry.options(area)), **more}).validate(
+            dict(self._task.args)
+        )
         given = checked.validated_parameters
         seconds = given.get("confirm_seconds", 0)
         if checked.error_messages or not given["layers"] or nic_schema.wrong_seconds(seconds):
             return self._module(variables)  # it reports what is wrong
         options = {
             **{name: given[name] for name in schema.DECLARATION},
-            "areas": {area: {name: given[name] for name in schema.of(area)}},
+            "areas": {area: {name: given[name] for name in registry.options(area)}},
             "selected": [area],
             "confirm_seconds": seconds,
             "check": bool(self._task.check_mode),

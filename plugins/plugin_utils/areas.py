@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..module_utils.mlnode.registry import KINDS
+from ..module_utils._mlnode.agent.registry import KINDS
 
 AREAS = tuple(KINDS)
 

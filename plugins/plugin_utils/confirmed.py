@@ -16,7 +16,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.utils.display import Display
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import AgentAction, NoAnswerError
 
-from ..module_utils.mlnode.agent_zip import INTERPRETER
+from ..module_utils._mlnode.agent.archive import INTERPRETER
 
 display = Display()
 

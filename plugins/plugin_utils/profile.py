@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleError
 
-from ..module_utils.mlnode.schema import hint
+from ..module_utils._mlnode.model.schema import hint
 
 #: Ten times as fast where PyYAML has it
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from ..module_utils.mlnode import schema
+from ..module_utils._mlnode.model import schema
 
 _COLLECTION = "mlnode.tuning"
 

@@ -15,7 +15,8 @@ from typing import Any
 
 sys.path.insert(0, "/usr/local/bin/mlnode")
 
-from mlnode import cli, host  # of the installed command, on the lab machine
+from mlnode.agent import cli  # of the installed command, on the lab machine
+from mlnode.host.host import Host
 
 point, number = sys.argv[1], int(sys.argv[2])
 seen = 0
@@ -37,5 +38,5 @@ def stop_at_the_point(real: Callable[..., Any]) -> Callable[..., Any]:
 if point == "fsync":
     os.fsync = stop_at_the_point(os.fsync)
 else:
-    host.Host.write_kernel = stop_at_the_point(host.Host.write_kernel)
+    Host.write_kernel = stop_at_the_point(Host.write_kernel)
 sys.exit(cli.main(["apply"]))

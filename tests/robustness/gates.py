@@ -16,7 +16,7 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os
 
 from .nodes import Node
 
-_LIBRARY = f"{module_utils.__name__}.mlnode."
+_LIBRARY = f"{module_utils.__name__}._mlnode."
 
 
 class EndError(BaseException):

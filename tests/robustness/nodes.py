@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, agent_files, origin
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import LOCK_PATH
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import origin
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import LOCK_PATH
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated
@@ -22,14 +24,16 @@ from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs import nccl_node
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.irq_node import IrqNode
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.nic_node import NicNode
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.qos_node import (
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nccl import (
+    node as nccl_node,
+)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import NicNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.qos.node import (
     ROCE,
     QosNode,
 )
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.rail_node import (
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.rail.node import (
     RAILS,
     RailNode,
 )

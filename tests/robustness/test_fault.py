@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import node as whole
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.lock import LOCK_PATH
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node as whole
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import LOCK_PATH
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, failing
 

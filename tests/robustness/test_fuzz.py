@@ -17,18 +17,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
-    call,
-    cli,
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, cli, node
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
     confirm,
     declared,
     engine,
-    node,
     origin,
     revert,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError, MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    DeclarationError,
+    MlnodeError,
+)
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED, examples
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from hypothesis import event, given

@@ -20,9 +20,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, node, origin, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import limits, nccl, sysctl, thp
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, origin, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import kind as nccl
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 

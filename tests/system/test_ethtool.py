@@ -16,18 +16,18 @@ from typing import Any
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARY = "ansible_collections.mlnode.tuning.plugins.module_utils.mlnode"
+LIBRARY = "ansible_collections.mlnode.tuning.plugins.module_utils._mlnode"
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
 #: What every script begins with; host is this machine as it is seen in the namespace
 BEGIN = f"""
 import json, socket
-from {LIBRARY}.errors import HostError
-from {LIBRARY}.drivers import ALL
-from {LIBRARY}.ethtool import files
-from {LIBRARY}.ethtool.device import capture
-from {LIBRARY}.host import Host
+from {LIBRARY}.model.errors import HostError
+from {LIBRARY}.agent.mounts import ALL
+from {LIBRARY}.drivers.ethtool import files
+from {LIBRARY}.drivers.ethtool.device import capture
+from {LIBRARY}.host.host import Host
 
 host = Host("/", ALL)
 

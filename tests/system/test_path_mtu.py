@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Check, Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
 from ansible_collections.mlnode.tuning.tests.system import packages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -32,8 +32,8 @@ ENVIRONMENT = {
 }
 SCRIPT = """
 import json, sys
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import path_mtu
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import path_mtu
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
 checks = path_mtu.measure(Host(), path_mtu.parse(*json.loads(sys.argv[1])))
 print(json.dumps([check.document() for check in checks]))
 """

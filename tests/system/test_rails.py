@@ -29,7 +29,7 @@ import pytest
 T = TypeVar("T")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARY = "ansible_collections.mlnode.tuning.plugins.module_utils.mlnode"
+LIBRARY = "ansible_collections.mlnode.tuning.plugins.module_utils._mlnode"
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 ETH_P_ALL, ETH_P_ARP, ETH_P_IP = 3, 0x0806, 0x0800  # linux/if_ether.h
 
@@ -47,13 +47,15 @@ ARP = {"arp_ignore": 1, "arp_announce": 2, "rp_filter": 2}
 SCRIPT = f"""
 import json, sys
 from ipaddress import IPv4Address
-from {LIBRARY} import drivers, engine, iproute, transaction
-from {LIBRARY}.engine import Request
-from {LIBRARY}.errors import MlnodeError
-from {LIBRARY}.host import Host
-from {LIBRARY}.knobs import rail
-from {LIBRARY}.origin import Origin
-from {LIBRARY}.setting import Layer
+from {LIBRARY}.agent import mounts as drivers
+from {LIBRARY}.engine import engine, transaction
+from {LIBRARY}.linux import iproute
+from {LIBRARY}.engine.engine import Request
+from {LIBRARY}.model.errors import MlnodeError
+from {LIBRARY}.host.host import Host
+from {LIBRARY}.knobs.rail import kind as rail
+from {LIBRARY}.engine.origin import Origin
+from {LIBRARY}.model.setting import Layer
 
 host, steps = Host("/", drivers.ALL), json.loads(sys.argv[1])
 answers = []

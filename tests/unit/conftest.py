@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import places
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import BootFile
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import BootFile
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, settings

@@ -7,8 +7,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import cpulist
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 CPU = "/sys/devices/system/cpu"

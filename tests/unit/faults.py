@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_zip, system
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host as host_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import lock as lock_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_zip import INTERPRETER
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import archive as agent_zip
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.archive import INTERPRETER
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import lock as lock_module
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import host as host_module
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import system
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: Calls of os that change a file, or promise that it is on disk

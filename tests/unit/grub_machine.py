@@ -7,8 +7,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import cpulist
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 
 CPU = "/sys/devices/system/cpu"

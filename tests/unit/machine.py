@@ -12,10 +12,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent_files, drivers, origin, places
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host, Mounts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import origin
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host, Mounts
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE = "6.12.0-test"
@@ -164,7 +167,7 @@ class Machine(Host):
 
     def enable_agent(self) -> None:
         """As installed, but for what is in the zip."""
-        self.put("/usr/local/bin/mlnode", b"#!/usr/bin/env python3\nPK\x03\x04 mlnode/cli.py", 0o755)
+        self.put("/usr/local/bin/mlnode", b"#!/usr/bin/env python3\nPK\x03\x04 mlnode/agent/cli.py", 0o755)
         for path, text in agent_files.TEXTS.items():
             self.put(path, text)
         for link, target in agent_files.LINKS.items():

@@ -13,9 +13,9 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import NicMachine
 
 CONF = "/proc/sys/net/ipv4/conf"

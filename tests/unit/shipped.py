@@ -17,7 +17,7 @@ _NAME = "ansible_collections.mlnode.tuning.plugins.module_utils"
 
 
 def of(module: pathlib.Path) -> frozenset[str]:
-    """Their names below module_utils, such as mlnode.knobs.thp; the empty files of packages do not count."""
+    """Their names below module_utils, such as _mlnode.knobs.thp.kind, without the empty files of packages."""
     return frozenset(name for name in _closure(_named(module, "")) if _file(name).stat().st_size)
 
 
@@ -37,12 +37,12 @@ def _closure(names: Iterator[str]) -> set[str]:
         name = todo.pop()
         if name and name not in found:
             found.add(name)
-            todo += [name.rpartition(".")[0], *_imported(name)]
+            todo += [name.rpartition(".")[0], *imported(name)]
     return found
 
 
 @functools.cache
-def _imported(name: str) -> tuple[str, ...]:
+def imported(name: str) -> tuple[str, ...]:
     return tuple(_named(_file(name), name))
 
 

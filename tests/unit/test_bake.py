@@ -11,21 +11,18 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
-    agent,
-    call,
-    engine,
-    grub,
-    node,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.agent_files import NIC_PATH_UNIT
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.plan import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.revert import revert
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Status
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, node
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.plan import Row
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.revert import revert
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.units import NIC_PATH_UNIT
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import grub
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MENU, MKCONFIG, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
     PROFILES,
@@ -81,7 +78,7 @@ def image(tmp_path: pathlib.Path) -> Image:
     made = Image.debian_with_grub(str(tmp_path / "image"))
     assert isinstance(made, Image)
     made.put("/run/systemd/system/.keep", "")
-    made.put("/run/mlnode/held/eth0", "{}")
+    made.put("/run/mlnode/failed/eth0", "{}")
     made.put(
         "/usr/lib/systemd/system/irqbalance.service",
         "[Service]\nEnvironmentFile=-/etc/default/irqbalance\n"

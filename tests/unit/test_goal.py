@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 
 #: In the place of plugin_utils/agent_call.py. ansible_remote_tmp of a host is in its own folder, so that this
@@ -131,7 +132,7 @@ def test_it_ends_in_failure_after_all_nodes_and_groups(site: Site) -> None:
     assert "{{ 6000 * 7 }}" in output, "what a node says is no template"
     assert [asked["name"] for asked in site.asked("both")] == ["node", "fabric"], "one call per declaration"
     node, fabric = (
-        {area for area, spec in asked["areas"].items() if schema.checked(area, spec)}
+        {area for area, spec in asked["areas"].items() if schema.checked(area, spec, registry.options(area))}
         for asked in site.asked("both")
     )
     assert node == {*KINDS} - {"modules", "rail", "qos", "nccl"}

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, kind
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declared import FOLDER
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.digests import digests
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import sysctl, sysctl_info
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.origin import PATH as ORIGIN
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Value
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.version import VERSION
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import kind
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import FOLDER
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.digests import digests
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Facts
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import PATH as ORIGIN
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import info as sysctl_info
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.version import VERSION
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of, profile
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import (

@@ -8,19 +8,19 @@ import ast
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import places
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.drivers import ALL
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.mounts import ALL
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
 from ansible_collections.mlnode.tuning.tests.unit import shipped
 
 #: Driver's folder → what is sent along for it
 DRIVERS = {
-    "/ethtool": "mlnode.ethtool.files",
-    "/dcb": "mlnode.dcb.files",
-    "/roce": "mlnode.dcb.roce",
-    "/service": "mlnode.service_files",
-    "/gpu": "mlnode.nvidia",
-    places.AGENT: "mlnode.agent_state",
+    "/ethtool": "_mlnode.drivers.ethtool.files",
+    "/dcb": "_mlnode.drivers.dcb.files",
+    "/roce": "_mlnode.drivers.dcb.roce",
+    "/service": "_mlnode.drivers.services",
+    "/gpu": "_mlnode.drivers.nvidia",
+    places.AGENT: "_mlnode.agent.state",
 }
 
 
@@ -32,7 +32,7 @@ def test_every_driver_is_known_here() -> None:
 def test_a_kind_mounts_the_drivers_of_the_folders_that_it_names(kind: str) -> None:
     named = {
         folder
-        for name in shipped.of_library(f"mlnode.knobs.{kind}") - {"mlnode.places", "mlnode.drivers"}
+        for name in shipped.of_library(f"_mlnode.knobs.{kind}.kind") - {"_mlnode.host.places"}
         for node in ast.walk(shipped.source(name))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         for folder in places.DRIVEN
@@ -42,7 +42,7 @@ def test_a_kind_mounts_the_drivers_of_the_folders_that_it_names(kind: str) -> No
 
 
 #: Module → its kind, and the other areas whose files it cannot do without: queues are made for the CPUs that
-#: an interrupt may have, rails and priorities belong to NICs, NCCL depends on the priorities of the fabric,
+#: an interrupt may have, priorities belong to NICs, NCCL depends on the priorities of the fabric,
 #: and the driver of GPUs has a service.
 AREAS = {
     "kernel_modules": ("modules",),
@@ -51,23 +51,22 @@ AREAS = {
     "limits": ("limits",),
     "cpu_governor": ("cpu",),
     "nic_ethtool": ("nic", "irq"),
-    "multi_rail": ("rail", "nic", "irq"),
+    "multi_rail": ("rail",),
     "roce_qos": ("qos", "nic", "irq"),
-    "nccl_conf": ("nccl", "qos", "nic", "irq"),
+    "nccl_conf": ("nccl", "qos", "nic"),
     "irq_affinity": ("irq",),
     "boot_params": ("boot",),
     "tuning_services": ("services",),
     "gpu_persistence": ("gpu", "services"),
 }
 
-#: Of all that have rules for NICs
-_OF_NICS = {"ports", "rules", "rules_schema", "selection", "together"}
-
-#: For the agent and a revert, which deal with whatever was declared
-_OF_THE_AGENT = {
-    "agent", "agent_rows", "agent_state", "cli", "drivers", "drift", "explain", "leftovers", "node",
-    "partial", "registry", "revert", "without_origin",
-}  # fmt: skip
+#: For the agent and a revert, which deal with whatever was declared; agent/declare.py makes results for all
+_OF_THE_AGENT = (
+    "_mlnode.agent.",
+    "_mlnode.engine.leftovers",
+    "_mlnode.engine.partial",
+    "_mlnode.engine.revert",
+)
 
 #: The engine with its four states, the store of the origin, what goes back when it leaves, the host with its
 #: calls and the bridge to Ansible; the agent answers for the next boot and for what waits to be confirmed
@@ -82,20 +81,21 @@ def test_every_kind_has_its_module() -> None:
 def test_a_module_brings_its_own_area_and_no_other(module: str) -> None:
     own, *needed = AREAS[module]
     sent = shipped.of(shipped.MODULES / f"{module}.py")
-    knobs = {name.rpartition(".")[2] for name in sent if name.startswith("mlnode.knobs.")}
-    areas = {knob.partition("_")[0] for knob in knobs - _OF_NICS}
+    knobs = {name.split(".")[2] for name in sent if name.startswith("_mlnode.knobs.")}
+    # sizing: formulas; nics: what all that have rules for NICs share
+    areas = knobs - {"sizing", "nics"}
     assert areas == {own, *needed}
-    assert bool(knobs & _OF_NICS) == ("irq" in areas)
+    assert ("nics" in knobs) == bool(areas & {"irq", "nic", "rail"})
     drivers = {folder for folder, name in DRIVERS.items() if name in sent}
     assert drivers == {*KINDS[own].MOUNTS}
-    assert not {f"mlnode.{name}" for name in _OF_THE_AGENT} & sent
-    assert ("mlnode.confirm" in sent) == (module == "nic_ethtool")
+    assert [name for name in sent if name.startswith(_OF_THE_AGENT)] == ["_mlnode.agent.declare"]
+    assert ("_mlnode.engine.confirm" in sent) == (module == "nic_ethtool")
 
 
 def test_what_all_modules_bring_stays_small() -> None:
     sent = shipped.of(shipped.MODULES / "thp.py")
     assert len(sent) <= MOST, sorted(sent)
-    assert not any(name.startswith(("mlnode.topology", "mlnode.management")) for name in sent)
+    assert not any(name.startswith("_mlnode.topology") for name in sent)
 
 
 #: Files of others in which we keep lines of our own → the area that does
@@ -112,17 +112,17 @@ _SHARED = {
 def test_what_carries_edits_of_others_is_sent_where_they_edit() -> None:
     assert all(any(re.fullmatch(one, path) for path in _SHARED) for one in places._SHARED)
     for area in KINDS:
-        sent = "mlnode.edited_file" in shipped.of_library(f"mlnode.knobs.{area}")
+        sent = "_mlnode.engine.edited_file" in shipped.of_library(f"_mlnode.knobs.{area}.kind")
         assert sent == (area in _SHARED.values()), area
 
 
 @pytest.mark.parametrize("area", KINDS)
 def test_who_is_told_of_a_file_is_sent_with_it(area: str) -> None:
-    for name in shipped.of_library(f"mlnode.knobs.{area}"):
+    for name in shipped.of_library(f"_mlnode.knobs.{area}.kind"):
         calls = [node for node in ast.walk(shipped.source(name)) if isinstance(node, ast.Call)]
         files = [node for node in calls if isinstance(node.func, ast.Name) and node.func.id == "BootFile"]
-        tells = any(len(node.args) > 2 or "refresh" in {word.arg for word in node.keywords} for node in files)
-        assert not tells or "mlnode.refresh" in shipped.of_library(name), name
+        tells = any(len(node.args) > 2 or "notify" in {word.arg for word in node.keywords} for node in files)
+        assert not tells or "_mlnode.engine.handlers" in shipped.of_library(name), name
 
 
 def test_who_undoes_everything_has_all_drivers() -> None:
@@ -131,6 +131,6 @@ def test_who_undoes_everything_has_all_drivers() -> None:
 
 
 def test_an_import_in_a_function_and_a_package_count() -> None:
-    # Of ethtool/__init__.py, which names the driver in a function
-    assert "mlnode.ethtool.files" in shipped.of_library("mlnode.ethtool.words")
-    assert shipped.of_library("mlnode.errors") == {"mlnode.errors", "mlnode"}
+    # Of drivers/ethtool/__init__.py, which names the driver in a function
+    assert "_mlnode.drivers.ethtool.files" in shipped.of_library("_mlnode.drivers.ethtool.words")
+    assert shipped.of_library("_mlnode.model.errors") == {"_mlnode.model.errors", "_mlnode.model", "_mlnode"}

@@ -11,7 +11,7 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 
 def wanted(lock: str) -> list[str]:
     """The requirements of ansible-core in an .in file, oldest first."""
-    text = (ROOT / f"{lock}.in").read_text(encoding="utf-8")
+    text = (ROOT / f"requirements/{lock}.in").read_text(encoding="utf-8")
     return re.findall(r"^ansible-core([~=]=[0-9.]+)", text, re.MULTILINE)
 
 
@@ -19,8 +19,8 @@ def test_the_oldest_version_is_the_one_that_is_promised_and_tested() -> None:
     promised = load("meta/runtime.yml")["requires_ansible"]
     metas = [load(str(path.relative_to(ROOT))) for path in ROOT.glob("roles/*/meta/main.yml")]
 
-    assert wanted("requirements-oldest") == [promised.replace(">=", "==")]
-    assert wanted("requirements")[0] == promised.replace(">=", "~=")
+    assert wanted("oldest") == [promised.replace(">=", "==")]
+    assert wanted("runtime")[0] == promised.replace(">=", "~=")
     assert metas
     for meta in metas:
         assert promised == f">={meta['galaxy_info']['min_ansible_version']}.0"
@@ -31,13 +31,13 @@ def test_an_image_has_the_newest_version_and_this_collection() -> None:
     galaxy = load("galaxy.yml")
     artifact = f"{galaxy['namespace']}-{galaxy['name']}-{galaxy['version']}.tar.gz"
 
-    assert image["dependencies"]["ansible_core"]["package_pip"] == f"ansible-core{wanted('requirements')[-1]}"
+    assert image["dependencies"]["ansible_core"]["package_pip"] == f"ansible-core{wanted('runtime')[-1]}"
     assert image["additional_build_files"] == [{"src": artifact, "dest": "collections"}]
 
 
 def test_the_readme_names_every_supported_version() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (2\.\d+) \|", readme, re.MULTILINE)
-    oldest, newest = (int(one.split(".")[1]) for one in wanted("requirements"))
+    oldest, newest = (int(one.split(".")[1]) for one in wanted("runtime"))
 
     assert rows == [f"2.{minor}" for minor in range(newest, oldest - 1, -1)]

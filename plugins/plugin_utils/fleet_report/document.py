@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ...module_utils.mlnode.version import VERSION
+from ...module_utils._mlnode.model.version import VERSION
 from .model import Fleet, Host
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...module_utils.mlnode.checks.model import Verdict
-from ...module_utils.mlnode.setting import Severity, Status
+from ...module_utils._mlnode.checks.model import Verdict
+from ...module_utils._mlnode.model.setting import Severity, Status
 from .names import natural
 
 #: From the worst on

@@ -16,7 +16,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from ...module_utils.mlnode.version import VERSION
+from ...module_utils._mlnode.model.version import VERSION
 from .model import BAD, NEITHER, SEVERITIES, STATES, STATUSES, Finding, Fleet, Host
 from .names import few, folded
 from .table import headline

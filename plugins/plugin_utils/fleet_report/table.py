@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ...module_utils.mlnode.errors import printable
-from ...module_utils.mlnode.render.grid import grid, wrapped
+from ...module_utils._mlnode.model.errors import printable
+from ...module_utils._mlnode.report.grid import grid, wrapped
 from .model import BAD, NEITHER, SEVERITIES, STATES, Fleet, Host, Outlier
 from .names import few
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.action import declare
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import call, schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.modules import sysctl_ml, thp
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, areas
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
@@ -74,7 +74,7 @@ def test_the_agent_is_asked_about_this_area_alone(
     assert ran == []
     [question] = found.questions
     options = question["options"]
-    assert options["areas"] == {"thp": {**dict.fromkeys(schema.of("thp")), "enabled": "never"}}
+    assert options["areas"] == {"thp": {**dict.fromkeys(registry.options("thp")), "enabled": "never"}}
     assert options["selected"] == ["thp"]
     assert (options["name"], options["layers"]) == ("site", ["runtime", "boot"])
     assert options["install"] is False

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleError
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import call
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

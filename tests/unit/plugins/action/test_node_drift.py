@@ -8,7 +8,9 @@ import pytest
 import yaml
 from ansible.errors import AnsibleError
 from ansible_collections.mlnode.tuning.plugins.action import node_drift
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import agent, call, declared
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import declared
 from ansible_collections.mlnode.tuning.plugins.modules import node_drift as module
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

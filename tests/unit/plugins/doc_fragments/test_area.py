@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.doc_fragments.area import ModuleDocFragment
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import DECLARING
 
 #: Options of a module that are no part of the declaration
@@ -63,12 +64,14 @@ def test_a_module_takes_what_it_documents(documented: dict[str, Any], module: An
     options = documented[name]
 
     own = {key for key in options if key not in schema.DECLARATION} - CALL.get(name, set())
-    assert {key: as_argument(options[key]) for key in own} == schema.argument_spec(AREAS[name])
+    assert {key: as_argument(options[key]) for key in own} == schema.argument_spec(
+        registry.options(AREAS[name])
+    )
 
 
 @pytest.mark.parametrize("area", KINDS)
 def test_the_files_of_an_area_import_its_table(area: str) -> None:
-    """Ansible sends along what the files of a module import by name, which schema.of() does not."""
-    knobs = schema.__name__.rpartition(".")[0] + ".knobs"
-    code = f"import sys, {knobs}.{area}; sys.exit('{knobs}.{area}_schema' not in sys.modules)"
+    """Ansible sends along what the files of a module import by name, which registry.options() does not."""
+    knobs = schema.__name__.rpartition(".model.")[0] + ".knobs"
+    code = f"import sys, {knobs}.{area}.kind; sys.exit('{knobs}.{area}.schema' not in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

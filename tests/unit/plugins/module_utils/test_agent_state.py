@@ -11,20 +11,17 @@ import pathlib
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import (
-    agent_state,
-    boot_service,
-    cli,
-    confirm_store,
-    declare,
-    drivers,
-    places,
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli, declare
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import state as agent_state
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.declare import Order
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_service, confirm_store
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.confirm_store import (
+    Pending,
+    Undone,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.confirm_store import Pending, Undone
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.declare import Order
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Mounts
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import (
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
     AGENT_COMMAND,
     AGENT_FAULT,
     AGENT_FILE,
@@ -33,8 +30,10 @@ from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.kind import (
     AGENT_UNDONE,
     NO_AGENT,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Mounts
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.tuning_module import Agent
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 

@@ -18,7 +18,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common import warnings as ansible_warnings
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Mounts
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Mounts
 from ansible_collections.mlnode.tuning.plugins.modules import (
     agent,
     boot_params,

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import engine, schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import cpu, cpu_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render import diff
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import parse as cpu_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import diff
 from ansible_collections.mlnode.tuning.plugins.modules import cpu_governor
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner, put_in_place
@@ -190,7 +192,7 @@ def test_a_declaration_of_nothing_leaves_the_node(machine: CpuMachine, governor:
 
 
 def test_every_option_is_in_the_order_of_application() -> None:
-    assert [*schema.of("cpu")] == [*cpu_parse.PATHS, "cpus"]
+    assert [*registry.options("cpu")] == [*cpu_parse.PATHS, "cpus"]
 
 
 def test_the_documented_fields_of_a_setting_are_those_it_has(governor: Runner) -> None:

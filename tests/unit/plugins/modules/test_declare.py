@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.modules import declare
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

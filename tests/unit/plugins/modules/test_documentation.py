@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.doc_fragments.declaration import ModuleDocFragment
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import call, schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.setting import Layer, Severity, Status
-from ansible_collections.mlnode.tuning.plugins.modules import (
-    declare,
-    node_drift,
-    node_revert,
-    sysctl_ml,
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
+    Layer,
+    Severity,
+    Status,
 )
+from ansible_collections.mlnode.tuning.plugins.modules import declare, node_drift, node_revert, sysctl_ml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import DECLARING, MODULES, Make
 
@@ -106,7 +106,7 @@ def test_shared_options_are_documented_as_they_are() -> None:
 
 @pytest.mark.parametrize("area", ["sysctl", "nic", "rail", "qos", "irq", "nccl", "boot"])
 def test_every_guard_that_can_be_allowed_is_explained(area: str) -> None:
-    allow = schema.of(area)["allow"]
+    allow = registry.options(area)["allow"]
 
     assert allow.choices
     for guard in allow.choices:
@@ -121,7 +121,7 @@ def test_examples_are_calls_of_the_module_with_options_it_has(module: ModuleType
         if fragment == "mlnode.tuning.declaration":
             options |= {*schema.DECLARATION}
         if fragment.startswith("mlnode.tuning.area."):
-            options |= {*schema.of(fragment.rpartition(".")[2])}
+            options |= {*registry.options(fragment.rpartition(".")[2])}
     tasks = document(module, "EXAMPLES")
     calls = [
         task[f"mlnode.tuning.{about['module']}"] or {}

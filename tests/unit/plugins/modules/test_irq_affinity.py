@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.modules import irq_affinity
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.irq_node import IrqNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"

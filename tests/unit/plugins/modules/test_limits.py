@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.limits_parse import (
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits.parse import (
     LIMITS,
     SERVICE_NAMES,
 )
@@ -138,7 +138,7 @@ def test_two_declarations_that_disagree_are_both_named(limits: Runner) -> None:
 
 
 def test_the_options_are_those_of_the_library() -> None:
-    options = schema.of("limits")
+    options = registry.options("limits")
     assert [*options] == [*LIMITS, "domains", "services", "defaults"]
     for name in SERVICE_NAMES:
         assert f"V({name})" in options["services"].text

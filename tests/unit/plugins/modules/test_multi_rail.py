@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import rail_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail import parse as rail_parse
 from ansible_collections.mlnode.tuning.plugins.modules import multi_rail
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.rail_node import (
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.rail.node import (
     RAILS,
     RailNode,
 )

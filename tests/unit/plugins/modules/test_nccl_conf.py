@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.nccl_file import PATH
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl.file import PATH
 from ansible_collections.mlnode.tuning.plugins.modules import nccl_conf
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.nccl_node import (
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nccl.node import (
     HCAS,
     block,
     declare_class,

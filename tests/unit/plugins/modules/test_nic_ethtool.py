@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import confirm, management
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.plugins.modules import nic_ethtool
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.nic_node import NicNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import NicNode
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.render.topology import document
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.topology import read
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.topology import document
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
 from ansible_collections.mlnode.tuning.plugins.modules import node_topology
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.topology.trees import (
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     Tree,
     rail,
     two_nodes,

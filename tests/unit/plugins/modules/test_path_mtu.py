@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.modules import path_mtu
 from ansible_collections.mlnode.tuning.tests.unit.path_machine import Path, PathMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner

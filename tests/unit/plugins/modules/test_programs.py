@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import host
 from ansible_collections.mlnode.tuning.plugins.modules import path_mtu, rdma_bandwidth, sysctl_ml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import (

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks import expect, rdma_limits, run
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.checks.model import Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import expect, rdma_limits
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import run
 from ansible_collections.mlnode.tuning.plugins.modules import rdma_check
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build, tree

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs import nic_settle, qos_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle as nic_settle
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
 from ansible_collections.mlnode.tuning.plugins.modules import roce_qos
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils.mlnode.knobs.qos_node import (
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.qos.node import (
     ROCE,
     QosNode,
 )

@@ -6,8 +6,8 @@ import json
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.knobs.services_known import SERVICES
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.services.known import SERVICES
 from ansible_collections.mlnode.tuning.plugins.modules import tuning_services
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
@@ -78,7 +78,7 @@ def test_a_declaration_of_nothing_takes_all_files_away(machine: ServiceMachine, 
 
 
 def test_every_service_is_documented() -> None:
-    about = schema.of("services")["services"].text
+    about = registry.options("services")["services"].text
     page = pathlib.Path(tuning_services.__file__).parents[2] / "docs" / "tuning_services.md"
     for name in SERVICES:
         assert f"C({name})" in about

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible import constants
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import call
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_answer import LINE, MOST
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.mlnode.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 
 OWN = """\
@@ -39,7 +40,7 @@ def own(tmp_path: pathlib.Path) -> str:
 def declared(own: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """As the node understands it, and keeps it."""
     areas = profile.areas(own, overrides)
-    found = {area: schema.checked(area, spec) for area, spec in areas.items()}
+    found = {area: schema.checked(area, spec, registry.options(area)) for area, spec in areas.items()}
     return {area: spec for area, spec in found.items() if spec}
 
 

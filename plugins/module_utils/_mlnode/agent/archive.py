@@ -1,0 +1,192 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent as one executable file: this very library as a zip, with what a Python has compiled of it.
+
+First the sources, which are the same bytes wherever they are packed, so that a digest shows whether a node
+runs the same as a controller has. Behind them what Python would otherwise make of them at each start, which
+takes longer than all the rest. Another Python, such as after an upgrade of the distribution, passes that over
+and takes the sources.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import io
+import marshal
+import re
+import struct
+import zipfile
+import zlib
+from typing import Mapping, NamedTuple
+
+from ..engine.kind import AGENT_COMMAND
+from ..model.errors import DeclarationError
+
+#: Any Python 3.8 or newer that the node has; env, as distributions keep it in different places.
+INTERPRETER = "/usr/bin/env python3"
+
+_ISOLATED = "-I"
+
+#: The kernel splits a first line at blanks and knows no quotes (execve(2)), while the shell of a controller
+#: would; what follows a line break would be part of the archive.
+_PROGRAM = re.compile(r"""[!-~]+(?: [!-~]+)*\Z""", re.ASCII)
+_QUOTES = re.compile(r"""['"\\`$]""")
+
+#: Of the program and its arguments, in bytes: what a kernel takes of a first line is 255
+#: (include/uapi/linux/binfmts.h, BINPRM_BUF_SIZE), of which `#!`, -S and -I need some
+_LONGEST = 240
+
+#: The words are for a Python that could not read the rest
+_MAIN = b"""import sys
+
+if sys.version_info < (3, 8):
+    sys.exit("mlnode needs Python 3.8 or newer, and %s is %d.%d" % ((sys.executable,) + sys.version_info[:2]))
+
+from mlnode.agent.cli import main
+
+sys.exit(main())
+"""
+
+#: What only modules use, and no command of the agent. A process that has them for another reason, such as a
+#: test, builds the same zip without them.
+ELSEWHERE = (
+    *("agent.everything", "checks", "linux.perftest", "linux.ping"),
+    *("report.fleet", "report.reverted", "topology.pci_config"),
+)
+#: What `mlnode audit` needs of the former all the same
+AUDIT = (
+    *("checks", "checks.audit", "checks.pcie"),
+    *(f"checks.audit.{part}" for part in ("cpu", "devices", "findings", "kernel", "model", "services")),
+    *(f"checks.{name}" for name in ("expect", "model", "pcie_values", "rdma_limits", "rdma_values")),
+    *(f"checks.pcie.{part}" for part in ("link", "subjects")),
+)
+
+#: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+#: At the end of the file, so that half a file has none: the number of the code that this Python makes
+_MADE_BY = f"compiled {importlib.util.MAGIC_NUMBER.hex()}".encode("ascii")
+
+#: Prints that number
+WHICH = "import importlib.util; print('compiled', importlib.util.MAGIC_NUMBER.hex())"
+
+#: Compiled code that belongs to its source whatever the times of both say, and is not compared (PEP 552)
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
+
+#: File name in the zip → its content
+Files = Mapping[str, bytes]
+
+
+class Sources(NamedTuple):
+    """Size and SHA-256 of the part after the first line that is the same in each agent of these sources."""
+
+    size: int
+    sha256: str
+
+
+def isolated(interpreter: str) -> str:
+    """The first line's program: Python in isolated mode (python -I), so that no PYTHON* variable of the
+    caller, no package in a home folder and no file in the present folder is run by root.
+
+    Linux hands over all behind the program as one argument (execve(2)), which env takes apart with -S, since
+    coreutils 8.30, and Python as a group of its one-letter options. Raises DeclarationError for what is not
+    a first line.
+    """
+    if not _PROGRAM.match(interpreter) or _QUOTES.search(interpreter) or len(interpreter) > _LONGEST:
+        raise DeclarationError(
+            f"interpreter: must be the path of a Python, and its options after a blank, in up to {_LONGEST} "
+            f"characters without quotes, as written behind #!, got {interpreter[:80]!a}"
+        )
+    program, _blank, arguments = interpreter.partition(" ")
+    if program.rpartition("/")[2] == "env":
+        split = arguments if arguments.startswith("-S") else f"-S {arguments}"
+        return f"{program} {split}" if _ISOLATED in arguments.split() else f"{program} {split} {_ISOLATED}"
+    if re.match(r"-[a-zA-Z]+\Z", arguments):
+        return interpreter if "I" in arguments else f"{program} {arguments}I"
+    return interpreter if arguments else f"{program} {_ISOLATED}"
+
+
+def build(files: Files, interpreter: str = INTERPRETER, compiled: bool = True) -> bytes:
+    """The executable zip."""
+    return _packed(files, interpreter, compiled)[0]
+
+
+def sources(files: Files) -> Sources:
+    """Of what build() makes."""
+    packed = _same(files, INTERPRETER)[1]
+    return Sources(len(packed), hashlib.sha256(packed).hexdigest())
+
+
+def is_right(content: bytes, files: Files, interpreter: str, compiled: bool = True) -> bool:
+    """True if this is whole, made of these sources, and compiled by this Python, or not at all. What was
+    compiled is not compiled again for it: a checksum guards it against accidents."""
+    if not compiled:
+        return content == build(files, interpreter, compiled=False)
+    first, packed = _same(files, interpreter)
+    return content.startswith(first + packed) and is_whole(content, interpreter)
+
+
+def is_whole(content: bytes, interpreter: str) -> bool:
+    """True if this is undamaged and compiled by this Python, whatever its sources are."""
+    if not content.startswith(_first_line(interpreter)) or not content.endswith(_MADE_BY):
+        return False
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return archive.testzip() is None
+    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, RuntimeError, EOFError, struct.error):
+        return False
+
+
+def is_mine(said: str) -> bool:
+    """True if a Python that says this of WHICH runs what this one compiles."""
+    return said.strip().encode("utf-8") == _MADE_BY
+
+
+def is_elsewhere(name: str) -> bool:
+    """True if a module of this package is not the agent's."""
+    return name not in AUDIT and (name in ELSEWHERE or name.partition(".")[0] in ELSEWHERE)
+
+
+def _packed(files: Files, interpreter: str, compiled: bool) -> tuple[bytes, int]:
+    """The whole file, and where in it the sources end."""
+    stream = io.BytesIO()
+    stream.write(_first_line(interpreter))
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in sorted({**files, "__main__.py": _MAIN}.items()):
+            archive.writestr(_entry(name), content)
+        end = stream.tell()
+        if compiled:
+            for name, content in sorted(files.items()):
+                # Packed, which costs a start nothing. The sources are not: other versions of zlib make other
+                # bytes of them.
+                archive.writestr(_entry(f"{name}c"), _compiled(name, content), zipfile.ZIP_DEFLATED)
+            archive.comment = _MADE_BY
+    return stream.getvalue(), end
+
+
+def _same(files: Files, interpreter: str) -> tuple[bytes, bytes]:
+    """The first line, and the sources as they follow it: the same for each Python that compiles."""
+    content, end = _packed(files, interpreter, compiled=False)
+    start = content.index(b"\n") + 1
+    return content[:start], content[start:end]
+
+
+def _first_line(interpreter: str) -> bytes:
+    return f"#!{isolated(interpreter)}\n".encode()
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, _EPOCH)
+    entry.external_attr = 0o644 << 16
+    return entry
+
+
+@functools.lru_cache(maxsize=None)
+def _compiled(name: str, source: bytes) -> bytes:
+    """As a .pyc file has it. The name is what a traceback shows."""
+    # Without docstrings, which are a twentieth of the file, and which no command shows.
+    code = compile(source, f"{AGENT_COMMAND}/{name}", "exec", dont_inherit=True, optimize=2)
+    head = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + importlib.util.source_hash(source)
+    return head + marshal.dumps(code)

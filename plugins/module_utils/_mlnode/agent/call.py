@@ -1,0 +1,206 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`mlnode call`: the answer to an action of a controller, which asks with JSON on the standard input."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from dataclasses import asdict
+from typing import Any, Callable, Mapping, Sequence
+
+from ..engine import boot_service, confirm, lock
+from ..engine.engine import NOTHING, First
+from ..engine.lock import UNHEARD, Note, locked
+from ..engine.steps import Step
+from ..host.host import Host
+from ..model import strict_json
+from ..model.errors import MlnodeError, StoreError, printable
+from ..model.schema import refuse_unknown
+from ..model.setting import Layer, Status
+from ..topology import read as topology
+from . import declare, drift, install, missed, mounts, own_archive, registry, waivers
+from .registry import KINDS
+
+#: Before each line for a controller, which may see a greeting as well
+MARK = "mlnode: "
+
+#: Before anything is done: a controller that sees it and no answer knows that this run ended in the middle
+BEGUN = f"{MARK}begun"
+
+#: More fills the packets of no interface better: the largest MTU is 65520 (IPoIB in connected mode)
+_MOST_PADDING = 1 << 20
+
+#: Longer than any first line that a kernel takes, in bytes (BINPRM_BUF_SIZE, include/uapi/linux/binfmts.h)
+_FIRST_LINE = 256
+
+
+def _quiet() -> None:
+    """Nothing has to be said before."""
+
+
+def answer(host: Host, question: bytes | str, begin: Callable[[], None] = _quiet) -> dict[str, Any]:
+    """The answer of this node. begin: called before anything is done for it.
+
+    question: JSON, `call` (a name in CALLS), its `options`, and the `size` and `sha256` of the sources that
+    the agent should be made of. Where it is made of others, the answer is `other`, and nothing has been done.
+    Raises MlnodeError for what is not a question.
+    """
+    kinds = {"size": int, "sha256": str, "call": str, "options": dict}
+    try:
+        size, sha256, call, options = strict_json.typed(strict_json.loads(question, "the text"), kinds)
+        if size < 0:
+            raise ValueError(f"size is {size}")
+        if _digest(size) != sha256:  # a controller of another version may ask for more, in another form
+            return {"other": True}
+        if call not in CALLS:
+            raise ValueError(f"call is {call!r}")
+        begin()
+        return {"answer": CALLS[call](host, options)}
+    except (StoreError, ValueError) as error:
+        raise MlnodeError(f"not a question of a controller: {error}") from error
+
+
+def unheard(host: Host, question: bytes, found: Mapping[str, Any]) -> None:
+    """The connection was lost meanwhile: the next run says how this one ended. Raises MlnodeError."""
+    options = strict_json.loads(question, "the text")["options"]
+    if found.get("answer", {}).get("changed") and not options.get("check"):
+        with locked(host):
+            lock.add_note(host, Note.of(options["name"], UNHEARD))
+
+
+def _digest(size: int) -> str:
+    """Digest of so many bytes of this agent's sources; empty where this is not the agent."""
+    content = own_archive.content()
+    begin = content.find(b"\n", 0, _FIRST_LINE) + 1
+    return hashlib.sha256(content[begin : begin + size]).hexdigest() if content else ""
+
+
+def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options: those of the module declare, `check`, and `install` of the agent. Raises ValueError for
+    others."""
+    kinds = {
+        **dict.fromkeys(("name", "on_unsupported", "fabric_type", "fail_at", "interpreter"), str),
+        **dict.fromkeys(("layers", "selected", "ignore"), list),
+        **dict.fromkeys(("leave", "check", "risky", "diff", "install"), bool),
+        "areas": dict,
+        "confirm_seconds": int,
+    }
+    given = dict(zip(kinds, strict_json.typed(options, kinds)))
+    for item in given["ignore"]:
+        strict_json.typed(item, waivers.FIELDS)
+    name, areas, selected = given["name"], given["areas"], given["selected"]
+    layers = tuple(layer for layer in Layer if layer.value in given["layers"])
+    live = Layer.RUNTIME in layers
+    order = declare.Order(
+        name,
+        KINDS,
+        {area: spec for area, spec in areas.items() if area in selected},
+        tuple(area for area in KINDS if area in selected),
+        layers=layers,
+        on_unsupported=given["on_unsupported"],
+        whole=True,
+        leave=given["leave"],
+        check=given["check"],
+        confirm_seconds=given["confirm_seconds"],
+        confirmation=confirm,
+        risky=given["risky"] or not given["confirm_seconds"],
+        diff=given["diff"],
+        first=_agent(host, given["interpreter"], live) if given["install"] else NOTHING,
+    )
+    try:
+        exceptions = waivers.parse(given["ignore"])
+        refuse_unknown("declaration", areas, tuple(KINDS))
+        if live:
+            _require_rdma(host, given["fabric_type"])
+    except MlnodeError as error:
+        return {"changed": False, "failed": True, "msg": f"{name}: {error}"}
+    if not order.check:
+        # It may have to wait for a run that installs another agent, and what is imported late is of that one.
+        registry.imported()
+        mounts.imported()
+    found = declare.run(host, order)
+    settings = [
+        item
+        for area in found.areas.values()
+        for item in area.get("settings", [])
+        if item["status"] not in (Status.PENDING_REBOOT, Status.REFUSED)
+    ]
+    # What others have put beside our units was put there on purpose: it is reported, and left to them.
+    if given["install"]:
+        found.warnings += [printable(words) for words in _beside_agent(host, live)]
+    judged = missed.judge(settings, exceptions, given["fail_at"])
+    return {**asdict(found), "not_in_force": [] if order.check else [*judged.failures]}
+
+
+def _agent(host: Host, interpreter: str, live: bool) -> First:
+    def check(steps: Sequence[Step]) -> None:
+        install.require_folders(host)
+        install.try_out(host, steps)
+
+    return First(lambda: install.plan(host, interpreter, live), check, live)
+
+
+def _beside_agent(host: Host, live: bool) -> Sequence[str]:
+    try:
+        return boot_service.left(host, live)
+    except MlnodeError as error:
+        return [str(error)]
+
+
+#: fabric_type → the link layers of RDMA ports of which this node needs one
+_LINK_LAYERS = {"auto": ("Ethernet", "InfiniBand"), "roce": ("Ethernet",), "infiniband": ("InfiniBand",)}
+
+
+def _require_rdma(host: Host, wanted: str) -> None:
+    """Raises MlnodeError where the node has no such RDMA port, before anything is changed."""
+    if not wanted:
+        return
+    if wanted not in _LINK_LAYERS:
+        raise MlnodeError(f"fabric_type: {wanted!r} is none of {', '.join(_LINK_LAYERS)}")
+    devices = topology.of(host).rdma
+    if not devices:
+        raise MlnodeError(
+            "this node has no RDMA device, and nothing was changed. A NIC without one may lack its driver "
+            "(lspci -k, dmesg), or its RDMA driver (mlx5_ib, bnxt_re, irdma, efa). Load the driver, or take "
+            "the node out of the group fabric"
+        )
+    # Software devices are not rails, and count where no others exist.
+    rails = [device for device in devices if device.rail is not None] or [*devices]
+    found = sorted({port.link_layer for device in rails for port in device.ports if port.link_layer})
+    if not {*found} & {*_LINK_LAYERS[wanted]}:
+        has = " and ".join(found) or "no link layer that has a name"
+        raise MlnodeError(
+            f"fabric_type is {wanted}, and this node has RDMA ports of {has} only; nothing was changed. Take "
+            "the node out of the group fabric, or give it another fabric_type"
+        )
+
+
+def _confirm(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The change that waits, and one that was undone and not reported yet. Options: `id` of a change to keep,
+    or an empty one, and `padding`, the number of bytes of random text to answer with. Raises ValueError for
+    others."""
+    change_id, padding = strict_json.typed(options, {"id": str, "padding": int})
+    if not 0 <= padding <= _MOST_PADDING:
+        raise ValueError(f"padding is {padding}, and not between 0 and {_MOST_PADDING}")
+    try:
+        if change_id:
+            confirm.confirm(host, change_id)
+        pending, undone = confirm.pending(host), confirm.undone(host)
+    except MlnodeError as error:
+        return {"failed": True, "msg": printable(f"confirm: {error}")}
+    return {
+        "pending": {"id": pending.id, "words": pending.words, "left": pending.left} if pending else {},
+        "undone": {"id": undone.id, "text": undone.text, "stuck": [*undone.stuck]} if undone else {},
+        # Random, as ssh compresses, and as text, as the answer is JSON.
+        "padding": base64.b64encode(os.urandom(padding)).decode("ascii")[:padding],
+    }
+
+
+#: What a controller may ask for \N{RIGHTWARDS ARROW} its answer
+CALLS: Mapping[str, Callable[[Host, Mapping[str, Any]], dict[str, Any]]] = {
+    "confirm": _confirm,
+    "declare": _declare,
+    "drift": drift.answer,
+}

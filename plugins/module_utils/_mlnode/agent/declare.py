@@ -1,0 +1,198 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A declaration as a playbook hands it over: applied or checked, and what became of each area."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from ..engine import declared, engine, origin
+from ..engine.declared import Spec
+from ..engine.engine import NOTHING, First, Together
+from ..engine.judge import waits_for_boot
+from ..engine.kind import AGENT_UNDONE, Kind, Row
+from ..engine.plan import Plan, Request
+from ..engine.transaction import FOR_GOOD, Confirmation
+from ..host import places
+from ..host.host import Host
+from ..model import schema
+from ..model.errors import MlnodeError, RiskError, paragraphs, printable
+from ..model.setting import BOTH_LAYERS, Layer, Status
+from ..report import document
+from ..report.diff import closed, diff
+
+
+class Order(NamedTuple):
+    """Request of a playbook.
+
+    areas: area → its specification; an empty one takes the area out of the declaration. selected: the areas
+    that may be touched, in the order in which they are applied. whole: those of them that are not named leave
+    the declaration, too. leave: what leaves it keeps its value, instead of getting back its origin. first,
+    risky: as in engine.apply_together(). diff: what is changed is asked for as before/after pairs, too.
+    """
+
+    name: str
+    kinds: Mapping[str, Kind]
+    areas: Mapping[str, Spec]
+    selected: tuple[str, ...]
+    layers: tuple[Layer, ...] = BOTH_LAYERS
+    on_unsupported: str = "warn"
+    whole: bool = False
+    leave: bool = False
+    check: bool = False
+    confirm_seconds: int = 0
+    confirmation: Confirmation = FOR_GOOD
+    first: First = NOTHING
+    risky: bool = True
+    diff: bool = True
+
+
+@dataclass
+class Result:
+    """Result that Ansible shows.
+
+    areas: area → what a module for it alone would have returned. risks: why nothing was done, where
+    order.risky is False.
+    """
+
+    changed: bool = False
+    areas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    diff: list[dict[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    reboot_required: bool = False
+    confirm: dict[str, Any] = field(default_factory=dict)
+    failed: bool = False
+    msg: str = ""
+    risks: str = ""
+
+
+def run(host: Host, order: Order) -> Result:
+    """Check or apply a declaration. Never raises: what went wrong is in `msg`."""
+    result = Result()
+    try:
+        if order.check:
+            found = engine.preview(host, requests(host, order), _gate(order), order.first, order.kinds)
+        else:
+            found = engine.apply_together(
+                host,
+                lambda: requests(host, order),
+                _gate(order),
+                confirm_seconds=order.confirm_seconds,
+                confirmation=order.confirmation,
+                first=order.first,
+                risky=order.risky,
+                kinds=order.kinds,
+            )
+        _fill(result, host, order, found)
+    except RiskError as error:
+        result.risks = str(error)
+        return result
+    except MlnodeError as error:
+        area = getattr(error, "area", "") or getattr(error.__cause__, "area", "")
+        result.failed, result.msg = True, paragraphs(f"{area} {order.name}".strip() + f": {error}")
+    result.warnings += undone(host, order.check)
+    return result
+
+
+def requests(host: Host, order: Order) -> list[Request]:
+    """The areas that this is about, in the order in which they are applied. Raises MlnodeError."""
+    old = declared.load(host, declared.check_name(order.name))
+    before = old.kinds if old and order.whole else {}
+    return [
+        Request(order.name, order.kinds[name], order.areas.get(name, {}), order.layers, leave=order.leave)
+        for name in order.selected
+        if name in before or _is_asked(order, name)
+    ]
+
+
+def _is_asked(order: Order, area: str) -> bool:
+    """A playbook that has a variable for each area names all of them, and most are empty on most nodes."""
+    if not order.whole or area not in order.areas:
+        return area in order.areas
+    try:
+        return bool(schema.checked(area, order.areas[area], order.kinds[area].OPTIONS))
+    except MlnodeError:
+        return True  # the engine says of which area it is
+
+
+def _gate(order: Order) -> Callable[[Plan], None]:
+    def gate(plan: Plan) -> None:
+        engine.admit(plan)
+        if order.on_unsupported == "fail":
+            found = [row for row in plan.rows if _lacks(row)]
+            causes = [row for row in found if not row.reading.refers]
+            if found:
+                raise MlnodeError(f"unsupported, and nothing was changed: {_words(causes)}")
+
+    return gate
+
+
+def _lacks(row: Row) -> bool:
+    """True where the kernel or a device has no such setting, though the declaration is for it."""
+    return (row.status is Status.UNSUPPORTED and not row.reading.elsewhere) or row.reading.missing
+
+
+def _fill(result: Result, host: Host, order: Order, found: Together) -> None:
+    result.changed = found.changed
+    # First, as what cannot be shown is confirmed all the same.
+    if found.waits:
+        result.confirm = {"id": found.waits.id, "seconds": found.waits.left}
+    result.warnings += found.unfinished
+    steps = [*found.shared, *(step for outcome in found.outcomes for step in outcome.steps)]
+    hidden = closed(host, steps) if order.diff else set()
+    result.diff = diff(found.shared, hidden=hidden) if order.diff else []
+    for outcome in found.outcomes:
+        area = outcome.plan.area
+        facts = order.kinds[area].facts(host, outcome.rows)
+        waits = waits_for_boot(outcome.rows)
+        result.areas[area] = {
+            "changed": outcome.changed,
+            "settings": [document.setting(row) for row in outcome.rows],
+            "reboot_required": waits,
+            **facts,
+        }
+        if order.diff:
+            result.diff += diff(outcome.steps, area if len(found.outcomes) > 1 else "", hidden)
+        before = f"{area}: " if len(found.outcomes) > 1 else ""
+        loud = (*_loud(order, outcome.rows), *outcome.leaving.stays)
+        result.warnings += [printable(before + text) for text in loud]
+        result.reboot_required = result.reboot_required or waits
+    if found.refused:
+        words = "is applied" if not order.check else "would be applied"
+        result.failed = True
+        result.msg = paragraphs(f"{order.name}: refused: {_words(found.refused)}; all else {words}")
+
+
+def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
+    """Settings that are not as declared, or cannot be, in words; what is true of many once."""
+    loud = {Status.OVERRIDDEN, Status.CLAMPED, Status.DRIFTED, Status.UNKNOWN}
+    if order.check:
+        loud.discard(Status.DRIFTED)  # it is what check mode is there to show, and it is in the diff
+    if order.on_unsupported == "warn":
+        loud.add(Status.UNSUPPORTED)
+    found: dict[tuple[Status, str], list[str]] = {}
+    for row in rows:
+        if (row.status in loud or row.reading.missing) and not (row.reading.refers or row.reading.elsewhere):
+            found.setdefault((row.status, row.reason), []).append(row.setting.key)
+    return [
+        f"{', '.join(keys)} {'is' if len(keys) == 1 else 'are'} {status}: {reason}"
+        for (status, reason), keys in found.items()
+    ]
+
+
+def undone(host: Host, check: bool) -> list[str]:
+    """A change that has undone itself, in words: reported by the next run, once; a damaged store by each."""
+    found = host.value(AGENT_UNDONE).text
+    words = [printable(text) for text in (origin.note(host), found) if text]
+    if found and not check and host.is_superuser():
+        try:
+            host.remove_file(places.UNDONE)
+            host.remove_folder_if_empty(places.UNDONE.rpartition("/")[0], may_stay=True)
+        except MlnodeError as error:
+            words.append(printable(str(error)))
+    return words
+
+
+def _words(rows: Sequence[Row]) -> str:
+    return "; ".join(f"{row.setting.key}: {row.reason}" for row in rows)

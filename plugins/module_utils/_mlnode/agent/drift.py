@@ -1,0 +1,100 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Differences between a whole node and its declarations, for a controller."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ..engine import declared, digests
+from ..host.host import Host
+from ..model import schema, strict_json
+from ..model.errors import MlnodeError, paragraphs
+from . import missed, node_report, registry, waivers
+from .node import survey
+from .registry import KINDS
+
+#: As many lines as fit on a screen; the result has all of them
+NAMED = 12
+
+
+def _check_options(params: Mapping[str, Any]) -> None:
+    """Raises ValueError for what the module drift would not have accepted."""
+    kinds = {"fail_at": str, "ignore": list, "declarations": dict}
+    _fail_at, ignored, declarations = strict_json.typed(params, kinds)
+    for item in ignored:
+        strict_json.typed(item, waivers.FIELDS)
+    for areas in declarations.values():
+        if not isinstance(areas, dict) or not all(isinstance(spec, dict) for spec in areas.values()):
+            raise ValueError("declarations holds what is not a dictionary of areas")
+
+
+def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of the module drift, whose options params are; with `failed` and `msg` where it fails.
+
+    params: `fail_at`, `ignore`, and `declarations`, name → areas; of a name without areas nothing should be
+    declared. Where given, `host` (its name in the inventory) and `instead` (what is wrong with the installed
+    agent). Raises ValueError for others.
+    """
+    _check_options(params)
+    try:
+        result = report(host, params)
+    except MlnodeError as error:
+        return {"changed": False, "failed": True, "msg": f"drift: {error}"}
+    failures = result["failures"]
+    if failures:
+        more = [f"and {len(failures) - NAMED} more"] if len(failures) > NAMED else []
+        result.update(failed=True, msg=paragraphs("\n".join([result["verdict"], *failures[:NAMED], *more])))
+    return result
+
+
+def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Result of answer() for a node. Raises MlnodeError for wrong options."""
+    exceptions = waivers.parse(params["ignore"])
+    expected = {
+        declared.check_name(name): digests.digests(_checked(name, areas))
+        for name, areas in params["declarations"].items()
+    }
+    # Where the inventory declares nothing, a node without declarations is as expected.
+    found = survey(host, may_be_bare=bool(expected) and not any(expected.values()))
+    state = node_report.node(found)
+    errors = [*filter(None, [str(params.get("instead", ""))]), *state["errors"]]
+    try:
+        # A damaged file is in the errors already.
+        declarations = declared.load_all(host, [])
+    except MlnodeError:
+        declarations = []
+    errors += digests.differences(expected, declarations, str(params.get("host", "")))
+
+    judged = missed.judge(state["settings"], exceptions, params["fail_at"])
+    ignored = judged.exceptions
+    compliant = not errors and not judged.drift
+    counts = ", ".join(f"{number} {status}" for status, number in state["summary"].items())
+    if ignored:
+        counts += f" ({len(ignored)} ignored)"
+    words = [f"as declared: {counts}"] if compliant else ["not as declared", counts, *errors]
+    return {
+        "changed": False,
+        "compliant": compliant,
+        "verdict": "; ".join(word for word in words if word),
+        "drift": [*judged.drift],
+        "failures": [*judged.failures, *(errors if missed.severe(params["fail_at"]) else ())],
+        "ignored": [f"{line}; ignored {ignored[key]}" for key, line in judged.ignored.items()],
+        "exceptions": [
+            {"key": waiver.key, "reason": waiver.reason, "until": str(waiver.until), "state": became}
+            for waiver, became in zip(exceptions, judged.states)
+        ],
+        "errors": errors,
+        "digests": {item.name: digests.digests(item.kinds) for item in declarations},
+        "summary": state["summary"],
+        "settings": [
+            {**setting, "ignored": ignored[setting["key"]]} if setting["key"] in ignored else setting
+            for setting in state["settings"]
+        ],
+    }
+
+
+def _checked(name: str, areas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Raises DeclarationError."""
+    schema.refuse_unknown(f"declarations.{name}", areas, tuple(KINDS))
+    return {area: schema.checked(area, areas[area], registry.options(area)) for area in areas}

@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All that the agent can run, imported for real: Ansible sends along what it finds in an import statement,
+and the agent is built from what is imported."""
+
+from __future__ import annotations
+
+from ..checks.audit import findings as audit
+from ..engine import confirm, origin, partial, revert
+from ..report import audit as audit_report
+from ..report import document, table, topology, topology_table
+from ..topology import read
+from . import call, cli, drift, explain, mounts, node, node_report, registry, state, without_origin
+
+PARTS = (
+    state.answers,
+    call.answer,
+    cli.main,
+    drift.answer,
+    audit.findings,
+    audit_report.report,
+    *registry.imported(),
+    *mounts.imported(),
+    node.survey,
+    explain.explain,
+    read.of,
+    document.setting,
+    node_report.node,
+    table.render,
+    topology.document,
+    topology_table.table,
+    confirm.report,
+    origin.note,
+    partial.understood,
+    revert.revert,
+    without_origin.remove,
+)

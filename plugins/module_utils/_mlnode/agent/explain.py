@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything known about one declared setting, for a person in a hurry."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from ..engine import declared
+from ..host.host import Host
+from ..knobs.sysctl import parse as sysctl_parse
+from ..model.errors import DeclarationError, MlnodeError
+from ..report import document
+from . import rows
+from .node import NodeRow, survey
+from .registry import KINDS
+
+
+def explain(host: Host, key: str) -> dict[str, Any]:
+    """Facts in reading order. Raises MlnodeError if the node does not declare the key."""
+    found = survey(host)
+    for item in found.rows:
+        if item.row.setting.key == key or _spelled(item, key):
+            return _facts(host, item)
+    for error in found.errors:
+        raise MlnodeError(error)
+    keys = [item.row.setting.key for item in found.rows]
+    close = difflib.get_close_matches(key, keys, n=3)
+    hint = f"; close to it: {', '.join(close)}" if close else "; `mlnode status` lists what is"
+    raise MlnodeError(f"{key!r} is not declared on this node{hint}")
+
+
+def _spelled(item: NodeRow, key: str) -> bool:
+    """The same sysctl in its other spelling, or the path of its file."""
+    if key == item.row.reading.path:
+        return True
+    return item.row.setting.kind == "sysctl" and _canonical(key) == item.row.setting.key
+
+
+def _canonical(key: str) -> str:
+    """The one spelling of a sysctl; a text that is not a sysctl stays as it is."""
+    try:
+        return sysctl_parse.canonical(key)
+    except DeclarationError:
+        return key
+
+
+def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
+    row = item.row
+    data = document.setting(row)
+    source = f" ({data['boot_source']})" if data["boot_source"] else ""
+    names: list[str] = [f"{name} ({declared.path_of(name)})" for name in item.declared_by]
+    runtime = data["runtime"] if data["runtime"] is not None else row.reading.runtime.problem
+    boot = data["boot"] if data["boot"] is not None else row.reading.boot.value.problem
+    return {
+        "key": data["key"],
+        "status": data["status"],
+        "drift": "yes" if row.status.is_drift else "no",
+        "why": data["reason"] or "as declared",
+        "declared": data["declared"],
+        "declared_by": names,
+        "want": data["want"],
+        "offered": list(row.reading.offered),
+        "formula": row.setting.formula or "none: the declared value itself",
+        "runtime": runtime,
+        "boot": f"{document.shown(boot)}{source}",
+        "origin": data["origin"] if data["origin"] is not None else "not known",
+        "path": data["path"],
+        "severity": data["severity"],
+        "purpose": row.info.reason,
+        "source": row.info.source,
+        "boot_lines": _mentions(host, data["kind"], data["key"]),
+    }
+
+
+def _mentions(host: Host, kind: str, key: str) -> list[str]:
+    return rows.boot_sources(host) if kind == rows.KIND else KINDS[kind].boot_sources(key, host)

@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent on the node: the command, and the service that runs it at boot."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any, Sequence
+
+from ..engine import boot_service, transaction
+from ..engine.kind import AGENT_COMMAND, AGENT_FILE
+from ..engine.lock import WAIT_SECONDS, locked
+from ..engine.origin import Origin, complete
+from ..engine.steps import FileWrite, LinkWrite, Notify, Step
+from ..engine.units import LINKS, NIC_PATH_UNIT, TEXTS, UNIT
+from ..host import trust
+from ..host.host import Host
+from ..model.errors import HostError, MlnodeError
+from . import archive as agent_zip
+from . import own_archive
+from .archive import INTERPRETER
+
+__all__ = ["COMMAND", "INTERPRETER", "UNIT", "UNIT_FILE", "build", "install", "plan"]
+
+COMMAND, UNIT_FILE = AGENT_COMMAND, AGENT_FILE
+
+
+def build(interpreter: str = INTERPRETER) -> bytes:
+    """The command, made of the sources this process itself runs. Raises MlnodeError."""
+    return agent_zip.build(_files(), interpreter)
+
+
+def plan(host: Host, interpreter: str = INTERPRETER, notify: bool = True) -> list[Step]:
+    """The steps that install or renew command, units, rule and links; empty where all is as installed.
+    notify: as in install()."""
+    steps: list[Step] = []
+    command = host.content(COMMAND)
+    compiled = _compiles(host, interpreter, command)
+    if not _is_right(command, interpreter, compiled) or not _has_mode(host, COMMAND, 0o755):
+        built = agent_zip.build(_files(), interpreter, compiled)
+        steps.append(FileWrite(COMMAND, COMMAND, built, command, 0o755))
+    for path, text in TEXTS.items():
+        content, old = text.encode("utf-8"), host.content(path)
+        if content != old or not _has_mode(host, path, 0o644):
+            steps.append(FileWrite(path, path, content, old, 0o644, "units"))
+    for link, target in LINKS.items():
+        before = host.link_target(link)
+        if before != target:
+            steps.append(LinkWrite(link, link, target, before, "units"))
+    if not steps and notify and boot_service.is_idle(host):
+        steps.append(Notify(NIC_PATH_UNIT, "units"))
+    return steps
+
+
+def install(
+    host: Host, interpreter: str = INTERPRETER, wait_seconds: float = WAIT_SECONDS, notify: bool = True
+) -> list[Step]:
+    """Install or renew the agent and return what was done. Raises MlnodeError; all or nothing.
+
+    notify: have a running systemd read the units now, and wait for NICs; False in an image build.
+    """
+    with locked(host, wait_seconds):
+        complete(host)
+        steps = plan(host, interpreter, notify)
+        if steps and not host.is_superuser():
+            raise HostError("install", COMMAND, None, "root is needed")
+        require_folders(host)
+        transaction.run(host, Origin.load(host), steps, notify=notify, check=lambda: try_out(host, steps))
+    return steps
+
+
+def require_folders(host: Host) -> None:
+    """Raises UntrustedError where others can write: they could put another command in its place."""
+    for folder in dict.fromkeys(path.rpartition("/")[0] for path in (COMMAND, *TEXTS, *LINKS)):
+        trust.require(host, folder)
+
+
+def try_out(host: Host, steps: Sequence[Step]) -> None:
+    """Raises MlnodeError where the command does not start, as it would not at boot either."""
+    if not steps or not host.live:
+        return
+    done = host.run([COMMAND, "--version"])
+    if done.rc != 0:
+        words = done.err.strip().splitlines() or [f"exit status {done.rc}"]
+        raise MlnodeError(
+            f"{COMMAND} does not start: {words[-1]}. It needs Python 3.8 or newer, and with env in the "
+            "option interpreter also env -S (coreutils 8.30): name the path of a Python there"
+        )
+
+
+def _compiles(host: Host, interpreter: str, command: bytes | None = None) -> bool:
+    """True if the agent's Python runs what this one compiles. Ansible may have found another on the node,
+    whose code would lie there for nothing."""
+    first = f"#!{agent_zip.isolated(interpreter)}\n".encode()
+    if not host.live or (own_archive.path() == COMMAND and command is not None and command.startswith(first)):
+        return True
+    try:
+        words = shlex.split(agent_zip.isolated(interpreter))
+        return agent_zip.is_mine(host.run([*words, "-c", agent_zip.WHICH]).out)
+    except HostError:  # reported by the call that tries it
+        return False
+
+
+def _is_right(command: bytes | None, interpreter: str, compiled: bool) -> bool:
+    if command is None:
+        return False
+    if compiled and own_archive.path() == COMMAND:  # made of its own sources
+        return agent_zip.is_whole(command, interpreter)
+    return agent_zip.is_right(command, _files(), interpreter, compiled)
+
+
+def _has_mode(host: Host, path: str, mode: int) -> bool:
+    """True if the file itself has it and is root's: a link may lead elsewhere tomorrow."""
+    return not host.is_link(path) and host.mode(path) == mode and trust.is_right(host, path)
+
+
+def _files() -> dict[str, bytes]:
+    """File name in the zip → source of every module of this package.
+
+    Asked of the import system, not of the file system: inside a running Ansible module the sources lie in
+    a zip themselves.
+    """
+    if own_archive.path():
+        return own_archive.sources()
+    # Only here: what is built from an archive has to import none of it.
+    from . import everything
+
+    del everything
+    package = __name__.rpartition(".agent.")[0]
+    found: dict[str, bytes] = {}
+    for name, module in sorted(sys.modules.items()):
+        if name != package and not name.startswith(f"{package}."):
+            continue
+        if agent_zip.is_elsewhere(name[len(package) + 1 :]):
+            continue
+        loader: Any = getattr(module.__spec__, "loader", None)
+        source = loader.get_source(name) if hasattr(loader, "get_source") else None
+        if source is None:
+            raise MlnodeError(f"the source of {name} cannot be read, so the agent cannot be built from it")
+        inner = "mlnode" + name[len(package) :]
+        is_package = hasattr(module, "__path__")
+        # Python's loaders give text, the one of Ansible's controller gives bytes.
+        content = source.encode("utf-8") if isinstance(source, str) else bytes(source)
+        found[inner.replace(".", "/") + ("/__init__.py" if is_package else ".py")] = content
+    return found

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All drivers, for a Host that looks at whatever a node was declared to be, as the agent's does. Each is
+imported at the first look below its folder, as most commands look below none."""
+
+from __future__ import annotations
+
+from ..drivers import dcb, ethtool
+from ..host import places
+from ..host.host import Driver, Mounts
+
+
+def _service() -> Driver:
+    from ..drivers import services as service_files
+
+    return service_files
+
+
+def _agent() -> Driver:
+    from . import state
+
+    return state
+
+
+def _gpu() -> Driver:
+    from ..drivers import nvidia
+
+    return nvidia
+
+
+ALL: Mounts = {
+    ethtool.TOP: ethtool.driver,
+    dcb.TOP: dcb.driver,
+    dcb.ROCE: dcb.roce_driver,
+    "/service": _service,
+    "/gpu": _gpu,
+    places.AGENT: _agent,
+}
+
+
+def imported() -> tuple[Driver, ...]:
+    """All of them, now: what is installed may be replaced or removed while it runs."""
+    return tuple(driver() for driver in ALL.values())

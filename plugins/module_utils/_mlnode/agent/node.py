@@ -1,0 +1,198 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole node: every declaration it keeps, looked at or applied with the same engine."""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Sequence
+
+from ..engine import boot_run, confirm, declared, engine, leftovers, lock
+from ..engine.declared import Declaration
+from ..engine.engine import Request
+from ..engine.kind import Row
+from ..engine.lock import WAIT_SECONDS, locked
+from ..engine.origin import Origin, complete
+from ..engine.plan import kept
+from ..host import trust
+from ..host.host import Host
+from ..model.errors import HostError, LostOriginError, MlnodeError, UntrustedError
+from ..model.setting import BOTH_LAYERS, Layer, Status
+from ..topology import management
+from . import rows as agent_rows
+from .registry import KINDS
+
+
+class NodeRow(NamedTuple):
+    """A row and the names that declare it."""
+
+    row: Row
+    declared_by: tuple[str, ...]
+
+
+class Survey(NamedTuple):
+    """The state of a node. errors: what kept parts of it from being looked at or applied."""
+
+    rows: tuple[NodeRow, ...]
+    errors: tuple[str, ...]
+    changed: bool = False
+
+    @property
+    def drifted(self) -> bool:
+        return any(item.row.status.is_drift for item in self.rows)
+
+    @property
+    def compliant(self) -> bool:
+        """True only if everything declared was seen and is right: an empty node is not."""
+        return not self.errors and not self.drifted
+
+
+def survey(host: Host, may_be_bare: bool = False) -> Survey:
+    """Look at everything declared; writes nothing. may_be_bare: it is not an error that nothing is."""
+    found, left = _look(host, may_be_bare)
+    if left and lock.is_held(host):
+        # A run writes the declaration before its files, so that they do not belong together for a moment.
+        left = []
+    elif left:
+        host.forget()
+        found, left = _look(host, may_be_bare)
+    return found._replace(errors=tuple(dict.fromkeys([*found.errors, *left, *trust.problems(host)])))
+
+
+def _look(host: Host, may_be_bare: bool) -> tuple[Survey, list[str]]:
+    """All rows, and what is left over from what was declared before."""
+    errors: list[str] = []
+    left: list[str] = []
+
+    def look(request: Request) -> tuple[Sequence[Row], bool]:
+        # Once for all of them: nothing is written meanwhile.
+        known = host.once("what the node keeps", lambda: kept(host, BOTH_LAYERS, alone=True))
+        plan = engine.evaluate(host, request, known)
+        about = f"{request.name}, {request.kind.KIND}"
+        errors.extend(f"{about}: {word}" for word in plan.errors)
+        if host.is_superuser():  # who can read all that a file is made of
+            image = request._replace(layers=(Layer.BOOT,))
+            stale = leftovers.outlived(plan.steps, lambda: engine.evaluate(host, image).steps, request.name)
+            left.extend(f"{about}: {word}" for word in stale)
+        return plan.rows, False
+
+    found = _each(host, look, errors, may_be_bare=may_be_bare)
+    return found, [*left, *leftovers.report(host)]
+
+
+def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_SECONDS) -> Survey:
+    """Apply everything declared, at boot or by hand, or only the kinds that are named. One failing part does
+    not stop the others."""
+
+    errors: list[str] = []
+    skip_reason = ""
+
+    def work(request: Request) -> tuple[Sequence[Row], bool]:
+        outcome, failed = boot_run.apply_each(host, request, skip_reason)
+        errors.extend(f"{request.name}, {request.kind.KIND}: {words}" for words in failed)
+        return outcome.rows, outcome.changed
+
+    # The lock is held from the reading of the declarations on, so that one which a playbook writes
+    # meanwhile is not overwritten with its older self.
+    with locked(host, wait_seconds) as mended:
+        try:
+            confirm.resume(host)  # before anything else, as it brings old declarations back
+            complete(host)
+            skip_reason = _skip_reason(host, bool(only))
+        except MlnodeError as error:
+            errors.append(str(error))
+            skip_reason = "it is unknown whether that is safe"
+        # A NIC may arrive where nothing is declared for it.
+        found = _each(host, work, errors, only, may_be_bare=bool(only))
+        left = [] if only else leftovers.report(host)
+        return found._replace(errors=(*found.errors, *left), changed=found.changed or bool(mended))
+
+
+def _skip_reason(host: Host, arrival: bool) -> str:
+    """Reason why the management path is left alone; empty at a boot, without connections. Raises
+    MlnodeError."""
+    waiting = confirm.pending(host)
+    if waiting is not None:
+        return waiting.text
+    if arrival:
+        return "the arrival of a NIC does not justify it: a playbook does it, or the next boot"
+    if management.connection(host):
+        return "over a connection a playbook does it, which undoes it if the node is unreachable then"
+    return ""
+
+
+def _each(
+    host: Host,
+    treat: Callable[[Request], tuple[Sequence[Row], bool]],
+    errors: list[str],
+    only: Sequence[str] = (),
+    may_be_bare: bool = False,
+) -> Survey:
+    try:
+        declarations = declared.load_all(host, errors)
+    except MlnodeError as error:
+        return Survey((), (str(error),))
+    if not declarations and not errors and not may_be_bare:
+        errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
+    errors += _lost(host)
+    found: dict[str, NodeRow] = {}
+    changed = False
+    for request in _requests(declarations, errors):
+        if only and request.kind.KIND not in only:
+            continue
+        try:
+            rows, moved = treat(request)
+        except UntrustedError as error:  # says it all, and may be the same for all of them
+            errors += [str(error)] if str(error) not in errors else []
+            continue
+        except MlnodeError as error:
+            errors.append(f"{request.name}, {request.kind.KIND}: {error}")
+            continue
+        changed = changed or moved
+        for row in rows:
+            _merge(found, request.name, row)
+    mine = [] if only else _agent_rows(host, declarations)
+    return Survey((*mine, *found.values()), tuple(errors), changed)
+
+
+def _agent_rows(host: Host, declarations: Sequence[Declaration]) -> list[NodeRow]:
+    """Once for the node, as all declarations rely on the agent; without any there is nothing for it to do."""
+    names = tuple(declaration.name for declaration in declarations)
+    kinds = {kind for declaration in declarations for kind in declaration.kinds}
+    return [NodeRow(row, names) for row in agent_rows.rows(host, kinds)] if kinds else []
+
+
+def _lost(host: Host) -> list[str]:
+    """Report of a lost origin; none for a user who may not read it."""
+    try:
+        Origin.load(host)
+    except LostOriginError as error:
+        return [str(error)]
+    except (HostError, UntrustedError):  # reported where it is needed, and by trust
+        pass
+    return []
+
+
+def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Request]:
+    """In the order of the kinds, so that dependent kinds follow across declarations too."""
+    errors += [
+        f"{declaration.path}: kind {kind!r} is unknown to this version of mlnode"
+        for declaration in declarations
+        for kind in declaration.kinds
+        if kind not in KINDS
+    ]
+    return [
+        Request(declaration.name, KINDS[name], declaration.kinds[name], alone=True)
+        for name in KINDS
+        for declaration in declarations
+        if declared.declares(declaration.kinds.get(name, {}))
+    ]
+
+
+def _merge(found: dict[str, NodeRow], name: str, row: Row) -> None:
+    """Names that agree on a key share its row; the worse status stays."""
+    known = found.get(row.setting.key)
+    if known is None:
+        found[row.setting.key] = NodeRow(row, (name,))
+        return
+    worse = row if known.row.status in (Status.OK, Status.CHANGED) else known.row
+    found[row.setting.key] = known._replace(row=worse, declared_by=(*known.declared_by, name))

@@ -1,0 +1,32 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file that this process was started from, where it is the agent."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+from ..host import system
+
+#: As archive.py names it
+_PACKAGE = "mlnode.agent"
+
+
+def path() -> str:
+    """Path of it; empty in a test or a module of Ansible, which may lie in a zip as well."""
+    archive: str = getattr(globals().get("__loader__"), "archive", None) or ""
+    return archive if __package__ == _PACKAGE else ""
+
+
+def content() -> bytes:
+    """All of it; empty where this is not the agent. Raises HostError."""
+    archive = path()
+    return system.contents(archive, archive) if archive else b""
+
+
+def sources() -> dict[str, bytes]:
+    """File name in it → source of every module, without what Python has compiled of it. Raises HostError."""
+    with zipfile.ZipFile(io.BytesIO(content())) as archive:
+        names = [name for name in archive.namelist() if name.startswith("mlnode/") and name.endswith(".py")]
+        return {name: archive.read(name) for name in names}

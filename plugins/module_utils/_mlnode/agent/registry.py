@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All kinds of knob, in the order in which they are applied: for the agent and the drift check.
+
+A module imports its own kind only, so that its payload stays small; the agent what is declared, so that it
+starts soon.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Iterator, Mapping
+
+from ..engine.kind import Kind
+from ..model.schema import Table
+
+#: Services before all that they move: tuned puts back what it has set when it is stopped.
+#: Modules next, as others set what is theirs, and limits after sysctl, whose fs.nr_open bounds them.
+#: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
+#: Rails after the sysctl of all interfaces, which counts for each of them, and after a NIC's MTU.
+#: QoS after a NIC's rings and MTU, and interrupts after all that changes queues, as ice renews them for QoS.
+#: NCCL after QoS, whose traffic class it takes. What waits for a boot has time until the end.
+_NAMES = (
+    *("services", "modules", "thp", "sysctl", "limits", "cpu", "gpu"),
+    *("nic", "rail", "qos", "irq", "nccl", "boot"),
+)
+
+#: What is applied again when a NIC arrives or changes its queues
+ON_ARRIVAL = ("nic", "rail", "qos", "irq", "nccl")
+
+
+class _Kinds(Mapping[str, Kind]):
+    """Name → kind, each of which is imported at its first use."""
+
+    def __getitem__(self, name: str) -> Kind:
+        if name not in _NAMES:
+            raise KeyError(name)
+        package = __name__.rpartition(".agent.")[0]
+        found: Kind = importlib.import_module(f"{package}.knobs.{name}.kind")
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+KINDS: Mapping[str, Kind] = _Kinds()
+
+
+def options(area: str) -> Table:
+    """The options of an area, for a caller that needs none of its other files."""
+    package = __name__.rpartition(".agent.")[0]
+    found: Table = importlib.import_module(f"{package}.knobs.{area}.schema").OPTIONS
+    return found
+
+
+def imported() -> tuple[Kind, ...]:
+    """All of them. Ansible sends along what it finds in an import statement, and no other."""
+    from ..knobs.boot import kind as boot
+    from ..knobs.cpu import kind as cpu
+    from ..knobs.gpu import kind as gpu
+    from ..knobs.irq import kind as irq
+    from ..knobs.limits import kind as limits
+    from ..knobs.modules import kind as modules
+    from ..knobs.nccl import kind as nccl
+    from ..knobs.nic import kind as nic
+    from ..knobs.qos import kind as qos
+    from ..knobs.rail import kind as rail
+    from ..knobs.services import kind as services
+    from ..knobs.sysctl import kind as sysctl
+    from ..knobs.thp import kind as thp
+
+    return (services, modules, thp, sysctl, limits, cpu, gpu, nic, rail, qos, irq, nccl, boot)

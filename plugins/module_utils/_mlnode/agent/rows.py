@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rows of a node about the agent itself: whether the next boot runs it, and the arrival of a NIC does.
+
+One cause is one row: a setting that only the agent brings at boot refers to agent.boot instead of drifting as
+well. A node without anything of the agent has no such row, and each setting says that nothing brings it back.
+"""
+
+from __future__ import annotations
+
+from typing import Collection, Sequence
+
+from ..engine import boot_service
+from ..engine.boot_service import Fault
+from ..engine.kind import AGENT_COMMAND, AGENT_FILE, AGENT_ROW, Info, Row
+from ..engine.units import LINKS, NIC_PATH_FILE, TEXTS, UDEV_FILE
+from ..host.host import Host
+from ..model.errors import HostError
+from ..model.setting import Boot, Reading, Setting, Severity, Status, Value
+from .registry import ON_ARRIVAL
+
+KIND = "agent"
+
+#: The row about what notices NICs
+NICS_ROW = "agent.nics"
+
+_RUNS = "runs"
+
+#: High: all that no drop-in carries is lost with the next boot. Medium: only a NIC that arrives or renews its
+#: queues is not what is declared, until the next boot or run.
+_BOOT = Info(
+    Severity.HIGH,
+    "applies at each boot what no file of the system carries",
+    "docs/operations.md, Files on the node",
+)
+_NICS = Info(
+    Severity.MEDIUM,
+    "applies what is declared for NICs once more when one arrives or renews its queues",
+    "docs/operations.md, Files on the node",
+)
+
+
+def rows(host: Host, kinds: Collection[str]) -> list[Row]:
+    """kinds: what is declared on the node; the arrival of a NIC matters only to some of them."""
+    try:
+        if not boot_service.installed(host):
+            return []
+    except HostError as error:
+        return [_unknown(AGENT_ROW, AGENT_FILE, _BOOT, error)]
+    found = [_row(host, AGENT_ROW, AGENT_FILE, _BOOT)]
+    if any(kind in ON_ARRIVAL for kind in kinds):
+        found.append(_row(host, NICS_ROW, NIC_PATH_FILE, _NICS))
+    return found
+
+
+def boot_sources(host: Host) -> list[str]:
+    """The files that it consists of, and which of them are not there."""
+    paths = (AGENT_COMMAND, *TEXTS, *LINKS)
+    return [path if host.is_link(path) or host.exists(path) else f"{path} (missing)" for path in paths]
+
+
+def _row(host: Host, key: str, path: str, info: Info) -> Row:
+    look = boot_service.boot_faults if key == AGENT_ROW else boot_service.nic_faults
+    try:
+        faults: Sequence[Fault] = look(host)
+    except HostError as error:
+        return _unknown(key, path, info, error)
+    if not faults and key != AGENT_ROW and boot_service.stopped(host):
+        boot = Boot(Value(absent="the agent does not run"), row=AGENT_ROW)
+        return _made(key, path, info, boot, Status.OK, f"boot: see {AGENT_ROW}")
+    if not faults:
+        source = path if key == AGENT_ROW else f"{path}, {UDEV_FILE}"
+        return _made(key, path, info, Boot(Value(text=_RUNS), source), Status.OK, "")
+    words = "; ".join(map(str, faults))
+    # It may run all the same, with files that are not as they were installed.
+    stops = any(fault.stops for fault in faults)
+    boot = Boot(Value(absent=words) if stops else Value(text=_RUNS), path)
+    return _made(key, path, info, boot, Status.DRIFTED, f"boot: {words}")
+
+
+def _unknown(key: str, path: str, info: Info, error: HostError) -> Row:
+    boot = Boot(Value(unreadable=str(error)))
+    return _made(key, path, info, boot, Status.UNKNOWN, str(error))
+
+
+def _made(key: str, path: str, info: Info, boot: Boot, status: Status, reason: str) -> Row:
+    setting = Setting(KIND, key, path, _RUNS, _RUNS)
+    return Row(setting, Reading(path, Value(), boot, _RUNS), status, reason, info)

@@ -1,0 +1,199 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`mlnode revert --without-origin`: the last way out of a node whose origin is lost.
+
+What mlnode owns by name is removed, what is marked as its own in files of others is taken out, and what
+cannot be undone is named: values of the running kernel until a boot, and words in files that bear no mark.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from ..engine import confirm, declared, engine, handlers, origin
+from ..engine.declared import FOLDER as DECLARED
+from ..engine.engine import Request
+from ..engine.kind import AGENT_COMMAND, Row
+from ..engine.lock import WAIT_SECONDS, locked
+from ..engine.revert import BASELINES, FOLDER, Change, described
+from ..host import places
+from ..host.host import Host
+from ..knobs.irq import irqbalance as irq_balance
+from ..knobs.nccl import file as nccl_file
+from ..model.errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError
+from ..model.setting import Layer
+from ..model.values import same
+from . import mounts, registry
+from .registry import KINDS
+
+#: Made for own files; one that others use stays
+_FOLDERS = (DECLARED, irq_balance.LISTS, origin.COPY.rpartition("/")[0], FOLDER)
+_UNITS = "/etc/systemd/system/"
+
+
+class Removal(NamedTuple):
+    """changes: what was removed. stays: what was not, for people."""
+
+    changes: tuple[Change, ...] = ()
+    stays: tuple[str, ...] = ()
+
+
+class _File(NamedTuple):
+    """An own file, or one of others that has marked lines from here. content: what stays of it."""
+
+    path: str
+    content: bytes | None
+    reader: str
+
+
+def pending(host: Host) -> Removal:
+    """Removal that remove() would do. Raises MlnodeError."""
+    _refuse_with_origin(host)
+    changes = tuple(_change(host, file) for file in _files(host))
+    return Removal(changes, tuple(_running(_rows(host))))
+
+
+def remove(host: Host, wait_seconds: float = WAIT_SECONDS) -> Removal:
+    """Raises MlnodeError; what could not be removed is named, and another run goes on with it."""
+    # The command removes itself, and nothing can be imported from it then.
+    registry.imported()
+    mounts.imported()
+    with locked(host, wait_seconds):
+        confirm.refuse_while_pending(host)
+        _refuse_with_origin(host)
+        files, rows = _files(host), _rows(host)
+        changes = tuple(_change(host, file) for file in files)
+        if files and not host.is_superuser():
+            raise HostError("revert", "this node", None, "root is needed")
+        stuck = _removed(host, files)
+        host.forget()
+        if stuck:
+            done = [change.key for change in changes if not any(change.key in words for words in stuck)]
+            raise TransactionError("not everything could be removed", done, stuck)
+        _clear(host)
+        return Removal(changes, (*_running(rows), *_next_boot(host, rows)))
+
+
+def _refuse_with_origin(host: Host) -> None:
+    try:
+        known = origin.Origin.load(host).entries()
+    except LostOriginError:
+        return
+    if known:
+        raise RefusedError(
+            f"what was before the first run is known, from {origin.PATH}: `mlnode revert` puts all of it back"
+        )
+
+
+# -- the files -----------------------------------------------------------------------------
+
+
+def _files(host: Host) -> list[_File]:
+    found = [_File(path, None, reader) for path, reader in places.present(host).items()]
+    for path, text, reader in (
+        (nccl_file.PATH, nccl_file.parse(host.text(nccl_file.PATH)).others, ""),
+        *((path, text, "irqbalance") for path, text in irq_balance.without_block(host)),
+    ):
+        content = text.encode("utf-8", "surrogateescape")
+        if host.content(path) not in (None, content):
+            found.append(_File(path, content if text.strip() else None, reader))
+    return found
+
+
+def _change(host: Host, file: _File) -> Change:
+    saved = host.snapshot(file.path)
+    before, hidden = described(saved), origin.is_closed(saved)
+    waits = file.reader in handlers.AT_BOOT
+    if file.content is None:
+        return Change(file.path, before, None, is_file=True, at_boot=waits, is_closed=hidden)
+    after = file.content.decode("utf-8", "replace")
+    return Change(file.path, before, after, True, waits, "mlnode's part removed, the rest kept", hidden)
+
+
+def _removed(host: Host, files: Sequence[_File]) -> list[str]:
+    """Remove them, and return what could not be, and why."""
+    stuck: list[str] = []
+    # The command goes last, once all who read the files have heard of it: till then it can be run again.
+    command = AGENT_COMMAND
+    for file in sorted(files, key=lambda file: file.path == command):
+        if file.path == command:
+            stuck += _told(host, files)
+            if stuck:
+                break
+        try:
+            if file.content is None:
+                host.remove_file(file.path)
+            else:
+                host.write_file(file.path, file.content)
+            folder = file.path.rpartition("/")[0]
+            if folder.startswith(_UNITS) and folder.endswith(".d"):
+                host.remove_folder_if_empty(folder)
+        except HostError as error:
+            stuck.append(str(error))
+    if not any(file.path == command for file in files):
+        stuck += _told(host, files)
+    return stuck
+
+
+def _told(host: Host, files: Sequence[_File]) -> list[str]:
+    stuck = []
+    for reader in filter(None, dict.fromkeys(file.reader for file in files)):
+        try:
+            handlers.run(host, reader)
+        except HostError as error:
+            stuck.append(str(error))
+    return stuck
+
+
+def _clear(host: Host) -> None:
+    """Remove what is left of the store, and the folders. Raises HostError."""
+    patterns = (path for pattern in BASELINES for path in host.matching(pattern))
+    for path in (origin.PATH, origin.COPY, *patterns):
+        host.remove_file(path)
+    for folder in _FOLDERS:
+        host.remove_folder_if_empty(folder)
+
+
+# -- what stays ----------------------------------------------------------------------------
+
+
+def _rows(host: Host) -> list[tuple[Request, Row]]:
+    """Every declared setting as it is now. What cannot be looked at can only be left."""
+    found: list[tuple[Request, Row]] = []
+    for declaration in declared.load_all(host, []):
+        for kind in (name for name in KINDS if name in declaration.kinds):
+            request = Request(declaration.name, KINDS[kind], declaration.kinds[kind], alone=True)
+            try:
+                found += [(request, row) for row in engine.evaluate(host, request).rows]
+            except MlnodeError:
+                continue
+    return found
+
+
+def _running(rows: Sequence[tuple[Request, Row]]) -> list[str]:
+    found = []
+    for _request, row in rows:
+        text = row.reading.runtime.text
+        # What a file says is gone with it.
+        kept = not row.reading.path.startswith("/etc/")
+        if kept and text is not None and same(text, row.reading.target or ""):
+            found.append(f"{row.setting.key} = {text} until the node is booted")
+    return list(dict.fromkeys(found))
+
+
+def _next_boot(host: Host, rows: Sequence[tuple[Request, Row]]) -> list[str]:
+    """Values that are brought at boot though all own files are gone: edits that bear no mark."""
+    found = []
+    for request in dict.fromkeys((request.name, request.kind.KIND) for request, _row in rows):
+        mine = [(one, row) for one, row in rows if (one.name, one.kind.KIND) == request]
+        boot_only = mine[0][0]._replace(layers=(Layer.BOOT,))
+        try:
+            after = engine.evaluate(host, boot_only).rows
+        except MlnodeError as error:
+            found.append(str(error))
+            continue
+        for row in after:
+            boot, target = row.reading.boot, row.reading.target
+            if target and boot.source.startswith("/") and same(boot.value.text or "", target):
+                found.append(f"{row.setting.key} = {target} at the next boots, from {boot.source}")
+    return found

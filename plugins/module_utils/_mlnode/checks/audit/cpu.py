@@ -1,0 +1,166 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CPUs and memory: clocks, threads, who is offline, and whether each NUMA node has its share of memory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Iterator
+
+from ...host.host import Host
+from ...model import cpulist, values
+from ...model.errors import HostError
+from ...model.setting import Severity
+from ...topology import numa
+from ...topology.model import Topology
+from . import model
+from .model import Finding, Topic
+
+GOVERNOR = Topic(
+    "governor",
+    Severity.HIGH,
+    "clocks follow the load, and are late for the short bursts between two kernel launches",
+    "admin-guide/pm/cpufreq.rst",
+    "set it to performance: the module cpu_governor",
+)
+SMT = Topic(
+    "smt",
+    Severity.LOW,
+    "two threads share a core: more throughput, and less even times for one thread",
+    "admin-guide/cputopology.rst",
+)
+OFFLINE = Topic(
+    "cpus_offline",
+    Severity.MEDIUM,
+    "cores that were paid for do nothing, and their share of cache and memory bandwidth is used from afar",
+    "core-api/cpu_hotplug.rst",
+    "look for maxcpus=, nr_cpus= and nosmt on the kernel command line, and in the firmware's setup",
+)
+NODE_MEMORY = Topic(
+    "node_memory",
+    Severity.HIGH,
+    "each access of these CPUs goes to another socket: half the bandwidth, twice the latency",
+    "admin-guide/mm/numaperf.rst",
+    "look at the memory modules of that socket: missing, in the wrong slot, or given up by the firmware",
+)
+EVEN = Topic(
+    "memory_even",
+    Severity.MEDIUM,
+    "a node with less memory has fewer channels or runs full first, and its jobs use the other socket's",
+    "admin-guide/mm/numaperf.rst",
+    "compare the memory modules of the sockets: one may be missing or given up by the firmware",
+)
+EDAC = Topic(
+    "memory_errors",
+    Severity.HIGH,
+    "errors that cannot be corrected kill processes or the machine; corrected ones announce them",
+    "admin-guide/RAS/main.rst",
+    "find the module with ras-mc-ctl --errors or dmesg (EDAC), drain the node and replace it",
+)
+
+_TOPICS = (GOVERNOR, SMT, OFFLINE, NODE_MEMORY, EVEN, EDAC)
+NAMES = tuple(topic.name for topic in _TOPICS)
+
+_CPUFREQ = "/sys/devices/system/cpu/cpufreq"
+_SMT = "/sys/devices/system/cpu/smt/control"
+_CPUS = "/sys/devices/system/cpu"
+_CONTROLLERS = "/sys/devices/system/edac/mc"
+#: The kernel keeps some of each node for itself, and most of it of the first
+_SHARE = 0.9
+
+
+def checks(host: Host, topology: Topology) -> Iterator[Finding]:
+    yield _governor(host)
+    control = host.value(_SMT).text or ""
+    yield _smt(topology, control.strip())
+    yield _offline(topology, control.strip())
+    yield from _memory(topology)
+    yield _errors(host)
+
+
+def _governor(host: Host) -> Finding:
+    try:
+        paths = host.matching(f"{_CPUFREQ}/policy*/scaling_governor")
+    except HostError as error:
+        return model.unknown(GOVERNOR, str(error), _CPUFREQ)
+    if not paths:
+        return model.told(GOVERNOR, "no CPU has a clock that this kernel can change", _CPUFREQ)
+    now: dict[int, str] = {}
+    for path in paths:
+        match = re.search(r"/policy([0-9]{1,6})/", path, re.ASCII)
+        value = host.value(path)
+        if value.unreadable is not None:
+            return model.unknown(GOVERNOR, value.unreadable, path)
+        # A policy without a CPU that is online has no governor.
+        if match and value.text and value.text.strip():
+            now[int(match.group(1))] = value.text.strip()
+    good = bool(now) and set(now.values()) == {"performance"}
+    source = f"{_CPUFREQ}/policy*/scaling_governor"
+    if not now:
+        return model.unknown(GOVERNOR, "no policy shows its governor", source)
+    return model.judged(GOVERNOR, good, values.grouped(now), source, "performance")
+
+
+def _smt(topology: Topology, control: str) -> Finding:
+    words = f"{topology.cpus.smt} threads per core" if topology.cpus.smt else "the kernel does not say"
+    return model.told(SMT, f"{words}, control {control}" if control else words, _SMT)
+
+
+def _offline(topology: Topology, control: str) -> Finding:
+    offline, source = topology.cpus.offline, f"{_CPUS}/online"
+    if not topology.cpus.online:
+        return model.unknown(OFFLINE, "the kernel does not say which CPUs are online", source)
+    text = cpulist.render(offline) or "none"
+    # No CPU that has this switch has more than two threads to a core (x86, POWER's is a number).
+    if offline and control in ("off", "forceoff") and len(offline) <= len(topology.cpus.online):
+        return model.told(OFFLINE, f"{text}, as second threads are switched off", source)
+    return model.judged(OFFLINE, not offline, text, source, "none")
+
+
+def _memory(topology: Topology) -> Iterator[Finding]:
+    nodes, source = numa.with_cpus(topology.nodes), f"{numa.NODES}/node*/meminfo"
+    if len(nodes) < 2:
+        for topic in (NODE_MEMORY, EVEN):
+            yield model.told(topic, "there are not two NUMA nodes with CPUs", numa.NODES)
+        return
+    sizes = {node.number: node.memory_kbytes for node in nodes}
+    silent = [number for number, size in sizes.items() if size is None]
+    if silent:
+        words = f"node {cpulist.render(silent)} does not report its memory"
+        yield model.unknown(NODE_MEMORY, words, source)
+        yield model.unknown(EVEN, words, source)
+        return
+    known = {number: size or 0 for number, size in sizes.items()}
+    empty = [number for number, size in known.items() if size == 0]
+    found = f"node {cpulist.render(empty)} has none" if empty else "each node has some"
+    yield model.judged(NODE_MEMORY, not empty, found, source, "memory at each node with CPUs")
+    words = values.grouped({number: f"{size / (1 << 20):.1f} GiB" for number, size in known.items()})
+    even = min(known.values()) >= _SHARE * max(known.values())
+    yield model.judged(EVEN, even, words, source, "the same at each node with CPUs")
+
+
+def _errors(host: Host) -> Finding:
+    source = f"{_CONTROLLERS}/mc*/{{ce,ue}}_count"
+    corrected = uncorrected = 0
+    try:
+        controllers = [name for name in host.names(_CONTROLLERS) if re.match(r"mc[0-9]+\Z", name, re.ASCII)]
+    except HostError as error:
+        return model.unknown(EDAC, str(error), source)
+    if not controllers:
+        words = "no EDAC driver counts errors: it is a machine without ECC, or its firmware keeps them"
+        return model.told(EDAC, words, _CONTROLLERS)
+    for name in controllers:
+        for file in ("ce_count", "ue_count"):
+            path = f"{_CONTROLLERS}/{name}/{file}"
+            value = host.value(path)
+            text = (value.text or "").strip()
+            if not re.match(r"[0-9]{1,20}\Z", text, re.ASCII):
+                words = value.problem or f"{path}: {text[:60]!r} is not a number"
+                return model.unknown(EDAC, words, path)
+            corrected += int(text) if file == "ce_count" else 0
+            uncorrected += int(text) if file == "ue_count" else 0
+    found = f"{uncorrected} not corrected, {corrected} corrected since boot"
+    # Corrected errors are harmless so far.
+    topic = EDAC if uncorrected else replace(EDAC, severity=Severity.MEDIUM)
+    return model.judged(topic, not (uncorrected or corrected), found, source, "none")

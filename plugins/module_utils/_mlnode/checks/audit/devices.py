@@ -1,0 +1,155 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPUs and their links: what is slower than it could be, and what has reported errors."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Iterator
+
+from ...drivers import nvidia
+from ...host.host import Host
+from ...model import values
+from ...model.errors import HostError
+from ...model.setting import Severity
+from ...topology.model import Gpu, Topology
+from ..pcie import link as pcie_link
+from ..pcie import subjects as pcie_subjects
+from . import model
+from .model import Finding, Topic
+
+LINK = Topic(
+    pcie_link.NAME,
+    Severity.HIGH,
+    "all that goes over this link is slower by the same factor, and one such GPU slows down the whole job",
+    "PCI Express Base Specification; ABI/testing/sysfs-bus-pci",
+)
+ECC = Topic(
+    "gpu_ecc",
+    Severity.HIGH,
+    "an error that cannot be corrected ends the job, and an undetected one corrupts its result",
+    "nvidia-smi(1), ECC Errors",
+    "drain the node and run the vendor's field diagnostic",
+)
+_ECC_OFF = replace(ECC, severity=Severity.MEDIUM)
+XID = Topic(
+    "gpu_xid",
+    Severity.HIGH,
+    "the driver reports that a GPU, its memory or its link failed, or that a program did",
+    "NVIDIA, Xid Errors",
+    "look the number up in the vendor's list of Xids; drain the node where it is the hardware",
+)
+PERSISTENCE = Topic(
+    "gpu_persistence",
+    Severity.MEDIUM,
+    "the driver deinitializes an unused GPU: the next program waits seconds for its initialization",
+    "NVIDIA, Driver Persistence",
+    "set it on: the module gpu_persistence",
+)
+
+_TOPICS = (LINK, ECC, XID, PERSISTENCE)
+NAMES = tuple(topic.name for topic in _TOPICS)
+
+_ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
+ECC_QUERY = (
+    nvidia.TOOL,
+    f"--query-gpu=index,pci.bus_id,ecc.mode.current,{_ERRORS}",
+    "--format=csv,noheader",
+)
+_ECC_SOURCE = f"{nvidia.TOOL} --query-gpu={_ERRORS}"
+_DMESG = "dmesg"
+#: `NVRM: Xid (PCI:0000:1b:00): 79, pid=1234, name=python, GPU has fallen off the bus.`
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})", re.ASCII)
+_MOST = 8
+
+
+def checks(host: Host, topology: Topology) -> Iterator[Finding]:
+    for check in pcie_link.checks(host, pcie_subjects.of(topology, {})):
+        yield model.made(
+            LINK, check.verdict, check.found, check.source, check.expected, check.target, check.advice
+        )
+    mine = [gpu for gpu in topology.gpus if gpu.vendor == "NVIDIA"]
+    if not mine:
+        for topic in (ECC, XID, PERSISTENCE):
+            yield model.told(topic, _none(topology), "/sys/bus/pci/devices")
+        return
+    driver = host.value(nvidia.DRIVER)
+    if driver.text is None:
+        for topic in (ECC, XID, PERSISTENCE):
+            yield model.missing(topic, driver, nvidia.DRIVER)
+        return
+    yield from _ecc(host)
+    yield _xid(host)
+    yield from _persistence(host, mine)
+
+
+def _none(topology: Topology) -> str:
+    others = ", ".join(dict.fromkeys(gpu.vendor for gpu in topology.gpus))
+    return f"nothing here reads this of GPUs of {others}" if others else "there is no GPU"
+
+
+def _ecc(host: Host) -> Iterator[Finding]:
+    try:
+        table = nvidia.rows(host.must_run(ECC_QUERY, "run"), 3)
+    except HostError as error:
+        yield _unasked(ECC, error)
+        return
+    for address, (mode, corrected, uncorrected) in table.items():
+        target = f"GPU {address}"
+        if mode in nvidia.NOT_THERE:
+            yield model.told(ECC, "this GPU has no ECC", _ECC_SOURCE, target)
+        elif mode != "Enabled":
+            advice = "switch it on with nvidia-smi -e 1, and reset the GPU"
+            found = f"ECC is {mode[:20].lower()}"
+            yield model.judged(_ECC_OFF, False, found, _ECC_SOURCE, "ECC enabled", target, advice)
+        elif values.number(corrected) is None or values.number(uncorrected) is None:
+            words = f"it counts {corrected[:20]!r} and {uncorrected[:20]!r}, which are not numbers"
+            yield model.unknown(ECC, words, _ECC_SOURCE, target)
+        else:
+            found = f"{uncorrected} not corrected, {corrected} corrected since the driver was loaded"
+            good = values.number(uncorrected) == 0
+            yield model.judged(ECC, good, found, _ECC_SOURCE, "0 not corrected", target)
+
+
+def _xid(host: Host) -> Finding:
+    """In the kernel's log, which forgets the oldest lines."""
+    try:
+        text = host.must_run([_DMESG], "read the kernel's log with")
+    except HostError as error:
+        return _unasked(XID, error)
+    seen: dict[str, int] = {}
+    for match in _XID.finditer(text):
+        words = f"{match.group(2)} on {match.group(1)}"
+        seen[words] = seen.get(words, 0) + 1
+    items = [words if number == 1 else f"{words} ({number} times)" for words, number in seen.items()]
+    more = f" and {len(items) - _MOST} more" if len(items) > _MOST else ""
+    found = f"Xid {', '.join(items[:_MOST])}{more}" if items else "none in what the kernel's log still has"
+    return model.judged(XID, not items, found, _DMESG, "none")
+
+
+def _persistence(host: Host, mine: list[Gpu]) -> Iterator[Finding]:
+    try:
+        modes = nvidia.persistence(host)
+    except HostError as error:
+        yield _unasked(PERSISTENCE, error)
+        return
+    source = " ".join(nvidia.QUERY[:2])
+    for gpu in mine:
+        target, mode = f"GPU {gpu.address}", modes.get(gpu.address, "")
+        if mode in (nvidia.ON, nvidia.OFF):
+            yield model.judged(PERSISTENCE, mode == nvidia.ON, mode, source, nvidia.ON, target)
+        elif mode:
+            yield model.told(PERSISTENCE, "this GPU has no such mode", source, target)
+        elif gpu.driver not in (None, "nvidia"):
+            yield model.told(PERSISTENCE, f"it belongs to {gpu.driver}", source, target)
+        else:
+            words = f"{nvidia.TOOL} does not show this GPU: it may have failed"
+            yield model.unknown(PERSISTENCE, words, source, target)
+
+
+def _unasked(topic: Topic, error: HostError) -> Finding:
+    """A tool that is not installed leaves nothing to judge; one that fails leaves it unknown."""
+    if error.absent:
+        return model.told(topic, f"{error.path} is not installed", error.path)
+    return model.unknown(topic, str(error), error.path)

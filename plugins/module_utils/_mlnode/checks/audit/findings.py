@@ -1,0 +1,51 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The audit of a machine: what costs speed or may be broken, whether or not anything is declared."""
+
+from __future__ import annotations
+
+from typing import Callable, Collection, Iterable, Tuple
+
+from ...host.host import Host
+from ...model.setting import Severity
+from ...topology import read
+from ...topology.model import Topology
+from ..model import Verdict
+from . import cpu, devices, kernel, services
+from .model import Finding
+
+MOUNTS = read.MOUNTS
+
+Area = Tuple[Tuple[str, ...], Callable[[Host, Topology], Iterable[Finding]]]
+
+AREAS: tuple[Area, ...] = (
+    (kernel.NAMES, kernel.checks),
+    (cpu.NAMES, cpu.checks),
+    (devices.NAMES, devices.checks),
+    (services.NAMES, services.checks),
+)
+NAMES: tuple[str, ...] = tuple(name for names, _checks in AREAS for name in names)
+
+_VERDICTS = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
+_SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
+
+
+def findings(host: Host, leave_out: Collection[str] = ()) -> list[Finding]:
+    """All of them, what matters most first. Reads only."""
+    topology = read.of(host)
+    found = [
+        finding
+        for names, checks in AREAS
+        if not {*names} <= {*leave_out}
+        for finding in checks(host, topology)
+        if finding.name not in leave_out
+    ]
+    return sorted(found, key=_rank)
+
+
+def _rank(finding: Finding) -> tuple[bool, int, int]:
+    """Bad findings first, and of these the most severe."""
+    severity = _SEVERITIES.index(finding.severity)
+    verdict = _VERDICTS.index(finding.verdict)
+    bad = finding.verdict in (Verdict.FAIL, Verdict.WARN)
+    return (not bad, severity if bad else 0, verdict)

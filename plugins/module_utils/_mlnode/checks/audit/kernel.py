@@ -1,0 +1,194 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings about the kernel and its settings that cost speed, whatever is declared."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from ...host.host import Host
+from ...model import values
+from ...model.errors import HostError
+from ...model.setting import Severity
+from ...topology import numa
+from ...topology.model import Topology
+from ..model import Verdict
+from . import model
+from .model import Finding, Topic
+
+_VM, _KERNEL = "admin-guide/sysctl/vm.rst", "admin-guide/sysctl/kernel.rst"
+
+KERNEL = Topic(
+    "kernel",
+    Severity.MEDIUM,
+    "a kernel before 5.15 lacks what drivers of NICs and GPUs build on, such as DMA-BUF between them (5.12)",
+    "kernelnewbies.org, Linux_5.12, Linux_5.19 and Linux_6.1",
+    "boot a kernel of 5.15 or newer",
+)
+THP = Topic(
+    "thp",
+    Severity.HIGH,
+    "any thread may stall for milliseconds in a page fault that collects a huge page",
+    "admin-guide/mm/transhuge.rst",
+    "set it to madvise: the module thp",
+)
+SWAPPINESS = Topic(
+    "swappiness",
+    Severity.HIGH,
+    "memory of the job is swapped out in favour of files that it reads once",
+    _VM,
+    "set vm.swappiness to 1: the module sysctl_ml",
+)
+SWAP = Topic(
+    "swap",
+    Severity.LOW,
+    "a process that was swapped out answers after milliseconds, and memory that leaks is seen late",
+    "mkswap(8), swapoff(8)",
+    "leave it only if something needs it, with vm.swappiness 1",
+)
+BALANCING = Topic(
+    "numa_balancing",
+    Severity.MEDIUM,
+    "the kernel takes pages away to see who uses them: stalls of some milliseconds in bound processes",
+    _KERNEL,
+    "set kernel.numa_balancing to 0: the module sysctl_ml",
+)
+RECLAIM = Topic(
+    "zone_reclaim",
+    Severity.MEDIUM,
+    "a node drops its page cache, and waits for that, while others have free memory",
+    _VM,
+    "set vm.zone_reclaim_mode to 0: the module sysctl_ml",
+)
+CLOCK = Topic(
+    "clocksource",
+    Severity.HIGH,
+    "each look at the clock is a system call and a slow register: a microsecond, not 20 ns",
+    "timers/timekeeping.rst, kernel-parameters.txt (tsc)",
+    "look in dmesg for why tsc was given up (firmware, sockets out of step), and update the firmware",
+)
+MITIGATIONS = Topic(
+    "mitigations",
+    Severity.LOW,
+    "they take some percent of system calls, and are what keeps one user's memory from another",
+    "admin-guide/hw-vuln/index.rst",
+)
+
+_TOPICS = (KERNEL, THP, SWAPPINESS, SWAP, BALANCING, RECLAIM, CLOCK, MITIGATIONS)
+NAMES = tuple(topic.name for topic in _TOPICS)
+
+_RELEASE = "/proc/sys/kernel/osrelease"
+_ENABLED = "/sys/kernel/mm/transparent_hugepage/enabled"
+_SWAPS = "/proc/swaps"
+_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+_HOLES = "/sys/devices/system/cpu/vulnerabilities"
+
+_LEAST = (5, 15)
+#: What newer ones bring to nodes like these
+_BRINGS = (
+    ((5, 19), "5.19 brings packets of more than 64 kB over IPv6 (BIG TCP)"),
+    ((6, 1), "6.1 brings the multi-generational LRU, which finds what to reclaim with less work"),
+)
+#: Vendors of such kernels take features of newer ones into old numbers
+_BACKPORTS = re.compile(r"\.(el[0-9]|fbk|lp[0-9])|-default\Z")
+
+#: vm.rst: the higher, the sooner is memory of processes taken instead of the page cache
+_MOST_SWAPPINESS = 10
+#: Sources that are read from a register on the bus, or not at all (drivers/clocksource, kernel/time)
+_SLOW = ("hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies")
+
+
+def checks(host: Host, topology: Topology) -> Iterator[Finding]:
+    yield _kernel(host)
+    yield _thp(host)
+    yield from _swap(host)
+    yield _balancing(host, topology)
+    yield _number(host, RECLAIM, "/proc/sys/vm/zone_reclaim_mode", 0)
+    yield _clock(host, topology)
+    yield _mitigations(host)
+
+
+def _kernel(host: Host) -> Finding:
+    value = host.value(_RELEASE)
+    if value.text is None:
+        return model.missing(KERNEL, value, _RELEASE)
+    match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", value.text, re.ASCII)
+    if match is None:
+        return model.unknown(KERNEL, f"{value.text[:60]!r} is not a kernel version", _RELEASE)
+    version = int(match.group(1)), int(match.group(2))
+    more = "; ".join(words for since, words in _BRINGS if version < since)
+    found = f"{value.text.strip()[:80]}{f' ({more})' if more else ''}"
+    if version < _LEAST and _BACKPORTS.search(value.text):
+        words = f"{value.text.strip()[:80]}: its vendor takes new features back, see the release notes"
+        return model.told(KERNEL, words, _RELEASE)
+    return model.judged(KERNEL, version >= _LEAST, found, _RELEASE, "at least 5.15")
+
+
+def _thp(host: Host) -> Finding:
+    value = host.value(_ENABLED)
+    if value.text is None:
+        return model.missing(THP, value, _ENABLED)
+    now = values.chosen(value.text)
+    return model.judged(THP, now in ("madvise", "never"), now, _ENABLED, "madvise or never")
+
+
+def _swap(host: Host) -> Iterator[Finding]:
+    value = host.value(_SWAPS)
+    if value.text is None:
+        yield model.missing(SWAP, value, _SWAPS)
+        yield model.missing(SWAPPINESS, value, _SWAPS)
+        return
+    areas = [line.split()[0] for line in value.text.splitlines()[1:] if line.split()]
+    yield model.judged(SWAP, not areas, ", ".join(areas) or "none", _SWAPS, "none")
+    path = "/proc/sys/vm/swappiness"
+    if not areas:
+        yield model.told(SWAPPINESS, "there is no swap", path)
+    else:
+        yield _number(host, SWAPPINESS, path, _MOST_SWAPPINESS)
+
+
+def _number(host: Host, topic: Topic, path: str, most: int) -> Finding:
+    value = host.value(path)
+    if value.text is None:
+        return model.missing(topic, value, path)
+    text = value.text.strip()
+    if not re.match(r"[0-9]{1,20}\Z", text, re.ASCII):
+        return model.unknown(topic, f"{text[:60]!r} is not a number", path)
+    expected = f"at most {most}" if most else "0"
+    return model.judged(topic, int(text) <= most, text, path, expected)
+
+
+def _balancing(host: Host, topology: Topology) -> Finding:
+    path = "/proc/sys/kernel/numa_balancing"
+    if len(numa.with_cpus(topology.nodes)) < 2:
+        return model.told(BALANCING, "there is one NUMA node, and nothing to balance", path)
+    return _number(host, BALANCING, path, 0)
+
+
+def _clock(host: Host, topology: Topology) -> Finding:
+    value = host.value(_SOURCE)
+    if value.text is None:
+        return model.missing(CLOCK, value, _SOURCE)
+    now = value.text.strip()[:60]
+    metal = topology.machine.kind == "bare metal"
+    x86 = "flags" in (host.value("/proc/cpuinfo").text or "")
+    if now in _SLOW or (metal and x86):
+        return model.judged(CLOCK, now == "tsc", now, _SOURCE, "tsc" if x86 else "the CPU's own")
+    return model.told(CLOCK, now, _SOURCE)
+
+
+def _mitigations(host: Host) -> Finding:
+    """Reported and not judged: their cost is the price of security, and no advice is given against it."""
+    try:
+        texts = {name: host.value(f"{_HOLES}/{name}").text or "" for name in host.names(_HOLES)}
+    except HostError as error:
+        return model.unknown(MITIGATIONS, str(error), _HOLES)
+    if not texts:
+        return model.told(MITIGATIONS, f"{_HOLES} does not exist", _HOLES)
+    open_ones = [name for name, text in texts.items() if text.startswith("Vulnerable")]
+    active = sum(text.startswith("Mitigation") for text in texts.values())
+    words = f"{active} active of {len(texts)} known"
+    if open_ones:
+        words += f"; open to {', '.join(open_ones)}"
+    return model.made(MITIGATIONS, Verdict.SKIP, words, _HOLES)

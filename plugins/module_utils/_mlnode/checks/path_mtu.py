@@ -1,0 +1,242 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check that packets of a given size arrive at every peer, and find the usual size that does where not.
+
+A switch port with a smaller MTU drops what is too long and reports nothing: connections open, and hang with
+the first full packet. So each peer is sent echo requests with the don't-fragment bit.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from ..host.host import Host
+from ..linux.ping import PROGRAM, Reply, Way, ask
+from ..model.errors import DeclarationError, HostError
+from ..model.schema import refuse_unknown
+from .model import Check, Verdict
+
+NAME = "path_mtu"
+
+#: What every IPv4 host has to take (RFC 791); a path that carries less has another problem than its MTU
+SMALLEST = 576
+#: The longest IP packet with a 16-bit length (RFC 791)
+LONGEST = 65535
+#: More would only take long: a path that loses half of its packets loses 20 in a row once in a million times
+MAX_TRIES = 20
+#: ping(8) sends faster than every 0.2 s for root only; more than a minute exceeds any path between nodes
+MIN_TIMEOUT, MAX_TIMEOUT = 0.2, 60.0
+
+#: The data of a small packet, as ping(8) sends it
+_SMALL = 56
+#: MTUs that are met: 1280 IPv6's least (RFC 8200); 1420 WireGuard, 1450 VXLAN (RFC 7348), 1476 GRE (RFC 2784)
+#: and 1492 PPPoE (RFC 2516) over 1500; 1460 and 8896 Google Cloud; 2044 and 4092 IPoIB (RFC 4391); 4200 RoCE
+#: of 4096; 8950 VXLAN over 9000; 9001 AWS; 9216 usual on switches
+_USUAL = (1280, 1420, 1450, 1460, 1476, 1492, 1500, 2044, 4092, 4200, 8896, 8950, 9000, 9001, 9216)
+
+#: Peers measured at the same time: a ping with three pipes each stays below the usual 1024 open files
+_AT_ONCE = 128
+
+_INSTALL = {
+    PROGRAM: "install ping of iputils (package iputils-ping on Debian and Ubuntu, iputils elsewhere)",
+    "ip": "install iproute2",
+}
+_UNASKED = (
+    "look at the address, the interface and the routes of this node (ip route get), and run as root or with "
+    "a group in net.ipv4.ping_group_range; a link-local address needs its interface"
+)
+_SILENT = (
+    "nothing is proven: the peer is down, or a firewall of a node or on the way drops ICMP echo; look at the "
+    "peer, or let ICMP echo pass between the nodes"
+)
+_BLACK_HOLE = (
+    "no router reports why, so a link on the way drops them: look at the MTU of the peer's interface and of "
+    "every switch port between"
+)
+_LEARNED = (
+    "a router reported it within the last ten minutes (net.ipv4.route.mtu_expires), or a route sets it: look "
+    "at ip route get; after the path was mended: ip route flush cache"
+)
+
+
+class Peer(NamedTuple):
+    """Another node, and where to send from."""
+
+    address: str
+    interface: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.address} on {self.interface}" if self.interface else self.address
+
+
+class Request(NamedTuple):
+    """size None: the MTU that the interface to each peer has."""
+
+    peers: tuple[Peer, ...]
+    size: int | None
+    tries: int
+    timeout: float
+
+
+# -- what is asked for ---------------------------------------------------------------------
+
+
+def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float) -> Request:
+    """Raises DeclarationError."""
+    if not peers:
+        raise DeclarationError("peers: name at least one; none would prove nothing")
+    if size is not None and not SMALLEST <= size <= LONGEST:
+        raise DeclarationError(f"size: {size} is not between {SMALLEST} and {LONGEST} bytes")
+    if not 1 <= tries <= MAX_TRIES:
+        raise DeclarationError(f"tries: {tries} is not between 1 and {MAX_TRIES}")
+    if not MIN_TIMEOUT <= timeout <= MAX_TIMEOUT:  # neither is NaN
+        raise DeclarationError(f"timeout: {timeout} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT} seconds")
+    parsed = [_peer(f"peers[{number}]", given) for number, given in enumerate(peers)]
+    return Request(tuple(dict.fromkeys(parsed)), size, tries, timeout)
+
+
+def _peer(where: str, given: Any) -> Peer:
+    fields: Mapping[Any, Any] = given if isinstance(given, dict) else {"address": given}
+    refuse_unknown(where, fields, Peer._fields)
+    if not fields.get("address"):
+        raise DeclarationError(f"{where}.address: missing; give an IPv4 or IPv6 address, or a name")
+    for key, value in fields.items():
+        # No host, address or interface begins with a hyphen, and a program would take it for an option.
+        plain = isinstance(value, str) and value.isprintable() and " " not in value
+        if value is not None and (not plain or value.startswith("-")):
+            raise DeclarationError(f"{where}.{key}: {value!r} is not a name or address")
+    peer = Peer(*(fields.get(name) or "" for name in Peer._fields))
+    # The resolver takes 10 for 0.0.0.10, and 010.0.0.1 for 8.0.0.1 (inet_aton(3)).
+    if all(sign in "0123456789." for sign in peer.address) and not _is_address(peer.address):
+        raise DeclarationError(f"{where}.address: {peer.address!r} is not an IPv4 address of four numbers")
+    if peer.source and not _is_address(peer.source):
+        raise DeclarationError(f"{where}.source: {peer.source!r} is not an IPv4 or IPv6 address")
+    return peer
+
+
+def _is_address(text: str) -> bool:
+    """As inet_pton(3) reads it, which refuses what only looks like one, and a zone is allowed."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, text.partition("%")[0])
+        except (OSError, ValueError):
+            continue
+        return True
+    return False
+
+
+# -- measuring -----------------------------------------------------------------------------
+
+
+class _Route(NamedTuple):
+    """Route of this node to a peer. mtu: of the interface."""
+
+    way: Way
+    interface: str
+    mtu: int
+    source: str
+
+
+def measure(host: Host, request: Request) -> list[Check]:
+    """One check per peer, in their order."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda peer: _measured(host, request, peer), request.peers))
+
+
+def line(check: Check) -> str:
+    """One line for a list of failures."""
+    return f"{check.target}: {check.found}"
+
+
+def _measured(host: Host, request: Request, peer: Peer) -> Check:
+    target = str(peer)
+    try:
+        address = _address(host, peer.address)
+        target += f" ({address})" if address != peer.address else ""
+        route = _route(host, request, peer, address)
+        return _search(host, target, request.size or route.mtu, route)
+    except HostError as error:
+        advice = _INSTALL.get(error.path, _UNASKED) if error.absent else _UNASKED
+        found = f"cannot be checked: {error}"
+        return Check(NAME, target, Verdict.UNKNOWN, _expected(request.size), found, "", advice)
+
+
+def _address(host: Host, name: str) -> str:
+    """The first address of a name. Raises HostError."""
+    if _is_address(name):
+        return name
+    done = host.run(["getent", "ahosts", "--", name])
+    if done.rc or not done.out.strip():
+        raise HostError("find the address of", name, None, "getent ahosts knows no such name")
+    return done.out.split()[0]
+
+
+def _route(host: Host, request: Request, peer: Peer, address: str) -> _Route:
+    """Raises HostError."""
+    address, _percent, zone = address.partition("%")
+    interface = peer.interface or zone
+    command = ["ip", "-j", "route", "get", address]
+    command += ["from", peer.source] if peer.source else []
+    command += ["oif", interface] if interface else []
+    text = host.must_run(command, f"find the route to {address} with")
+    try:
+        [route] = json.loads(text)
+        kind, device = route.get("type", "unicast"), str(route["dev"])
+        source = str(peer.source or route.get("prefsrc", ""))
+        mtu = int(host.read(f"/sys/class/net/{device}/mtu"))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise HostError("read the route to", address, None, f"`{' '.join(command)}`: {error!r}") from error
+    if kind != "unicast":
+        raise HostError("send to", address, None, f"it is a {kind} address here, not that of another node")
+    return _Route(Way(address, interface, peer.source, request.tries, request.timeout), device, mtu, source)
+
+
+def _search(host: Host, target: str, wanted: int, route: _Route) -> Check:
+    """The wanted size; where it fails, rising sizes up to the first that does, as only that one takes time.
+    Raises HostError."""
+    first = reply = ask(host, route.way, wanted)
+    largest, failed = (wanted, 0) if first.arrived else (0, wanted)
+    small = route.way.header + _SMALL
+    usual = sorted(size for size in {*_USUAL, first.mtu} if small < size < wanted)
+    for size in () if first.arrived else (small, *usual, wanted):
+        reply = ask(host, route.way, size)
+        if not reply.arrived:
+            failed = size
+            break
+        largest = size
+    # What the first one met may have passed, such as an address that was not yet found; a size has not.
+    reason = first if first.mtu and not reply.by else reply
+    verdict, found, advice = _judge(route, wanted, largest, failed, reason)
+    source = f"ICMP echo, don't fragment, from {route.source or route.interface}"
+    return Check(NAME, target, verdict, _expected(wanted), found, source, advice)
+
+
+# -- words ---------------------------------------------------------------------------------
+
+
+def _judge(route: _Route, wanted: int, largest: int, failed: int, reply: Reply) -> tuple[Verdict, str, str]:
+    report = f"; {reply.by} reports: {reply.report}" if reply.by else ""
+    if largest == wanted:
+        return Verdict.PASS, _expected(wanted), ""
+    if not largest:
+        return Verdict.UNKNOWN, f"no answer to packets of {wanted} bytes, nor to small ones{report}", _SILENT
+    sizes = f"{largest} do" + (f" and {failed} do not" if failed != wanted else "")
+    lost = _BLACK_HOLE if not reply.by else f"look at the links, MTUs and rules of {reply.by}"
+    if wanted > route.mtu:
+        where = f"whose interface {route.interface} has an MTU of {route.mtu}"
+        found = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}{report}"
+        advice = "raise the MTU of this node's interface to the peer"
+        return Verdict.FAIL, found, f"{advice}, but before that: {lost}" if failed <= route.mtu else advice
+    if reply.is_local:
+        where = f"which knows of an MTU of {reply.mtu} on the way"
+        found = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}"
+        return Verdict.FAIL, found, _LEARNED
+    return Verdict.FAIL, f"packets of {wanted} bytes do not arrive, {sizes}{report}", lost
+
+
+def _expected(size: int | None) -> str:
+    return f"packets of {size} bytes arrive" if size else "packets as large as this node can send arrive"

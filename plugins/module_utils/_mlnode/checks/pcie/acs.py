@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ACS of the bridges between a GPU and a NIC, which may redirect their traffic up to the CPU."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping
+
+from ...host.host import Host
+from ...topology import links, pci, pci_config
+from ...topology.model import PciDevice
+from ...topology.pci_config import ConfigError
+from .. import pcie_values
+from ..model import Check, Verdict
+from .subjects import Subjects, nothing
+
+NAME = "acs"
+
+
+def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
+    want, _declared = pcie_values.wanted(subjects.expect, "acs")
+    bridges = _bridges(subjects)
+    if not bridges:
+        yield nothing(NAME, _why_none(subjects), "/sys/bus/pci/devices")
+    leave = _left_alone(subjects) if want == "auto" else ""
+    for address, pairs in bridges.items():
+        device = subjects.devices.get(address)
+        may_lack = device is not None and links.faces_up(device)
+        yield _bridge(host, address, pairs, "off" if want == "auto" else want, leave, may_lack)
+
+
+def _why_none(subjects: Subjects) -> str:
+    if not subjects.topology.gpus or not subjects.cards:
+        return f"no {'GPU' if subjects.cards else 'RDMA device on PCIe'}, so no path between a GPU and a NIC"
+    return "no GPU has a NIC below the same bridge, so that all of their traffic passes the CPU anyhow"
+
+
+def _left_alone(subjects: Subjects) -> str:
+    """Reason why the platform's value stands; "" where it is to be judged."""
+    if subjects.virtual:
+        return "a virtual machine, whose host decides it"
+    passed = [device.address for device in subjects.topology.pci if "vfio" in (device.driver or "")]
+    if passed:
+        return f"{passed[0]} is passed through to a virtual machine (driver vfio), which redirection protects"
+    return ""
+
+
+def _bridges(subjects: Subjects) -> Mapping[str, list[str]]:
+    """Every bridge on a way between a GPU and a NIC → the pairs that use it."""
+    found: dict[str, list[str]] = {}
+    for gpu, card in subjects.pairs():
+        for bridge in _between(subjects.devices[gpu], card.device):
+            found.setdefault(bridge, []).append(f"{subjects.gpu(gpu)} and {card.label}")
+    return dict(sorted(found.items(), key=lambda item: pci.order(item[0])))
+
+
+def _between(one: PciDevice, other: PciDevice) -> list[str]:
+    """The nearest bridge above both, and those below it on both sides, as p2pdma.c looks at them."""
+    common = 0
+    while common < min(len(one.path), len(other.path)) - 1 and one.path[common] == other.path[common]:
+        common += 1
+    start = max(common - 1, 0)
+    return list(dict.fromkeys((*one.path[start:-1], *other.path[start:-1])))
+
+
+def _bridge(host: Host, address: str, pairs: list[str], want: str, leave: str, may_lack: bool) -> Check:
+    """may_lack: the end of a switch towards the CPU, which has nothing to redirect."""
+    target, source = f"PCIe bridge {address}", pci_config.path(address)
+    try:
+        data = pci_config.read(host, address)
+        if pci_config.express(data) is None:
+            return Check(NAME, target, Verdict.SKIP, "", "no PCI Express function: it has no ACS", source)
+        found = pci_config.acs(data)
+    except ConfigError as error:
+        text = str(error)
+        words = text if source in text else f"{source}: {text}"
+        return Check(NAME, target, Verdict.UNKNOWN, "", words, source)
+    words = str(found) if found is not None else "no ACS: the bridge cannot redirect"
+    redirects = found is not None and found.redirects
+    if leave:
+        return Check(NAME, target, Verdict.SKIP, "", f"{words}; {leave}", source)
+    if found is None and want == "on" and may_lack:
+        return Check(NAME, target, Verdict.SKIP, "", words, source)
+    expected = f"redirection {want} between {', '.join(pairs)}"
+    if redirects == (want == "on"):
+        return Check(NAME, target, Verdict.PASS, expected, words, source)
+    # setpci(8) changes the bits of the mask only: request and completion redirect, egress control
+    mask = pci_config.REDIRECT
+    off = (
+        f"switch ACS off in the BIOS, or boot with pci=disable_acs_redir={address}; until then: "
+        f"setpci -s {address} ECAP_ACS+6.w=0000:{mask:04x}"
+    )
+    on = "switch ACS and the IOMMU on in the BIOS, and boot without pci=disable_acs_redir"
+    return Check(NAME, target, Verdict.FAIL, expected, words, source, on if want == "on" else off)

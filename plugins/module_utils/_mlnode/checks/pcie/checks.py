@@ -1,0 +1,38 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PCIe of NICs and GPUs: links, payloads, place, redirection, the IOMMU.
+
+Only root can read all of configuration space; for other users those checks are unknown. What can be
+declared, and the defaults with their reasons: pcie_values.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ...host.host import Host
+from ...topology.model import Topology
+from ..model import Check
+from . import acs, iommu, link, place, tuning
+from . import subjects as pcie_subjects
+
+#: Every name a check of this file can have
+NAMES = (
+    link.NAME,
+    *tuning.NAMES,
+    *place.NAMES,
+    acs.NAME,
+    iommu.NAME,
+)
+
+
+def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:
+    """Raises DeclarationError for a declared value that cannot be."""
+    subjects = pcie_subjects.of(topology, expect)
+    return [
+        *link.checks(host, subjects),
+        *tuning.checks(host, subjects),
+        *place.checks(host, subjects),
+        *acs.checks(host, subjects),
+        *iommu.checks(host, subjects),
+    ]

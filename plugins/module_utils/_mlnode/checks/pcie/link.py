@@ -1,0 +1,136 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Speed and width of each PCIe link against the limits of its ends, from NICs and GPUs to the root port."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from ...host.host import Host
+from ...model.setting import Value
+from ...topology import links, pci
+from ...topology.model import Link, PciDevice, giga_transfers
+from .. import pcie_values
+from ..model import Check, Verdict
+from ..pcie_values import LinkWanted
+from . import subjects as pcie_subjects
+from .subjects import Subjects, severity
+
+NAME = "pcie_link"
+
+_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+#: What the kernel prints of a link it knows nothing about (drivers/pci/pci-sysfs.c, pci_speed_string)
+_NOTHING = re.compile(r"Unknown|0\Z|63\Z|255\Z")
+
+
+def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
+    declared = {card.address: pcie_values.wanted(card.expect, "pcie") for card in subjects.cards}
+    named = {card.address: card.label for card in subjects.cards}
+    named.update({gpu.address: subjects.gpu(gpu.address) for gpu in subjects.topology.gpus})
+    if not named:
+        yield pcie_subjects.nothing(NAME, "no RDMA device or GPU on PCIe", "/sys/bus/pci/devices")
+    for address, label in {**named, **_bridges(subjects, named)}.items():
+        device = subjects.devices[address]
+        want, is_declared = declared.get(address, (LinkWanted(), False))
+        if device.link is None:
+            yield _unknown(host, device, label, is_declared)
+        elif want != LinkWanted():
+            yield _as_declared(device, device.link, label, want)
+        else:
+            yield _as_possible(subjects, device, device.link, label)
+
+
+def _bridges(subjects: Subjects, named: dict[str, str]) -> dict[str, str]:
+    """The switches above; those of a virtual machine are its hypervisor's, and their links are made up."""
+    if subjects.virtual:
+        return {}
+    above = {address for below in named for address in subjects.devices[below].path[:-1]}
+    bridges = [subjects.devices[address] for address in above if address in subjects.devices]
+    return {
+        bridge.address: f"PCIe switch {bridge.address}"
+        for bridge in sorted(bridges, key=lambda one: pci.order(one.address))
+        if bridge.class_code >> 16 == pci.BRIDGE and links.faces_up(bridge)
+    }
+
+
+def _folder(device: PciDevice) -> str:
+    return f"/sys/bus/pci/devices/{device.address}"
+
+
+def _source(device: PciDevice) -> str:
+    return f"{_folder(device)}/{{{','.join(_FILES)}}}"
+
+
+def _words(speed: float, width: int) -> str:
+    return f"{speed:.1f} GT/s x{width}"
+
+
+def _now(link: Link) -> str:
+    return _words(giga_transfers(link.speed), link.width)
+
+
+def _as_possible(subjects: Subjects, device: PciDevice, link: Link, label: str) -> Check:
+    above = subjects.devices.get(device.path[-2]) if len(device.path) > 1 and not subjects.virtual else None
+    other = above.link if above is not None and above.link is not None else link
+    speed = min(giga_transfers(link.max_speed), giga_transfers(other.max_speed))
+    width = min(link.max_width, other.max_width)
+    # A GPU, or the switch that some bring along on their board, slows its link down when idle; it never
+    # narrows it.
+    sleepy = any(device.address in subjects.devices[gpu.address].path for gpu in subjects.topology.gpus)
+    is_slow = giga_transfers(link.speed) < speed
+    if link.width < width or (is_slow and not sleepy):
+        verdict = Verdict.FAIL
+    elif is_slow:
+        verdict = Verdict.SKIP
+    else:
+        # The slot cannot do what the card could.
+        verdict = (
+            Verdict.WARN if speed < giga_transfers(link.max_speed) or width < link.max_width else Verdict.PASS
+        )
+    best = _words(giga_transfers(link.max_speed), link.max_width)
+    expected = best if verdict is Verdict.WARN else _words(speed, width)
+    advice = links.words(link, other, sleepy)
+    return Check(NAME, label, verdict, expected, _now(link), _source(device), advice)
+
+
+def _as_declared(device: PciDevice, link: Link, label: str, want: LinkWanted) -> Check:
+    speed = want.speed or giga_transfers(link.max_speed)
+    width = want.width or link.max_width
+    good = giga_transfers(link.speed) >= speed and link.width >= width
+    most = _words(giga_transfers(link.max_speed), link.max_width)
+    advice = f"reseat the card, look at slot and riser; this end can do {most}"
+    expected = f"at least {_words(speed, width)}"
+    return pcie_subjects.judged(
+        NAME, label, good, expected, _now(link), _source(device), advice, severity(True)
+    )
+
+
+def _unknown(host: Host, device: PciDevice, label: str, declared: bool) -> Check:
+    """Finding about an unknown link. That a hypervisor shows none is not a fault, unless one is declared."""
+    values = {name: host.value(f"{_folder(device)}/{name}") for name in _FILES}
+    unreadable = [_problem(_folder(device), name, value) for name, value in values.items()]
+    reasons = [reason for reason in unreadable if reason]
+    if reasons:
+        return Check(NAME, label, Verdict.UNKNOWN, "", reasons[0], _source(device))
+    missing = [value.problem for value in values.values() if value.text is None]
+    said = ", ".join(f"{name} {value.text}" for name, value in values.items() if _nothing(value))
+    found = missing[0] if missing else f"the kernel knows nothing of this link: {said}"
+    verdict = Verdict.UNKNOWN if declared else Verdict.SKIP
+    return Check(NAME, label, verdict, "", found, _source(device))
+
+
+def _nothing(value: Value) -> bool:
+    return value.text is not None and bool(_NOTHING.match(value.text))
+
+
+def _problem(folder: str, name: str, value: Value) -> str:
+    """Reason why a file cannot be parsed; "" where it can, is absent or says Unknown."""
+    if value.unreadable is not None:
+        return value.unreadable
+    if value.text is None or _nothing(value):
+        return ""
+    if not value.text.strip():
+        return f"{folder}/{name} is empty: it could not be read when the tree was captured"
+    known = giga_transfers(value.text) if name.endswith("speed") else value.text.strip().isdigit()
+    return "" if known else f"{folder}/{name}: {value.text[:60]!r} is neither a speed nor a width"

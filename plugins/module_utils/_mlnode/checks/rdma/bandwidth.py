@@ -1,0 +1,249 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bandwidth of a port, compared with its rate: measured with ib_write_bw between two nodes.
+
+It takes the link for some seconds, so that it is not one of the checks that run by default.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Collection, Mapping
+
+from ...host.host import Host
+from ...linux import jobs, perftest
+from ...model import cpulist, schema
+from ...model.errors import DeclarationError, RefusedError
+from ...model.schema import Option
+from ...topology import read
+from ...topology.model import RdmaDevice, Topology
+from ..model import Check, Verdict
+from . import gid as rdma_gid
+from . import ports
+from .link import RATE
+from .ports import ETHERNET, INFINIBAND, Port
+
+MOUNTS = read.MOUNTS
+
+NAME = "bandwidth"
+
+#: What `allow` may switch off
+GUARDS = ("busy",)
+_ALLOW = Option("list", elements="str", choices=GUARDS)
+
+#: As many as a message bears; there may be hundreds
+_LISTED = 4
+
+#: Of these generations two of ten bits are the coding (8b/10b), which the rate of a port counts in. Only on
+#: InfiniBand: on Ethernet the generation is a word for the rate of the data
+_CODED = {"SDR": 0.8, "DDR": 0.8, "QDR": 0.8}
+
+#: None begins with a dash, which would make it an option of the program
+_DEVICE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,62}\Z", re.ASCII)
+#: An IPv4 address or a name: perftest agrees over IPv4
+_PEER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}\Z", re.ASCII)
+
+#: Option → what it may be. Sizes are those of perftest's own series; mlx5 has 256 GIDs
+_RANGES: Mapping[str, range] = {
+    "port": range(1, 256),
+    "gid_index": range(256),
+    "size": range(2, (1 << 23) + 1),
+    "duration": range(perftest.LEAST_SECONDS, 3601),
+    "tcp_port": range(1024, 65536),
+    "timeout": range(86_401),
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to measure. peer: "" serves. gid_index: None for the one that is found. least: Gb/s."""
+
+    device: str
+    port: int
+    peer: str
+    gid_index: int | None
+    size: int
+    duration: int
+    tcp_port: int
+    timeout: int
+    fraction: float
+    least: float | None
+    allow: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """gbits: None where nothing was."""
+
+    check: Check
+    gbits: float | None = None
+
+
+def parse(raw: Mapping[str, Any]) -> Wanted:
+    """Raises DeclarationError."""
+    if bool(raw.get("serve")) == (raw.get("peer") is not None):
+        raise DeclarationError("give one of serve: true and peer: ADDRESS")
+    device, peer = raw["device"], raw.get("peer")
+    if not _DEVICE.match(device):
+        raise DeclarationError(f"device: {device!r} is not an RDMA device such as mlx5_0")
+    if peer is not None and not _PEER.match(peer):
+        raise DeclarationError(f"peer: {peer!r} is neither an IPv4 address nor a name")
+    for name, allowed in _RANGES.items():
+        if raw.get(name) is not None and raw[name] not in allowed:
+            raise DeclarationError(f"{name}: {raw[name]} is not between {allowed[0]} and {allowed[-1]}")
+    if not 0 < raw["fraction"] <= 1:
+        raise DeclarationError(f"fraction: {raw['fraction']:g} is not above 0 and at most 1")
+    least = raw.get("least")
+    if least is not None and not 0 < least < float("inf"):
+        raise DeclarationError(f"least: {least:g} is not a bandwidth in Gb/s")
+    allow = schema.value("allow", _ALLOW, raw.get("allow") or [])
+    ranged: dict[str, Any] = {name: raw.get(name) for name in _RANGES}
+    return Wanted(
+        device=device,
+        peer=peer or "",
+        fraction=raw["fraction"],
+        least=least,
+        allow=tuple(allow),
+        **ranged,
+    )
+
+
+def measure(host: Host, wanted: Wanted, dry: bool = False) -> Measured:
+    """Run one side, and judge it. dry: check only that it could begin. Raises HostError, RefusedError."""
+    topology = read.of(host)
+    name = f"{wanted.device}/{wanted.port}"
+    target = f"{name} -> {wanted.peer}" if wanted.peer else name
+    try:
+        port, goal, gid = _ready(host, topology, wanted)
+    except _UnusableError as stop:
+        return Measured(Check(NAME, target, stop.verdict, "", stop.words, stop.source, stop.advice))
+    _refuse_busy(host, name, wanted.allow)
+    cpus = _cpus(topology, port.device)
+    request = perftest.Request(
+        device=wanted.device,
+        port=wanted.port,
+        peer=wanted.peer,
+        gid=gid,
+        size=wanted.size,
+        seconds=wanted.duration,
+        tcp_port=wanted.tcp_port,
+        wait=wanted.timeout,
+    )
+    source, expected = " ".join(request.command), str(goal)
+    if dry:
+        return Measured(Check(NAME, target, Verdict.SKIP, expected, "nothing is sent in check mode", source))
+    found = perftest.measure(host, request, cpus)
+    if found.gbits is None:
+        return Measured(Check(NAME, target, Verdict.UNKNOWN, expected, found.words, source, found.advice))
+    where = f"on CPUs {cpulist.render(cpus)}" if cpus else "on any CPU, as its NUMA node is not known"
+    return Measured(goal.judge(target, found.gbits, where, source), found.gbits)
+
+
+# -- what it has to be ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Least bandwidth that passes, in Gb/s, with the reason; None, with the reason, where it is unknown."""
+
+    gbits: float | None
+    words: str
+
+    @classmethod
+    def of(cls, wanted: Wanted, port: Port, rate: str) -> Goal:
+        if wanted.least is not None:
+            return cls(wanted.least, "as declared")
+        match = RATE.match(rate)
+        if port.device.address is None:
+            return cls(None, "a device in software has no rate of its own")
+        if match is None:
+            return cls(None, f"the port names no rate, but {rate[:60]!r}")
+        data = float(match.group(1))
+        if port.layer == INFINIBAND:
+            data *= _CODED.get(match.group(3) or "", 1.0)
+        return cls(wanted.fraction * data, f"{wanted.fraction:g} of {data:g}")
+
+    def __str__(self) -> str:
+        return "" if self.gbits is None else f"at least {self.gbits:g} Gb/s, {self.words}"
+
+    def judge(self, target: str, gbits: float, where: str, source: str) -> Check:
+        found = f"{gbits:g} Gb/s {where}"
+        if self.gbits is None:
+            words = f"{found}; {self.words}"
+            return Check(NAME, target, Verdict.UNKNOWN, "", words, source, "declare least, in Gb/s")
+        if gbits >= self.gbits:
+            return Check(NAME, target, Verdict.PASS, str(self), found, source)
+        advice = (
+            "look at rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and "
+            "at other senders"
+        )
+        return Check(NAME, target, Verdict.FAIL, str(self), found, source, advice)
+
+
+# -- before it begins ----------------------------------------------------------------------
+
+
+class _UnusableError(Exception):
+    """Reason why it need not begin."""
+
+    def __init__(self, verdict: Verdict, words: str, source: str, advice: str) -> None:
+        super().__init__(words)
+        self.verdict, self.words, self.source, self.advice = verdict, words, source, advice
+
+
+def _ready(host: Host, topology: Topology, wanted: Wanted) -> tuple[Port, Goal, int | None]:
+    """The port, what it has to reach, and the GID to use; None for a port that is addressed by LIDs."""
+    for device in topology.rdma:
+        for found in device.ports:
+            if (device.name, found.number) == (wanted.device, wanted.port):
+                port = Port(device, found.number, found.link_layer, {})
+                _check_usable(host, port)
+                return port, Goal.of(wanted, port, found.rate), _gid(host, port, wanted.gid_index)
+    there = ", ".join(f"{one.name}/{port.number}" for one in topology.rdma for port in one.ports)
+    words = f"there is no such port, but {there or 'no RDMA device at all'}"
+    advice = "look at the slot and at the driver (rdma_check: inventory)"
+    raise _UnusableError(Verdict.FAIL, words, ports.CLASS, advice)
+
+
+def _check_usable(host: Host, port: Port) -> None:
+    if port.layer not in (ETHERNET, INFINIBAND):
+        words = f"ib_write_bw cannot be used on the link layer {port.layer or 'unknown'}"
+        raise _UnusableError(Verdict.UNKNOWN, words, port.folder, "measure it with the tools of its maker")
+    if rdma_gid.is_iwarp(host, port):
+        words = "iWARP connects through RDMA-CM only, which is not measured here"
+        raise _UnusableError(Verdict.UNKNOWN, words, port.folder, "run ib_write_bw -R by hand")
+    path, advice = f"{port.folder}/state", "look at the link (rdma_check: state)"
+    value = ports.read(host, path)
+    if value.text is None:
+        raise _UnusableError(Verdict.UNKNOWN, value.problem, path, advice)
+    if not value.text.startswith("4:"):
+        raise _UnusableError(Verdict.FAIL, f"the port is {value.text[:60]}", path, advice)
+
+
+def _gid(host: Host, port: Port, given: int | None) -> int | None:
+    if given is not None or port.layer == INFINIBAND:
+        return given
+    entries, problem = rdma_gid.table(host, port)
+    # Both sides have to take one of the same family, and IPv4 is what nearly all fabrics have.
+    usable = sorted(rdma_gid.reachable(entries), key=lambda one: (one.address.ipv4_mapped is None, one.index))
+    if usable:
+        return usable[0].index
+    words = problem or f"no routable {rdma_gid.ROUTED} entry among its GIDs"
+    verdict = Verdict.UNKNOWN if problem else Verdict.FAIL
+    raise _UnusableError(verdict, words, f"{port.folder}/gids", "look at its address (rdma_check: gid)")
+
+
+def _refuse_busy(host: Host, target: str, allow: Collection[str]) -> None:
+    running = [] if "busy" in allow else jobs.running(host)
+    if running:
+        more = f" and {len(running) - _LISTED} more" if len(running) > _LISTED else ""
+        words = (
+            f"{target}: this takes the whole link, under what runs here: {', '.join(running[:_LISTED])}{more}"
+        )
+        raise RefusedError(schema.unless_allowed("busy", words, allow))
+
+
+def _cpus(topology: Topology, device: RdmaDevice) -> tuple[int, ...]:
+    """Those of the device's NUMA node; none where it is not known."""
+    return next((node.cpus for node in topology.nodes if node.number == device.node), ())

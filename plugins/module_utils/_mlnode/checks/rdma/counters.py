@@ -1,0 +1,216 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rises of error counters: of ports, of their interfaces, of the PCI function.
+
+One finding for each group of counters of a port or device. It passes only if every counter that is judged was
+compared with an earlier look.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from ...host.host import Host
+from ...linux.link_counters import Book, Rise
+from ...model.errors import HostError
+from ...model.setting import Value
+from ...topology.model import RdmaDevice, Topology
+from ...topology.reader import integer
+from .. import rdma_limits
+from ..expect import Expectations
+from ..model import Check, Verdict
+from ..rdma_limits import BY_NAME, COUNTERS, Counter, Limit
+from . import ports as rdma_ports
+from .ports import CLASS, ETHERNET, NETS, PCI, Port, skip
+
+NAMES = tuple(dict.fromkeys(counter.check for counter in COUNTERS))
+
+#: The last line of an AER file adds the others up (drivers/pci/pcie/aer.c)
+_TOTAL = re.compile(r"^TOTAL_ERR_[A-Z]+ ([0-9]{1,20})$", re.MULTILINE | re.ASCII)
+
+#: From the worst to the best
+_ORDER = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A counter of a group as it was read."""
+
+    counter: Counter
+    path: str
+    value: Value
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Verdict on one counter."""
+
+    verdict: Verdict
+    words: str
+
+
+def checks(host: Host, topology: Topology, expect: Expectations, book: Book) -> list[Check]:
+    known = rdma_ports.subjects(topology, expect)
+    found = []
+    for device in known.devices:
+        group = Group(book, device, _identity(host, device))
+        for port in known.of(device):
+            found += [group.judge(check, port.name, members, port) for check, members in _of_port(host, port)]
+        ports = known.of(device)
+        found.append(group.judge("aer", device.name, _aer(host, device), ports[0]))
+    return found
+
+
+def _identity(host: Host, device: RdmaDevice) -> str:
+    guid = host.value(f"{CLASS}/{device.name}/node_guid").text or ""
+    return f"{device.address or 'software'} {guid.strip()}"
+
+
+# -- what is read --------------------------------------------------------------------------
+
+
+def _of_port(host: Host, port: Port) -> list[tuple[str, list[Member]]]:
+    found = [
+        (check, _files(host, port, check))
+        for check in ("fatal_counters", "degradation", "port_errors", "transport")
+    ]
+    if port.layer == "Unspecified":  # as EFA calls it
+        found.append(("efa", _files(host, port, "efa")))
+    found.append(("nic_discards", _statistics(host, port)))
+    name = port.nic.name if port.nic is not None else ""
+    path = f"{NETS}/{name}/carrier_down_count"
+    value = (
+        rdma_ports.read(host, path)
+        if name
+        else Value(absent="no interface of this network namespace is on it")
+    )
+    found.append(("flap", [Member(BY_NAME["carrier_down_count"], path, value)]))
+    return found
+
+
+def _files(host: Host, port: Port, check: str) -> list[Member]:
+    paths = [
+        (counter, f"{port.folder}/{counter.place}/{counter.name}")
+        for counter in COUNTERS
+        if counter.check == check and counter.place in ("counters", "hw_counters")
+    ]
+    return [Member(counter, path, rdma_ports.read(host, path)) for counter, path in paths]
+
+
+def _statistics(host: Host, port: Port) -> list[Member]:
+    """All that are there in one go, as the driver is asked for all of them each time."""
+    counters = [counter for counter in COUNTERS if counter.place == "statistic"]
+    if port.nic is None or port.layer != ETHERNET:
+        why = Value(absent="no Ethernet interface of this network namespace is on it")
+        return [Member(counter, "", why) for counter in counters]
+    folder = f"/ethtool/{port.nic.name}/statistic"
+    try:
+        there = {*host.names(folder)}
+        here = [counter.name for counter in counters if counter.name in there]
+        texts = host.read(f"{folder}/{','.join(here)}").split() if here else []
+    except HostError as error:
+        return [
+            Member(counter, f"{folder}/{counter.name}", Value(unreadable=str(error))) for counter in counters
+        ]
+    values = dict(zip(here, texts))
+    why = Value(absent=f"{port.nic.name} has no such statistics (ethtool -S)")
+    return [
+        Member(
+            counter,
+            f"{folder}/{counter.name}",
+            Value(values[counter.name]) if counter.name in values else why,
+        )
+        for counter in counters
+    ]
+
+
+def _aer(host: Host, device: RdmaDevice) -> list[Member]:
+    found = []
+    for counter in (one for one in COUNTERS if one.place == "pci"):
+        path = f"{PCI}/{device.address}/{counter.name}"
+        value = (
+            rdma_ports.read(host, path)
+            if device.address
+            else Value(absent="no PCI function: a device in software")
+        )
+        if value.text is not None:
+            total = _TOTAL.search(value.text)
+            value = Value(total.group(1)) if total else Value(unreadable=f"{path} has no total")
+        found.append(Member(counter, path, value))
+    return found
+
+
+# -- what becomes of it --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Group:
+    """The counters of one device against what the book knows of them."""
+
+    book: Book
+    device: RdmaDevice
+    identity: str
+
+    def judge(self, check: str, target: str, members: Sequence[Member], port: Port) -> Check:
+        declared: Mapping[str, tuple[Limit, ...]] = port.expect.get("counters", {})
+        known = self.book.known(self.device.name, self.identity)
+        here = [
+            member
+            for member in members
+            if member.value.absent is None or member.path in known or declared.get(member.counter.name)
+        ]
+        source = ", ".join(dict.fromkeys(member.path.rpartition("/")[0] for member in here or members[:1]))
+        if not here:
+            return skip(check, target, members[0].value.problem, source)
+        limits = {one.counter.name: declared.get(one.counter.name, one.counter.limits) for one in here}
+        found = [self._one(member, limits[member.counter.name]) for member in here]
+        # What has no limit is reported where the others pass, and decides nothing.
+        limited = [one for one, member in zip(found, here) if limits[member.counter.name]]
+        worst = min((one.verdict for one in limited), key=_ORDER.index, default=Verdict.SKIP)
+        said = (
+            found
+            if worst is Verdict.PASS or not limited
+            else [one for one in limited if one.verdict is worst]
+        )
+        words = "; ".join(dict.fromkeys(one.words for one in said))
+        expected = "; ".join(f"{name} {limit}" for name, some in limits.items() for limit in some)
+        advice = rdma_limits.ADVICE[check] if worst in (Verdict.FAIL, Verdict.WARN) else ""
+        advice = advice if limited else "declare limits (counters) to have it judged"
+        return Check(check, target, worst, expected, words, source, advice)
+
+    def _one(self, member: Member, limits: Sequence[Limit]) -> Judgement:
+        name, text = member.counter.name, member.value.text
+        number = integer(text or "")
+        if number is None or number < 0:
+            self.book.keep(self.device.name, self.identity, member.path)
+            words = member.value.problem or f"{member.path} says {(text or '')[:60]!r}, which is not a number"
+            return Judgement(Verdict.UNKNOWN, words)
+        rises = self.book.look(self.device.name, self.identity, member.path, number)
+        most = (1 << member.counter.bits) - 1
+        if most and number >= most:
+            words = f"{name} stands at its end, {number}, and rises no more: perfquery -R clears it"
+            return Judgement(Verdict.UNKNOWN, words)
+        if self.book.problem:
+            return Judgement(Verdict.UNKNOWN, self.book.problem)
+        if not rises.spans:
+            return Judgement(Verdict.SKIP, f"{name} {number}: {rises.why}")
+        for rise in rises.spans:
+            for limit in limits:
+                if not limit.allows(rise.by, rise.seconds):
+                    words = f"{_words(name, number, rise)}, where {limit} is allowed"
+                    return Judgement(member.counter.over, words)
+        return Judgement(Verdict.PASS, _words(name, number, rises.spans[0]))
+
+
+def _words(name: str, number: int, rise: Rise) -> str:
+    return f"{name} +{rise.by} to {number} in {_duration(rise.seconds)}"
+
+
+def _duration(seconds: float) -> str:
+    """In the greatest unit of which there are two."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,171 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Addresses of a port that peers can reach: the GID table, and what RDMA-CM makes of it.
+
+A driver fills the table as interfaces get addresses, so that the index of an entry cannot be declared:
+the right one is reported here and may be another after the next boot.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Sequence
+
+from ...host.host import Host
+from ...model.errors import HostError
+from ...model.setting import Value
+from ...topology.model import Topology
+from ...topology.reader import integer
+from ..expect import Expectations
+from ..model import Check, Verdict
+from . import ports
+from .ports import CLASS, ETHERNET, Port, judged, nothing, skip
+
+NAMES = ("gid", "rdma_cm")
+
+#: The type that is routed, and that every RoCE NIC of today has (RoCE v1 stays within one Ethernet)
+ROUTED = "RoCE v2"
+
+CM = "/sys/kernel/config/rdma_cm"
+
+#: How many entries a message shows; mlx5 has 256
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Gid:
+    """One entry in use. kind, netdev: None where they could not be read."""
+
+    index: int
+    address: ipaddress.IPv6Address
+    kind: str | None
+    netdev: str | None
+
+    @property
+    def routed(self) -> bool:
+        return not self.address.is_link_local
+
+    def __str__(self) -> str:
+        shown = self.address.ipv4_mapped or self.address
+        words = [f"index {self.index}:", str(shown), self.kind or "of unknown type"]
+        return " ".join(words + ([f"on {self.netdev}"] if self.netdev else []))
+
+
+def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
+    found = []
+    for port in ports.subjects(topology, expect).ports:
+        found += [_gid(host, port), _rdma_cm(host, port)]
+    return found
+
+
+def table(host: Host, port: Port) -> tuple[list[Gid], str]:
+    """The entries in use, and why one or all of them could not be read; "" if all could. Empty ones read as
+    zeros, and their attributes give EINVAL, which is what a hole looks like."""
+    path = f"{port.folder}/gids"
+    try:
+        numbers = [number for number in map(integer, host.names(path)) if number is not None]
+    except HostError as error:
+        return [], str(error)
+    found, problem = [], "" if numbers else f"{path} does not exist"
+    for number in sorted(numbers):
+        value = ports.read(host, f"{path}/{number}")
+        try:
+            address = ipaddress.IPv6Address((value.text or "").strip())
+        except ValueError:
+            problem = (
+                problem
+                or value.problem
+                or f"{path}/{number} says {(value.text or '')[:60]!r}, which is not a GID"
+            )
+            continue
+        if int(address):
+            kind = ports.read(host, f"{port.folder}/gid_attrs/types/{number}").text
+            netdev = ports.read(host, f"{port.folder}/gid_attrs/ndevs/{number}").text
+            found.append(Gid(number, address, kind, netdev))
+    return found, problem
+
+
+def reachable(entries: Sequence[Gid], kind: str = ROUTED, netdev: str | None = None) -> list[Gid]:
+    """The entries of a RoCE port that are routed; of RoCE v1, which never is, all of them."""
+    right = [entry for entry in entries if entry.kind == kind and _is_on(entry, netdev)]
+    return [entry for entry in right if entry.routed or kind != ROUTED]
+
+
+def _gid(host: Host, port: Port) -> Check:
+    path = f"{port.folder}/gids"
+    if is_iwarp(host, port):
+        return skip("gid", port.name, "iWARP has no GIDs to choose from", path)
+    entries, problem = table(host, port)
+    if not entries:
+        expected = "an entry"
+        if problem:
+            return nothing("gid", port.name, Value(unreadable=problem), path, expected)
+        advice = "the port has no address: look whether its interface is up and has one"
+        return Check("gid", port.name, Verdict.FAIL, expected, "all entries are empty", path, advice)
+    if port.layer != ETHERNET:
+        words = "; ".join(f"index {entry.index}: {entry.address}" for entry in entries[:_SHOWN])
+        return judged("gid", port.name, True, "an entry", words, path)
+    return _roce(port, entries, problem, path)
+
+
+def _roce(port: Port, entries: Sequence[Gid], problem: str, path: str) -> Check:
+    kind = port.expect.get("gid_type", ROUTED)
+    netdev = port.expect.get("netdev")
+    expected = f"a routable {kind} entry" if kind == ROUTED else f"a {kind} entry"
+    expected += f" on {netdev}" if netdev else ""
+    usable = reachable(entries, kind, netdev)
+    if usable:
+        return judged("gid", port.name, True, expected, _shown(usable), path)
+    dark = [entry for entry in entries if entry.kind is None or entry.netdev is None]
+    if dark or problem:
+        words = problem or f"{_shown(dark)}: its type or interface cannot be read"
+        return Check("gid", port.name, Verdict.UNKNOWN, expected, words, f"{port.folder}/gid_attrs")
+    right = [entry for entry in entries if entry.kind == kind and _is_on(entry, netdev)]
+    if right:
+        advice = "link-local addresses work within one subnet only: give the interface an IP address"
+        return Check("gid", port.name, Verdict.WARN, expected, _shown(right), path, advice)
+    advice = f"give the interface an address, and have the driver make {kind} of it (RoCE mode of the NIC)"
+    return Check("gid", port.name, Verdict.FAIL, expected, _shown(entries), path, advice)
+
+
+def _is_on(entry: Gid, netdev: str | None) -> bool:
+    """VLANs have entries of their own, so that any interface is right where none is declared."""
+    return entry.netdev is not None and netdev in (None, entry.netdev)
+
+
+def _shown(entries: Sequence[Gid]) -> str:
+    words = "; ".join(map(str, entries[:_SHOWN]))
+    return words if len(entries) <= _SHOWN else f"{words}; and {len(entries) - _SHOWN} more"
+
+
+def is_iwarp(host: Host, port: Port) -> bool:
+    return (host.value(f"{CLASS}/{port.device.name}/node_type").text or "").startswith("4:")
+
+
+# -- RDMA-CM -------------------------------------------------------------------------------
+
+
+def _rdma_cm(host: Host, port: Port) -> Check:
+    """drivers/infiniband/core/cma_configfs.c. Its folder exists once a program has made it, which is a
+    change that no check makes."""
+    folder = f"{CM}/{port.device.name}/ports/{port.number}"
+    if port.layer != ETHERNET or is_iwarp(host, port):
+        return skip("rdma_cm", port.name, "no RoCE port", folder)
+    mode, tos = port.expect.get("rdma_cm_mode", ROUTED), port.expect.get("rdma_cm_tos")
+    declared = tos is not None or "rdma_cm_mode" in port.expect
+    expected = mode + ("" if tos is None else f", ToS {tos}")
+    texts = []
+    for name in ("default_roce_mode", "default_roce_tos"):
+        value = ports.read(host, f"{folder}/{name}")
+        if value.text is None:
+            if value.absent:
+                value = Value(
+                    absent=f"{value.absent}: mkdir {CM}/{port.device.name} brings it, and no check does that"
+                )
+            return nothing("rdma_cm", port.name, value, f"{folder}/{name}", expected if declared else "")
+        texts.append(value.text.strip())
+    found = f"{texts[0]}, ToS {texts[1]}"
+    good = texts[0] == mode and tos in (None, integer(texts[1]))
+    advice = "set it with roce_qos, so that connections made through RDMA-CM are in the lossless class"
+    return judged("rdma_cm", port.name, good, expected, found, folder, advice)

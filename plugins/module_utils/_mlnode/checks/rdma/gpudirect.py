@@ -1,0 +1,156 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Access of a NIC to a GPU's memory: through a peer memory module or through DMA-BUF.
+
+Expectation: `gpudirect`, see pcie_values.py. A module that is loaded is not yet registered with the RDMA
+core: without the interface that the vendor's driver package adds there, it is of no use.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from ...host.host import Host
+from ...model.errors import HostError
+from ...model.setting import Value
+from ...topology.model import Topology
+from .. import pcie_values
+from ..model import Check, Verdict
+from ..pcie import subjects as pcie_subjects
+
+NAME = "gpudirect"
+NAMES = (NAME,)
+
+#: Where an RDMA core with the peer memory interface shows who has registered, by the name the module gives
+PEERS = "/sys/kernel/mm/memory_peers"
+_PEER_NAMES = {"NVIDIA": ("nv_mem", "nv_mem_nc", "nvidia-peermem"), "AMD": ("amdkfd",)}
+_MODULES = {"NVIDIA": ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem"), "AMD": ()}
+
+VERSION = "/proc/driver/nvidia/version"
+#: NVIDIA's driver says on its first line which of its two it is; only the open one exports DMA-BUF
+_OPEN = re.compile(r"NVIDIA UNIX Open Kernel Module", re.ASCII)
+RELEASE = "/proc/sys/kernel/osrelease"
+#: The first kernel in which a NIC's driver takes memory as DMA-BUF (drivers/infiniband/core/umem_dmabuf.c)
+_DMABUF_SINCE = (5, 12)
+#: What amdgpu cannot do without (as perftest and RCCL ask); newer kernels have only the first
+_NEEDED, _FORMERLY_NEEDED = "CONFIG_PCI_P2PDMA", "CONFIG_DMABUF_MOVE_NOTIFY"
+
+_ADVICE = {
+    "NVIDIA": "load nvidia_peermem beside the RDMA drivers of DOCA-OFED, or install NVIDIA's open kernel "
+    "modules on a kernel since 5.12",
+    "AMD": "load amdgpu on a kernel since 5.12 that was built with CONFIG_PCI_P2PDMA",
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """One of the two ways. works None: unknown. half: it is begun and not complete."""
+
+    works: bool | None
+    words: str
+    source: str
+    half: bool = False
+
+
+def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:
+    """One for each maker of GPUs. Raises DeclarationError."""
+    want, _declared = pcie_values.wanted(expect, "gpudirect")
+    cards = pcie_subjects.of(topology, expect).cards
+    vendors = sorted({gpu.vendor for gpu in topology.gpus})
+    if not vendors or not cards:
+        missing = "GPU" if not vendors else "RDMA device on PCIe"
+        return [pcie_subjects.nothing(NAME, f"no {missing}", "/sys/bus/pci/devices")]
+    addresses = tuple(card.address for card in cards)
+    return [_vendor(host, topology, vendor, addresses, want) for vendor in vendors]
+
+
+def _vendor(host: Host, topology: Topology, vendor: str, cards: tuple[str, ...], want: str) -> Check:
+    target = f"{vendor} GPUs"
+    if vendor not in _ADVICE:
+        why = f"nothing is known here of GPUDirect with GPUs of {vendor}"
+        return Check(NAME, target, Verdict.SKIP, "", why, "/sys/bus/pci/devices")
+    ways = []
+    if want in ("auto", "peermem"):
+        ways.append(_peermem(host, vendor, cards))
+    if want in ("auto", "dmabuf"):
+        ways.append(_dmabuf(host, topology, vendor))
+    expected = {"auto": "peer memory or DMA-BUF", "peermem": "peer memory", "dmabuf": "DMA-BUF"}[want]
+    working = [way for way in ways if way.works]
+    found = "; ".join(way.words for way in working or ways)
+    source = ", ".join(dict.fromkeys(way.source for way in working or ways))
+    if working:
+        return Check(NAME, target, Verdict.PASS, expected, found, source)
+    if any(way.works is None for way in ways):
+        return Check(NAME, target, Verdict.UNKNOWN, expected, found, source)
+    verdict = Verdict.WARN if any(way.half for way in ways) else Verdict.FAIL
+    return Check(NAME, target, verdict, expected, found, source, _ADVICE[vendor])
+
+
+def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
+    try:
+        registered = [name for name in _PEER_NAMES[vendor] if host.exists(f"{PEERS}/{name}/version")]
+        loaded = [name for name in _MODULES[vendor] if host.exists(f"/sys/module/{name}")]
+    except HostError as error:
+        return Way(None, str(error), PEERS)
+    if registered:
+        return Way(
+            True, f"{registered[0]} is registered with the RDMA core", f"{PEERS}/{registered[0]}/version"
+        )
+    # The driver of EFA keeps a list of its own and says who is on it.
+    for address in cards:
+        path = f"/sys/bus/pci/devices/{address}/p2p"
+        value = host.value(path)
+        if value.unreadable is not None:
+            return Way(None, value.unreadable, path)
+        if (value.text or "").startswith(vendor):
+            return Way(True, f"{path} says {value.text}", path)
+    if loaded:
+        words = f"{', '.join(loaded)} is loaded, but not registered with the RDMA core: it is not in {PEERS}"
+        return Way(False, words, PEERS, half=True)
+    modules = ", ".join(_MODULES[vendor])
+    words = f"none of {modules} is loaded" if modules else f"no module is registered in {PEERS}"
+    return Way(False, words, PEERS)
+
+
+def _dmabuf(host: Host, topology: Topology, vendor: str) -> Way:
+    release = host.value(RELEASE)
+    match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", release.text or "", re.ASCII)
+    if match is None:
+        return Way(
+            None, release.problem or f"{RELEASE}: {(release.text or '')[:60]!r} is not a version", RELEASE
+        )
+    if (int(match.group(1)), int(match.group(2))) < _DMABUF_SINCE:
+        return Way(False, f"kernel {release.text} has no DMA-BUF for RDMA, which came with 5.12", RELEASE)
+    if vendor == "AMD":
+        return _amdgpu(host, topology, str(release.text))
+    return _nvidia(host, topology)
+
+
+def _nvidia(host: Host, topology: Topology) -> Way:
+    version = host.value(VERSION)
+    bound = any(gpu.driver == "nvidia" for gpu in topology.gpus)
+    if version.unreadable is not None or (version.text is None and bound):
+        return Way(None, version.problem, VERSION)
+    if version.text is None:
+        return Way(False, f"no driver of NVIDIA is loaded ({version.problem})", VERSION)
+    first = version.text.split("\n", 1)[0].strip()
+    if not first:
+        return Way(None, f"{VERSION} is empty", VERSION)
+    if _OPEN.search(first):
+        return Way(True, "the open kernel modules export DMA-BUF", f"{VERSION}, {RELEASE}")
+    return Way(False, f"not the open kernel modules, so no DMA-BUF ({first[:90]})", VERSION)
+
+
+def _amdgpu(host: Host, topology: Topology, release: str) -> Way:
+    if not any(gpu.driver == "amdgpu" for gpu in topology.gpus):
+        return Way(False, "the driver amdgpu is not loaded", "/sys/bus/pci/devices")
+    path = f"/boot/config-{release}"
+    built: Value = host.value(path)
+    if not built.text:
+        return Way(None, built.problem or f"{path} is empty", path)
+    lines = frozenset(built.text.splitlines())
+    if f"{_NEEDED}=y" not in lines or f"# {_FORMERLY_NEEDED} is not set" in lines:
+        return Way(False, f"the kernel was built without {_NEEDED} or {_FORMERLY_NEEDED}", path)
+    return Way(True, "amdgpu exports DMA-BUF", path)

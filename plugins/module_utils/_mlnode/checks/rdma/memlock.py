@@ -1,0 +1,171 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Memory that jobs may lock, which RDMA needs: the limits of the daemons that start them.
+
+Expectation: `memlock`, see pcie_values.py. A job inherits the limit of the daemon that starts it, so the
+running daemon counts, and what systemd would give it at its next start. In a container its own limit counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Mapping
+
+from ...host.host import Host
+from ...knobs.limits import pending as limits_pending
+from ...knobs.limits.parse import LIMITS
+from ...linux import daemons, systemd_conf
+from ...model.errors import HostError
+from ...topology.model import Topology
+from .. import pcie_values
+from ..model import Check, Verdict
+from ..pcie_values import Bytes
+
+NAME, NAME_DEFAULT = "memlock", "memlock_default"
+NAMES = (NAME, NAME_DEFAULT)
+
+#: Who starts jobs or containers, which inherit its limit. Names are cut to 15 characters (TASK_COMM_LEN)
+_STARTERS = ("slurmd", "containerd", "dockerd", "crio", "pbs_mom")
+#: Whose children get others: of sshd by pam_limits(8), of kubelet by the container runtime
+_INDIRECT = ("sshd", "kubelet")
+_WATCHED = (*_STARTERS, *_INDIRECT)
+
+_ROW = "Max locked memory"
+
+_KEY = "DefaultLimitMEMLOCK"
+#: Suffixes of systemd.syntax(7), to the base of 1024
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+_SIZE = re.compile(r"([0-9]{1,18})([KMGTPE]?)\Z", re.ASCII)
+
+
+def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:
+    """Raises DeclarationError."""
+    want, declared = pcie_values.wanted(expect, "memlock")
+    if topology.machine.kind == "container":
+        advice = "start the container with --ulimit memlock=-1, or raise the limit of its runtime"
+        return [_process(host, 1, "this container", want, Verdict.FAIL, advice)]
+    found = [*_daemons(host, want)]
+    served = [check for check in found if check.target in _STARTERS]
+    all_served = bool(served) and all(check.verdict is Verdict.PASS for check in served)
+    return [*found, _default(host, want, declared, all_served)]
+
+
+# -- what runs -----------------------------------------------------------------------------
+
+
+def _daemons(host: Host, want: Bytes) -> list[Check]:
+    try:
+        seen = daemons.running(host, _WATCHED)
+    except HostError as error:
+        return [Check(NAME, "node", Verdict.UNKNOWN, "", str(error), "/proc")]
+    if seen.none:
+        return [Check(NAME, "node", Verdict.SKIP, "", "no process is shown below /proc", "/proc")]
+    found = []
+    for name in _WATCHED:
+        for daemon in seen.named(name):
+            bad = Verdict.FAIL if name in _STARTERS else Verdict.WARN
+            found.append(_judged(host, _process(host, daemon.pid, name, want, bad, _advice(name)), want))
+    if seen.hidden:
+        why = f"some processes are hidden: {seen.hidden}"
+        found.append(Check(NAME, "node", Verdict.UNKNOWN, "", why, "/proc/*/status"))
+    elif not found:
+        why = f"none of {', '.join(_WATCHED)} runs"
+        found.append(Check(NAME, "node", Verdict.SKIP, "", why, "/proc/*/status"))
+    return found
+
+
+def _judged(host: Host, check: Check, want: Bytes) -> Check:
+    """One that runs with too little: what its next start brings, and what its sessions have. Those of sshd
+    get theirs from PAM, as the kind limits judges it, too."""
+    if check.verdict not in (Verdict.FAIL, Verdict.WARN):
+        return check
+    try:
+        unit, assigned = limits_pending.next_start(host, LIMITS["memlock"], check.target)
+        logins, where = limits_pending.of_logins(host, LIMITS["memlock"])
+    except HostError as error:
+        return replace(check, found=f"{check.found}; its next start is unknown: {error}")
+    if assigned.amount is not None and Bytes(assigned.amount.soft).allows(want):
+        then = f"{assigned.amount} ({assigned.where})"
+        words = limits_pending.words(check.target, unit, check.found, then)
+        check = replace(check, found=words, advice=f"systemctl restart {unit}")
+    if check.target == "sshd" and logins is not None and Bytes(logins.soft).allows(want):
+        words = f"{check.found}; logins get {logins} from {where} all the same"
+        return replace(check, verdict=Verdict.SKIP, found=words)
+    return check
+
+
+def _advice(name: str) -> str:
+    if name == "sshd":
+        return (
+            "logins get theirs from /etc/security/limits.d: memlock unlimited there, and in the unit of sshd"
+        )
+    text = f"LimitMEMLOCK=infinity in a drop-in of its unit, then systemctl daemon-reload and restart {name}"
+    return f"{text}; containers have that of their runtime" if name == "kubelet" else text
+
+
+def _process(host: Host, pid: int, target: str, want: Bytes, bad: Verdict, advice: str) -> Check:
+    path = f"/proc/{pid}/limits"
+    value = host.value(path)
+    if value.text is None:
+        return Check(NAME, target, Verdict.UNKNOWN, str(want), value.problem, path)
+    soft, hard = (_number(text) for text in daemons.limit(value.text, _ROW, "bytes") or ("", ""))
+    if soft is None or hard is None:
+        return Check(NAME, target, Verdict.UNKNOWN, str(want), f"{path} has no row {_ROW}", path)
+    found = str(soft) if soft == hard else f"{soft}, and up to {hard} for who asks"
+    if soft.allows(want):
+        return Check(NAME, target, Verdict.PASS, str(want), found, path)
+    return Check(NAME, target, bad, str(want), found, path, advice)
+
+
+def _number(text: str) -> Bytes | None:
+    if text == "unlimited":
+        return Bytes()
+    return Bytes(int(text)) if re.match(r"[0-9]{1,20}\Z", text, re.ASCII) else None
+
+
+# -- what the next start brings ------------------------------------------------------------
+
+
+def _default(host: Host, want: Bytes, declared: bool, all_served: bool) -> Check:
+    """Limit that systemd gives each service without one of its own."""
+    target, source = "systemd", "/etc/systemd/system.conf"
+    try:
+        if not host.systemd_runs():
+            return Check(
+                NAME_DEFAULT, target, Verdict.SKIP, "", "systemd does not run here", "/run/systemd/system"
+            )
+        value, where = _last(host)
+    except HostError as error:
+        return Check(NAME_DEFAULT, target, Verdict.UNKNOWN, str(want), str(error), error.path)
+    advice = (
+        f"{_KEY}=infinity in a file of /etc/systemd/system.conf.d, systemctl daemon-reexec, restart daemons"
+    )
+    bad = Verdict.FAIL if declared else Verdict.WARN
+    limit = _size(value)
+    if value and limit is None:
+        found = f"{_KEY}={value[:60]}, which systemd does not take"
+        return Check(NAME_DEFAULT, target, bad, str(want), found, where, advice)
+    if limit is not None and limit.allows(want):
+        return Check(NAME_DEFAULT, target, Verdict.PASS, str(want), f"{_KEY}={value}", where)
+    found = f"{_KEY}={value}" if value else f"{_KEY} is set nowhere, so systemd's own counts, 8 MiB at most"
+    if all_served:
+        found += "; the running daemons that start jobs have enough of their own"
+        return Check(NAME_DEFAULT, target, Verdict.SKIP, str(want), found, where or source)
+    return Check(NAME_DEFAULT, target, bad, str(want), found, where or source, advice)
+
+
+def _last(host: Host) -> tuple[str, str]:
+    """The last assignment and where it stands; "" and "" where there is none, or it was taken back."""
+    found = systemd_conf.manager(host, _KEY)
+    value = found[-1].value if found else ""
+    return value, found[-1].where if value else ""
+
+
+def _size(text: str) -> Bytes | None:
+    """The soft limit of `infinity`, `64M` or `8M:infinity`; None for anything else."""
+    soft = text.partition(":")[0].strip()
+    if soft == "infinity":
+        return Bytes()
+    match = _SIZE.match(soft)
+    return Bytes(int(match.group(1)) << 10 * _UNITS[match.group(2)]) if match else None

@@ -1,0 +1,201 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Link state from the firmware of NVIDIA's NICs: what is wrong, bit error rates, cable or transceiver.
+
+No file of the kernel has it. The tool is mlxlink of MFT, or mstlink, which is the same from mstflint; both
+read registers of the card and change nothing. Titles and keys of its JSON: mlxlink/modules of mstflint.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
+from ...host.host import Host
+from ...model.errors import HostError
+from ...model.setting import Value
+from ...topology.model import Topology
+from ..expect import Expectations
+from ..model import Check, Verdict
+from ..rdma_limits import BER
+from . import ports as rdma_ports
+from .ports import Port, judged, nothing, skip
+
+NAMES = ("link_report", "ber", "cable")
+
+#: MFT's tool first, as it is newer wherever both are there
+TOOLS = ("/usr/bin/mlxlink", "/usr/bin/mstlink")
+
+#: The PCI vendor of all cards that have such registers
+_VENDOR = 0x15B3
+
+#: It answers in one or two seconds; a card that is being reset does not answer at all
+_SECONDS = 20.0
+
+_OPERATION, _TROUBLE, _ERRORS, _MODULE = (
+    "Operational Info",
+    "Troubleshooting Info",
+    "Physical Counters and BER Info",
+    "Module Info",
+)
+
+_HEALTHY = "No issue was observed"
+
+#: 15E-255, and 0 or 1.5E-254 in other versions
+_RATE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE]-?[0-9]{1,3})?\Z", re.ASCII)
+
+#: Distinguishes one cable from another, in this order
+_WORDS = ("Identifier", "Cable Type", "Vendor Name", "Vendor Part Number", "Vendor Serial Number")
+
+#: As much as a message takes of a text from an EEPROM, which may hold anything
+_LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Report:
+    """Report of the tool about a port: title → key → text; empty, with the reason, where it reported nothing.
+
+    command: for people.
+    """
+
+    command: str
+    sections: Mapping[str, Mapping[str, str]]
+    problem: str = ""
+
+    def text(self, title: str, key: str) -> str:
+        """Without what stands for nothing; "" too where the key is not there."""
+        found = self.sections.get(title, {}).get(key, "").strip()
+        return "" if found in ("N/A", "Unidentified") else found
+
+
+def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
+    ports = [port for port in rdma_ports.subjects(topology, expect).ports if _has_registers(port, topology)]
+    if not ports:
+        return [skip(name, "node", "no port of an NVIDIA NIC is judged") for name in NAMES]
+    tool = next((path for path in TOOLS if host.exists(path)), "")
+    if not tool:
+        return _without(ports)
+    with ThreadPoolExecutor(len(ports)) as pool:
+        reports = list(pool.map(lambda port: ask(host, tool, port), ports))
+    return [
+        check
+        for port, report in zip(ports, reports)
+        for check in (_report(port, report), _ber(port, report), _cable(port, report))
+    ]
+
+
+def _has_registers(port: Port, topology: Topology) -> bool:
+    """A virtual function has none: the link is the physical function's."""
+    function = rdma_ports.function_of(port.device, topology)
+    return function is not None and function.vendor == _VENDOR and not function.physfn
+
+
+def _without(ports: Sequence[Port]) -> list[Check]:
+    """Once for the node, and for each port of which something is declared that only the tool knows."""
+    words = "neither mlxlink (MFT) nor mstlink (mstflint) is installed"
+    declared = [
+        nothing("ber", port.name, Value(absent=words), ", ".join(TOOLS), _wanted(port))
+        for port in ports
+        if "ber" in port.expect
+    ]
+    names = [name for name in NAMES if name != "ber" or not declared]
+    return [*(skip(name, "node", words, ", ".join(TOOLS)) for name in names), *declared]
+
+
+# -- what the tool says --------------------------------------------------------------------
+
+
+def ask(host: Host, tool: str, port: Port) -> Report:
+    """Never raises: a tool that hangs, fails or says nonsense is a report with its problem."""
+    command = [tool, "-d", port.device.address or "", "-m", "-c", "--json"]
+    # The port is that of the function; only functions with two know a second one.
+    command += ["-p", str(port.number)] if port.number > 1 else []
+    shown = " ".join(command)
+    try:
+        text = host.must_run(command, "ask", _SECONDS)
+        return Report(shown, _sections(text))
+    except (HostError, ValueError) as error:
+        return Report(shown, {}, str(error))
+
+
+def _sections(text: str) -> dict[str, dict[str, str]]:
+    """Raises ValueError. Other values than text, as those of single lanes, are left out."""
+    try:
+        document: Any = json.loads(text)
+        code = document.get("status", {}).get("code", 0)
+        if code:
+            raise ValueError(f"it ended with {document['status'].get('message') or code!r:.{_LONGEST}}")
+        output = document["result"]["output"]
+        return {
+            str(title): {str(key): value for key, value in section.items() if isinstance(value, str)}
+            for title, section in output.items()
+            if isinstance(section, dict)
+        }
+    except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
+        raise ValueError(f"it did not say what it says of a port, but {text.strip()[:_LONGEST]!r}") from error
+
+
+def _missing(name: str, port: Port, report: Report, what: str, expected: str) -> Check:
+    words = report.problem or f"{report.command} names no {what}"
+    return nothing(name, port.name, Value(unreadable=words), report.command, expected)
+
+
+# -- what becomes of it --------------------------------------------------------------------
+
+
+def _report(port: Port, report: Report) -> Check:
+    state, advice = report.text(_OPERATION, "State"), report.text(_TROUBLE, "Recommendation")
+    expected = f"Active, {_HEALTHY}"
+    if not state or not advice:
+        return _missing("link_report", port, report, "state and recommendation", expected)
+    found = f"{state[:_LONGEST]}, {advice[:_LONGEST]}"
+    # A link that is up works, whatever else the firmware has to say of it.
+    bad = Verdict.WARN if state == "Active" else Verdict.FAIL
+    good = state == "Active" and advice.startswith(_HEALTHY)
+    todo = "look at cable, transceiver and the switch port; the words are the firmware's"
+    return judged("link_report", port.name, good, expected, found, report.command, todo, bad)
+
+
+def _wanted(port: Port) -> str:
+    return ", ".join(f"{kind} at most {most:g}" for kind, most in _limits(port).items())
+
+
+def _limits(port: Port) -> Mapping[str, float]:
+    return {**BER, **port.expect.get("ber", {})}
+
+
+def _ber(port: Port, report: Report) -> Check:
+    expected = _wanted(port)
+    rates = {kind: report.text(_ERRORS, f"{kind.capitalize()} Physical BER") for kind in BER}
+    dark = [kind for kind, text in rates.items() if not _RATE.match(text)]
+    if dark:
+        return _missing("ber", port, report, f"{dark[0]} bit error rate", expected)
+    over = [kind for kind, most in _limits(port).items() if float(rates[kind]) > most]
+    found = ", ".join(f"{kind} {text}" for kind, text in rates.items())
+    minutes = report.text(_ERRORS, "Time Since Last Clear [Min]")
+    found += f" in {minutes[:_LONGEST]} min" if minutes else ""
+    bad = Verdict.FAIL if "effective" in over else Verdict.WARN
+    todo = "clean or replace the cable or transceiver, or try another switch port"
+    return judged("ber", port.name, not over, expected, found, report.command, todo, bad)
+
+
+def _cable(port: Port, report: Report) -> Check:
+    expected = "a cable or transceiver"
+    if _MODULE not in report.sections:
+        return _missing("cable", port, report, "module", expected)
+    words = [report.text(_MODULE, key)[:_LONGEST] for key in _WORDS]
+    if words[0]:
+        heat = report.text(_MODULE, "Temperature [C]")
+        found = " ".join(filter(None, words)) + (f", {heat[:_LONGEST]} C" if heat else "")
+        return judged("cable", port.name, True, expected, found, report.command)
+    if report.text(_OPERATION, "State") == "Active":
+        # As between boards of one machine.
+        return skip(
+            "cable", port.name, "the link is up, and the firmware knows no module on it", report.command
+        )
+    return judged(
+        "cable", port.name, False, expected, "none is plugged", report.command, "plug it, or reseat it"
+    )

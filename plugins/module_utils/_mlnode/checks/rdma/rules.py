@@ -1,0 +1,69 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules declared for RDMA NICs that match none: such a rule leaves the fabric untuned, however well the
+ports work."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, List, Mapping, Sequence
+
+from ...engine import declared
+from ...engine.declared import Declaration
+from ...host.host import Host
+from ...knobs.irq import parse as irq_parse
+from ...knobs.nic import parse as nic_parse
+from ...knobs.nics import targets as nic_targets
+from ...knobs.nics.selection import Selection
+from ...knobs.qos import parse as qos_parse
+from ...knobs.rail import parse as rail_parse
+from ...model.errors import MlnodeError
+from ...model.setting import Setting
+from ...topology.model import Topology
+from ..model import Check, Verdict
+from .ports import judged, skip
+
+NAMES = ("rules",)
+
+_Parse = Callable[[Mapping[str, Any]], List[Setting]]
+_PARSERS: Sequence[tuple[str, _Parse]] = (
+    (nic_parse.KIND, nic_parse.parse),
+    (rail_parse.KIND, rail_parse.parse),
+    (qos_parse.KIND, qos_parse.parse),
+    (irq_parse.KIND, irq_parse.parse),
+)
+
+_ADVICE = "have the NICs appear (drivers, RDMA drivers, rdma link), or declare the rule for what is here"
+
+
+def checks(host: Host, topology: Topology, expect: object) -> list[Check]:
+    del topology, expect
+    found = [
+        _check(host, declaration, name, nics)
+        for declaration in declared.load_all(host, [])
+        for name, nics in _rules(declaration)
+        if nics.expects
+    ]
+    return found or [skip("rules", "node", "no rule asks for RDMA devices or for NICs by their names")]
+
+
+def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
+    """Rules with the NICs that they are for, each once. What is unreadable is reported by its own run."""
+    for kind, parse in _PARSERS:
+        try:
+            settings = parse(declaration.kinds.get(kind, {}))
+        except MlnodeError:
+            continue
+        rules = [getattr(setting, "rule", None) for setting in settings]
+        yield from {f"{kind}.{rule.name}": rule.nics for rule in rules if rule is not None}.items()
+
+
+def _check(host: Host, declaration: Declaration, name: str, nics: Selection) -> Check:
+    found = nic_targets.find(host, nics, "pause")
+    names = ", ".join(target.name for target in found.targets)
+    if found.problem.unreadable is not None:
+        words = found.problem.unreadable
+        return Check("rules", name, Verdict.UNKNOWN, str(nics), words, declaration.path)
+    if not names and not found.missing:
+        return skip("rules", name, found.problem.problem, declaration.path)
+    words = names or found.problem.problem
+    return judged("rules", name, bool(names), str(nics), words, declaration.path, _ADVICE)

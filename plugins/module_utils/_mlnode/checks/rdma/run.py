@@ -1,0 +1,84 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All checks of the RDMA devices of a node and of what they need."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Collection, Sequence, Tuple
+
+from ...drivers import dcb, ethtool
+from ...host.host import Host, Mounts
+from ...linux import link_counters
+from ...linux.link_counters import Book
+from ...model.errors import HostError
+from ...topology import read
+from ...topology.model import Topology
+from ..expect import Expectations
+from ..model import Check, Verdict
+from ..pcie import checks as pcie
+from . import counters as rdma_counters
+from . import gid, gpudirect, inventory, link, memlock, mlxlink, node, qos, replies, rules, subnet
+
+MOUNTS: Mounts = {dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
+
+#: One subject: the names of its checks, and what makes them
+Area = Tuple[Tuple[str, ...], Callable[[Host, Topology, Any], Sequence[Check]]]
+
+#: In the order in which a person would look: what is there, whether it is up, what is on top
+AREAS: tuple[Area, ...] = (
+    (inventory.NAMES, inventory.checks),
+    (rules.NAMES, rules.checks),
+    (link.NAMES, link.checks),
+    (mlxlink.NAMES, mlxlink.checks),
+    (subnet.NAMES, subnet.checks),
+    (gid.NAMES, gid.checks),
+    (qos.NAMES, qos.checks),
+    (node.NAMES, node.checks),
+    (replies.NAMES, replies.checks),
+    (pcie.NAMES, pcie.checks),
+    (gpudirect.NAMES, gpudirect.checks),
+    (memlock.NAMES, memlock.checks),
+)
+
+#: Check of the kept counters; reported only where that fails
+BASELINE = "baseline"
+
+#: The names that a caller may leave out
+NAMES: tuple[str, ...] = (
+    *(name for names, _checks in AREAS for name in names),
+    *rdma_counters.NAMES,
+    BASELINE,
+)
+
+
+def all_checks(
+    host: Host,
+    expect: Expectations,
+    leave_out: Collection[str] = (),
+    reset: bool = False,
+    writable: bool = False,
+) -> list[Check]:
+    """Every check of every declared port and of the node, but those left out.
+
+    reset: what the counters are now becomes what they are compared with. writable: what they are now may be
+    kept, else this run writes nothing at all.
+    """
+    topology = read.of(host)
+    found: list[Check] = []
+    for names, checks in AREAS:
+        if not {*names} <= {*leave_out}:
+            found += checks(host, topology, expect)
+    if not {*rdma_counters.NAMES} <= {*leave_out}:
+        book = Book(host, reset, writable)
+        found += rdma_counters.checks(host, topology, expect, book)
+        found += _kept(book)
+    return [check for check in found if check.name not in leave_out]
+
+
+def _kept(book: Book) -> list[Check]:
+    try:
+        book.save()
+    except HostError as error:
+        advice = "make room for it, or the next run has nothing to compare with"
+        return [Check(BASELINE, "node", Verdict.UNKNOWN, "is kept", str(error), link_counters.PATH, advice)]
+    return []

@@ -1,0 +1,186 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of an InfiniBand subnet from the reports of infiniband-diags.
+
+Formats: infiniband-diags/{ibnetdiscover,iblinkinfo,ibqueryerrors,sminfo}.c of rdma-core. A report with a
+line that is not known raises SubnetError, as does half a report: its tool has not looked at all of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple, Sequence
+
+from ...model.errors import MlnodeError
+from ..model import Check, Verdict
+
+#: Target of a check that is about no single port
+SUBNET = "subnet"
+
+#: First word of ibnetdiscover --list → name of its count
+KINDS = {"Switch": "switches", "Ca": "hcas", "Router": "routers"}
+
+#: As sminfo calls it
+MASTER = "SMINFO_MASTER"
+NO_MANAGER = "no subnet manager is the master: look whether one runs (opensm, UFM, a switch), and at its log"
+
+_LINK = "reseat or replace the cable or transceiver if it is Active; if not, look at the subnet manager's log"
+_CHANGE = "look at the cable and at both ends; if the change was meant, accept it with baseline: reset"
+_ERRORS = (
+    "clean or replace the cable or transceiver, or try another switch port; after that ibclearerrors. "
+    "Thresholds are those of /etc/infiniband-diags/error_thresholds"
+)
+
+
+class SubnetError(MlnodeError):
+    """A report that its tool does not write, or not all of it."""
+
+
+class Port(NamedTuple):
+    """GUID of a port, which all ports of a switch share, and its number."""
+
+    guid: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Link:
+    """A port of iblinkinfo, whose whole line is text. could: what both ends support and the link has not.
+    is_silent: it is up, and its other end does not answer."""
+
+    text: str
+    label: str
+    is_up: bool
+    other: Port | None
+    other_label: str
+    could: str
+    is_silent: bool
+
+
+def counts(text: str) -> dict[str, int]:
+    """Nodes of ibnetdiscover --list by their kind. Raises SubnetError."""
+    found = dict.fromkeys(KINDS.values(), 0)
+    for line in filter(None, text.split("\n")):
+        kind, colon, _rest = line.partition("\t : 0x")
+        if not colon or kind not in KINDS:
+            raise SubnetError(f"ibnetdiscover reports {line[:80]!r}, which is not a node")
+        found[KINDS[kind]] += 1
+    if not any(found.values()):
+        raise SubnetError("ibnetdiscover reports no node")
+    return found
+
+
+def manager(text: str) -> list[Check]:
+    """Of sminfo, in whose words no manager may have answered. Raises SubnetError."""
+    words = text.split()
+    if words[:1] != ["sminfo:"]:
+        raise SubnetError(f"sminfo reports {text[:80]!r}, which is not a subnet manager")
+    verdict, advice = (Verdict.PASS, "") if words[-1] == MASTER else (Verdict.FAIL, NO_MANAGER)
+    return [Check("manager", SUBNET, verdict, MASTER, " ".join(words), "sminfo", advice)]
+
+
+# Names are of the nodes' own choice. The first one ends as early and the second one as late as it can, so
+# that a name cannot change its neighbour's line.
+_PORT = re.compile(
+    r'0x([0-9a-f]{16}) " *(.*?)" +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] ==\((.*?)\)==> +'
+    r'(?:0x([0-9a-f]{16}) +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] "(.*)" \((.*)\)'
+    r'|\[  \] "" \( \)|"(Port not available)")\Z',
+    re.ASCII,
+)
+
+
+def _ports(lines: Sequence[str]) -> dict[Port, Link]:
+    """Of iblinkinfo --line. Raises SubnetError."""
+    found: dict[Port, Link] = {}
+    for line in filter(None, lines):
+        match = _PORT.match(line)
+        if match is None:
+            raise SubnetError(f"iblinkinfo reports {line[:80]!r}, which is not a link")
+        guid, name, number, state, other, other_number, other_name, could, silent = match.groups("")
+        port = Port(guid, int(number))
+        if port in found:
+            raise SubnetError(f"iblinkinfo reports port {number} of 0x{guid} twice")
+        found[port] = Link(
+            " ".join(line.split()),
+            f"{name}/{number}",
+            state.replace(" ", "").endswith("Active/LinkUp"),
+            Port(other, int(other_number)) if other else None,
+            f"{other_name}/{other_number}",
+            " ".join(could.replace("Could be", "").split()),
+            bool(silent),
+        )
+    return found
+
+
+def links(text: str) -> list[Check]:
+    """Of iblinkinfo --line, which has each cable at both of its ends. Raises SubnetError."""
+    ports = _ports(text.split("\n"))
+    if not ports:
+        raise SubnetError("iblinkinfo reports no link")
+    found: dict[frozenset[Port | None], Check] = {}
+    for port, link in ports.items():
+        if link.other and link.other not in ports:
+            raise SubnetError(f"iblinkinfo reports {link.label} - {link.other_label} at one end only")
+        cable = frozenset((port, link.other))
+        if link.is_silent:
+            advice = "look at the node or switch at the other end of the cable"
+            found[cable] = Check("links", link.label, Verdict.UNKNOWN, "", link.text, "iblinkinfo", advice)
+        elif link.other and (link.could or not link.is_up):
+            target, expected = f"{link.label} - {link.other_label}", link.could or "Active/LinkUp"
+            bad = Check("links", target, Verdict.FAIL, expected, link.text, "iblinkinfo", _LINK)
+            found.setdefault(cable, bad)
+    ends = sum(link.other is not None for link in ports.values())
+    good = f"{ends // 2} cables Active, as fast and wide as both ends can be"
+    return [*found.values()] or [Check("links", SUBNET, Verdict.PASS, "", good, "iblinkinfo")]
+
+
+def topology(text: str, source: str) -> list[Check]:
+    """Of iblinkinfo --line --diff: a cable that is gone or moved fails, a new one warns. Raises
+    SubnetError."""
+    sides: dict[str, list[str]] = {"< ": [], "> ": []}
+    for line in filter(None, text.split("\n")):
+        if line[:2] not in sides:
+            raise SubnetError(f"iblinkinfo reports {line[:80]!r}, which is not a difference")
+        sides[line[:2]].append(line[2:])
+    was, now = _ports(sides["< "]), _ports(sides["> "])
+    found: dict[frozenset[Port | None], Check] = {}
+    # Ports that are on both sides first: of a node that is gone or new, one side only is reported.
+    for port in sorted({**was, **now}, key=lambda port: port not in was or port not in now):
+        before, after = was.get(port), now.get(port)
+        link = before if before and before.other else after
+        if link is None or link.other is None:
+            continue  # a port without a cable, of a switch that is gone or new
+        verdict = Verdict.FAIL if link is before else Verdict.WARN
+        target = f"{link.label} - {link.other_label}"
+        texts = (before.text if before else "no such node", after.text if after else "no such node")
+        change = Check("topology", target, verdict, *texts, source, _CHANGE)
+        found.setdefault(frozenset((port, link.other)), change)
+    return [*found.values()] or [Check("topology", SUBNET, Verdict.PASS, "", "no change", source)]
+
+
+_NODE = re.compile(r'Errors for (?:0x[0-9a-f]{1,16} )?"(.*)"\Z', re.ASCII)
+_COUNTERS = re.compile(r"   GUID 0x[0-9a-f]{1,16} port ([0-9]{1,3}|ALL): (\[.*\])\Z", re.ASCII)
+_SUMMARY = re.compile(r"## Summary: ([0-9]+) nodes checked, ", re.ASCII)
+_NO_ANSWER = re.compile(r"##\s+[0-9]+ PMA query failures\Z", re.ASCII)
+
+
+def errors(text: str, nodes: int) -> list[Check]:
+    """Of ibqueryerrors in a subnet of so many nodes. Raises SubnetError."""
+    found: list[Check] = []
+    name, asked = "", "none"
+    for line in filter(None, text.split("\n")):
+        node, counters, summary = _NODE.match(line), _COUNTERS.match(line), _SUMMARY.match(line)
+        if node:
+            name = node.group(1)
+        elif counters and counters.group(1) != "ALL":  # the sum of a switch, whose ports follow
+            label, words = f"{name}/{counters.group(1)}", counters.group(2)
+            found.append(Check("errors", label, Verdict.WARN, "", words, "ibqueryerrors", _ERRORS))
+        elif summary:
+            asked = summary.group(1)
+        elif _NO_ANSWER.match(line) or not (counters or line.startswith("## ")):
+            raise SubnetError(f"ibqueryerrors reports {line[:80]!r}")
+    if asked != str(nodes):  # it ends with success where the subnet manager gives it no paths
+        raise SubnetError(f"ibqueryerrors has asked {asked} of {nodes} nodes")
+    good = f"{nodes} nodes without a counter beyond its threshold"
+    return found or [Check("errors", SUBNET, Verdict.PASS, "", good, "ibqueryerrors")]

@@ -1,0 +1,24 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Priorities of a lossless fabric: data center bridging of NICs, and what RDMA devices put into packets."""
+
+from __future__ import annotations
+
+from ...host.host import Driver
+
+TOP = "/dcb"
+ROCE = "/roce"
+
+
+def driver() -> Driver:
+    """For Host.mounts."""
+    from .files import Files
+
+    return Files()
+
+
+def roce_driver() -> Driver:
+    """For Host.mounts."""
+    from . import roce
+
+    return roce

@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Data center bridging of a NIC: groups of fields, from a tool or from a captured file."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any, Mapping, NamedTuple, Protocol
+
+from ...host import snapshot
+from ...model.errors import HostError, MissingError
+
+#: Of the captured files, see capture()
+FORMAT = 1
+
+#: Priorities, traffic classes, buffers (include/uapi/linux/dcbnl.h: IEEE_8021QAZ_MAX_TCS, DCBX_MAX_BUFFERS)
+CLASSES = range(8)
+#: Code points of six bits (RFC 2474)
+DSCPS = range(64)
+
+#: What stands where there is nothing
+NONE = "none"
+
+
+class Group(NamedTuple):
+    """Fields that are read together. nouns: for `the driver X has no ...`."""
+
+    nouns: str
+    fields: tuple[str, ...]
+    #: Fields that cannot be set
+    told: frozenset[str] = frozenset()
+
+
+GROUPS = {
+    "pfc": Group("priority flow control (PFC)", ("prio-pfc", "pfc-cap"), frozenset({"pfc-cap"})),
+    "ets": Group(
+        "transmission selection (ETS)", ("prio-tc", "tc-tsa", "tc-bw", "ets-cap"), frozenset({"ets-cap"})
+    ),
+    "buffer": Group(
+        "receive buffers that can be set",
+        ("prio-buffer", "buffer-size", "total-size"),
+        frozenset({"total-size"}),
+    ),
+    "dscp-prio": Group("priorities of DSCPs", tuple(str(dscp) for dscp in DSCPS)),
+    "trust": Group("trust in DSCPs", ("state",)),
+    "dcbx": Group("DCBX mode", ("mode",), frozenset({"mode"})),
+}
+
+
+class Device(Protocol):
+    """One NIC."""
+
+    def get(self, group: str) -> Mapping[str, str]:
+        """Field → value, of every field of the group. Raises MissingError where the driver has no such thing,
+        and HostError."""
+
+    def set(self, group: str, wanted: Mapping[str, str]) -> None:
+        """Change these fields of a group and leave the others. Raises HostError."""
+
+
+def capture(device: Device) -> dict[str, Any]:
+    """All answers of a NIC, for ROOT/dcb/NAME.json of a captured tree:
+
+    {"format": 1, "answers": {GROUP: {FIELD: VALUE, ...} or the words why there is none, ...}}
+    """
+    answers: dict[str, Any] = {}
+    for group in GROUPS:
+        try:
+            answers[group] = dict(device.get(group))
+        except MissingError as error:
+            answers[group] = error.missing
+        except HostError:  # it stays unreadable
+            continue
+    return {"format": FORMAT, "answers": answers}
+
+
+class Captured:
+    """A NIC as capture() saw it. It takes no changes."""
+
+    def __init__(self, path: str, answers: Mapping[str, Any]) -> None:
+        self._path = path
+        self._answers = answers
+
+    @classmethod
+    def of(cls, path: str, content: bytes) -> Captured:
+        """Raises HostError."""
+
+        def wrong(answers: Mapping[str, Any]) -> str:
+            right = all(isinstance(one, str) or snapshot.are_texts(one) for one in answers.values())
+            return "" if right else "an answer is neither texts by field nor words"
+
+        try:
+            return cls(path, snapshot.answers(content, FORMAT, "NIC", wrong))
+        except ValueError as error:
+            raise HostError("read", path, None, str(error)) from error
+
+    def get(self, group: str) -> Mapping[str, str]:
+        answer = self._answers.get(group)
+        if answer is None:
+            raise HostError("read", self._path, None, f"{group} was not captured")
+        if isinstance(answer, str):
+            raise MissingError("read", self._path, answer)
+        fields: Mapping[str, str] = answer
+        return fields
+
+    def set(self, group: str, wanted: Mapping[str, str]) -> None:
+        del wanted
+        raise HostError(f"set {group} in", self._path, errno.EROFS)

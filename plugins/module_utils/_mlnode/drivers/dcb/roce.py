@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Packet marking of RDMA devices, as if sysfs had plain files for it: /roce/DEVICE/PORT/...
+
+    cm-tos           the type of service of connections that rdma_cm makes, 0 to 255
+    cm-mode          read-only; RoCE v2 or IB/RoCE v1
+    traffic-class    that of all queue pairs, whatever they ask for, or none; of the vendor's driver only
+
+The first two are in configfs, where a device has files only while a folder for it exists: that is
+made for the moment of a look or a write (drivers/infiniband/core/cma_configfs.c; the values stay with the
+device). The third shows itself in other words than it takes (mlx5_ib of DOCA and MLNX_OFED).
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from contextlib import contextmanager
+from typing import Iterator
+
+from ...host.host import Host
+from ...model.errors import HostError, MissingError
+
+_DEVICES = "/sys/class/infiniband"
+_CONFIG = "/sys/kernel/config/rdma_cm"
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}\Z", re.ASCII)
+_PORT = re.compile(r"[1-9][0-9]{0,2}\Z", re.ASCII)
+_BYTE = re.compile(r"[0-9]{1,3}\Z", re.ASCII)
+_GLOBAL = re.compile(r"^Global tclass=([0-9]{1,3})\s*$", re.MULTILINE | re.ASCII)
+
+#: File here → in configfs
+_CM = {"cm-tos": "default_roce_tos", "cm-mode": "default_roce_mode"}
+_FILES = (*_CM, "traffic-class")
+
+_NONE = "none"
+#: What a device says nothing with: it shows a class from 0 on (traffic_class_show)
+_UNSET = "-1"
+
+
+def read(host: Host, path: str) -> bytes:
+    device, port, file = _file("read", path)
+    if file == "traffic-class":
+        found = _GLOBAL.search(host.read(_class(host, path, device, port)))
+        text = found.group(1) if found else _NONE
+    else:
+        with _folder(host, "read", path, device) as folder:
+            text = host.read(f"{folder}/ports/{port}/{_CM[file]}").strip()
+    return f"{text}\n".encode("utf-8", "surrogateescape")
+
+
+def write(host: Host, path: str, value: str) -> None:
+    action = f"write {value!r} to"
+    device, port, file = _file(action, path)
+    text = value.strip()
+    unset = file == "traffic-class" and text == _NONE
+    if file == "cm-mode" or not (unset or (_BYTE.match(text) and int(text) < 256)):
+        raise HostError(action, path, errno.EINVAL)
+    if file == "traffic-class":
+        host.write_kernel(_class(host, path, device, port), _UNSET if unset else text)
+    else:
+        with _folder(host, action, path, device) as folder:
+            host.write_kernel(f"{folder}/ports/{port}/{_CM[file]}", text)
+
+
+def names(host: Host, path: str) -> list[str]:
+    parts = [part for part in path.split("/") if part][1:]
+    if not parts:
+        return host.names(_DEVICES)
+    if len(parts) == 1 and _NAME.match(parts[0]):
+        return host.names(f"{_DEVICES}/{parts[0]}/ports")
+    return [file for file in _FILES if exists(host, f"{path}/{file}")] if len(parts) == 2 else []
+
+
+def exists(host: Host, path: str) -> bool:
+    try:
+        device, port, file = _file("look at", path)
+        if file == "traffic-class":
+            _class(host, path, device, port)
+            return True
+        _must_exist(host, "look at", path, device)
+        return host.exists(_CONFIG) and host.exists(f"{_DEVICES}/{device}/ports/{port}")
+    except MissingError:
+        return False
+
+
+def blocked(host: Host, path: str) -> str:
+    """Reason why it cannot be set; empty if it can, or where a read has more to say."""
+    try:
+        device, port, file = _file("look at", path)
+        if file == "cm-mode":
+            return f"{path} is read-only"
+        return host.blocked(_class(host, path, device, port)) if file == "traffic-class" else ""
+    except HostError:
+        return ""
+
+
+# -- details -------------------------------------------------------------------------------
+
+
+def _file(action: str, path: str) -> tuple[str, str, str]:
+    parts = [part for part in path.split("/") if part][1:]
+    known = len(parts) == 3 and _NAME.match(parts[0]) and _PORT.match(parts[1]) and parts[2] in _FILES
+    if not known or parts[0] in (".", ".."):
+        raise MissingError(action, path, f"{path} does not exist")
+    return parts[0], parts[1], parts[2]
+
+
+def _must_exist(host: Host, action: str, path: str, device: str) -> None:
+    """Raises MissingError for a device that is not there."""
+    if device not in host.names(_DEVICES):
+        raise MissingError(action, path, f"there is no RDMA device {device}")
+
+
+def _class(host: Host, path: str, device: str, port: str) -> str:
+    """The vendor's file. Raises MissingError where the driver has none."""
+    _must_exist(host, "look at", path, device)
+    file = f"{_DEVICES}/{device}/tc/{port}/traffic_class"
+    if not host.exists(file):
+        words = f"the driver of {device} has no traffic class for all (only the vendor's mlx5 driver has one)"
+        raise MissingError("look at", path, f"{words}: let the programs set theirs")
+    return file
+
+
+@contextmanager
+def _folder(host: Host, action: str, path: str, device: str) -> Iterator[str]:
+    """The device's folder in configfs, made for as long as it is needed."""
+    _must_exist(host, action, path, device)
+    if not host.exists(_CONFIG):
+        words = "rdma_cm is not loaded, or configfs is not mounted at /sys/kernel/config"
+        raise MissingError(action, path, words)
+    folder = f"{_CONFIG}/{device}"
+    if host.exists(folder):
+        yield folder
+        return
+    if not host.is_superuser():
+        raise HostError(action, path, None, "root is needed: configfs wants a folder to be made for a look")
+    host.make_folder(folder)
+    try:
+        yield folder
+    finally:
+        host.remove_folder_if_empty(folder)

@@ -1,0 +1,239 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A NIC of this host, asked and set through dcb(8), or mlnx_qos where only that is installed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Mapping, Sequence
+
+from ...host.host import Host
+from ...model.errors import HostError, MissingError
+from . import answers
+from .device import CLASSES, GROUPS, NONE, Device
+
+#: Where Host.run() looks for programs
+_FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+
+def name(host: Host) -> str:
+    """The tool that is used here; empty where there is none."""
+    for tool in ("dcb", "mlnx_qos"):
+        if any(host.exists(f"{folder}/{tool}") for folder in _FOLDERS):
+            return tool
+    return ""
+
+
+def of(host: Host, nic: str) -> Device:
+    """Raises HostError without a tool: the state of the NIC is unknown then."""
+    tool = name(host)
+    if tool == "dcb":
+        return Dcb(host, nic)
+    if tool == "mlnx_qos":
+        return MlnxQos(host, nic)
+    words = "dcb is not installed: install iproute2 (5.11 or newer), or its package that has dcb"
+    raise HostError("ask for the priorities of", nic, None, words)
+
+
+class _Tool(ABC):
+    """Common part of both: drivers of the vendor show trust as a file."""
+
+    def __init__(self, host: Host, nic: str) -> None:
+        self._host = host
+        self._nic = nic
+        self._file = f"/sys/class/net/{nic}/qos/trust"
+
+    def get(self, group: str) -> Mapping[str, str]:
+        if group == "trust" and self._host.exists(self._file):
+            return {"state": self._host.read(self._file).strip()}
+        return self._get(group)
+
+    def set(self, group: str, wanted: Mapping[str, str]) -> None:
+        if group == "trust" and self._host.exists(self._file):
+            self._host.write_kernel(self._file, wanted["state"])
+        else:
+            self._set(group, wanted)
+
+    @abstractmethod
+    def _get(self, group: str) -> Mapping[str, str]:
+        """As get(), by the tool."""
+
+    @abstractmethod
+    def _set(self, group: str, wanted: Mapping[str, str]) -> None:
+        """As set(), by the tool."""
+
+    def _missing(self, group: str) -> MissingError:
+        driver = self._host.value(f"/ethtool/{self._nic}/driver/driver").text
+        words = f"the driver {driver}" if driver else "its driver"
+        return MissingError("ask for", f"{group} of {self._nic}", f"{words} has no {GROUPS[group].nouns}")
+
+    def _failed(self, command: Sequence[str], words: str) -> HostError:
+        return HostError("run", " ".join(command), None, words or "it failed without a word")
+
+    def _entries(self, wanted: Mapping[str, str]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """Pairs of DSCP and priority to add, and present ones that are not wanted."""
+        now = self.get("dscp-prio")
+        add = [pair for pair in _pairs(wanted) if pair not in _pairs(now)]
+        remove = [pair for pair in _pairs({dscp: now[dscp] for dscp in wanted}) if pair not in _pairs(wanted)]
+        return add, remove
+
+
+class Dcb(_Tool):
+    """All of it through dcbnl, the kernel's own interface."""
+
+    #: Group → the object of dcb, and who reads what it prints
+    _OBJECTS: Mapping[str, Any] = {
+        "pfc": ("pfc", answers.pfc),
+        "ets": ("ets", answers.ets),
+        "buffer": ("buffer", answers.buffer),
+        "dscp-prio": ("app", answers.dscp_prio),
+        "dcbx": ("dcbx", answers.dcbx),
+    }
+
+    def _get(self, group: str) -> Mapping[str, str]:
+        if group == "trust":
+            return {"state": self._trust()}
+        thing, parse = self._OBJECTS[group]
+        fields: Mapping[str, str] = self._show(group, thing, parse)
+        return fields
+
+    def _trust(self) -> str:
+        """As the driver says it, or by what it does: mlx5, ice and others trust DSCPs as soon as one of them
+        has a priority (mellanox/mlx5/core/en_dcbnl.c: mlx5e_dcbnl_ieee_setapp)."""
+        order = self._order()
+        if order is not None:
+            return order
+        return "dscp" if any(value != NONE for value in self.get("dscp-prio").values()) else "pcp"
+
+    def _order(self) -> str | None:
+        """None where the driver, or a dcb before 6.3, cannot say it."""
+        try:
+            found: str = self._show("trust", "apptrust", answers.order)
+        except MissingError:
+            return None
+        return found
+
+    def _show(self, group: str, thing: str, parse: Any) -> Any:
+        command = ["dcb", "-j", "-N", thing, "show", "dev", self._nic]
+        done = self._host.run(command)
+        if done.rc != 0:
+            words = _last(done.err)
+            # Nothing of DCB; nothing of this; nothing that this dcb knows of
+            old = thing == "apptrust" and words.endswith(f'"{thing}" is unknown')
+            if old or words.startswith(("Attribute read: Operation not supported", "Attribute not found")):
+                raise self._missing(group)
+            raise self._failed(command, words)
+        try:
+            # Of an empty table it may print nothing at all.
+            return parse(done.out.strip() or "{}")
+        except ValueError as error:
+            raise self._failed(command, f"it printed what makes no sense: {error}") from error
+
+    def _set(self, group: str, wanted: Mapping[str, str]) -> None:
+        if group == "trust":
+            self._set_trust(wanted["state"])
+        elif group == "dscp-prio":
+            self._set_entries(wanted)
+        elif group == "pfc":
+            on = wanted["prio-pfc"]
+            each = [] if on == NONE else [f"{number}:on" for number in on.split(",")]
+            self._do("pfc", "set", "prio-pfc", "all:off", *each)
+        else:
+            words = []
+            for field, text in wanted.items():
+                words += [field, *(f"{number}:{value}" for number, value in enumerate(text.split("/")))]
+            self._do(group, "set", *words)
+
+    def _set_trust(self, state: str) -> None:
+        if self._order() is not None:
+            self._do("apptrust", "set", "order", *([] if state == NONE else state.split("+")))
+        elif state == "pcp":
+            self._set_entries(dict.fromkeys(self.get("dscp-prio"), NONE))
+        elif state == "dscp":
+            if self._trust() != "dscp":
+                # What every NIC does with DSCP 0 anyway, and enough for it to look at DSCPs
+                self._set_entries({"0": "0"})
+        else:
+            raise HostError("trust", f"{state} on {self._nic}", None, "the driver trusts pcp or dscp")
+
+    def _set_entries(self, wanted: Mapping[str, str]) -> None:
+        """Never by `app replace`, which ends well whatever becomes of it (dcb/dcb_app.c). The old ones go
+        first, as ice takes no second priority for a DSCP (intel/ice/ice_dcb_nl.c: ice_dcbnl_setapp)."""
+        add, remove = self._entries(wanted)
+        if remove:
+            self._do("app", "del", "dscp-prio", *(f"{dscp}:{priority}" for dscp, priority in remove))
+        if add:
+            self._do("app", "add", "dscp-prio", *(f"{dscp}:{priority}" for dscp, priority in add))
+
+    def _do(self, thing: str, verb: str, *words: str) -> None:
+        command = ["dcb", thing, verb, "dev", self._nic, *words]
+        done = self._host.run(command)
+        if done.rc != 0:
+            raise self._failed(command, _last(done.err) + self._why())
+
+    def _why(self) -> str:
+        """Frequent reason of a refusal (bnxt/bnxt_dcb.c, intel/ice/ice_dcb_nl.c: both answer EINVAL)."""
+        try:
+            mode = self.get("dcbx")["mode"]
+        except HostError:
+            return ""
+        return "" if "host" in mode.split() else "; its firmware keeps DCBX for itself (dcb dcbx show)"
+
+
+class MlnxQos(_Tool):
+    """The vendor's tool, which speaks dcbnl or writes the vendor's files."""
+
+    #: Field → option
+    _OPTIONS: Mapping[str, str] = {
+        "prio-tc": "--prio_tc",
+        "tc-tsa": "--tsa",
+        "tc-bw": "--tcbw",
+        "prio-buffer": "--prio2buffer",
+        "buffer-size": "--buffer_size",
+    }
+
+    def _get(self, group: str) -> Mapping[str, str]:
+        # -a, as it leaves out traffic classes without a priority else
+        command = ["mlnx_qos", "-i", self._nic, "-a"]
+        try:
+            found = answers.mlnx_qos(self._run(command), group)
+        except ValueError as error:
+            raise self._failed(command, f"it printed what makes no sense: {error}") from error
+        if found is None:
+            raise self._missing(group)
+        return found
+
+    def _set(self, group: str, wanted: Mapping[str, str]) -> None:
+        if group == "trust":
+            self._do("--trust", wanted["state"])
+        elif group == "dscp-prio":
+            add, remove = self._entries(wanted)
+            for verb, pairs in (("del", remove), ("set", add)):
+                for dscp, priority in pairs:
+                    self._do("--dscp2prio", f"{verb},{dscp},{priority}")
+        elif group == "pfc":
+            on = wanted["prio-pfc"].split(",")
+            self._do("--pfc", ",".join("1" if str(number) in on else "0" for number in CLASSES))
+        else:
+            words = []
+            for field, text in wanted.items():
+                words += [self._OPTIONS[field], text.replace("/", ",")]
+            self._do(*words)
+
+    def _do(self, *words: str) -> None:
+        self._run(["mlnx_qos", "-i", self._nic, *words])
+
+    def _run(self, command: Sequence[str]) -> str:
+        done = self._host.run(command)
+        if done.rc != 0:  # it says why on its usual output, or ends with a traceback
+            raise self._failed(command, _last(done.err) or _last(done.out))
+        return done.out
+
+
+def _pairs(fields: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(dscp, priority) for dscp, text in fields.items() if text != NONE for priority in text.split(",")]
+
+
+def _last(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""

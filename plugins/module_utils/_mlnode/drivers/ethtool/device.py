@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings of a NIC in ethtool: groups of fields, from the kernel or from a captured file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any, Mapping, NamedTuple, Protocol
+
+from ...host import snapshot
+from ...model.errors import errno_name
+
+#: Of the captured files, see capture()
+FORMAT = 1
+
+
+class Group(NamedTuple):
+    """Fields that the kernel reads, and sets, in one go.
+
+    nouns, noun: all and one of them, for `the driver X has no ...`.
+    """
+
+    nouns: str
+    noun: str
+    settable: bool = False
+    #: Fields that cannot be set
+    told: frozenset[str] = frozenset()
+
+
+GROUPS = {
+    "driver": Group("information about itself", "information"),
+    "link": Group("link settings", "link setting"),
+    "ring": Group("rings", "ring", True),
+    "ring/max": Group("rings", "ring"),
+    "channels": Group("channels", "kind of channel", True),
+    "channels/max": Group("channels", "kind of channel"),
+    "coalesce": Group("interrupt coalescing", "coalescing parameter", True),
+    "pause": Group("pause frames", "pause parameter", True),
+    "feature": Group("features", "feature", True),
+    "feature/requested": Group("features", "feature", True),
+    "feature/fixed": Group("features", "feature"),
+    "private-flag": Group("private flags", "private flag", True),
+    "fec": Group("forward error correction", "FEC setting", True, frozenset({"active"})),
+    "statistic": Group("statistics of its own", "statistic"),
+}
+
+
+class Device(Protocol):
+    """One NIC."""
+
+    def get(self, group: str) -> Mapping[str, str]:
+        """Field → value. Raises OSError (EOPNOTSUPP: the driver has no such thing), and ValueError for an
+        answer that makes no sense."""
+
+    def set(self, group: str, wanted: Mapping[str, str]) -> None:
+        """Change these fields of a group together and leave the others. Raises OSError, and ValueError for
+        a value that cannot be one of the field."""
+
+
+def capture(device: Device) -> dict[str, Any]:
+    """All answers of a NIC, for ROOT/ethtool/NAME.json of a captured tree:
+
+    {"format": 1, "answers": {GROUP: {FIELD: VALUE, ...} or the name of an errno, ...}}
+    """
+    answers: dict[str, Any] = {}
+    for group in GROUPS:
+        try:
+            answers[group] = dict(device.get(group))
+        except OSError as error:
+            answers[group] = errno_name(error.errno or errno.EIO)
+        except ValueError:
+            answers[group] = errno_name(errno.EPROTO)
+    return {"format": FORMAT, "answers": answers}
+
+
+class Captured:
+    """A NIC as capture() saw it. It takes no changes."""
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self._answers = answers
+
+    @classmethod
+    def of(cls, content: bytes) -> Captured:
+        """Raises ValueError with words for an operator."""
+
+        def wrong(answers: Mapping[str, Any]) -> str:
+            right = all(_is_answer(answer) for answer in answers.values())
+            return "" if right else "an answer is neither texts by field nor the name of an errno"
+
+        return cls(snapshot.answers(content, FORMAT, "NIC", wrong))
+
+    def get(self, group: str) -> Mapping[str, str]:
+        answer = self._answers.get(group, "ENODATA")
+        if isinstance(answer, str):
+            number: int = getattr(errno, answer)
+            raise OSError(number, os.strerror(number))
+        fields: Mapping[str, str] = answer
+        return fields
+
+    def set(self, group: str, wanted: Mapping[str, str]) -> None:  # noqa: ARG002  # as Device has it
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def _is_answer(answer: Any) -> bool:
+    if isinstance(answer, str):
+        # The names, and not the numbers, are the same on every architecture.
+        return answer.isupper() and isinstance(getattr(errno, answer, None), int)
+    return snapshot.are_texts(answer)

@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Facts of GPUs from nvidia-smi alone, and the persistence mode as if the kernel had a file for it:
+
+    /gpu/0000:1b:00.0/persistence    `on` or `off`
+
+/proc/driver/nvidia shows models, addresses and power states, and nothing of this (nv-procfs.c of the driver).
+A captured tree has what QUERY printed as /gpu/persistence.csv.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TypeVar
+
+from ..host.host import Host
+from ..model.errors import HostError, MissingError
+
+T = TypeVar("T")
+
+TOP = "/gpu"
+CAPTURED = f"{TOP}/persistence.csv"
+#: There while the driver is loaded
+DRIVER = "/proc/driver/nvidia/version"
+
+TOOL = "nvidia-smi"
+QUERY = (TOOL, "--query-gpu=index,pci.bus_id,persistence_mode", "--format=csv,noheader")
+
+ON, OFF = "on", "off"
+#: As nvidia-smi(1) words it
+_WORDS = {"Enabled": ON, "Disabled": OFF}
+#: Of a GPU that has no such thing
+NOT_THERE = ("[N/A]", "N/A", "[Not Supported]", "Not Supported")
+
+_FILE = "persistence"
+_FOLDER = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
+#: Where sysfs has a domain of four digits, the tool has eight
+_BUS_ID = re.compile(r"0{0,4}([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\Z", re.ASCII)
+
+
+def file_of(address: str) -> str:
+    return f"{TOP}/{address}/{_FILE}"
+
+
+def rows(text: str, columns: int) -> dict[str, list[str]]:
+    """Address → the other columns, of a table with index and pci.bus_id in front. Raises HostError for
+    anything else."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        words = [word.strip() for word in line.split(",")]
+        match = _BUS_ID.match(words[1].lower()) if len(words) > 1 else None
+        if match is None or len(words) != columns + 2 or not words[0].isdigit():
+            raise HostError("understand", TOOL, None, f"it says {line.strip()[:80]!r}")
+        found[match.group(1)] = words[2:]
+    return found
+
+
+def persistence(host: Host) -> dict[str, str]:
+    """Address → on, off, or the tool's own word for neither. Raises HostError."""
+    return host.once("nvidia persistence", lambda: _persistence(host))
+
+
+def _persistence(host: Host) -> dict[str, str]:
+    found = {}
+    for address, words in rows(_answer(host), 1).items():
+        if words[0] not in _WORDS and words[0] not in NOT_THERE:
+            raise HostError("understand", TOOL, None, f"it says that persistence mode is {words[0][:40]!r}")
+        found[address] = _WORDS.get(words[0], words[0])
+    return found
+
+
+def _answer(host: Host) -> str:
+    if not host.live:
+        try:
+            return host.stored(CAPTURED).decode("utf-8", "replace")
+        except HostError as error:
+            if not error.absent:  # which is said by what is asked instead
+                raise
+    done = host.run(QUERY)
+    if done.rc != 0:
+        # It complains on either of its two outputs.
+        lines = [line for line in (done.err + "\n" + done.out).splitlines() if line.strip()]
+        raise HostError("run", TOOL, None, lines[0].strip() if lines else f"exit status {done.rc}")
+    return done.out
+
+
+# -- the files -----------------------------------------------------------------------------
+
+
+def read(host: Host, path: str) -> bytes:
+    return f"{_mode(host, 'read', path)}\n".encode("ascii")
+
+
+def write(host: Host, path: str, value: str) -> None:
+    """With nvidia-persistenced running, the tool asks it, else the driver (nvidia-persistenced(1))."""
+    action = f"write {value!r} to"
+    _mode(host, action, path)
+    if value not in (ON, OFF):
+        raise HostError(action, path, errno.EINVAL)
+    address = path.split("/")[2]
+    number = "1" if value == ON else "0"
+    host.must_run([TOOL, "-i", address, "-pm", number], f"set the persistence mode of {address} with")
+    host.forget()
+
+
+def names(host: Host, path: str) -> list[str]:
+    parts = path.strip("/").split("/")
+    if len(parts) == 1:
+        return sorted(persistence(host))
+    return [_FILE] if len(parts) == 2 and parts[1] in persistence(host) else []
+
+
+def exists(host: Host, path: str) -> bool:
+    parts = path.strip("/").split("/")
+    if len(parts) == 1:
+        return True
+    known = len(parts) == 2 or (len(parts) == 3 and parts[2] == _FILE)
+    return known and bool(_FOLDER.match(parts[1])) and parts[1] in persistence(host)
+
+
+def blocked(host: Host, path: str) -> str:
+    """Never: who may set it is for the driver to say."""
+    del host, path
+    return ""
+
+
+def _mode(host: Host, action: str, path: str) -> str:
+    parts = path.strip("/").split("/")
+    if len(parts) != 3 or parts[2] != _FILE or not _FOLDER.match(parts[1]):
+        raise MissingError(action, path, f"{path} does not exist")
+    if host.value(DRIVER).absent is not None:
+        raise MissingError(action, path, f"{DRIVER} does not exist: NVIDIA's driver is not loaded")
+    found = persistence(host).get(parts[1])
+    if found is None:
+        raise MissingError(action, path, f"{TOOL} shows no GPU {parts[1]}")
+    if found in NOT_THERE:
+        raise MissingError(action, path, f"GPU {parts[1]} has no persistence mode")
+    return found

@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An area as the boot service and `mlnode apply` carry it out: setting by setting, as what one of them is
+denied must not leave the rest of the node untuned."""
+
+from __future__ import annotations
+
+import time
+from typing import Sequence
+
+from ..host.host import Host
+from ..model.errors import HostError, MlnodeError
+from . import failed_changes, transaction
+from .engine import Outcome
+from .origin import Origin
+from .plan import Plan, Request, afterwards, ended, evaluate, present
+from .steps import FileWrite, Step, UnitWrite, kernel_writes, single
+
+#: udev gives a NIC its name a moment after it has arrived, and one may arrive while we are at work: then
+#: what was read is under another name at the writing. The name comes with the first event of the NIC, so
+#: that a second is long; a third look is for another one that has come meanwhile.
+_LOOKS_AGAIN = 2
+_LOOK_SECONDS = 1.0
+
+
+def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Outcome, list[str]]:
+    """Apply it, for a caller that holds the node's lock. Returns what went wrong, too. Raises MlnodeError.
+
+    unrisked: why nothing is done that may cut off a connection; empty if it is, as none exists yet.
+    """
+    plan = first = evaluate(host, request)
+    errors, gone = _run_each(host, plan, skip_reason)
+    for _look in range(_LOOKS_AGAIN):
+        if not gone:
+            break
+        time.sleep(_LOOK_SECONDS)
+        host.forget()
+        plan = evaluate(host, request)
+        first = first._replace(steps=(*first.steps, *plan.steps))
+        more, gone = _run_each(host, plan, skip_reason)
+        errors += [words for words in more if words not in errors]
+    try:
+        return Outcome(first, *ended(first, evaluate(host, request))), [*plan.errors, *errors, *gone]
+    except MlnodeError as error:
+        words = [*plan.errors, *errors, *gone, afterwards(error, first.steps)]
+        raise MlnodeError("; ".join(words)) from error
+
+
+def _run_each(host: Host, plan: Plan, skip_reason: str) -> tuple[list[str], list[str]]:
+    """Errors, and those that arose because something is no longer where it was seen."""
+    if plan.steps and not host.is_superuser():
+        raise HostError("change", plan.steps[0].key, None, "root is needed")
+    origin = Origin.for_look(host, alone=True)
+    groups: dict[str, list[Step]] = {}
+    errors: list[str] = []
+    gone: list[str] = []
+    for step in single(plan.steps):
+        if skip_reason and isinstance(step, UnitWrite) and step.risky:
+            errors.append(f"{step.key}: not done, as it is on the management path; {skip_reason}")
+            continue
+        groups.setdefault("" if isinstance(step, FileWrite) else step.key, []).append(step)
+    transaction.run(host, origin, [], present(host, plan))
+    for steps in groups.values():
+        try:
+            transaction.run(host, origin, steps)
+        except MlnodeError as error:
+            cause = error.__cause__
+            if isinstance(cause, HostError) and cause.absent and not getattr(error, "stuck", ()):
+                gone.append(str(error))
+                continue
+            errors.append(str(error))
+            _hold(host, steps, str(error))
+    return errors, gone
+
+
+def _hold(host: Host, steps: Sequence[Step], words: str) -> None:
+    for step in steps:
+        if isinstance(step, UnitWrite):
+            failed_changes.hold(host, step.unit.name, kernel_writes([step]), words)

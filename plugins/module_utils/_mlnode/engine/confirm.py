@@ -1,0 +1,401 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A change that undoes itself unless it is confirmed over a new connection.
+
+What it takes to undo it is on disk, and a restore has been started, before the first write. The restore is a
+timer of systemd that runs `mlnode undo --when-due ID`, or a detached process where there is no systemd.
+PENDING is the truth: confirm() or undo() decides by removing it under the node's lock. It says when the time
+is over, too: a restore that finds more time left in it waits for longer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from typing import Iterator, Sequence
+
+from ..host import detached
+from ..host.host import Host
+from ..model.errors import HostError, MlnodeError, RefusedError
+from . import confirm_store as store
+from . import transaction
+from .confirm_store import PENDING, UNDONE, Pending, Undone, acknowledge, report
+from .kind import AGENT_COMMAND
+from .lock import locked
+from .origin import Entry, Origin, boot_id, forget_left, is_back
+
+__all__ = [
+    "PENDING", "UNDONE", "Pending", "Undone", "acknowledge", "arm", "cancel", "confirm", "extend", "notes",
+    "pending", "refuse_while_pending", "report", "restart", "resume", "undo", "undo_when_due", "undone",
+]  # fmt: skip
+
+#: For the lock, in seconds. A restore that gives up leaves the node cut off for good: so it is longer
+#: than anything that holds the lock, of which a boot loader's menu takes longest, five minutes.
+UNDO_WAIT = 3600.0
+
+#: For how long what a driver refuses is tried again, in seconds: longer than any reset of a NIC
+STUBBORN = 30.0
+
+#: How often a restore looks whether it is still needed, in seconds
+_LOOK = 1.0
+
+#: The option of `mlnode undo` that makes a restore of it
+_WHEN_DUE = "--when-due"
+
+#: More than any way into a machine makes: sshd thrice, a shell, sudo twice and python are seven
+_MAX_ANCESTORS = 64
+
+
+# -- around a change: for a caller that holds the node's lock ------------------------------------
+
+
+def arm(
+    host: Host, name: str, seconds: int, entries: Sequence[Entry], fresh: Sequence[Entry], words: str
+) -> Pending:
+    """Have all entries put back in so many seconds. Nothing is changed yet: raises MlnodeError, and then
+    nothing is armed either.
+
+    fresh: what is new in the origin. words: the change, for people.
+    """
+    refuse_while_pending(host)
+    armed = Pending(
+        id=os.urandom(4).hex(),
+        name=name,
+        deadline=_deadline(seconds),
+        seconds=seconds,
+        words=words,
+        boot=boot_id(host),
+        due=time.monotonic() + seconds,
+        connection=_connection(host),
+        entries=tuple(entries),
+        fresh=tuple(str(entry["id"]) for entry in fresh),
+    )
+    try:
+        store.save(host, armed)
+        _start(host, armed)
+    except BaseException:
+        try:
+            _disarm(host, armed)
+        except HostError:  # undoing what was never done changes nothing
+            pass
+        raise
+    return armed
+
+
+def extend(host: Host, armed: Pending, entries: Sequence[Entry], fresh: Sequence[Entry]) -> Pending:
+    """More is done in the same run, and is undone with the rest. Raises MlnodeError."""
+    longer = armed._replace(entries=tuple(entries), fresh=tuple(str(entry["id"]) for entry in fresh))
+    store.save(host, longer)
+    return longer
+
+
+def restart(host: Host, armed: Pending, gone: Sequence[str] = ()) -> Pending:
+    """The time to confirm begins again, as the run has needed some of it for what comes after the change.
+    gone: ids of the origin that are forgotten once it is confirmed. Raises MlnodeError."""
+    due = time.monotonic() + armed.seconds
+    again = armed._replace(deadline=_deadline(armed.seconds), due=due, gone=tuple(gone))
+    store.save(host, again)
+    return again
+
+
+def cancel(host: Host) -> None:
+    """The run that made the change has rolled it back. Raises MlnodeError."""
+    found = store.load_pending(host)
+    if found is not None:
+        _disarm(host, found)
+
+
+def refuse_while_pending(host: Host) -> None:
+    """Raises RefusedError: a second change would be undone with the first, or half of it would. What should
+    have been undone by now is undone here."""
+    resume(host)
+    found = store.load_pending(host)
+    if found is not None:
+        raise RefusedError(found.text)
+
+
+def resume(host: Host) -> str:
+    """Undo what should have been undone: the power failed meanwhile, or its restore was killed. Returns what
+    was undone, in words; empty if nothing. Raises MlnodeError."""
+    found = store.load_pending(host)
+    if found is None or not found.lapsed(host):
+        return ""
+    _needs_root(host, "undo")
+    # A module of one area brings the drivers of its own area only.
+    if not all(host.is_mounted(path) for entry in found.entries for path, _text in entry.get("writes", ())):
+        raise RefusedError(f"{found.text}; its time is over, and `mlnode undo {found.id}` undoes it now")
+    return _put_back(host, found).text
+
+
+# -- the two ends: these take the lock themselves ------------------------------------------------
+
+
+def pending(host: Host) -> Pending | None:
+    """The change that waits to be confirmed. Raises MlnodeError, also for a user who may not read it."""
+    return store.load_pending(host)
+
+
+def _refuse_now(host: Host, found: Pending) -> None:
+    if found.boot != boot_id(host):
+        raise RefusedError(
+            f"the node was booted after {found.id} was armed, so that it has to be undone: "
+            f"`mlnode undo {found.id}`"
+        )
+    if found.connection and found.connection == _connection(host):
+        raise RefusedError(
+            f"this is the connection over which {found.id} was made, and it may be the last one: only a new "
+            "one shows that the node can still be reached, so connect again and confirm then"
+        )
+
+
+def confirm(host: Host, change_id: str) -> bool:
+    """Keep the change, and disarm what waits. True if it waited; False if it had been confirmed before.
+    Raises MlnodeError, which says what became of it."""
+    _needs_root(host, "confirm")
+    with locked(host):
+        found = store.load_pending(host)
+        if _record(host, change_id) is None:
+            if found is not None and found.id == change_id:
+                _refuse_now(host, found)
+                host.write_file(store.CONFIRMED, f"{change_id}\n".encode("ascii"))
+                forget_left(host, found.gone)
+                _disarm(host, found)
+                return True
+            if change_id and store.confirmed(host) == change_id:
+                return False
+        raise MlnodeError(_nothing(host, change_id, found))
+
+
+def undo(host: Host, change_id: str = "", wait_seconds: float = UNDO_WAIT) -> Undone:
+    """Put everything back, now; without an id, whatever waits. Asked again for the same id it does nothing.
+    Raises MlnodeError where nothing waits."""
+    _needs_root(host, "undo")
+    with locked(host, wait_seconds):
+        found = store.load_pending(host)
+        if found is not None and change_id in ("", found.id):
+            return _put_back(host, found)
+        before = _record(host, change_id)
+        if before is None:
+            raise MlnodeError(_nothing(host, change_id, found))
+        return before
+
+
+def undo_when_due(host: Host, change_id: str) -> Undone | None:
+    """The work of a restore: wait until the time to confirm is over, and undo the change then. Returns None
+    where that was decided otherwise. Raises MlnodeError."""
+    _needs_root(host, "undo")
+    armed = store.load_pending(host)
+    while armed is not None and armed.id == change_id:
+        if not armed.lapsed(host):
+            time.sleep(min(_LOOK, armed.left))
+            armed = _looked(host, armed)
+            continue
+        with locked(host, UNDO_WAIT):
+            now = store.load_pending(host)
+            if now == armed:
+                return _put_back(host, armed)
+        # A run has held the lock until now, and has decided, or has begun the time again.
+        armed = now
+    return None
+
+
+def _looked(host: Host, before: Pending) -> Pending | None:
+    try:
+        return store.load_pending(host)
+    except MlnodeError:  # nothing is decided before it is read under the lock
+        return before
+
+
+# -- what is reported ----------------------------------------------------------------------------
+
+
+def undone(host: Host) -> Undone | None:
+    """The change that was undone and not acknowledged yet. Raises MlnodeError."""
+    return store.load_undone(host)
+
+
+def notes(host: Host) -> list[str]:
+    """One line for the change that waits and one for that which was undone. Raises nothing."""
+    lines = []
+    try:
+        found = store.load_pending(host)
+        if found is not None:
+            lines.append(found.text)
+    except MlnodeError as error:
+        lines.append(f"a change waits to be confirmed: {error}")
+    text = report(host)
+    return [*lines, text] if text else lines
+
+
+# -- the restore ---------------------------------------------------------------------------------
+
+
+def _start(host: Host, armed: Pending) -> None:
+    try:
+        if host.systemd_runs():
+            _timer(host, armed)
+        else:
+            detached.start(partial(undo_when_due, host, armed.id))
+    except (OSError, HostError) as error:
+        words = "nothing was changed, as it could not be undone: no restore could be started"
+        raise MlnodeError(f"{words} ({error})") from error
+
+
+def _timer(host: Host, armed: Pending) -> None:
+    """Under systemd, as a process would end with the session that started it (logind.conf(5),
+    KillUserProcesses). A daemon-reload makes systemd before 254 count again (core/timer.c:
+    timer_enter_waiting): the restore may come late then, but never early."""
+    if not host.exists(AGENT_COMMAND):
+        raise HostError("find", AGENT_COMMAND, None, "install the agent first (module agent, or any role)")
+    # An older one would refuse the option when it is too late, and unseen.
+    if _WHEN_DUE not in host.run([AGENT_COMMAND, "undo", "--help"]).out:
+        raise HostError(
+            "use", AGENT_COMMAND, None, "it is too old, or does not start: install the agent again"
+        )
+    command = ["systemd-run", "--collect", f"--unit={_unit(armed)}", f"--on-active={armed.seconds}"]
+    command += ["--timer-property=AccuracySec=1s", AGENT_COMMAND, "undo", _WHEN_DUE, armed.id]
+    host.must_run(command, "start the restore with")
+
+
+def _unit(armed: Pending) -> str:
+    return f"mlnode-undo-{armed.id}"
+
+
+def _disarm(host: Host, armed: Pending) -> None:
+    """The timer would find nothing to undo, so that it may stay if it cannot be stopped."""
+    store.remove(host, PENDING)
+    if host.systemd_runs():
+        try:
+            host.run(["systemctl", "stop", f"{_unit(armed)}.timer"])
+        except HostError:
+            pass
+
+
+def _put_back(host: Host, armed: Pending) -> Undone:
+    """Under the lock. Killed at any point it can be done again, as PENDING goes last."""
+    same_boot = armed.boot == boot_id(host)
+    # Another boot has values of its own, and other devices behind the same numbers: files are what they were.
+    entries = [entry for entry in armed.entries if same_boot or "file" in entry]
+    why = f"it was not confirmed over a new connection within {armed.seconds} s"
+    if not same_boot:
+        why = "the node was booted before it was confirmed"
+    elif armed.left:
+        why = "that was requested before its time was over"
+    with _undisturbed():
+        stuck = _rolled_back(host, entries)
+        stuck += transaction.notify_again(host, _readers(entries))
+        if not stuck:
+            stuck += _forget(host, armed.fresh)
+        host.forget()
+        now = datetime.now(timezone.utc).strftime(store.TIME)
+        done = Undone(armed.id, armed.name, now, why, armed.words, tuple(stuck))
+        store.save(host, done)
+        # A file that is still the new one would make the change again at the next boot, and a value may still
+        # keep users out: both are tried again by the next run.
+        if all(_is_back(host, entry) for entry in entries):
+            _disarm(host, armed)
+    return done
+
+
+def _rolled_back(host: Host, entries: Sequence[Entry]) -> list[str]:
+    """Entries that could not be put back. A driver refuses while it is reset, and accepts soon after."""
+    until = time.monotonic() + STUBBORN
+    while True:
+        _undone, stuck = transaction.roll_back(host, entries)
+        if not stuck or time.monotonic() >= until:
+            return stuck
+        time.sleep(_LOOK)
+
+
+def _readers(entries: Sequence[Entry]) -> list[str]:
+    """Readers of these files, each once."""
+    return [name for name in dict.fromkeys(str(entry.get("notify", "")) for entry in entries) if name]
+
+
+def _is_back(host: Host, entry: Entry) -> bool:
+    try:
+        return is_back(host, entry)
+    except HostError:
+        return False
+
+
+def _forget(host: Host, fresh: Sequence[str]) -> list[str]:
+    """Nothing of the change is left, so a later first change must find a later origin."""
+    try:
+        origin = Origin.load(host)
+        origin.forget([entry for entry in origin.entries() if entry["id"] in fresh])
+    except MlnodeError as error:
+        return [f"the record of what was before ({error})"]
+    return []
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A signal, such as that of the connection which this very restore cuts, must not end it half way."""
+    before = [
+        (number, signal.signal(number, signal.SIG_IGN))
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    ]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            if handler is not None:  # none of Python's, which cannot be set again
+                signal.signal(number, handler)
+
+
+# -- details -------------------------------------------------------------------------------------
+
+
+def _deadline(seconds: int) -> str:
+    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).strftime(store.TIME)
+
+
+def _record(host: Host, change_id: str) -> Undone | None:
+    """That this change was undone, if it was."""
+    found = store.load_undone(host)
+    return found if found is not None and found.id == change_id else None
+
+
+def _nothing(host: Host, change_id: str, other: Pending | None) -> str:
+    """Reason why nothing can be confirmed or undone."""
+    before = _record(host, change_id)
+    if before is not None:
+        return before.text
+    if change_id and store.confirmed(host) == change_id:
+        return f"{change_id} has been confirmed, so that there is nothing to undo"
+    words = "no change waits to be confirmed" + (f" as {change_id!r}" if change_id else "")
+    return f"{words}; {other.id} does" if other is not None else words
+
+
+def _needs_root(host: Host, action: str) -> None:
+    if not host.is_superuser():
+        raise HostError(action, "a change of this node", None, "root is needed")
+
+
+def _connection(host: Host) -> str:
+    """SSH_CONNECTION of this process or of those who started it: sudo strips it, its parents still have it.
+    It names both addresses and both ports, so every connection has its own. Empty where there is none."""
+    pid = str(os.getpid())
+    for _step in range(_MAX_ANCESTORS):
+        for text in _proc(host, pid, "environ").split("\0"):
+            name, _equals, value = text.partition("=")
+            if name == "SSH_CONNECTION":
+                return value
+        parent = re.search(r"^PPid:\s*([1-9][0-9]*)$", _proc(host, pid, "status"), re.MULTILINE)
+        if parent is None:
+            break
+        pid = parent[1]
+    return ""
+
+
+def _proc(host: Host, pid: str, name: str) -> str:
+    try:
+        return host.text(f"/proc/{pid}/{name}")
+    except HostError:  # it has ended, or belongs to another user
+        return ""

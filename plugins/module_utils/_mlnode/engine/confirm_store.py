@@ -1,0 +1,200 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The change that waits to be confirmed, and the one that was undone: two files that survive a power cut."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from typing import Any, NamedTuple
+
+from ..host import places, trust
+from ..host.host import Host
+from ..model.errors import HostError, MlnodeError, StoreError
+from .origin import Entry, boot_id, checked
+from .origin_paths import DAMAGE, check_texts
+
+#: What waits to be confirmed; 0600, as it may hold the content of files that not everybody may read
+PENDING = places.PENDING
+#: What was undone and has not been reported yet
+UNDONE = places.UNDONE
+#: The last id that was confirmed since the boot, so that asking again after a lost answer does not fail
+CONFIRMED = "/run/mlnode/confirmed"
+
+#: The agent that undoes may be older than what armed it: who raises this has to ask it in confirm._timer().
+FORMAT = 1
+
+#: A moment for people, in both files
+TIME = "%Y-%m-%d %H:%M:%S UTC"
+
+_ID = re.compile(r"[0-9a-f]{8}\Z")
+
+
+class Pending(NamedTuple):
+    """A change that waits.
+
+    deadline: for people, as clocks jump; due is what counts, in seconds of CLOCK_MONOTONIC of this boot.
+    connection: over which it was made. fresh: ids of what is new in the origin; gone: of what is forgotten
+    there once it is confirmed.
+    """
+
+    id: str
+    name: str
+    deadline: str
+    seconds: int
+    words: str
+    boot: str
+    due: float
+    connection: str
+    entries: tuple[Entry, ...]
+    fresh: tuple[str, ...]
+    gone: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> int:
+        """Seconds until it is undone; 0 when that is due."""
+        return max(0, math.ceil(self.due - time.monotonic()))
+
+    def lapsed(self, host: Host) -> bool:
+        """True where its restore should have happened: its time is over, or it died with the last boot."""
+        return self.boot != boot_id(host) or not self.left
+
+    @property
+    def text(self) -> str:
+        words = f"a change of {self.name} ({self.words})"
+        if not self.left:
+            return (
+                f"{words} had to be confirmed until {self.deadline}, and not all of it is undone yet: "
+                f"`mlnode undo {self.id}` does that now"
+            )
+        return (
+            f"{words} waits to be confirmed until {self.deadline.partition(' ')[2]} and is undone then: "
+            f"confirm it over a new connection with `mlnode confirm {self.id}`, or undo it now with "
+            f"`mlnode undo {self.id}`"
+        )
+
+
+class Undone(NamedTuple):
+    """A change that was undone. stuck: what could not be put back, and why."""
+
+    id: str
+    name: str
+    time: str
+    why: str
+    words: str
+    stuck: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        words = f"the change of {self.name} ({self.words}) was undone at {self.time}, as {self.why}"
+        if not self.stuck:
+            return f"{words}: the old values are back"
+        return f"{words}. COULD NOT be put back: {'; '.join(self.stuck)}"
+
+
+def load_pending(host: Host) -> Pending | None:
+    """None where nothing waits. Raises MlnodeError."""
+    content = _content(host, PENDING)
+    if content is None:
+        return None
+    try:
+        found = _document(content, PENDING)
+        names = ("id", "name", "deadline", "words", "boot", "connection")
+        if not _ID.match(_texts(found["id"])[0]):
+            raise ValueError(f"{found['id']!r} is not an id")
+        due = float(found["due"])
+        if not math.isfinite(due):
+            raise ValueError(f"due is {due}")
+        _texts(*(found[name] for name in names))
+        return Pending(
+            **{name: found[name] for name in names},
+            seconds=int(found["seconds"]),
+            due=due,
+            entries=tuple(checked(dict(entry)) for entry in found["entries"]),
+            fresh=_texts(*found["fresh"]),
+            gone=_texts(*found["gone"]),
+        )
+    except DAMAGE as error:
+        # It stays where it is: no run may go on as if nothing had been armed.
+        raise StoreError(
+            f"{PENDING} is damaged ({type(error).__name__}: {error}), so that what it would have put back is "
+            "unknown: look at the NICs of this node, then remove it; `mlnode revert` still knows what "
+            "was before the first run"
+        ) from error
+
+
+def load_undone(host: Host) -> Undone | None:
+    """None where nothing was undone since the last acknowledgement. Raises MlnodeError."""
+    content = _content(host, UNDONE)
+    if content is None:
+        return None
+    try:
+        found = _document(content, UNDONE)
+        names = ("id", "name", "time", "why", "words")
+        _texts(*(found[name] for name in names))
+        return Undone(**{name: found[name] for name in names}, stuck=_texts(*found["stuck"]))
+    except DAMAGE as error:
+        raise StoreError(
+            f"a change was undone, but {UNDONE} is damaged ({type(error).__name__}: {error}), so that it is "
+            "unknown which: look at the NICs of this node, then remove it"
+        ) from error
+
+
+def report(host: Host) -> str:
+    """The change that was undone and not reported yet, in words, or why it cannot be read; empty if none."""
+    try:
+        found = load_undone(host)
+    except MlnodeError as error:
+        return str(error)
+    return "" if found is None else found.text
+
+
+def acknowledge(host: Host) -> None:
+    """Mark it as reported. Raises HostError."""
+    remove(host, UNDONE)
+
+
+def save(host: Host, record: Pending | Undone) -> None:
+    """On disk before it returns. Raises HostError."""
+    path, mode = (PENDING, 0o600) if isinstance(record, Pending) else (UNDONE, 0o644)
+    text = json.dumps({"format": FORMAT, **record._asdict()}, indent=1)
+    host.write_file(path, f"{text}\n".encode("ascii"), mode)
+
+
+def remove(host: Host, path: str) -> None:
+    """Also the folder, if it is the last file in it. Absent is fine. Raises HostError."""
+    host.remove_file(path)
+    host.remove_folder_if_empty(path.rpartition("/")[0], may_stay=True)
+
+
+def confirmed(host: Host) -> str:
+    """The last id that was; empty if none. Raises StoreError, HostError."""
+    return (_content(host, CONFIRMED) or b"").decode("ascii", "replace").strip()
+
+
+def _content(host: Host, path: str) -> bytes | None:
+    """None where it is not there."""
+    try:
+        return trust.read(host, path)
+    except HostError as error:
+        if error.absent:
+            return None
+        raise
+
+
+def _document(content: bytes, path: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(content.decode("utf-8"))
+    if document["format"] != FORMAT:
+        raise StoreError(
+            f"{path}: format {document['format']!r} is not {FORMAT}, which this version of mlnode reads"
+        )
+    return document
+
+
+def _texts(*found: Any) -> tuple[str, ...]:
+    if not all(isinstance(text, str) for text in found):
+        raise TypeError("something else where a text belongs")
+    check_texts(found)
+    return found

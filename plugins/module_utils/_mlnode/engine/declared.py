@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declarations of a node, kept on the node: /etc/mlnode/declared.d/NAME.json.
+
+Kept unresolved (`auto` stays `auto`), so that one image serves many machine types.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from typing import Any, Iterator, Mapping, NamedTuple
+
+from ..host import trust
+from ..host.host import Host
+from ..model import strict_json
+from ..model.errors import DeclarationError, HostError, MlnodeError, StoreError
+
+FOLDER = "/etc/mlnode/declared.d"
+
+#: Of the document itself. Raised with every change after which an older agent could not read the file at all.
+#: A new kind, option or form of a value does not raise it: an agent that does not know it reports that, and
+#: applies the rest (partial.py).
+FORMAT = 1
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z", re.ASCII)
+
+Spec = Mapping[str, Any]
+
+
+class Declaration(NamedTuple):
+    """Everything declared under one name: kind of knob → its specification."""
+
+    name: str
+    kinds: Mapping[str, Spec]
+
+    @property
+    def path(self) -> str:
+        return path_of(self.name)
+
+
+def check_name(name: str) -> str:
+    """The name becomes a file name: raises DeclarationError for anything that is not a plain word."""
+    if not _NAME.match(name):
+        raise DeclarationError(
+            f"name {name!r}: use 1 to 63 of a-z, 0-9, _ and -, starting with a letter or digit"
+        )
+    return name
+
+
+def path_of(name: str) -> str:
+    return f"{FOLDER}/{check_name(name)}.json"
+
+
+def render(declaration: Declaration) -> bytes:
+    """The file's bytes, in the order of the declaration, which is the order of the writes.
+
+    Raises DeclarationError for more than parse() would read again.
+    """
+    document = {
+        "format": FORMAT,
+        "name": declaration.name,
+        "kinds": {kind: dict(spec) for kind, spec in declaration.kinds.items()},
+    }
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    if len(text) > strict_json.MOST:
+        raise DeclarationError(
+            f"{declaration.path}: {len(text)} characters, and a declaration may have {strict_json.MOST}: "
+            "declare less under one name"
+        )
+    return text.encode("utf-8")
+
+
+def parse(content: bytes, path: str) -> Declaration:
+    """Raises StoreError, naming the file, for anything render() would not have written."""
+    advice = "restore it, or remove it and run the playbook again"
+    document = strict_json.document(content, path, FORMAT, advice=advice)
+    name, kinds = document.get("name"), document.get("kinds")
+    if (
+        not isinstance(name, str)
+        or not _NAME.match(name)
+        or path != path_of(name)
+        or not isinstance(kinds, dict)
+    ):
+        raise StoreError(f"{path}: not a declaration of this name written by mlnode")
+    for kind, spec in kinds.items():
+        if not isinstance(spec, dict):
+            raise StoreError(f"{path}: {kind} holds {strict_json.shown(spec)}, which is not a declaration")
+    return Declaration(name, kinds)
+
+
+def load(host: Host, name: str) -> Declaration | None:
+    """The declaration of a name, or None where there is none."""
+    path = path_of(name)
+    try:
+        return parse(trust.read(host, path), path)
+    except HostError as error:
+        if error.absent:
+            return None
+        raise
+
+
+def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
+    """All declarations, in the order of their names. Raises MlnodeError, never skips in silence.
+
+    errors: takes the words about a file that cannot be used, so that the others still count.
+    """
+    found = []
+    for file in host.names(FOLDER):
+        if file.endswith(".json"):
+            path = f"{FOLDER}/{file}"
+            try:
+                found.append(parse(trust.read(host, path), path))
+            except MlnodeError as error:
+                if isinstance(error, HostError) and error.absent:  # a run has removed it since
+                    continue
+                if errors is None:
+                    raise
+                # One folder may be the cause for all files in it.
+                errors += [str(error)] if str(error) not in errors else []
+    return found
+
+
+def expected(host: Host) -> list[Declaration]:
+    """Those that can be used, as they are once the run that is under way has ended: what one area makes of
+    another's must not depend on which of them is written first. Raises HostError."""
+    new: Declaration | None = host.under_way.get(FOLDER)
+    found = [item for item in load_all(host, []) if new is None or item.name != new.name]
+    if new is not None and new.kinds:
+        found.append(new)
+    return sorted(found, key=lambda item: item.name)
+
+
+@contextmanager
+def expecting(host: Host, new: Declaration | None) -> Iterator[None]:
+    """While a run plans and writes this declaration; None if it writes none."""
+    if new is not None:
+        host.under_way[FOLDER] = new
+    try:
+        yield
+    finally:
+        host.under_way.pop(FOLDER, None)
+
+
+def declares(spec: Spec) -> bool:
+    """False where nothing is declared. A 0 is something, and so is a setting that is left alone by null."""
+    return any(value not in (None, {}, []) for value in spec.values())
+
+
+def updated(old: Declaration | None, name: str, kind: str, spec: Spec) -> Declaration:
+    """The declaration with one kind replaced and the others kept. What declares nothing leaves it."""
+    kinds: dict[str, Spec] = dict(old.kinds) if old else {}
+    if declares(spec):
+        kinds[kind] = spec
+    else:
+        kinds.pop(kind, None)
+    return Declaration(name, kinds)

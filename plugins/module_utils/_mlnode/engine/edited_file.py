@@ -1,0 +1,152 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A file that both mlnode and others write, and its way back. Loaded by its name where such a file is
+written, so that only areas with such files have it sent along.
+
+An entry of the origin holds `saved`, the file without us, and `wrote`, what we made of it last: two
+contents, as a killed run leaves the one before or the new one. Where the file is one of those, `saved` comes
+back whole. Else it was edited since: what we wrote is merged out, and the edits stay. The same happens to
+`saved` when a later run writes into a file that was edited, so that it is always the file without us.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from ..host.host import Host
+from ..model.errors import HostError
+from . import merge
+from .origin_paths import Saved, content_of, is_known, is_named_ours, is_plain
+
+#: As in origin.py
+Entry = Mapping[str, Any]
+
+#: Behind the name of an own file that was edited and is removed, as rpm does with .rpmsave: nothing that
+#: reads the folders we write to reads such a name.
+COPY_SUFFIX = ".mlnode-saved"
+
+KEPT = "mlnode's part removed, later edits kept"
+_GONE_SINCE = "left as it is: removed by others since"
+_LEFT_SINCE = "left as it is: replaced by others since"
+
+
+class WayBack(NamedTuple):
+    """Result of a revert for a file. after: what it will be, as snapshot() gives it; None: not there. note:
+    what became of edits, for people; empty if there were none. copy: where an edited own file is kept."""
+
+    before: Saved | None
+    after: Saved | None
+    note: str = ""
+    copy: str = ""
+
+    @property
+    def changes(self) -> bool:
+        return self.before != self.after
+
+    def go(self, host: Host, path: str) -> None:
+        """Raises HostError."""
+        if self.copy and self.before is not None:
+            host.put_back(self.copy, self.before)
+        if self.changes:
+            host.put_back(path, self.after)
+
+
+def rebased(entry: Entry, now: Saved | None, content: bytes | None, wrote: Sequence[Any]) -> Entry:
+    """The entry of a file that was edited since, as it has to be on disk before this content is written."""
+    try:
+        saved = _rebased(entry, now, content)
+    except (merge.BrokenError, _NoTextError):
+        return entry  # the new content counts as one more edit
+    return {**entry, "saved": saved, "wrote": wrote, "edited": True}
+
+
+def way_back(host: Host, entry: Entry) -> WayBack:
+    """Raises HostError, also where the edits leave no way."""
+    path, saved = entry["file"], entry["saved"]
+    now = host.snapshot(path)
+    whole = WayBack(now, saved, KEPT if entry.get("edited") and saved is not None else "")
+    if now == saved:
+        return WayBack(now, saved)
+    if "wrote" not in entry or is_known(entry, now) or _same(now, saved):
+        return whole
+    if is_named_ours(path):
+        return _without_ours(path, now, saved)
+    if now is None:
+        return WayBack(None, None, _GONE_SINCE)
+    if not is_plain(now) or not is_plain(saved):
+        return WayBack(now, now, _LEFT_SINCE)
+    return _merged_back(path, entry, now)
+
+
+def _without_ours(path: str, now: Saved | None, saved: Saved | None) -> WayBack:
+    content = content_of(now)
+    if content is None or b"\0" in content:  # a link, or an archive, which is not edited
+        return WayBack(now, saved)
+    copy = path + COPY_SUFFIX
+    words = "removed" if saved is None else "restored"
+    return WayBack(now, saved, f"{words}; it was edited, and a copy is in {copy}", copy)
+
+
+def _merged_back(path: str, entry: Entry, now: Saved) -> WayBack:
+    try:
+        found = _merge(entry, now)
+    except _NoTextError:
+        return WayBack(now, now, _LEFT_SINCE)
+    except merge.BrokenError as error:
+        words = f"it was edited since, and {error}: take out by hand what was written for this node"
+        raise HostError("restore", path, None, words) from error
+    note = "; ".join([KEPT, *found.left])
+    if entry["saved"] is None and not found.text.strip():
+        return WayBack(now, None)
+    after = {**now, "content": _packed(found.text)}
+    return WayBack(now, after, note if after != now or found.left else "")
+
+
+def _same(now: Saved | None, saved: Saved | None) -> bool:
+    """The same content; owner or mode may differ."""
+    return is_plain(now) and is_plain(saved) and content_of(now) == content_of(saved)
+
+
+# -- the merge -----------------------------------------------------------------------------
+
+
+class _NoTextError(ValueError):
+    """There is nothing that could be merged."""
+
+
+def _rebased(entry: Entry, now: Saved | None, content: bytes | None) -> Saved | None:
+    """The file as it would be without us, now that it was edited, and before this content is written."""
+    if now is None or entry["wrote"][-1] is None:
+        return now  # removed by others, or made by them where we had removed it
+    found = _merge(entry, now, _text(content))
+    if entry["saved"] is None and not found.text.strip():
+        return None
+    return {**now, **(entry["saved"] or {}), "content": _packed(found.text)}
+
+
+def _merge(entry: Entry, now: Saved, after: str | None = None) -> merge.Merged:
+    saved, text = _text(content_of(entry["saved"])), _text(content_of(now))
+    return merge.undone(saved, _base(entry, text), text, after)
+
+
+def _base(entry: Entry, now: str) -> str:
+    """Of what we wrote, that which was edited: a killed run has left the one before, or the new one."""
+    known = [record["content"] for record in entry["wrote"] if record is not None and "content" in record]
+    if not known:
+        raise _NoTextError
+    texts = [_text(base64.b64decode(content)) for content in known]
+    from difflib import SequenceMatcher
+
+    # The last of equally near ones, which is what is there after a run that ended well.
+    return max(reversed(texts), key=lambda text: SequenceMatcher(None, text, now).quick_ratio())
+
+
+def _text(content: bytes | None) -> str:
+    if content is not None and b"\0" in content:
+        raise _NoTextError
+    return (content or b"").decode("utf-8", "surrogateescape")
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(text.encode("utf-8", "surrogateescape")).decode("ascii")

@@ -1,0 +1,397 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one path from a declaration to an outcome; check mode is the same path without the writes.
+
+All areas of a declaration are one transaction. Each is evaluated before anything is written, so that what can
+be known to be wrong is refused, and again at its turn, as what an earlier area has done may have moved it.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import MappingProxyType
+from typing import Callable, Mapping, NamedTuple, Sequence
+
+from ..host import places
+from ..host.host import Host
+from ..model import schema
+from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
+from ..model.setting import Layer, Status
+from . import declared, left, lock
+from .declared import Declaration
+from .kind import Kind, Row
+from .left import Leaving
+from .lock import WAIT_SECONDS, is_held, locked
+from .origin import Entry, Origin, complete, forget_left
+from .plan import (
+    Kept,
+    Plan,
+    Request,
+    afterwards,
+    declaration_of,
+    declaration_steps,
+    ended,
+    evaluate,
+    kept,
+    present,
+)
+from .steps import LoadModule, Step, kernel_writes
+from .transaction import FOR_GOOD, Confirmation, Transaction, Waiting
+
+__all__ = [
+    "Outcome",
+    "Plan",
+    "Request",
+    "Together",
+    "admit",
+    "apply",
+    "apply_together",
+    "evaluate",
+    "preview",
+]
+
+
+class Outcome(NamedTuple):
+    """Of one area: what was planned, and what every setting is now. waits: what undoes it unless it is
+    confirmed."""
+
+    plan: Plan
+    rows: tuple[Row, ...]
+    changed: bool
+    waits: Waiting | None = None
+    leaving: Leaving = Leaving()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All that is done in the area, in its order."""
+        return (*self.leaving.steps, *self.plan.steps, *self.leaving.late)
+
+
+class Together(NamedTuple):
+    """Of a declaration. outcomes: in the order of the requests. shared: the steps for the file of the
+    declaration, which belong to no area alone. waits: what undoes all of it unless it is confirmed.
+    unfinished: earlier runs that were killed, in words."""
+
+    outcomes: tuple[Outcome, ...]
+    shared: tuple[Step, ...]
+    changed: bool
+    waits: Waiting | None = None
+    unfinished: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> list[Row]:
+        """The settings that a guard has stopped."""
+        return [row for outcome in self.outcomes for row in outcome.rows if row.status is Status.REFUSED]
+
+
+class First(NamedTuple):
+    """Steps before all areas, of the agent. check: called once the steps are done; what it raises undoes
+    them. live: daemons are notified of it, whatever areas there are."""
+
+    steps: Callable[[], Sequence[Step]]
+    check: Callable[[Sequence[Step]], None]
+    live: bool = False
+
+
+def _nothing() -> Sequence[Step]:
+    return ()
+
+
+def _unchecked(_steps: Sequence[Step]) -> None:
+    """Each step has read back what it wrote."""
+
+
+#: Where only areas are applied
+NOTHING = First(_nothing, _unchecked)
+
+
+#: Where nothing is known of other areas than those asked for
+NO_KINDS: Mapping[str, Kind] = MappingProxyType({})
+
+
+def admit(plan: Plan) -> None:
+    """The gate of a run that is watched: raises DeclarationError for what this kernel can never take, before
+    anything is written. A boot has none, see boot_run.apply_each()."""
+    invalid = [row for row in plan.rows if row.reading.invalid]
+    if invalid:
+        raise DeclarationError(f"{_words(invalid)}; nothing was changed")
+
+
+def preview(
+    host: Host,
+    requests: Sequence[Request],
+    gate: Callable[[Plan], None] = admit,
+    first: First = NOTHING,
+    kinds: Mapping[str, Kind] = NO_KINDS,
+) -> Together:
+    """Outcome that apply_together() would have now; writes nothing. Raises MlnodeError."""
+    requests = _checked(requests)
+    known = _kept(host, requests)
+    new = declaration_of(requests, known)
+    with declared.expecting(host, new):
+        outcomes = _foresee(host, requests, known, gate, kinds)
+    shared = [*first.steps(), *declaration_steps(host, new)]
+    changed = bool(shared) or any(outcome.changed for outcome in outcomes)
+    before = () if is_held(host) else tuple(note.text for note in lock.read_notes(host))
+    return Together(tuple(outcomes), tuple(shared), changed, unfinished=before)
+
+
+def apply_together(
+    host: Host,
+    ask: Callable[[], Sequence[Request]],
+    gate: Callable[[Plan], None] = admit,
+    wait_seconds: float = WAIT_SECONDS,
+    confirm_seconds: int = 0,
+    confirmation: Confirmation = FOR_GOOD,
+    first: First = NOTHING,
+    risky: bool = True,
+    kinds: Mapping[str, Kind] = NO_KINDS,
+) -> Together:
+    """Make it so, all or nothing. Raises MlnodeError; TransactionError says what was rolled back.
+
+    ask: the areas of one declaration, asked for once this run has the node's lock. confirm_seconds: after
+    which a change that may cut off the connection over which it is made is undone by confirmation, unless it
+    is confirmed over a new one; 0 makes it for good. risky: False raises RiskError where there is such a
+    change, before anything is written. kinds: those besides the requests' own, of which something may be
+    declared on the node that keeps what leaves this declaration.
+    """
+    with locked(host, wait_seconds) as mended:
+        confirmation.refuse_while_pending(host)
+        complete(host)
+        requests = _checked(ask())
+        if _is_live(requests):
+            _try_again(host)
+        run = _Run(host, requests, gate, confirm_seconds, confirmation, kinds)
+        found = run.carry_out(first, risky)
+        before = tuple(lock.take_notes(host))
+        return found._replace(changed=found.changed or bool(mended), unfinished=before)
+
+
+def apply(
+    host: Host,
+    request: Request,
+    gate: Callable[[Plan], None] = admit,
+    wait_seconds: float = WAIT_SECONDS,
+    confirm_seconds: int = 0,
+    confirmation: Confirmation = FOR_GOOD,
+) -> Outcome:
+    """apply_together() for one area. Raises RefusedError, too: after all else was applied."""
+    found = apply_together(host, lambda: [request], gate, wait_seconds, confirm_seconds, confirmation)
+    refuse(found)
+    outcome = found.outcomes[0]
+    plan = outcome.plan._replace(steps=(*found.shared, *outcome.steps))
+    return Outcome(plan, outcome.rows, found.changed, found.waits)
+
+
+def refuse(found: Together) -> None:
+    """Raises RefusedError where a guard has stopped a setting."""
+    if found.refused:
+        words = "; all else is applied" if found.changed else "; nothing was changed"
+        raise RefusedError(f"refused: {_words(found.refused)}{words}")
+
+
+class _Run:
+    """One run over the areas of a declaration, under the node's lock."""
+
+    def __init__(
+        self,
+        host: Host,
+        requests: Sequence[Request],
+        gate: Callable[[Plan], None],
+        confirm_seconds: int,
+        confirmation: Confirmation,
+        kinds: Mapping[str, Kind],
+    ) -> None:
+        self._host = host
+        self._requests = requests
+        self._gate = gate
+        self._seconds = confirm_seconds
+        self._confirmation = confirmation
+        self._kinds = kinds
+        self._before = _kept(host, requests)
+        self._risks: list[str] = []
+        self._waits: Waiting | None = None
+
+    def carry_out(self, first: First, may_risk: bool) -> Together:
+        new = declaration_of(self._requests, self._before)
+        with declared.expecting(self._host, new):
+            return self._carry_out(first, may_risk, new)
+
+    def _carry_out(self, first: First, may_risk: bool, new: Declaration | None) -> Together:
+        foreseen = _foresee(self._host, self._requests, self._before, self._gate, self._kinds)
+        shared = declaration_steps(self._host, new)
+        agent = first.steps()
+        steps = [*agent, *shared, *(step for outcome in foreseen for step in outcome.steps)]
+        if steps and not self._host.is_superuser():
+            raise HostError("change", steps[0].key, None, "root is needed")
+        risks = [words for outcome in foreseen for words in _risks(outcome.plan.steps)]
+        if risks and not may_risk:
+            raise RiskError("; ".join(risks))
+        try:
+            origin, live = Origin.load(self._host), first.live or _is_live(self._requests)
+            name = self._requests[0].name if self._requests else "the agent"
+            mark = lock.marked(self._host, name) if steps else nullcontext()
+            with mark, Transaction(self._host, origin, self._arm, live) as work:
+                work.foresee(steps, [entry for one in foreseen for entry in present(self._host, one.plan)])
+                if agent:
+                    work.perform(agent, check=lambda: first.check(agent), settled=True)
+                # Before the declaration, so that a run which is killed here finds what leaves once more.
+                for outcome in reversed(foreseen):
+                    work.perform(outcome.leaving.steps)
+                # While a change waits to be confirmed, a power cut must find the declaration that was before;
+                # and so must the run after one that was killed before a late step.
+                is_last = bool(risks) or any(one.leaving.late for one in foreseen)
+                if not is_last:
+                    work.perform(shared)
+                plans = self._stages(work, foreseen, moved=bool(steps), risky=bool(risks))
+                if is_last:
+                    work.perform(shared)
+                gone = [str(entry["id"]) for one in foreseen for entry in one.leaving.entries]
+                if self._waits:
+                    self._waits = self._confirmation.restart(self._host, self._waits, gone)
+                else:
+                    forget_left(self._host, gone)
+        except BaseException as error:
+            # What could not be put back is tried once more when the time is over.
+            if self._waits and not getattr(error, "stuck", ()):
+                self._disarm()
+            raise
+        # With the rows as they were before this run, and what was really done.
+        done = [
+            outcome._replace(plan=outcome.plan._replace(steps=plan.steps))
+            for outcome, plan in zip(foreseen, plans)
+        ]
+        return self._together(done, [*agent, *shared])
+
+    def _stages(self, work: Transaction, foreseen: Sequence[Outcome], moved: bool, risky: bool) -> list[Plan]:
+        """Perform each area, and return what was done in each. moved: something is written in this run."""
+        done = []
+        known = None
+        for request, outcome in zip(self._requests, foreseen):
+            plan = outcome.plan
+            if moved:
+                known = known or kept(self._host, request.layers)
+                plan = _plan(self._host, request, known, self._gate)
+            self._risks = _risks(plan.steps)
+            if self._risks and not risky:
+                raise MlnodeError(
+                    f"{'; '.join(self._risks)}: this was not foreseeable before the other areas were "
+                    "applied: run it again"
+                )
+            try:
+                work.perform(plan.steps, present(self._host, plan))
+                work.perform(outcome.leaving.late)
+            except MlnodeError as error:
+                error.area = request.kind.KIND
+                raise
+            if plan.steps:
+                known = None
+            done.append(plan)
+        return done
+
+    def _arm(self, entries: Sequence[Entry], fresh: Sequence[Entry]) -> bool:
+        if self._waits:
+            self._waits = self._confirmation.extend(self._host, self._waits, entries, fresh)
+        elif self._risks and self._seconds:
+            name, words = self._requests[0].name, "; ".join(self._risks)
+            self._waits = self._confirmation.arm(self._host, name, self._seconds, entries, fresh, words)
+        return self._waits is not None
+
+    def _disarm(self) -> None:
+        """All is back, so that a restore which comes nevertheless finds nothing to do."""
+        try:
+            self._confirmation.cancel(self._host)
+        except MlnodeError:
+            pass
+
+    def _together(self, done: Sequence[Outcome], shared: Sequence[Step]) -> Together:
+        """With the rows as they are now. By then nothing is rolled back any more."""
+        steps = [*shared, *(step for outcome in done for step in outcome.steps)]
+        if not steps:
+            return Together(tuple(done), (), changed=False)
+        try:
+            known = _kept(self._host, self._requests)
+            outcomes = tuple(
+                _ended(before, evaluate(self._host, request, known))
+                for request, before in zip(self._requests, done)
+            )
+        except MlnodeError as error:
+            words = [afterwards(error, steps), *([self._waits.text] if self._waits else [])]
+            raise MlnodeError("; ".join(words)) from error
+        changed = bool(shared) or any(item.changed for item in outcomes)
+        return Together(outcomes, tuple(shared), changed, self._waits)
+
+
+def _checked(requests: Sequence[Request]) -> list[Request]:
+    """With the one form of each specification, which is kept on the node. Raises DeclarationError."""
+    found = []
+    for request in requests:
+        declared.check_name(request.name)
+        try:
+            found.append(
+                request._replace(spec=schema.checked(request.kind.KIND, request.spec, request.kind.OPTIONS))
+            )
+        except MlnodeError as error:
+            error.area = request.kind.KIND
+            raise
+    return found
+
+
+def _foresee(
+    host: Host,
+    requests: Sequence[Request],
+    known: Kept,
+    gate: Callable[[Plan], None],
+    kinds: Mapping[str, Kind],
+) -> list[Outcome]:
+    """Plan of each area as the node is now."""
+    plans: list[Plan] = []
+    for request in requests:
+        # A module that is loaded on the way may bring what is missing now: its area is judged at its turn.
+        loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
+        plans.append(_plan(host, request, known, admit if loads else gate))
+    leaving = left.leaving(host, requests, plans, known, kinds)
+    return [
+        Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)
+        for plan, one in zip(plans, leaving)
+    ]
+
+
+def _plan(host: Host, request: Request, known: Kept, gate: Callable[[Plan], None]) -> Plan:
+    try:
+        plan = evaluate(host, request, known)
+        gate(plan)
+    except MlnodeError as error:
+        error.area = request.kind.KIND
+        raise
+    return plan
+
+
+def _ended(before: Outcome, after: Plan) -> Outcome:
+    rows, changed = ended(before.plan, after)
+    left_steps = (*before.leaving.steps, *before.leaving.late)
+    return Outcome(before.plan, rows, changed or bool(left_steps), leaving=before.leaving)
+
+
+def _kept(host: Host, requests: Sequence[Request]) -> Kept:
+    return kept(host, requests[0].layers if requests else ())
+
+
+def _is_live(requests: Sequence[Request]) -> bool:
+    return any(Layer.RUNTIME in request.layers for request in requests)
+
+
+def _risks(steps: Sequence[Step]) -> list[str]:
+    """In words, each change that may cut off the connection over which it is made."""
+    writes = [write for write in kernel_writes(steps) if write.risk]
+    return [f"{write.key} from {write.before} to {write.value}" for write in writes]
+
+
+def _words(rows: Sequence[Row]) -> str:
+    return "; ".join(f"{row.setting.key}: {row.reading.invalid or row.reason}" for row in rows)
+
+
+def _try_again(host: Host) -> None:
+    """A user watches, so that changes which the agent has given up may be made. Raises HostError."""
+    for name in host.names(places.FAILED_CHANGES):
+        host.remove_file(f"{places.FAILED_CHANGES}/{name}")

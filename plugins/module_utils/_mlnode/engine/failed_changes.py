@@ -1,0 +1,42 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changes of devices that the agent has tried and had to put back. Once is enough: every try would reset the
+device, and a change of queues starts the agent again through udev."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Iterable
+
+from ..host import places, trust
+from ..host.host import Host
+from ..model.errors import HostError, StoreError
+from ..model.setting import KnobFile
+from .steps import KernelWrite
+
+#: One file for each device
+FOLDER = places.FAILED_CHANGES
+
+
+def hold(host: Host, device: str, writes: Iterable[KernelWrite], words: str) -> None:
+    """The agent leaves these values alone from now on. Raises HostError."""
+    values = {**_values(host, device), **{write.path: [write.value, words] for write in writes}}
+    host.write_file(f"{FOLDER}/{device}", json.dumps(values).encode("ascii"))
+
+
+def held_back(host: Host, part: KnobFile) -> str:
+    """Reason why a value is left alone; empty if it is not."""
+    if part.unit is None and not part.device:
+        return ""
+    value, words = _values(host, part.device.rpartition("/")[2]).get(part.path, ("", ""))
+    if not words or value != part.want:
+        return ""
+    return f"it was tried and put back: {words}; a playbook tries again, and so does the next boot"
+
+
+def _values(host: Host, device: str) -> dict[str, Any]:
+    try:
+        found = json.loads(trust.read(host, f"{FOLDER}/{device}"))
+        return {path: (str(value), str(words)) for path, (value, words) in found.items()}
+    except (HostError, StoreError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}  # a note that is damaged or not mlnode's holds nothing back

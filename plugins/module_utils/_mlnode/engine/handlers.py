@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Services to be notified that a file has changed, each once, after all files of a run are written.
+Loaded by its name, so that only areas with such files have it sent along: they import their names here."""
+
+from __future__ import annotations
+
+from typing import Callable, Mapping
+
+from ..host import places
+from ..host.host import Host
+from ..linux import grub
+from .kind import AGENT_FILE, AGENT_UNIT
+from .units import NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE
+
+UNITS, IRQBALANCE, IRQBALANCE_SERVICE, BOOT_LOADER = places.READERS
+
+IRQBALANCE_UNIT = "irqbalance.service"
+#: What `systemctl enable` makes of its unit
+IRQBALANCE_LINK = f"/etc/systemd/system/multi-user.target.wants/{IRQBALANCE_UNIT}"
+#: The script it asks about every interrupt
+IRQBALANCE_POLICY = "/etc/mlnode/irqbalance-policy"
+
+
+def _units(host: Host) -> None:
+    """Have systemd, if it runs, read its units again, and wait for NICs or no longer. udev notices changed
+    rules by itself."""
+    if not host.systemd_runs():
+        return
+    purpose = "make systemd read its units again:"
+    host.must_run(["systemctl", "daemon-reload"], purpose)
+    if host.exists(NIC_PATH_FILE):
+        host.must_run(["systemctl", "start", NIC_PATH_UNIT], "start waiting for NICs:")
+    elif host.run(["systemctl", "is-active", "--quiet", NIC_PATH_UNIT]).rc == 0:
+        stop_waiting(host)
+        forget_units(host)
+
+
+def stop_waiting(host: Host) -> None:
+    """No NIC starts the agent any more. For a caller that holds the node's lock: what has been started waits
+    for it, and has not begun. Raises HostError."""
+    if host.systemd_runs():
+        if host.run(["systemctl", "is-active", "--quiet", NIC_PATH_UNIT]).rc == 0:
+            host.must_run(["systemctl", "stop", NIC_PATH_UNIT], "stop waiting for NICs:")
+        # A oneshot service that is stopped before its end has failed for systemd: forget_units().
+        host.run(["systemctl", "stop", NIC_SERVICE])
+
+
+def forget_units(host: Host) -> None:
+    """Nothing of the units stays once their files are gone: no flag, and no failure in `systemctl --failed`.
+    A unit that systemd does not know any more is not an error."""
+    host.remove_file(NIC_FLAG)
+    if host.systemd_runs():
+        if not host.exists(AGENT_FILE):
+            # It is active after its exit, and listed until it is stopped. What requires it goes on.
+            host.run(["systemctl", "stop", "--job-mode=ignore-requirements", AGENT_UNIT])
+        for unit in (AGENT_UNIT, NIC_PATH_UNIT, NIC_SERVICE):
+            host.run(["systemctl", "reset-failed", unit])
+
+
+def _irqbalance(host: Host) -> None:
+    """irqbalance, if it runs, asks again about every interrupt. It takes no policy script that cannot be
+    executed, so that a mode that was lost is mended here: no write of the same content would."""
+    saved = host.snapshot(IRQBALANCE_POLICY)
+    if saved is not None and not int(saved.get("mode", 0)) & 0o100:
+        host.write_file(IRQBALANCE_POLICY, host.read_bytes(IRQBALANCE_POLICY), 0o755)
+    if host.systemd_runs():
+        host.must_run(["systemctl", "try-restart", IRQBALANCE_UNIT], "make irqbalance ask its script again:")
+
+
+def _irqbalance_service(host: Host) -> None:
+    """irqbalance runs now if the next boot starts it, and else does not."""
+    if host.systemd_runs():
+        verb = "start" if host.is_link(IRQBALANCE_LINK) else "stop"
+        host.must_run(["systemctl", verb, IRQBALANCE_UNIT], f"{verb} irqbalance:")
+
+
+#: Name, as it is kept in a file's origin → how they are notified. Raises HostError.
+HANDLERS: Mapping[str, Callable[[Host], None]] = {
+    UNITS: _units,
+    IRQBALANCE: _irqbalance,
+    IRQBALANCE_SERVICE: _irqbalance_service,
+    BOOT_LOADER: grub.regenerate,
+}
+
+
+#: Those who read their files at boot only
+AT_BOOT = frozenset({BOOT_LOADER})
+
+
+def run(host: Host, name: str) -> None:
+    """Notify one of them. Raises HostError where that fails, or the file is refused."""
+    HANDLERS[name](host)

@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one status of a setting, from what is wanted and what was read. Pure, but for with_bar()."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ..host import mountinfo
+from ..model import values
+from ..model.setting import Reading, Setting, Status
+from .kind import Context, Row
+
+#: An empty value, as people can see it
+EMPTY = '""'
+
+
+def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
+    """The one status of a setting as the node is now, and why."""
+    if context.runtime:
+        if reading.runtime.absent is not None:
+            return Status.DRIFTED if reading.missing else Status.UNSUPPORTED, reading.runtime.absent
+        if reading.runtime.text is None:
+            return Status.UNKNOWN, reading.runtime.problem
+        if reading.invalid:
+            return Status.UNSUPPORTED, reading.invalid
+        if reading.managed:
+            return Status.MANAGED, reading.managed
+        if differs(reading):
+            if reading.blocked:
+                return Status.UNSUPPORTED, reading.blocked
+            if reading.refusal:
+                return Status.REFUSED, reading.refusal
+            if reading.at_boot:
+                return _waiting(setting, reading, context)
+            return Status.DRIFTED, _drift_words(setting, reading, context)
+    elif reading.refusal:
+        return Status.REFUSED, reading.refusal
+    elif reading.boot.value.absent is not None and reading.boot.value == reading.runtime:
+        # One reason for both layers: nothing is here that could have it.
+        return Status.UNSUPPORTED, reading.boot.value.absent
+    if context.boot:
+        fault = _boot_fault(setting, reading)
+        if fault:
+            return fault
+    if reading.clamped and context.runtime:
+        return Status.CLAMPED, _joined(reading.clamped, reading.note, _elsewhere(reading, context))
+    return Status.OK, _joined(reading.note, _elsewhere(reading, context))
+
+
+def _joined(*words: str) -> str:
+    return "; ".join(text for text in words if text)
+
+
+def _elsewhere(reading: Reading, context: Context) -> str:
+    """Reference to the row that judges the boot layer, if another one does."""
+    return f"boot: see {reading.boot.row}" if context.boot and reading.boot.row else ""
+
+
+def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
+    """A value that only a boot can bring: the boot layer carries it, or is what has to be mended."""
+    words = f"runtime is {reading.runtime.text or EMPTY}"
+    fault = _boot_fault(setting, reading)
+    if fault:
+        return fault[0], f"{words}; {fault[1]}"
+    if reading.boot.row:
+        return Status.DRIFTED, _joined(words, _elsewhere(reading, context))
+    return Status.PENDING_REBOOT, f"{words}; the next boot brings {reading.target or EMPTY}"
+
+
+def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
+    words = f"runtime is {reading.runtime.text or EMPTY}"
+    fault = _boot_fault(setting, reading) if context.boot else None
+    return _joined(words, reading.barred, fault[1] if fault else _elsewhere(reading, context))
+
+
+def with_bar(reading: Reading, context: Context) -> Reading:
+    """With the reason why a file that has to be written cannot be."""
+    if not context.runtime or reading.blocked or not differs(reading):
+        return reading
+    paths = [part.path for part in reading.parts if part.differs] or [reading.path]
+    words = (mountinfo.barred(context.host, path) for path in paths)
+    return reading._replace(barred=next(filter(None, words), ""))
+
+
+def differs(reading: Reading) -> bool:
+    """True if the kernel's present value is not the wanted one."""
+    now = reading.runtime.text
+    if reading.target is None:
+        return False
+    if reading.parts:  # also where one of many could not be read
+        return any(part.differs for part in reading.parts)
+    if now is None:
+        return False
+    return not values.same(now, reading.target)
+
+
+def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:
+    """Fault of the boot layer, or None."""
+    boot = reading.boot
+    if boot.row:
+        return None
+    if boot.value.unreadable is not None:
+        return Status.UNKNOWN, boot.value.unreadable
+    if boot.value.text is not None and _suffices(setting, reading, boot.value.text):
+        return None
+    found = boot.value.problem or f"{boot.source} sets {boot.value.text or EMPTY}"
+    return (Status.OVERRIDDEN if boot.foreign else Status.DRIFTED), f"boot: {found}"
+
+
+def _suffices(setting: Setting, reading: Reading, text: str) -> bool:
+    if reading.target is None:  # `auto` left to the agent
+        return True
+    if not setting.raise_only:
+        return values.same(text, reading.target)
+    return values.reaches(setting.want or "", text)
+
+
+def waits_for_boot(rows: Sequence[Row]) -> bool:
+    """True if something takes effect only after a reboot; of a check, if the run that it predicts ends so."""
+    return any(
+        row.status is Status.PENDING_REBOOT
+        or (row.status is Status.DRIFTED and row.reading.at_boot and differs(row.reading))
+        for row in rows
+    )

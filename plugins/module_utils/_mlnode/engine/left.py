@@ -1,0 +1,168 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way of what leaves a declaration back to its origin, file by file, unless it is to be left.
+
+Files of the boot layer need nothing here: they are written again without it.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Iterator, Mapping, NamedTuple, Sequence
+
+from ..host.host import Host
+from ..model.errors import MlnodeError
+from ..model.setting import Layer, Status
+from .kind import Context, Kind, Row
+from .origin import Entry, Origin, is_back, is_obsolete
+from .plan import Kept, Plan, Request, context_of, evaluate, writes_of
+from .steps import KernelWrite, PutBack
+
+
+class Leaving(NamedTuple):
+    """Of one area: the steps that put back what leaves it, and its entries in the origin.
+
+    late: steps that take effect once the files of the area are written. stays: what leaves and keeps its
+    value, and why.
+    """
+
+    steps: tuple[PutBack, ...] = ()
+    late: tuple[PutBack, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    stays: tuple[str, ...] = ()
+
+
+class _Gone(NamedTuple):
+    """Of one area: kernel file → the write that would set it as the old declaration has it."""
+
+    writes: Mapping[str, KernelWrite] = MappingProxyType({})
+    problem: str = ""
+
+
+def leaving(
+    host: Host, requests: Sequence[Request], plans: Sequence[Plan], known: Kept, kinds: Mapping[str, Kind]
+) -> list[Leaving]:
+    """Settings that this run takes out of the declaration, area by area. Raises MlnodeError.
+
+    kinds: those that can be evaluated here. Where others are declared, too, a file goes back alone, without
+    what its write moves along.
+    """
+    own = {request.kind.KIND for request in requests}
+    gone = [_gone(host, request, plan, known) for request, plan in zip(requests, plans)]
+    if not any(one.writes or one.problem for one in gone):
+        return [Leaving()] * len(gone)
+    kept, problem = _kept(host, requests, plans, known, kinds)
+    blind = not all(area in kinds or area in own for item in known.declarations for area in item.kinds)
+    entries = [*reversed(Origin.for_look(host, alone=False).entries())]
+    return [
+        Leaving(stays=(one.problem or problem,))
+        if one.problem or (problem and one.writes)
+        else _put_back(context_of(host, request, known), request.kind, one.writes, kept, entries, blind)
+        for request, one in zip(requests, gone)
+    ]
+
+
+def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
+    """Part of the declaration on the node for this area, where it is another one."""
+    if request.leave or {*request.layers} != {Layer.RUNTIME, Layer.BOOT}:
+        return _Gone()
+    area = request.kind.KIND
+    old = next((item.kinds.get(area) for item in known.declarations if item.name == request.name), None)
+    if not old or old == request.spec:
+        return _Gone()
+    try:
+        rows = _rows(host, request._replace(spec=old), known)
+    except MlnodeError as error:
+        return _Gone(problem=f"what leaves {area} of {request.name} cannot be read, and stays: {error}")
+    mine = {*_files(plan.rows)}
+    return _Gone({path: write for path, write in _writes(rows).items() if path not in mine})
+
+
+def _kept(
+    host: Host, requests: Sequence[Request], plans: Sequence[Plan], known: Kept, kinds: Mapping[str, Kind]
+) -> tuple[frozenset[str], str]:
+    """The kernel files that are declared once this run has ended, by whichever area and declaration, as kinds
+    share some; and why they are not known."""
+    found = {path for plan in plans for path in _files(plan.rows)}
+    own = {(request.name, request.kind.KIND) for request in requests}
+    for declaration in known.declarations:
+        for area, spec in declaration.kinds.items():
+            kind = next((one.kind for one in requests if area == one.kind.KIND), None) or kinds.get(area)
+            if (declaration.name, area) in own or kind is None:
+                continue
+            try:
+                found |= {*_files(_rows(host, Request(declaration.name, kind, spec), known))}
+            except MlnodeError as error:
+                words = f"whether {declaration.name} declares of {area} what leaves is unknown"
+                return frozenset(), f"{words}, so that it keeps its value: {error}"
+    return frozenset(found), ""
+
+
+def _put_back(
+    context: Context,
+    kind: Kind,
+    gone: Mapping[str, KernelWrite],
+    kept: frozenset[str],
+    origin: Sequence[Entry],
+    blind: bool,
+) -> Leaving:
+    """blind: areas are declared that cannot be evaluated here, and may have what a write moves along."""
+    host = context.host
+    steps: list[PutBack] = []
+    late: list[PutBack] = []
+    entries: list[Entry] = []
+    stays: list[str] = []
+    for whole in origin:
+        path = str(whole["id"]).partition(":")[2]
+        if "writes" not in whole or path not in gone or path in kept or is_obsolete(host, whole):
+            continue
+        # What a write moves along, as THP does vm.min_free_kbytes, may be declared by itself.
+        writes = [[file, value] for file, value in whole["writes"] if file not in kept]
+        # The counterpart of a ratio or of bytes is how it gets back, and moves nothing along.
+        alone = blind and any(file == path for file, _value in writes)
+        entry = {**whole, "writes": [one for one in writes if not alone or one[0] == path]}
+        # The origin of what it moves along is nowhere else.
+        done = [] if len(entry["writes"]) < len(writes) else [whole]
+        if is_back(host, entry):
+            entries += done
+            continue
+        write = gone[path]
+        way = kind.way_back(write.key, path, _value(entry, path), context)
+        risk = way.refusal or _risk(write)
+        if risk:
+            stays.append(f"{entry['key']} left the declaration and stays {write.before}: {risk}")
+            continue
+        entries += done
+        (late if way.late else steps).append(PutBack(entry, write))
+    return Leaving(tuple(steps), tuple(late), tuple(entries), tuple(stays))
+
+
+def _value(entry: Entry, path: str) -> str:
+    """As it is written, without the choices that some files show around it."""
+    return next((str(value) for file, value in entry["writes"] if file == path), str(entry["value"]))
+
+
+def _risk(write: KernelWrite) -> str:
+    """Reason why a device keeps the value until the next boot: a run that changes it for what is declared is
+    asked for that, and may be confirmed."""
+    if write.unit is None:
+        return ""
+    return write.risk or (f"putting it back resets {write.unit.name}" if write.unit.resets else "")
+
+
+def _rows(host: Host, request: Request, known: Kept) -> Sequence[Row]:
+    """Of a declaration that may have been written by another version. Raises MlnodeError, also where only
+    some of it is understood: the rest may be about any file."""
+    return evaluate(host, request, known).rows
+
+
+def _writes(rows: Sequence[Row]) -> dict[str, KernelWrite]:
+    return {write.path: write for row in rows for write in writes_of(row, row.reading.parts)}
+
+
+def _files(rows: Sequence[Row]) -> Iterator[str]:
+    """Files that these settings set, or may set: what could not be read is declared all the same."""
+    for row in rows:
+        yield from (write.path for write in writes_of(row, row.reading.parts))
+        if row.status is Status.UNKNOWN:
+            yield row.reading.path

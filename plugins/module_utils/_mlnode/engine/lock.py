@@ -1,0 +1,258 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One writer at a time: two playbooks, or a playbook and the boot service, must not interleave. And runs that
+have changed the node and were killed, or could not answer any more: the next one reports them, once.
+
+Those are notes in the file of the node's lock, which only root can read, one line of JSON each. A run writes
+its own before its first change and takes it away at its end, so that one which is found is that of a killed
+run. After a reboot there are none: what they were about, the values of the running kernel, is gone as well,
+and the boot service has applied what is declared by then.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+import time
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any, Iterator, NamedTuple, Sequence
+
+from ..host import system, trust
+from ..host.host import Host
+from ..model.errors import HostError, LockTimeoutError, printable
+
+#: On a tmpfs, so that no reboot ever finds a stale one; flock(2) itself dies with its holder.
+LOCK_PATH = "/run/mlnode.lock"
+
+#: An apply takes well under a second; a minute covers a machine that swaps itself to death.
+WAIT_SECONDS = 60.0
+
+_POLL_SECONDS = 0.05
+
+
+@contextmanager
+def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]]:
+    """Hold the node's lock; what is root's is for root alone from here on. Gives the paths for which that had
+    to be mended. Raises LockTimeoutError naming the holder's process id, HostError for who is not root."""
+    real = host.real(LOCK_PATH, follow=False)
+    deadline = time.monotonic() + wait_seconds
+    try:
+        handle = _take(real, deadline, wait_seconds)
+    except HostError as error:
+        if error.errno in (errno.EACCES, errno.EPERM) and not host.is_superuser():
+            raise HostError("change", "this node", None, "root is needed") from error
+        raise
+    try:
+        _sign(handle, read_notes(host))
+        yield trust.repair(host)
+    finally:
+        # Removed while still held: a run that waits on this inode sees in _take that it is gone. One with
+        # notes stays, for a run that shows them.
+        try:
+            if not read_notes(host):
+                os.unlink(real)
+        except OSError:  # gone already, or left for the next run, which does not mind
+            pass
+        finally:
+            os.close(handle)
+
+
+def is_held(host: Host) -> bool:
+    """True while another run changes this node, as far as this user may know."""
+    try:
+        handle = os.open(host.real(LOCK_PATH, follow=False), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # the holder removes it
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+
+
+def _take(real: str, deadline: float, wait_seconds: float) -> int:
+    while True:
+        handle = _open(real)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_current(handle, real):
+                return handle
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                first = os.pread(handle, 32, 0).decode("ascii", "replace").partition("\n")[0]
+                holder = first.strip() or "unknown"
+                os.close(handle)
+                raise LockTimeoutError(
+                    f"another mlnode run (process {holder}) has held {LOCK_PATH} for more than "
+                    f"{wait_seconds:.0f} s: wait for it to end, then run again"
+                ) from None
+            time.sleep(_POLL_SECONDS)
+        except OSError as error:
+            os.close(handle)
+            raise HostError("lock", LOCK_PATH, error.errno) from error
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _open(real: str) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        system.make_folder(os.path.dirname(real))
+        handle = os.open(real, flags, 0o600)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise HostError("lock", LOCK_PATH, None, "it is not a regular file: remove it")
+        # flock(2) needs no more than a readable file: no other user may hold what a killed run left.
+        os.fchmod(handle, 0o600)
+        return handle
+    except OSError as error:
+        raise HostError("lock", LOCK_PATH, error.errno) from error
+
+
+def _sign(handle: int, notes: Sequence[Note]) -> None:
+    try:
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n{render(notes)}".encode("ascii"))
+    except OSError as error:
+        raise HostError("write", LOCK_PATH, error.errno) from error
+
+
+def _is_current(handle: int, real: str) -> bool:
+    try:
+        there = os.stat(real)
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(handle)
+    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+
+
+# -- notes of runs ------------------------------------------------------------------------
+
+#: More than a node that is killed a hundred times before it is played again leaves, in bytes
+_MOST = 65536
+
+KILLED, STOPPED, UNHEARD = "killed", "stopped", "unheard"
+
+
+class Note(NamedTuple):
+    """A run for a declaration. end: how it ended, as far as that is known. completed: the files whose writing
+    was finished for it."""
+
+    name: str
+    pid: int
+    since: str
+    end: str = KILLED
+    completed: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """For people. What it has done is looked at by the run that shows it."""
+        run = f"an earlier run for {self.name} (process {self.pid}, begun {self.since})"
+        if self.end == UNHEARD:
+            return printable(f"{run} has ended well, and could not answer any more")
+        if self.end == STOPPED:
+            return printable(f"{run} was stopped, and has put back what it had changed")
+        files = f"{', '.join(self.completed)} is whole again" if self.completed else "no file is half written"
+        return printable(
+            f"{run} was killed in the middle: {files}, and what it had not done yet is done by the next run "
+            "of that declaration"
+        )
+
+    @classmethod
+    def of(cls, name: str, end: str = KILLED) -> Note:
+        """Of this process, now."""
+        return cls(name, os.getpid(), datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), end)
+
+
+@contextmanager
+def marked(host: Host, name: str) -> Iterator[None]:
+    """Around the changes of a run that holds the lock."""
+    note = Note.of(name)
+    _write_notes(host, [*read_notes(host), note])
+    end = ""
+    try:
+        yield
+    except Exception:  # said by the run itself
+        raise
+    except BaseException:
+        end = STOPPED
+        raise
+    finally:
+        others = [one for one in read_notes(host) if one != note]
+        _write_notes(host, [*others, note._replace(end=end)] if end else others)
+
+
+def add_note(host: Host, note: Note) -> None:
+    """For a holder of the lock."""
+    _write_notes(host, [*read_notes(host), note])
+
+
+def completed(host: Host, paths: Sequence[str]) -> None:
+    """The files whose writing the holder of the lock has just finished, for the run that was killed last."""
+    notes = read_notes(host)
+    if paths and notes:
+        last = notes.pop()
+        _write_notes(host, [*notes, last._replace(completed=(*last.completed, *paths))])
+
+
+def take_notes(host: Host) -> list[str]:
+    """All of them, for a holder of the lock that shows them."""
+    notes = read_notes(host)
+    if notes:
+        _write_notes(host, [])
+    return [note.text for note in notes]
+
+
+def read_notes(host: Host) -> list[Note]:
+    """Empty where there are none, or for who may not read them. A line that a killed run has torn is none."""
+    return [note for note in map(_parsed, _lines(host)[1:]) if note]
+
+
+def render(notes: Sequence[Note]) -> str:
+    return "".join(f"{json.dumps(note._asdict())}\n" for note in notes)
+
+
+def _lines(host: Host) -> list[str]:
+    try:
+        handle = os.open(host.real(LOCK_PATH, follow=False), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        return os.pread(handle, _MOST, 0).decode("utf-8", "replace").split("\n")
+    except OSError:
+        return []
+    finally:
+        os.close(handle)
+
+
+def _parsed(line: str) -> Note | None:
+    try:
+        found: dict[str, Any] = json.loads(line)
+        completed = tuple(str(path) for path in found["completed"])
+        return Note(str(found["name"]), int(found["pid"]), str(found["since"]), str(found["end"]), completed)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _write_notes(host: Host, notes: Sequence[Note]) -> None:
+    """Behind the first line, which is the holder's. Best effort: no run fails for a note."""
+    try:
+        handle = os.open(host.real(LOCK_PATH, follow=False), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        first = os.pread(handle, _MOST, 0).partition(b"\n")[0] + b"\n"
+        os.ftruncate(handle, len(first))
+        os.pwrite(handle, render(notes).encode("ascii"), len(first))
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

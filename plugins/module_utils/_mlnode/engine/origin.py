@@ -1,0 +1,399 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""State of every knob and file before mlnode first dealt with it: /var/lib/mlnode/origin.json.
+
+A knob counts from its first declaration, even where nothing had to be changed then: a later run may have to.
+Written, and on disk, before the first change. A later run never overwrites an entry, so a
+killed run costs nothing: the next one finds the true origin, not a half-tuned one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import stat
+from typing import Any, Collection, Mapping, Sequence
+
+from ..host import places, system, trust
+from ..host.host import Host
+from ..model import strict_json
+from ..model.errors import DamagedError, HostError, LostOriginError, MlnodeError
+from ..model.setting import Write
+from ..model.values import fits
+from . import lock, origin_paths
+
+PATH = "/var/lib/mlnode/origin.json"
+#: In another folder, most often on another file system, and part of what backups of /etc hold
+COPY = "/etc/mlnode/origin.json"
+FORMAT = 1
+
+#: One entry: id, key, value (for people), and one of writes | file | module, which restore() puts back.
+Entry = Mapping[str, Any]
+
+
+def kernel_entry(key: str, path: str, value: str, undo: Sequence[Write]) -> Entry:
+    """A kernel file's value, and the writes that bring it back."""
+    writes = [[write.path, write.value] for write in undo]
+    return {"id": f"kernel:{path}", "key": key, "value": value, "writes": writes}
+
+
+def device_entry(host: Host, key: str, path: str, value: str, undo: Sequence[Write], device: str) -> Entry:
+    """As kernel_entry(), for a file whose number is another's after a boot or once the device is gone."""
+    return {**kernel_entry(key, path, value, undo), "boot": boot_id(host), "device": device}
+
+
+def boot_id(host: Host) -> str:
+    """Another one at every boot: Documentation/admin-guide/sysctl/kernel.rst, random."""
+    return host.value("/proc/sys/kernel/random/boot_id").text or ""
+
+
+def is_obsolete(host: Host, entry: Entry) -> bool:
+    """True where what the entry is about is gone, so that there is nothing to put back."""
+    if "device" not in entry:
+        return False
+    return entry["boot"] != boot_id(host) or not host.exists(entry["device"])
+
+
+def file_entry(host: Host, path: str, notify: str = "") -> Entry:
+    """A file as it is now, the folders that would have to be made for it, and who reads it."""
+    saved = host.snapshot(path)
+    entry: dict[str, Any] = {"id": f"file:{path}", "key": path, "file": path, "saved": saved}
+    entry["value"] = "absent" if saved is None else "present"
+    entry["folders"] = list(host.missing_folders(path))
+    if notify:
+        entry["notify"] = notify
+    return entry
+
+
+def is_closed(saved: Mapping[str, Any] | None) -> bool:
+    """True for a file, as Host.snapshot() gives it, whose mode keeps others from reading it."""
+    return saved is not None and "mode" in saved and not int(saved["mode"]) & stat.S_IROTH
+
+
+def module_entry(name: str, stays: bool = False) -> Entry:
+    """stays: only a rollback unloads it."""
+    found = {"id": f"module:{name}", "key": f"module {name}", "value": "not loaded", "module": name}
+    return {**found, "stays": True} if stays else found
+
+
+class Origin:
+    """The store. Entries keep the order in which things were first changed; undo goes backwards."""
+
+    def __init__(self, host: Host, entries: list[Entry], note: str = "", kept: bool = True) -> None:
+        """note: what was wrong with the store, though it could be read. kept: False for one that is never
+        written."""
+        self._host = host
+        self._entries = {str(entry["id"]): entry for entry in entries}
+        self._followed: dict[str, Entry] = {}
+        self.note = note
+        self._kept = kept
+
+    @classmethod
+    def load(cls, host: Host) -> Origin:
+        """Raises LostOriginError where it is damaged, or missing on a node that was tuned: going on would
+        make tuned values the new origin."""
+        try:
+            return cls._load(host)
+        except LostOriginError:
+            # The first run writes the store before all else: for a file that has come since the store was
+            # looked for, it is there by now.
+            return cls._load(host)
+
+    @classmethod
+    def _load(cls, host: Host) -> Origin:
+        found, problem = _read(host, PATH)
+        if found is not None:
+            return cls(host, found)
+        found, copied = _read(host, COPY)
+        if found is not None:
+            return cls(host, found, f"{problem or f'{PATH} is missing'}: its copy {COPY} is used")
+        trace = next(iter(places.present(host)), "")
+        if not problem and not copied and not trace:
+            return cls(host, [])
+        words = f"{problem or f'{PATH} is missing'}, {copied or f'and so is its copy {COPY}'}"
+        raise LostOriginError(
+            f"{words}{f', though {trace} is there' if trace else ''}: what was before the first run is not "
+            f"known. Restore {PATH} from a backup, or give up undoing with `mlnode revert --without-origin`, "
+            "which removes the files that mlnode owns"
+        )
+
+    @classmethod
+    def for_look(cls, host: Host, alone: bool) -> Origin:
+        """The store, or an empty one for a user who may look at the node but not at its origin.
+
+        alone: as in engine.Request. Where the store is lost, that is reported once for the node, and a boot
+        tunes it all the same: nothing is recorded then, as it would be no origin.
+        """
+        try:
+            return cls.load(host)
+        except LostOriginError:
+            if not alone:
+                raise
+            return cls(host, [], kept=False)
+        except HostError:
+            if host.is_superuser():
+                raise
+            return cls(host, [])
+
+    def entries(self) -> list[Entry]:
+        return list(self._entries.values())
+
+    def values(self) -> dict[str, str]:
+        """Kernel file → its value when it was first dealt with."""
+        return {
+            str(entry["id"]).partition(":")[2]: str(entry["value"])
+            for entry in self._entries.values()
+            if "writes" in entry and not is_obsolete(self._host, entry)
+        }
+
+    def value_of(self, path: str) -> str | None:
+        """A kernel file's value before we first wrote it, or None if we never did."""
+        entry = self._entries.get(f"kernel:{path}")
+        return None if entry is None else str(entry["value"])
+
+    def begin(self) -> None:
+        """Begin a part: what is remembered from now on can be taken back."""
+        self._followed = {}
+
+    def remember(self, entries: list[Entry], writes: Mapping[str, bytes | None] | None = None) -> list[Entry]:
+        """Add what is not known yet, put it on disk before returning, and return what was new.
+
+        writes: path → content of the files that are about to be written.
+        """
+        # Checked now, as it could not be put back later if this could not read it again.
+        fresh = [origin_paths.fit(checked, entry) for entry in entries if not self._knows(entry)]
+        before = dict(self._entries)
+        if fresh:
+            for old in [entry for entry in self.entries() if is_obsolete(self._host, entry)]:
+                del self._entries[str(old["id"])]
+            self._entries.update({str(entry["id"]): entry for entry in fresh})
+        self._follow(writes or {})
+        if self._entries != before or not self._is_whole():
+            try:
+                self._save()
+            except BaseException:
+                # Nothing will be changed now, so a later first change must find a later origin.
+                try:
+                    self.take_back(fresh)
+                except HostError:
+                    pass
+                raise
+        return fresh
+
+    def _is_whole(self) -> bool:
+        """False where one of the two files was lost: a run that has nothing to add brings it back."""
+        if not self._entries or _is_read_only(self._host, COPY):
+            return True
+        return not self.note and self._host.exists(COPY)
+
+    def take_back(self, fresh: list[Entry]) -> None:
+        """Nothing of what was remembered has been done, or all of it is undone."""
+        followed, self._followed = self._followed, {}
+        self._entries.update(followed)
+        for entry in fresh:
+            self._entries.pop(str(entry["id"]), None)
+        if fresh or followed or not self._entries:
+            self._save()
+
+    def _follow(self, writes: Mapping[str, bytes | None]) -> None:
+        """Record with the file's origin what will be written."""
+        for path, content in writes.items():
+            entry = self._entries[f"file:{path}"]
+            self._followed.setdefault(f"file:{path}", entry)
+            self._entries[f"file:{path}"] = origin_paths.followed(self._host, entry, content)
+
+    def _knows(self, entry: Entry) -> bool:
+        known = self._entries.get(str(entry["id"]))
+        return known is not None and not is_obsolete(self._host, known)
+
+    def forget(self, entries: list[Entry]) -> None:
+        """These have been put back; the last one takes the file with it."""
+        for entry in entries:
+            self._entries.pop(str(entry["id"]), None)
+        if (
+            entries or not self._entries
+        ):  # where nothing is known, a killed run may have left a half-written file
+            self._save()
+
+    def _save(self) -> None:
+        """The copy is there first and goes last, so that at each moment one of the two exists."""
+        if not self._kept:
+            return
+        if not self._entries:
+            for path in (PATH, COPY):
+                self._host.remove_file(path)
+                self._host.remove_folder_if_empty(path.rsplit("/", 1)[0], may_stay=True)
+            return
+        document = {"format": FORMAT, "entries": self.entries()}
+        content = (json.dumps(document, indent=1) + "\n").encode("ascii")
+        # 0600: it may hold the content of files that not everybody may read.
+        # A system whose /etc cannot be written has the one; nothing can be declared there either.
+        for path in (PATH,) if _is_read_only(self._host, COPY) else (COPY, PATH):
+            self._host.write_file(path, content, mode=0o600)
+
+
+def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
+    """The entries, or None with what is wrong; with nothing where the file is absent. Raises HostError,
+    and StoreError for what is sound and not to be used: another user's file, or that of a newer version."""
+    try:
+        content = trust.read(host, path)
+    except HostError as error:
+        if error.absent:
+            return None, ""
+        raise
+    try:
+        document = strict_json.document(content, path, FORMAT, most=system.LIMIT, kernel_bytes=True)
+    except DamagedError as error:
+        return None, str(error)
+    try:
+        return [checked(dict(entry)) for entry in document["entries"]], ""
+    except origin_paths.DAMAGE as error:
+        return None, f"{path} is damaged ({type(error).__name__}: {error})"
+
+
+def _is_read_only(host: Host, path: str) -> bool:
+    """True if the file system is that a path is on, or would be."""
+    folder = path
+    while not host.exists(folder):
+        folder = os.path.dirname(folder)
+    try:
+        return bool(os.statvfs(host.real(folder)).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def note(host: Host) -> str:
+    """Fault of the store, though it can be read; empty if none. Raises nothing."""
+    try:
+        return Origin.load(host).note
+    except MlnodeError:
+        return ""
+
+
+def checked(entry: Entry) -> Entry:
+    """The entry. Raises ValueError, KeyError or TypeError where restore() would: an entry is whole or the
+    store is damaged."""
+    texts = [entry["id"], entry["key"], entry["value"]]
+    origin_paths.refuse_unknown(entry)
+    if "writes" in entry:
+        for path, value in map(_list, _list(entry["writes"])):
+            texts += [path, value]
+        if "device" in entry:
+            texts += [entry["device"], entry["boot"]]
+    elif "file" in entry:
+        texts += [entry["file"], *_list(entry["folders"]), entry.get("notify", "")]
+        _list(entry.get("wrote", []))
+        origin_paths.check_records(entry)
+        saved = entry["saved"]
+        if saved is not None and "link" in saved:
+            texts.append(saved["link"])
+        elif saved is not None:
+            base64.b64decode(saved["content"], validate=True)
+            origin_paths.check_attributes(saved)
+    else:
+        texts.append(entry["module"])
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"entry {entry['id']!r} holds something else where a text belongs")
+    origin_paths.check(entry, texts)
+    return entry
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list")
+    return value
+
+
+def is_back(host: Host, entry: Entry) -> bool:
+    """True where the node already is what the entry says, or can never be again. Raises HostError."""
+    if is_obsolete(host, entry):
+        return True
+    if "writes" in entry:
+        now = [(path, host.value(path), value) for path, value in entry["writes"]]
+        return all(text.text is not None and fits(path, text.text, value) for path, text, value in now)
+    if "file" in entry:
+        return bool(host.snapshot(entry["file"]) == entry["saved"])
+    return not host.exists(f"/sys/module/{entry['module']}")
+
+
+def restore(host: Host, entry: Entry) -> bool:
+    """Put one thing back whole, as a rollback does; for files, `mlnode revert` asks edited_file.way_back().
+
+    Returns False where it was already as the entry says. Raises HostError.
+    """
+    if is_back(host, entry):
+        if "file" in entry:
+            host.tidy(entry["file"])
+            remove_folders(host, entry)
+        return False
+    if "writes" in entry:
+        return _restore_kernel(host, entry)
+    if "file" in entry:
+        host.put_back(entry["file"], entry["saved"])
+        remove_folders(host, entry)
+        return True
+    # A module in use stays: it is harmless, and gone with the next boot.
+    host.run(["modprobe", "-r", entry["module"]])
+    return not host.exists(f"/sys/module/{entry['module']}")
+
+
+def forget_left(host: Host, ids: Collection[str]) -> None:
+    """Forget the origin of what has left its declaration and is back, as a later first change has to find a
+    later one. One that moves another knob, or is moved by one, is kept while that one has an origin. Raises
+    MlnodeError."""
+    if not ids:
+        return
+    store = Origin.load(host)
+    others = {path for entry in store.entries() if entry["id"] not in ids for path in _moved(entry)}
+    store.forget([entry for entry in store.entries() if entry["id"] in ids and not _moved(entry) & others])
+
+
+def _moved(entry: Entry) -> set[str]:
+    """The kernel files that its origin is about."""
+    if "writes" not in entry:
+        return set()
+    return {str(entry["id"]).partition(":")[2], *(str(path) for path, _value in entry["writes"])}
+
+
+def remove_folders(host: Host, entry: Entry) -> None:
+    """Those that were made for a file, if nothing else is in them. Raises HostError."""
+    for folder in reversed(entry["folders"]):
+        # A look first: on a read-only file system rmdir(2) fails for what is not there, too.
+        if host.exists(folder):
+            host.remove_folder_if_empty(folder)
+
+
+def complete(host: Host) -> None:
+    """Finish the files that a killed run was writing, before anything reads them. Raises HostError.
+
+    Its half-written store goes: the run that comes next may have nothing to add to it.
+    """
+    for path in (PATH, COPY):
+        host.tidy(path)
+    try:
+        entries = Origin.load(host).entries()
+    except MlnodeError:  # reported where it is needed
+        return
+    files = [entry["file"] for entry in entries if "file" in entry]
+    lock.completed(host, [path for path in files if host.complete(path)])
+
+
+def _restore_kernel(host: Host, entry: Entry) -> bool:
+    for path, value in entry["writes"]:
+        # One by one and just before the write, as restoring one file may change the next.
+        before = host.value(path)
+        if before.text is not None and fits(path, before.text, value):
+            continue
+        try:
+            host.write_kernel(path, value)
+        except HostError as error:
+            if not error.absent:  # the device or interface is gone, and its knob with it
+                raise
+            continue
+        now = host.value(path)
+        if "nr_hugepages" in path and now.text is not None:  # the kernel gives what it has in one piece
+            continue
+        if now.text is None or not fits(path, now.text, value):
+            raise HostError("restore", path, None, f"wrote {value!r}, the kernel shows {now!s}")
+    return True

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The part of a specification by another version that this version understands: a setting in a form that is
+unknown here costs that setting, and no other.
+
+For the agent only. A playbook run refuses the whole specification, which its operator can correct.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Optional
+
+from ..model.errors import DeclarationError
+from ..model.schema import Option
+from .kind import Kind, Spec
+
+#: Says why what is given to it is refused; None if it is not
+_Test = Callable[[Any], Optional[str]]
+
+
+def understood(kind: Kind, spec: Spec) -> tuple[Spec, list[str]]:
+    """The specification without the parts that the kind refuses, and why it refuses them. Of parts that
+    contradict each other none is left. Raises DeclarationError where what is left is refused all the same.
+    """
+
+    def test(part: Any) -> str | None:
+        try:
+            kind.parse(part, None)
+        except DeclarationError as error:
+            return str(error)
+        return None
+
+    if test(spec) is None:
+        return spec, []
+    errors: list[str] = []
+    kept = _kept(spec, Option("dict", suboptions=kind.OPTIONS), test, errors)
+    kind.parse(kept, None)
+    return kept, list(dict.fromkeys(errors))
+
+
+def _kept(given: Mapping[str, Any], option: Option, test: _Test, errors: list[str]) -> dict[str, Any]:
+    """A dictionary without the parts that are refused; empty if none is left."""
+    shared = {name: given[name] for name in given if _is_shared(option.names.get(name))}
+    parts: dict[str, dict[str, Any]] = {}
+    for name in given:
+        if name not in shared:
+            first = _inside(option, name).joined or name
+            parts.setdefault(first, {})[name] = given[name]
+    sound: dict[str, Any] = {}
+    for first, part in parts.items():
+        problem = test({**shared, **part})
+        if problem is None:
+            sound.update(part)
+            continue
+        inner, value = _inside(option, first), part.get(first)
+        if not inner.parts or not isinstance(value, (dict, list)):
+            errors.append(problem)
+            continue
+
+        def deeper(entries: Any, first: str = first) -> str | None:
+            return test({**shared, first: entries})
+
+        said: list[str] = []
+        left: Any = _left(value, inner, deeper, said)
+        if not said:  # its parts are sound and contradict each other
+            said, left = [problem], None
+        errors += said
+        if left:
+            sound[first] = left
+    if not sound:
+        return {}
+    return {name: sound.get(name, given[name]) for name in given if name in sound or name in shared}
+
+
+def _left(value: Any, option: Option, test: _Test, errors: list[str]) -> Any:
+    return (_items if isinstance(value, list) else _kept)(value, option, test, errors)
+
+
+def _is_shared(option: Option | None) -> bool:
+    """Without it no other option has its meaning, so that none is left if it is refused."""
+    return option is not None and not option.declares and not option.parts
+
+
+def _inside(option: Option, name: str) -> Option:
+    """Option of a name in a dictionary."""
+    if option.keyed:
+        return option.element._replace(parts=option.elements == "dict")
+    return option.names.get(name) or option.values or _UNKNOWN
+
+
+#: A single part
+_UNKNOWN = Option("raw")
+
+
+def _items(given: list[Any], option: Option, test: _Test, errors: list[str]) -> list[Any]:
+    """A list without what is refused of it."""
+    found = []
+    for at, item in enumerate(given):
+        problem = test([item])
+        if problem is None:
+            found.append(item)
+            continue
+        said: list[str] = []
+        left: dict[str, Any] = {}
+        if isinstance(item, dict) and option.suboptions:
+            left = _kept(item, option.element, lambda part: test([part]), said)
+        if not said:
+            said, left = [problem], {}
+        # A rule without a name is reported by its place, and each was tried by itself.
+        errors += [words.replace("[0]", f"[{at}]", 1) for words in said]
+        if left:
+            found.append(left)
+    return found

@@ -1,0 +1,310 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a declaration to the steps that would carry it out, and what has become of them; writes nothing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Mapping, NamedTuple, Sequence
+
+from ..host import places, trust
+from ..host.host import Host
+from ..model import schema
+from ..model.errors import DeclarationError, HostError, MlnodeError
+from ..model.setting import BOTH_LAYERS, BootFile, KnobFile, Layer, Reading, Setting, Status
+from . import declared
+from .declared import Declaration
+from .judge import differs, judge, with_bar
+from .kind import AGENT_FAULT, AGENT_IMAGE_FAULT, Context, Facts, Kind, Row, Spec
+from .origin import Entry, Origin
+from .steps import FileWrite, KernelWrite, LinkWrite, LoadModule, Notify, Step, by_unit, kernel_writes
+
+
+class Request(NamedTuple):
+    """One kind of one declaration, and what may be done about it.
+
+    alone: the agent's, one of all requests of a node, which applies what it understands of a file. What is
+    wrong with the files of other declarations is reported by their own requests, and stops nothing here; and
+    what is wrong with the agent has a row of its own. leave: what leaves the declaration keeps its value,
+    instead of getting back its origin.
+    """
+
+    name: str
+    kind: Kind
+    spec: Spec
+    layers: tuple[Layer, ...] = BOTH_LAYERS
+    alone: bool = False
+    leave: bool = False
+
+
+class Plan(NamedTuple):
+    """Every setting with its status, and the steps that would make them right.
+
+    errors: of settings that are not understood.
+    """
+
+    area: str
+    rows: tuple[Row, ...]
+    steps: tuple[Step, ...]
+    errors: tuple[str, ...] = ()
+
+
+class Kept(NamedTuple):
+    """State that the node keeps of earlier runs, read once for all areas.
+
+    declarations: those on the node. origins: kernel file → its value before mlnode dealt with it.
+    agent_fault: why the next boot does not run the agent. agent_unread: why that cannot be read.
+    agent_installed: its files are there.
+    """
+
+    declarations: tuple[Declaration, ...]
+    origins: Mapping[str, str]
+    agent_fault: str
+    agent_unread: str
+    agent_installed: bool
+
+
+def kept(host: Host, layers: Sequence[Layer], alone: bool = False) -> Kept:
+    """Read it. alone: as in Request. Raises MlnodeError."""
+    declarations = declared.load_all(host, [] if alone else None)
+    origins = Origin.for_look(host, alone).values()
+    fault, unread, installed = "", "", False
+    try:
+        installed = alone and host.exists(places.AGENT)
+        fault = host.read(AGENT_FAULT if Layer.RUNTIME in layers else AGENT_IMAGE_FAULT)
+    except HostError as error:
+        unread = str(error)
+    return Kept(tuple(declarations), origins, fault, unread, installed)
+
+
+def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
+    """Parse, read and plan one area. Raises MlnodeError.
+
+    known: as kept() returns it, where several areas are evaluated in a row.
+    """
+    declared.check_name(request.name)
+    spec, errors = _understood(request, request.spec)
+    request = request._replace(spec=schema.checked(request.kind.KIND, spec, request.kind.OPTIONS))
+    known = known or kept(host, request.layers, request.alone)
+    context = context_of(host, request, known)
+    settings = request.kind.parse(request.spec, context.facts if context.runtime else None)
+    _refuse_conflicts(request, settings, known.declarations)
+    rows = []
+    for setting, found in zip(settings, request.kind.read(settings, context)):
+        reading = with_bar(found, context)
+        status, reason = judge(setting, reading, context)
+        info = request.kind.info(setting.key, reading.runtime)
+        before = reading.origin if reading.parts else context.origins.get(reading.path)
+        rows.append(Row(setting, reading, status, reason, info, before))
+    steps = _kernel_steps(rows, context)
+    if context.boot and not errors:  # a file made of a part would lose the lines of the rest
+        for file in request.kind.boot_files(request.name, rows, context):
+            steps += _file_steps(host, file, host.content(file.path), context)
+    return Plan(request.kind.KIND, tuple(rows), tuple(steps), tuple(errors))
+
+
+def _understood(request: Request, spec: Spec) -> tuple[Spec, list[str]]:
+    """The part that the agent takes, and what is wrong with the rest; else all of it."""
+    if not request.alone:
+        return spec, []
+    # By its name, as no module has to bring along what only the agent needs.
+    found: tuple[Spec, list[str]] = import_module(f"{__package__}.partial").understood(request.kind, spec)
+    return found
+
+
+def declaration_of(requests: Sequence[Request], known: Kept) -> Declaration | None:
+    """The node's declaration of this name after the run; None where it is not written."""
+    if not requests or Layer.BOOT not in requests[0].layers:
+        return None
+    name = requests[0].name
+    new = next((item for item in known.declarations if item.name == name), None)
+    for request in requests:
+        new = declared.updated(new, name, request.kind.KIND, request.spec)
+    return new
+
+
+def declaration_steps(host: Host, new: Declaration | None) -> list[Step]:
+    """The step that writes it. It comes first: should the power fail between two files, the agent finishes
+    the work at boot."""
+    if new is None:
+        return []
+    content = declared.render(new) if new.kinds else None
+    old = host.content(new.path)
+    wrong = content is not None and not trust.is_right(host, new.path)
+    return [FileWrite(new.path, new.path, content, old)] if content != old or wrong else []
+
+
+def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
+    """In the order of the settings, except that a device is changed as a whole before the next one is."""
+    if not context.runtime:
+        return []
+    found: list[Step] = []
+    of_units: list[KernelWrite] = []
+    for row in rows:
+        parts = _due(row)
+        if not parts and (row.status is not Status.DRIFTED or not differs(row.reading)):
+            continue
+        # The setting may be the module itself.
+        stays = row.setting.path.startswith("/sys/module/")
+        found += [LoadModule(row.setting.key, module, stays) for module in row.reading.load]
+        for write in writes_of(row, parts):
+            (of_units if write.unit else found).append(write)
+    return [*found, *by_unit(of_units)]
+
+
+def _due(row: Row) -> list[KnobFile]:
+    """The parts that can be set right. One that is refused or cannot be read keeps none of the others."""
+    reading = row.reading
+    whole = row.status is Status.DRIFTED
+    if row.status is Status.UNKNOWN:
+        whole = not (reading.blocked or reading.invalid or reading.refusal)
+    if row.status is Status.REFUSED:
+        whole = any(part.refusal for part in reading.parts)
+    return [part for part in reading.parts if whole and part.differs and not part.refusal]
+
+
+def writes_of(row: Row, parts: Sequence[KnobFile]) -> list[KernelWrite]:
+    """The writes for these parts, or that of the row's only file; none where nothing may be set."""
+    reading = row.reading
+    if reading.at_boot:
+        return []
+    if reading.parts:
+        return [KernelWrite.of(row.setting.key, part) for part in parts]
+    if not reading.undo:
+        return []
+    return [
+        KernelWrite(
+            key=row.setting.key,
+            path=reading.path,
+            value=reading.target or "",
+            before=reading.runtime.text or "",
+            undo=reading.undo,
+            partial=reading.partial,
+        )
+    ]
+
+
+def _file_steps(host: Host, file: BootFile, old: bytes | None, context: Context) -> list[Step]:
+    other_mode = file.mode is not None and host.mode(file.path) != file.mode
+    wrong = (other_mode and file.content is not None) or not trust.is_right(host, file.path)
+    if file.content != old or wrong:
+        return [FileWrite(file.path, file.path, file.content, old, file.mode, file.notify)]
+    return [Notify(file.path, file.notify)] if file.stale and context.runtime else []
+
+
+def present(host: Host, plan: Plan) -> list[Entry]:
+    """The origin of every knob that could ever be written, whether or not it has to be now."""
+    if not host.is_superuser():  # who changes nothing then, and could not keep it
+        return []
+    rows = (row for row in plan.rows if not row.reading.blocked)
+    return [
+        entry for row in rows for write in writes_of(row, row.reading.parts) for entry in write.entries(host)
+    ]
+
+
+def context_of(host: Host, request: Request, known: Kept) -> Context:
+    return Context(
+        host=host,
+        facts=Facts(host),
+        name=request.name,
+        layers=request.layers,
+        allow=_allowed(request.spec),
+        agent=not known.agent_fault and not known.agent_unread,
+        agent_fault=known.agent_fault,
+        agent_unread=known.agent_unread,
+        agent_row=known.agent_installed,
+        on_disk=_claims(request, known.declarations),
+        origins=known.origins,
+        spec=request.spec,
+    )
+
+
+def _allowed(spec: Spec) -> tuple[str, ...]:
+    """The names; what is not a list of them is for the kind's own parser to refuse."""
+    allow = spec.get("allow") or ()
+    return tuple(str(name) for name in allow) if isinstance(allow, (list, tuple)) else ()
+
+
+def _claims(request: Request, declarations: Sequence[Declaration]) -> dict[str, str]:
+    """Key → claim of what is kept on the node. Raises DeclarationError naming the file, except where this run
+    replaces that file, or where a mistake in it is reported by its own request."""
+    kind = request.kind
+    found: dict[str, str] = {}
+    for declaration in declarations:
+        if kind.KIND in declaration.kinds:
+            try:
+                spec = declaration.kinds[kind.KIND]
+                settings = kind.parse(_understood(request, spec)[0], None)
+            except DeclarationError as error:
+                if request.alone or declaration.name == request.name:
+                    continue
+                raise DeclarationError(f"{declaration.path}: {error}") from error
+            found.update({setting.key: setting.claim for setting in settings})
+    return found
+
+
+def _refuse_conflicts(request: Request, mine: Sequence[Setting], on_disk: Sequence[Declaration]) -> None:
+    for other in on_disk:
+        if other.name == request.name:
+            continue
+        theirs = _claims(request, [other])
+        for setting in mine:
+            claim = theirs.get(setting.key)
+            if claim is not None and claim != setting.claim:
+                raise DeclarationError(
+                    f"{setting.key}: declared as {setting.claim!r} by {request.name} and as {claim!r} "
+                    f"by {other.name} ({other.path}): the two must agree, or one must leave it out"
+                )
+            _refuse_conflicting(request, setting.key, theirs, other)
+
+
+def _refuse_conflicting(request: Request, key: str, theirs: Mapping[str, str], other: Declaration) -> None:
+    for their_key in theirs:
+        if their_key == key:
+            continue
+        if request.kind.conflicts(key, their_key) or request.kind.conflicts(their_key, key):
+            raise DeclarationError(
+                f"{key} (declared by {request.name}) and {their_key} (declared by {other.name}, "
+                f"{other.path}) change each other: one name has to declare both, or only one of them"
+            )
+
+
+# -- and what has become of it -------------------------------------------------------------
+
+
+def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
+    """The rows as they are now, where what was mended says `changed`; and whether anything was."""
+    before = {row.setting.key: row for row in plan.rows}
+    written = {write.key for write in kernel_writes(plan.steps)}
+    rows = []
+    moved = False
+    for row in after.rows:
+        old = before.get(row.setting.key, row)
+        moved = moved or _seen(old.reading) != _seen(row.reading)
+        if row.status is Status.OK and old.status is not Status.OK:
+            row = row._replace(status=Status.CHANGED, reason=old.reason)
+        elif row.reading.partial and differs(row.reading) and row.setting.key in written:
+            words = f"asked for {row.reading.target}, the kernel gave {row.reading.runtime}"
+            words += ": no more memory is free in one piece"
+            row = row._replace(status=Status.CLAMPED, reason=words)
+        rows.append(row)
+    others = any(isinstance(step, _NO_VALUE) for step in plan.steps)
+    return tuple(rows), moved or others
+
+
+#: Steps whose effect no value of a setting shows
+_NO_VALUE = (FileWrite, LinkWrite, LoadModule, Notify)
+
+
+def _seen(reading: Reading) -> tuple[object, ...]:
+    return (reading.runtime, *(part.now for part in reading.parts))
+
+
+def afterwards(error: MlnodeError, steps: Sequence[Step]) -> str:
+    """An error of the look at what has become of it: by then nothing is rolled back any more."""
+    keys = ", ".join(dict.fromkeys(step.key for step in steps))
+    return (
+        f"{error}. This was met after all changes had been made, and they stay: {keys}"
+        if keys
+        else str(error)
+    )

@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything back to what it was before the first run: values, files, modules; newest change first."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Mapping, NamedTuple
+
+from ..host.host import Host
+from ..model.errors import HostError, TransactionError
+from . import confirm, edited_file, handlers, lock
+from .edited_file import WayBack
+from .lock import WAIT_SECONDS, locked
+from .origin import Entry, Origin, complete, is_back, is_closed, remove_folders, restore
+from .units import NIC_PATH_FILE
+
+#: What checks keep of counters and of a subnet beside the origin (checks/counters.py, subnet_check.py): not
+#: asked for any more
+FOLDER = "/var/lib/mlnode"
+BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.cache")
+
+
+class Change(NamedTuple):
+    """One thing that a revert changes. For a file the texts are its contents; None: not there. at_boot: the
+    running system keeps what the file said until it is booted again. note: what became of edits that others
+    have made in a file since; it may be all there is to say. is_closed: a file that others may not read."""
+
+    key: str
+    before: str | None
+    after: str | None
+    is_file: bool = False
+    at_boot: bool = False
+    note: str = ""
+    is_closed: bool = False
+
+    @property
+    def result(self) -> str:
+        """The value it has again; of a file, what became of it."""
+        if self.is_file:
+            return self.note or ("removed" if self.after is None else "restored")
+        return self.after or ""
+
+    @property
+    def changes(self) -> bool:
+        """False for a file that stays as others have made it."""
+        return self.before != self.after
+
+
+def pending(host: Host) -> list[Change]:
+    """Changes that a revert would make, in their order. Raises MlnodeError."""
+    found = (_change(host, entry) for entry in reversed(Origin.load(host).entries()) if not _stays(entry))
+    return [change for change in found if change is not None]
+
+
+def _stays(entry: Entry) -> bool:
+    """A kernel module that was declared itself: its users by now would lose it."""
+    return bool(entry.get("stays"))
+
+
+def _change(host: Host, entry: Entry) -> Change | None:
+    """None where it is as it was. Raises HostError."""
+    if "file" in entry:
+        return _file_change(entry, edited_file.way_back(host, entry))
+    if is_back(host, entry):
+        return None
+    if "module" in entry:
+        return Change(entry["key"], "loaded", entry["value"])
+    return Change(entry["key"], host.value(entry["id"].partition(":")[2]).text, entry["value"])
+
+
+def _file_change(entry: Entry, way: WayBack) -> Change | None:
+    if not way.changes and not way.note:
+        return None
+    waits = way.changes and entry.get("notify", "") in handlers.AT_BOOT
+    before, after = described(way.before), described(way.after)
+    hidden = is_closed(way.before) or is_closed(way.after)
+    return Change(entry["file"], before, after, True, waits, way.note, hidden)
+
+
+def _put_back(host: Host, entry: Entry) -> bool:
+    """False where it was already as it was. Raises HostError."""
+    if "file" not in entry:
+        return restore(host, entry)
+    way = edited_file.way_back(host, entry)
+    way.go(host, entry["file"])
+    if not way.changes:
+        host.tidy(entry["file"])
+    remove_folders(host, entry)
+    return way.changes
+
+
+def described(saved: Mapping[str, Any] | None) -> str | None:
+    """A file's content as text, None if there is none; of an archive only its size."""
+    if saved is None:
+        return None
+    if "link" in saved:
+        return f"link to {saved['link']}\n"
+    content = base64.b64decode(saved["content"])
+    return f"{len(content)} bytes\n" if b"\0" in content else content.decode("utf-8", "replace")
+
+
+def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
+    """Put everything back and return what had to be changed.
+
+    What cannot be put back is kept for the next try, and named in the TransactionError at the end.
+    """
+    with locked(host, wait_seconds):
+        confirm.refuse_while_pending(host)
+        origin = Origin.load(host)
+        if origin.entries() and not host.is_superuser():
+            raise HostError("revert", "this node", None, "root is needed")
+        complete(host)
+        changes: list[Change] = []
+        undone: list[str] = []
+        done: list[Entry] = []
+        stuck: list[str] = []
+        for entry in reversed(origin.entries()):
+            try:
+                change = None if _stays(entry) else _change(host, entry)
+            except HostError:
+                continue  # _put_back() meets it again, and names it
+            if change is not None:
+                changes.append(change)
+        removed = any(entry["id"] == f"file:{NIC_PATH_FILE}" for entry in origin.entries())
+        if removed:  # a NIC whose queues go back raises the flag, and would start what is being removed
+            handlers.stop_waiting(host)
+        for entry in reversed(origin.entries()):
+            try:
+                if not _stays(entry) and _put_back(host, entry):
+                    undone.append(f"{entry['key']} = {entry['value']}")
+                done.append(entry)
+            except HostError as error:
+                stuck.append(f"{entry['key']} ({error})")
+        failed = _notify(host, done)
+        stuck += failed.values()
+        origin.forget([entry for entry in done if entry.get("notify", "") not in failed])
+        host.forget()
+        if removed and not host.exists(NIC_PATH_FILE):
+            handlers.forget_units(host)
+        lock.take_notes(host)  # what they have left is back
+        if not stuck:
+            for path in (path for pattern in BASELINES for path in host.matching(pattern)):
+                host.remove_file(path)
+            host.remove_folder_if_empty(FOLDER)
+    if stuck:
+        raise TransactionError("not everything could be put back", undone, stuck)
+    return changes
+
+
+def _notify(host: Host, done: list[Entry]) -> dict[str, str]:
+    """Notify the readers of the files, even of one that is back already: a revert that was cut short has not.
+    Returns those who could not be notified, and why."""
+    failed: dict[str, str] = {}
+    for name in filter(None, dict.fromkeys(str(entry.get("notify", "")) for entry in done)):
+        try:
+            handlers.run(host, name)
+        except HostError as error:
+            failed[name] = str(error)
+    return failed

@@ -1,0 +1,290 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The steps of which a run consists: each knows how it is done, and what the origin has to hold before."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Sequence, Union
+
+from ..host.host import Host
+from ..model.errors import HostError
+from ..model.setting import KnobFile, Marker, Unit, Write
+from ..model.values import chosen, fits, same
+from .origin import Entry, device_entry, file_entry, kernel_entry, module_entry, restore
+
+
+class KernelWrite(NamedTuple):
+    """A value for a kernel file. partial: the kernel may give less than asked (huge pages).
+
+    number, device, marker, unit, joined, risk, cpus: as in KnobFile; number is None where there is
+    one file only.
+    """
+
+    key: str
+    path: str
+    value: str
+    before: str
+    undo: tuple[Write, ...]
+    partial: bool = False
+    number: int | None = None
+    device: str = ""
+    marker: Marker | None = None
+    unit: Unit | None = None
+    joined: str = ""
+    risk: str = ""
+    made: str = ""
+    cpus: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, key: str, part: KnobFile) -> KernelWrite:
+        return cls(
+            key, part.path, part.want, part.now, part.undo,
+            number=part.number, device=part.device, marker=part.marker,
+            unit=part.unit, joined=part.joined, risk=part.risk, made=part.made, cpus=part.cpus,
+        )  # fmt: skip
+
+    def entries(self, host: Host) -> list[Entry]:
+        if self.device:
+            key = f"{self.key} of {self.unit.name}" if self.unit else self.key
+            return [device_entry(host, key, self.path, self.before, self.undo, self.device)]
+        return [kernel_entry(self.key, self.path, self.before, self.undo)]
+
+    def perform(self, host: Host) -> None:
+        try:
+            host.write_kernel(self.path, self.value)
+        except HostError as error:
+            if self.marker is None or error.errno not in self.marker.errnos:
+                raise
+            host.write_file(self.marker.path, error.kernel.encode("utf-8", "backslashreplace"))
+            return
+        self.read_back(host)
+
+    def read_back(self, host: Host) -> None:
+        """Raises HostError where the kernel took the value and yet shows another one."""
+        now = host.value(self.path)
+        if now.text is None:
+            raise HostError("read back", self.path, None, now.problem)
+        if self.made and _another_number(self.before, self.value, now.text):
+            host.write_file(self.made, f"{self.value} {now.text.strip()}".encode("ascii"))
+            return
+        if not self.partial and not fits(self.path, now.text, self.value):
+            raise HostError(
+                f"set {self.key} to {self.value!r} in",
+                self.path,
+                None,
+                f"the write was accepted, but the kernel now shows {chosen(now.text)!r}",
+            )
+
+
+def _another_number(before: str, asked: str, now: str) -> bool:
+    """A device that rounds what it takes; one that does not move at all has ignored it."""
+    return now.strip().isdigit() and not same(now, asked) and not same(now, before)
+
+
+class JoinedWrite(NamedTuple):
+    """Files of one folder that one write sets together: two rings are one reset of the NIC, and not two."""
+
+    writes: tuple[KernelWrite, ...]
+
+    @property
+    def key(self) -> str:
+        return ", ".join(dict.fromkeys(write.key for write in self.writes))
+
+    @property
+    def path(self) -> str:
+        names = [write.path.rpartition("/")[2] for write in self.writes]
+        return f"{self.writes[0].joined}/{','.join(names)}"
+
+    @property
+    def value(self) -> str:
+        return " ".join(write.value for write in self.writes)
+
+    def entries(self, host: Host) -> list[Entry]:
+        return [entry for write in self.writes for entry in write.entries(host)]
+
+    def perform(self, host: Host) -> None:
+        try:
+            host.write_kernel(self.path, self.value)
+        except HostError as error:
+            if not any(write.marker and error.errno in write.marker.errnos for write in self.writes):
+                raise
+            # One of them can never be: each by itself shows which.
+            for write in self.writes:
+                write.perform(host)
+            return
+        for write in self.writes:
+            write.read_back(host)
+
+
+class UnitWrite(NamedTuple):
+    """All changes of one device, and a look at it before anything else is changed."""
+
+    unit: Unit
+    steps: tuple[KernelWrite | JoinedWrite, ...]
+
+    @property
+    def key(self) -> str:
+        keys = dict.fromkeys(step.key for step in self.steps)
+        return f"{self.unit.name}: {', '.join(keys)}"
+
+    @property
+    def risky(self) -> bool:
+        return any(write.risk for write in kernel_writes(self.steps))
+
+    def entries(self, host: Host) -> list[Entry]:
+        return [entry for step in self.steps for entry in step.entries(host)]
+
+    def perform(self, host: Host) -> None:
+        is_well = self.unit.look(host)
+        for step in self.steps:
+            step.perform(host)
+        is_well()
+
+
+class FileWrite(NamedTuple):
+    """An own file; content None removes it, mode None keeps the present one."""
+
+    key: str
+    path: str
+    content: bytes | None
+    before: bytes | None = None
+    mode: int | None = None
+    notify: str = ""
+
+    def entries(self, host: Host) -> list[Entry]:
+        return [file_entry(host, self.path, self.notify)]
+
+    def perform(self, host: Host) -> None:
+        if self.content is None:
+            host.remove_file(self.path)
+        else:
+            host.write_file(self.path, self.content, self.mode)
+
+
+class LinkWrite(NamedTuple):
+    """An own symbolic link."""
+
+    key: str
+    path: str
+    target: str
+    before: str = ""
+    notify: str = ""
+
+    def entries(self, host: Host) -> list[Entry]:
+        return [file_entry(host, self.path, self.notify)]
+
+    def perform(self, host: Host) -> None:
+        host.write_link(self.path, self.target)
+
+
+class LoadModule(NamedTuple):
+    """A kernel module that a value needs. stays: it is wanted for itself. Its users by the time of a
+    revert would lose their interfaces with it, so that it is left to the next boot."""
+
+    key: str
+    name: str
+    stays: bool = False
+
+    def entries(self, _host: Host) -> list[Entry]:
+        return [module_entry(self.name, self.stays)]
+
+    def perform(self, host: Host) -> None:
+        done = host.run(["modprobe", "--", self.name])
+        if done.rc != 0:
+            detail = done.err.strip() or f"modprobe ended with {done.rc}"
+            raise HostError(f"load the module {self.name} for {self.key}:", "modprobe", None, detail)
+
+
+class Notify(NamedTuple):
+    """Only a notification of a service that has not read a file as it is now."""
+
+    key: str
+    notify: str
+
+    def entries(self, _host: Host) -> list[Entry]:
+        return []
+
+    def perform(self, host: Host) -> None:
+        """Notified with all others, once all files are written."""
+
+
+class PutBack(NamedTuple):
+    """The origin of a kernel file whose setting is not declared any more. now: as it is read at present."""
+
+    entry: Entry
+    now: KernelWrite
+
+    @property
+    def key(self) -> str:
+        return str(self.entry["key"])
+
+    @property
+    def path(self) -> str:
+        return str(self.entry["id"]).partition(":")[2]
+
+    @property
+    def before(self) -> str:
+        return self.now.before
+
+    @property
+    def value(self) -> str:
+        return str(self.entry["value"])
+
+    def entries(self, host: Host) -> list[Entry]:
+        return self.now.entries(host)
+
+    def perform(self, host: Host) -> None:
+        restore(host, self.entry)
+
+
+Step = Union[KernelWrite, JoinedWrite, UnitWrite, FileWrite, LinkWrite, LoadModule, Notify, PutBack]
+
+
+def kernel_writes(steps: Sequence[Step]) -> Iterator[KernelWrite]:
+    """Every single one of them, in order."""
+    for step in steps:
+        if isinstance(step, KernelWrite):
+            yield step
+        elif isinstance(step, JoinedWrite):
+            yield from step.writes
+        elif isinstance(step, UnitWrite):
+            yield from kernel_writes(step.steps)
+
+
+def single(steps: Sequence[Step]) -> Iterator[Step]:
+    """The same steps, each change of a device by itself."""
+    for step in steps:
+        if isinstance(step, UnitWrite):
+            for change in step.steps:
+                yield UnitWrite(_unit([*kernel_writes([change])], step.unit), (change,))
+        else:
+            yield step
+
+
+def by_unit(writes: Sequence[KernelWrite]) -> list[Step]:
+    """Writes that belong to no device in their order, and then those of each device together: what others
+    stand on before them, and what may cut off who asked for it at the end, so that nothing takes its time."""
+    units: dict[str, list[KernelWrite]] = {}
+    for write in writes:
+        if write.unit is not None:
+            units.setdefault(write.unit.name, []).append(write)
+    found: list[Step] = [write for write in writes if write.unit is None]
+    devices = [
+        UnitWrite(_unit(mine, mine[0].unit), tuple(_joined(mine)))
+        for mine in units.values()
+        if mine[0].unit is not None
+    ]
+    return [*found, *sorted(devices, key=lambda device: (device.risky, device.unit.depth))]
+
+
+def _unit(writes: Sequence[KernelWrite], usual: Unit) -> Unit:
+    """The one that watches for longer, where one of the writes interrupts the device."""
+    return next((write.unit for write in writes if write.unit and write.unit.resets), writes[0].unit or usual)
+
+
+def _joined(writes: Sequence[KernelWrite]) -> list[KernelWrite | JoinedWrite]:
+    """Each folder's files in one write, at the place of its first."""
+    folders: dict[str, list[KernelWrite]] = {}
+    for write in writes:
+        folders.setdefault(write.joined or write.path, []).append(write)
+    return [mine[0] if len(mine) == 1 else JoinedWrite(tuple(mine)) for mine in folders.values()]

@@ -1,0 +1,251 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All steps of one declaration, or none: write, read back, and put everything back on a failure."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Callable, Protocol, Sequence
+
+from ..host.host import Host
+from ..model.errors import HostError, MlnodeError, RefusedError, TransactionError
+from .kind import AGENT_PENDING
+from .origin import Entry, Origin, restore
+from .steps import FileWrite, Step, UnitWrite
+
+
+def _unarmed(_entries: Sequence[Entry], _fresh: Sequence[Entry]) -> None:
+    """Nothing has to be prepared."""
+
+
+def _unchecked() -> None:
+    """Each step has read back what it wrote."""
+
+
+#: Called with how all steps so far are put back, and what of it is new in the origin
+Arm = Callable[[Sequence[Entry], Sequence[Entry]], Any]
+
+
+class Waiting(Protocol):
+    """A change that is undone unless it is confirmed. left: in so many seconds. text: all of it, in words."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def left(self) -> int: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+class Confirmation(Protocol):
+    """Undo of a change unless it is confirmed: the module confirm, which most areas need not bring along.
+    All functions raise MlnodeError."""
+
+    def refuse_while_pending(self, host: Host) -> None: ...
+
+    def arm(
+        self,
+        host: Host,
+        name: str,
+        seconds: int,
+        entries: Sequence[Entry],
+        fresh: Sequence[Entry],
+        words: str,
+    ) -> Waiting: ...
+
+    def extend(self, host: Host, armed: Any, entries: Sequence[Entry], fresh: Sequence[Entry]) -> Waiting: ...
+
+    def restart(self, host: Host, armed: Any, gone: Sequence[str]) -> Waiting: ...
+
+    def cancel(self, host: Host) -> None: ...
+
+
+class _ForGood:
+    """Of areas in which nothing is confirmed: an earlier change that waits is left to the agent."""
+
+    def refuse_while_pending(self, host: Host) -> None:
+        if words := host.text(AGENT_PENDING):
+            raise RefusedError(words)
+
+    def arm(self, _host: Host, name: str, *_told: object) -> Waiting:
+        raise MlnodeError(f"{name}: a change of this area cannot be confirmed")
+
+    def extend(self, _host: Host, armed: Waiting, *_told: object) -> Waiting:
+        return armed
+
+    def restart(self, _host: Host, armed: Waiting, *_told: object) -> Waiting:
+        return armed
+
+    def cancel(self, host: Host) -> None:
+        """Nothing is armed."""
+
+
+#: For a run without anything that could be confirmed
+FOR_GOOD: Confirmation = _ForGood()
+
+
+class Transaction:
+    """Steps in stages, where what one stage does is read before the next is planned. All of them, or none.
+
+    A context manager: an error inside it puts back everything that was performed, and becomes a
+    TransactionError that names what was rolled back.
+    """
+
+    def __init__(self, host: Host, origin: Origin, arm: Arm = _unarmed, notify: bool = True) -> None:
+        """arm: called in each stage before the first step with a risk, else before the first; once it has
+        answered True, before each further stage. notify: False in an image build, as the daemons that run
+        there are the build host's."""
+        self._host = host
+        self._origin = origin
+        self._arm = arm
+        self._notify = notify
+        self._armed = False
+        self._settled: set[str] = set()
+        self._begun: list[Entry] = []
+        self._fresh: list[Entry] = []
+        self._notified: list[str] = []
+        self._key = ""
+
+    def __enter__(self) -> Transaction:
+        self._origin.begin()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        if error is not None and (self._begun or self._fresh or self._notified):
+            self._undo(error)
+
+    def perform(
+        self,
+        steps: Sequence[Step],
+        known: Sequence[Entry] = (),
+        check: Callable[[], None] = _unchecked,
+        settled: bool = False,
+    ) -> None:
+        """Perform one stage in order. Raises MlnodeError.
+
+        known: things that are right already and whose origin is to be kept all the same. check: called once
+        all steps are done, before any daemon is notified of them; what it raises undoes them. settled: an
+        armed undo leaves these steps as they are, such as the program that it is made by.
+        """
+        entries = [step.entries(self._host) for step in steps]
+        mine = [entry for of_step in entries for entry in of_step]
+        self._remember(mine, steps, known)
+        if settled:
+            self._settled |= {str(entry["id"]) for entry in mine}
+        risks = (at for at, step in enumerate(steps) if isinstance(step, UnitWrite) and step.risky)
+        first = 0 if self._armed else next(risks, 0)
+        begun = [*self._begun]
+        for number, (step, of_step) in enumerate(zip(steps, entries)):
+            if number == first:
+                self._armed = bool(self._arm(*self._at_stake(begun, mine))) or self._armed
+            # The failed step itself may have taken half an effect, so it is put back too.
+            self._begun += of_step
+            self._key = step.key
+            step.perform(self._host)
+        check()
+        for name in _readers(steps) if self._notify else []:
+            self._notified.append(name)
+            _notify(self._host, name)
+        if steps:
+            self._host.forget()
+
+    def _at_stake(self, begun: Sequence[Entry], now: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+        """Entries that an undo puts back, and those that are new in the origin."""
+        entries = [entry for entry in (*begun, *now) if str(entry["id"]) not in self._settled]
+        return entries, [entry for entry in self._fresh if str(entry["id"]) not in self._settled]
+
+    def foresee(self, steps: Sequence[Step], known: Sequence[Entry] = ()) -> None:
+        """Keep the origin of all that the stages will probably write, before the first of them. Raises
+        MlnodeError; nothing is done then."""
+        self._remember([entry for step in steps for entry in step.entries(self._host)], steps, known)
+
+    def _remember(self, entries: Sequence[Entry], steps: Sequence[Step], known: Sequence[Entry]) -> None:
+        # Modules first, so that going backwards a value is back before its module is unloaded.
+        wanted = sorted([*known, *entries], key=lambda entry: "module" not in entry)
+        writes = {step.path: step.content for step in steps if isinstance(step, FileWrite)}
+        self._fresh += self._origin.remember(wanted, writes)
+
+    def _undo(self, error: BaseException) -> None:
+        first = [entry for entry in self._begun if str(entry["id"]) not in self._settled]
+        undone, stuck = roll_back(self._host, first)
+        # What is armed tries once more, with the program that this run has put there.
+        if not (stuck and self._armed):
+            last = [entry for entry in self._begun if str(entry["id"]) in self._settled]
+            more, failed = roll_back(self._host, last)
+            undone, stuck = [*undone, *more], [*stuck, *failed]
+        stuck += notify_again(self._host, self._notified)
+        self._host.forget()
+        if not stuck:
+            # Nothing of this run is left, so a later first change must find a later origin.
+            stuck = _forget(self._origin, self._fresh)
+        if isinstance(error, MlnodeError) or stuck:
+            words = str(error) or type(error).__name__
+            where = f"{self._key}: " if self._key else ""
+            raise TransactionError(f"{where}{words}", undone, stuck) from error
+
+
+def run(
+    host: Host,
+    origin: Origin,
+    steps: Sequence[Step],
+    known: Sequence[Entry] = (),
+    arm: Arm = _unarmed,
+    notify: bool = True,
+    check: Callable[[], None] = _unchecked,
+) -> None:
+    """A transaction of one stage. Raises TransactionError with what was rolled back."""
+    with Transaction(host, origin, arm, notify) as work:
+        work.perform(steps, known, check)
+
+
+def roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
+    """Newest first. Returns what is back, and what could not be put back, with the reasons."""
+    undone: list[str] = []
+    stuck: list[str] = []
+    todo = [*reversed(entries)]
+    # Twice, as one may be refused until another one is back: the MTU of a VLAN before that of its NIC.
+    for _turn in range(2):
+        again: list[Entry] = []
+        stuck = []
+        for entry in todo:
+            try:
+                words = f"{entry['key']} = {entry['value']}"
+                if restore(host, entry) and words not in undone:
+                    undone.append(words)
+            except BaseException as error:  # noqa: BLE001  # interrupted once more, say: the others still go back
+                again.append(entry)
+                stuck.append(f"{entry['key']} ({str(error) or type(error).__name__})")
+        todo = again
+    return undone, stuck
+
+
+def notify_again(host: Host, names: Sequence[str]) -> list[str]:
+    """Notify those who were notified of the new files that the old ones are back."""
+    stuck: list[str] = []
+    for name in names:
+        try:
+            _notify(host, name)
+        except MlnodeError as error:
+            stuck.append(str(error))
+    return stuck
+
+
+def _forget(origin: Origin, entries: list[Entry]) -> list[str]:
+    try:
+        origin.take_back(entries)
+    except HostError as error:
+        return [f"the record of what was before ({error})"]
+    return []
+
+
+def _readers(steps: Sequence[Step]) -> list[str]:
+    """Services to be notified of their files, each once, in their order."""
+    names = (getattr(step, "notify", "") for step in steps)
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _notify(host: Host, name: str) -> None:
+    # By its name: who writes such a file brings it along.
+    import_module(f"{__package__}.handlers").run(host, name)

@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Units and udev rules that run the agent: at every boot, and when a NIC arrives or changes its queues."""
+
+from __future__ import annotations
+
+from ..host.places import AGENT_UNITS
+from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, AGENT_UNIT
+
+_UNIT, NIC_SERVICE, NIC_PATH_UNIT = AGENT_UNITS
+NIC_SERVICE_FILE = f"/etc/systemd/system/{NIC_SERVICE}"
+NIC_SERVICE_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_SERVICE}"
+NIC_PATH_FILE = f"/etc/systemd/system/{NIC_PATH_UNIT}"
+NIC_PATH_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_PATH_UNIT}"
+PRESET_FILE = "/etc/systemd/system-preset/50-mlnode.preset"
+UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
+
+#: Present while a NIC has changed and no run has handled it yet
+NIC_FLAG = "/run/mlnode-nics"
+
+# CAP_SYS_PTRACE shows which process has a GPU open, for the guard of busy NICs (proc(5), /proc/PID/fd).
+# CAP_MKNOD is for nvidia-smi, which may be the first to need the devices of the GPUs.
+# No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
+# AF_NETLINK is how dcb, of iproute2, sets the priorities of NICs.
+# /boot, mounts and /var/lib/os-prober are for the boot loader, whose menu is regenerated where what is
+# declared for it was lost: other systems are found by mounting their disks.
+_SANDBOX = """\
+NoNewPrivileges=yes
+CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
+CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE CAP_MKNOD
+ProtectSystem=strict
+ReadWritePaths=/etc /run -/boot -/var/lib/os-prober
+StateDirectory=mlnode
+StateDirectoryMode=0755
+ProtectHome=yes
+PrivateTmp=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_UNIX AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service @module @mount
+SystemCallErrorNumber=EPERM
+UMask=0022
+"""
+
+# It runs once systemd's own sysctl and module services and tuned are done, so that it has the last word, and
+# before anything that starts jobs. Of the seven minutes one is for the lock and five are for the boot loader;
+# usually a second is enough. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
+# udev renames NICs while it works through what was there when it started: without the wait eth0 may be gone
+# between the reading and the writing. Without udev the wait neither takes time nor fails the start.
+UNIT = f"""\
+[Unit]
+Description=Apply what this node is declared to be (mlnode.tuning)
+After=local-fs.target systemd-modules-load.service systemd-sysctl.service
+After=tuned.service nvidia-persistenced.service
+Before=slurmd.service kubelet.service containerd.service docker.service crio.service
+ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStartPre=-/bin/udevadm settle
+ExecStart={AGENT_COMMAND} apply
+SuccessExitStatus=3
+TimeoutStartSec=420
+{_SANDBOX}
+[Install]
+WantedBy=multi-user.target
+"""
+
+# A driver that renews its queues causes an event for each: the second lets it finish. The flag goes before
+# the look, so that what changes meanwhile raises it again, and the path unit starts the service once more.
+# Many drivers ask for interrupts when the interface is raised, without any event: hence a second look
+# when the configuration of the network has had ten seconds, and one after the network is up at boot.
+# Without a condition: one that does not hold would leave the flag, and the unit would be started without end.
+# The time is for the lock, twice, as another process may be writing the boot loader's menu.
+NIC_UNIT = f"""\
+[Unit]
+Description=Apply what is declared for NICs that have arrived or changed their queues (mlnode.tuning)
+After=mlnode-apply.service network.target network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+ExecStartPre=/bin/sleep 1
+ExecStartPre=/bin/rm -f {NIC_FLAG}
+ExecStart={AGENT_COMMAND} apply --nics
+ExecStart=/bin/sleep 10
+ExecStart={AGENT_COMMAND} apply --nics
+SuccessExitStatus=3
+TimeoutStartSec=780
+{_SANDBOX}
+[Install]
+WantedBy=multi-user.target
+"""
+
+# Not after the boot service, which begins after all path units: that would be a cycle. What it starts is.
+NIC_PATH = f"""\
+[Unit]
+Description=Wait for NICs that arrive or change their queues (mlnode.tuning)
+
+[Path]
+PathExists={NIC_FLAG}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+# Interfaces without hardware come and go with every container. A flag that is up already needs no program.
+UDEV = f"""\
+# A NIC that arrives or changes its queues gets what is declared for it (mlnode.tuning).
+TEST=="{NIC_FLAG}", GOTO="mlnode_end"
+ACTION=="add", SUBSYSTEM=="net", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
+ACTION=="add|remove", SUBSYSTEM=="queues", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
+LABEL="mlnode_end"
+"""
+
+# At the first boot of an image without a machine-id systemd takes the presets, and where those disable what
+# they do not name, the links that were made in the image would go: systemd.preset(5), machine-id(5).
+PRESET = f"""\
+# What is enabled stays so at the first boot of an image (mlnode.tuning).
+enable {AGENT_UNIT}
+enable {NIC_SERVICE}
+enable {NIC_PATH_UNIT}
+"""
+
+#: Path → content, in the order in which they are installed
+TEXTS = {
+    AGENT_FILE: UNIT,
+    NIC_SERVICE_FILE: NIC_UNIT,
+    NIC_PATH_FILE: NIC_PATH,
+    UDEV_FILE: UDEV,
+    PRESET_FILE: PRESET,
+}
+
+#: Link → target, as `systemctl enable` makes them
+LINKS = {AGENT_LINK: AGENT_FILE, NIC_SERVICE_LINK: NIC_SERVICE_FILE, NIC_PATH_LINK: NIC_PATH_FILE}

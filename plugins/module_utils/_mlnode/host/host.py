@@ -1,0 +1,377 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The only door to a machine. Every path is taken below a root, so that a captured tree or a
+test's folder stands in for a node without any code knowing it."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import fnmatch
+import os
+import stat
+from types import MappingProxyType
+from typing import Any, Callable, Mapping, Protocol, Sequence, TypeVar
+
+from ..model.errors import HostError, NotMountedError
+from ..model.setting import Value
+from . import mountinfo, places, system
+from .system import USUAL_SECONDS, Finished
+
+T = TypeVar("T")
+
+
+class Driver(Protocol):
+    """Shows below one folder what the kernel has no files for, as if it had: the functions of Host of the
+    same names, all of which raise HostError."""
+
+    def read(self, host: Host, path: str) -> bytes: ...
+    def write(self, host: Host, path: str, value: str) -> None: ...
+    def names(self, host: Host, path: str) -> list[str]: ...
+    def exists(self, host: Host, path: str) -> bool: ...
+    def blocked(self, host: Host, path: str) -> str: ...
+
+
+#: Folder, one of places.DRIVEN → what gives the driver that is mounted there, at each look
+Mounts = Mapping[str, Callable[[], Driver]]
+
+
+class Host:
+    """A machine seen through its file system below root, and its commands where root is /."""
+
+    def __init__(self, root: str = "/", mounts: Mounts = MappingProxyType({})) -> None:
+        self.root = os.path.abspath(root)
+        self.mounts = mounts
+        self._known: dict[str, Any] = {}
+        #: Of a captured tree: what is a folder and no link, as each of its paths leads through some
+        self._folders: set[str] = set()
+        #: What the run that is under way is about to make of the node, for those who read it meanwhile
+        self.under_way: dict[str, Any] = {}
+
+    def once(self, key: str, make: Callable[[], T]) -> T:
+        """Make what does not change during one run, such as the topology, once. forget() ends that."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
+
+    def forget(self) -> None:
+        """Something was changed, so that what once() keeps has to be read again."""
+        self._known.clear()
+        self._folders.clear()
+
+    @property
+    def live(self) -> bool:
+        """False for a captured tree, on which nothing can be run."""
+        return self.root == "/"
+
+    def systemd_runs(self) -> bool:
+        """As sd_booted(3): false in a chroot, an image build or a container without init."""
+        return self.exists("/run/systemd/system")
+
+    def is_superuser(self) -> bool:
+        return os.geteuid() == 0
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def real(self, path: str, follow: bool = True) -> str:
+        """The path to open for a path of the machine; links of a captured tree stay inside it."""
+        if self.live:
+            return places.checked(path)
+        return system.inside(self.root, places.checked(path), follow, self._folders)
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file. Raises HostError, whose .absent distinguishes missing from unreadable."""
+        if driver := self._driver(path):
+            return driver.read(self, path)
+        if fake := mountinfo.over(self, path):
+            raise HostError("read", path, None, fake)
+        return self.stored(path)
+
+    def stored(self, path: str) -> bytes:
+        """As read_bytes(), but below a driver's folder what lies in the tree itself: what was captured."""
+        return system.contents(self.real(path), path)
+
+    def content(self, path: str) -> bytes | None:
+        """The whole file, or None where there is none. Raises HostError if it cannot be read."""
+        try:
+            return self.read_bytes(path)
+        except HostError as error:
+            if error.absent:
+                return None
+            raise
+
+    def text(self, path: str) -> str:
+        """As read(); empty where the file does not exist."""
+        return (self.content(path) or b"").decode("utf-8", "surrogateescape")
+
+    def read(self, path: str) -> str:
+        """The file as text; bytes that are not UTF-8 survive a round trip."""
+        return self.read_bytes(path).decode("utf-8", "surrogateescape")
+
+    def value(self, path: str) -> Value:
+        """A kernel file's value without its line end, or why there is none."""
+        try:
+            return Value(text=self.read(path).rstrip("\n"))
+        except HostError as error:
+            if error.absent:
+                return Value(absent=error.missing)
+            return Value(unreadable=str(error))
+
+    def names(self, path: str) -> list[str]:
+        """Sorted names in a folder; empty if it does not exist. Raises HostError if unreadable."""
+        if driver := self._driver(path):
+            return driver.names(self, path)
+        try:
+            return sorted(os.listdir(self.real(path)))
+        except OSError as error:
+            problem = HostError("list", path, error.errno)
+            if problem.absent:
+                return []
+            raise problem from error
+
+    def matching(self, pattern: str) -> list[str]:
+        """Existing paths for a pattern; * stays within one folder, as in glob(7)."""
+        found = [""]
+        for part in pattern.strip("/").split("/"):
+            if any(sign in part for sign in "*?["):
+                found = [
+                    f"{folder}/{name}"
+                    for folder in found
+                    for name in self.names(folder or "/")
+                    if fnmatch.fnmatchcase(name, part)
+                ]
+            else:
+                found = [f"{folder}/{part}" for folder in found]
+        return [path for path in found if self.exists(path)]
+
+    def exists(self, path: str) -> bool:
+        """True if the path, links followed, is there. Raises HostError where that is unknown."""
+        if driver := self._driver(path):
+            return driver.exists(self, path)
+        return self._stat(path, follow=True) is not None
+
+    def is_link(self, path: str) -> bool:
+        found = self._stat(path, follow=False)
+        return found is not None and stat.S_ISLNK(found.st_mode)
+
+    def is_executable(self, path: str) -> bool:
+        """True if root may run it: a regular file with any of the three bits (execve(2), capabilities(7))."""
+        found = self._stat(path, follow=True)
+        return found is not None and stat.S_ISREG(found.st_mode) and bool(found.st_mode & 0o111)
+
+    def link_target(self, path: str) -> str:
+        """Target of a link, as it is written; empty for what is not one. Raises HostError."""
+        try:
+            return os.readlink(self.real(path, follow=False))
+        except OSError as error:
+            problem = HostError("read link", path, error.errno)
+            if problem.absent or error.errno == errno.EINVAL:
+                return ""
+            raise problem from error
+
+    def mode(self, path: str) -> int | None:
+        """The permission bits of what a path leads to; None where there is nothing. Raises HostError."""
+        found = self._stat(path, follow=True)
+        return None if found is None else stat.S_IMODE(found.st_mode)
+
+    def blocked(self, path: str) -> str:
+        """Reason why this kernel file is not this node's to set, as in a container, or nothing: mountinfo."""
+        if driver := self._driver(path):
+            return driver.blocked(self, path)
+        return mountinfo.blocked(self, path)
+
+    def _stat(self, path: str, follow: bool) -> os.stat_result | None:
+        try:
+            real = self.real(path, follow)
+            return os.stat(real) if follow else os.lstat(real)
+        except OSError as error:
+            problem = HostError("look at", path, error.errno)
+            if problem.absent:
+                return None
+            raise problem from error
+
+    def _driver(self, path: str) -> Driver | None:
+        """The one that is mounted over a path; None for a file of the machine itself."""
+        folder = f"/{path[1:].partition('/')[0]}"
+        if folder in self.mounts:
+            return self.mounts[folder]()
+        if folder in places.DRIVEN:
+            raise NotMountedError(folder, path)
+        return None
+
+    def is_mounted(self, path: str) -> bool:
+        """False where a driver has this path, and it was not given."""
+        folder = f"/{path[1:].partition('/')[0]}"
+        return folder in self.mounts or folder not in places.DRIVEN
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def write_kernel(self, path: str, value: str) -> None:
+        """One write(2) into a file the kernel made; never creates one. Raises HostError."""
+        if driver := self._driver(path):
+            driver.write(self, path, value)
+            return
+        if fake := mountinfo.over(self, path):
+            raise HostError(f"write {value!r} to", path, None, fake)
+        try:
+            # O_NONBLOCK: without a reader a FIFO would wait for one. No kernel file has one.
+            handle = os.open(self.real(path), os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                # The line end matters: a write of no bytes at all would never reach the kernel's
+                # handler, so an empty list could not be restored.
+                os.write(handle, (value + "\n").encode("utf-8", "surrogateescape"))
+            finally:
+                os.close(handle)
+        except OSError as error:
+            words = mountinfo.barred(self, path)
+            raise HostError(f"write {value!r} to", path, error.errno, cause=words) from error
+
+    def write_file(self, path: str, content: bytes, mode: int | None = None) -> None:
+        """Replace a file whole: old or new after a power cut, never half of it; see writing for one that
+        has several names.
+
+        A file that we share keeps its owner, its ACL and other extended attributes, and its mode where none
+        is given. One that is mlnode's alone is root's, and 0644 then, whatever was there. Raises HostError.
+        """
+        if len(content) > system.LIMIT:  # and could not be read again
+            raise HostError("write", path, errno.EFBIG)
+        real = self.real(path, follow=False)
+        folder, name = os.path.split(real)
+        # One fixed name per target: a killed run leaves at most one such file, and the next run
+        # takes it over. No reader of a .d folder picks it up, as it ends in no known suffix.
+        temporary = os.path.join(folder, f".{name}.mlnode-tmp")
+        try:
+            system.make_folder(folder)
+            try:
+                if places.is_own(path):
+                    system.fill(temporary, content, mode, "")
+                    os.rename(temporary, real)
+                else:
+                    system.fill(temporary, content, mode, real)
+                    system.put(temporary, real)
+            except BaseException:
+                system.unlink_quietly(temporary)
+                raise
+            system.sync(folder)
+        except OSError as error:
+            raise HostError("write", path, error.errno) from error
+
+    def write_link(self, path: str, target: str) -> None:
+        """Make path a symbolic link to target, replacing what is there. Raises HostError."""
+        real = self.real(path, follow=False)
+        folder, name = os.path.split(real)
+        temporary = os.path.join(folder, f".{name}.mlnode-tmp")
+        try:
+            system.make_folder(folder)
+            system.unlink_quietly(temporary)
+            try:
+                os.symlink(target, temporary)
+                os.rename(temporary, real)
+            except BaseException:
+                system.unlink_quietly(temporary)
+                raise
+            system.sync(folder)
+        except OSError as error:
+            raise HostError("link", path, error.errno) from error
+
+    def remove_file(self, path: str) -> None:
+        """Remove an own file and what a killed write left beside it. Absent is fine."""
+        real = self.real(path, follow=False)
+        folder, name = os.path.split(real)
+        system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+        system.unlink_quietly(system.journal_of(real))
+        try:
+            os.unlink(real)
+            system.sync(folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise HostError("remove", path, error.errno) from error
+
+    def complete(self, path: str) -> bool:
+        """Finish the writing of a file that a killed run has begun; False where there is nothing to finish.
+        Raises HostError."""
+        try:
+            return system.complete(self.real(path, follow=False))
+        except OSError as error:
+            raise HostError("finish writing", path, error.errno) from error
+
+    def tidy(self, path: str) -> None:
+        """Remove what a killed run has left beside a file that is right."""
+        folder, name = os.path.split(self.real(path, follow=False))
+        system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+
+    def make_folder(self, path: str) -> None:
+        """One folder in configfs, where that makes the kernel's files in it, too. Never in a captured tree,
+        where it would make none. Raises HostError."""
+        if not self.live:
+            raise HostError("look into", path, None, f"it was not captured in {self.root}")
+        try:
+            os.mkdir(path)
+        except OSError as error:
+            raise HostError("make", path, error.errno) from error
+
+    def remove_folder_if_empty(self, path: str, may_stay: bool = False) -> None:
+        """Remove a folder we made, unless others put something into it. may_stay: no failure where it is on
+        what is read-only, as StateDirectory= is in the sandbox of its service (systemd.exec(5))."""
+        stays = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
+        try:
+            os.rmdir(self.real(path, follow=False))
+        except OSError as error:
+            if error.errno not in stays and not (may_stay and error.errno == errno.EROFS):
+                raise HostError("remove", path, error.errno) from error
+
+    def missing_folders(self, path: str) -> tuple[str, ...]:
+        """The parents of path that do not exist yet, outermost first."""
+        missing: list[str] = []
+        folder = os.path.dirname(path)
+        while folder not in ("", "/") and not self.exists(folder):
+            missing.insert(0, folder)
+            folder = os.path.dirname(folder)
+        return tuple(missing)
+
+    def snapshot(self, path: str) -> dict[str, str | int] | None:
+        """A file's content and attributes, ready for JSON; None if it is not there."""
+        found = self._stat(path, follow=False)
+        if found is None:
+            return None
+        if stat.S_ISLNK(found.st_mode):
+            return {"link": self.link_target(path)}
+        return {
+            "content": base64.b64encode(self.read_bytes(path)).decode("ascii"),
+            "mode": stat.S_IMODE(found.st_mode),
+            "uid": found.st_uid,
+            "gid": found.st_gid,
+        }
+
+    def put_back(self, path: str, saved: Mapping[str, str | int] | None) -> None:
+        """Make a file what snapshot() saw."""
+        if saved is None:
+            self.remove_file(path)
+            return
+        if "link" in saved:
+            self.write_link(path, str(saved["link"]))
+            return
+        self.write_file(path, base64.b64decode(str(saved["content"])), int(saved["mode"]))
+        real = self.real(path)
+        try:
+            if self.is_superuser():
+                os.chown(real, int(saved["uid"]), int(saved["gid"]))
+            os.chmod(real, int(saved["mode"]))
+        except OSError as error:
+            raise HostError("restore owner and mode of", path, error.errno) from error
+
+    def run(self, command: Sequence[str], seconds: float = USUAL_SECONDS) -> Finished:
+        """Run a program without a shell. Raises HostError where it cannot be started or takes longer."""
+        if not self.live:
+            raise HostError("run", command[0], None, f"{self.root} is a captured tree, not a machine")
+        return system.run(command, seconds)
+
+    def must_run(self, command: Sequence[str], purpose: str, seconds: float = USUAL_SECONDS) -> str:
+        """The output of a program that ended well. Raises HostError with its own last words."""
+        done = self.run(command, seconds)
+        if done.rc != 0:
+            words = done.err.strip().splitlines() or [f"exit status {done.rc}"]
+            raise HostError(purpose, command[0], None, words[-1])
+        return done.out

@@ -1,0 +1,251 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check that a file below /proc and /sys is the kernel's own, and reasons why it cannot be written.
+
+A mount over such a file shows another one in its place (mount --bind, tmpfs), or the same one read-only. The
+mounts are those of /proc/self/mountinfo (proc_pid_mountinfo(5)), each a row of 11 or more fields.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Sequence
+
+from ..model.errors import HostError
+
+if TYPE_CHECKING:
+    from .host import Host
+
+TABLE = "/proc/self/mountinfo"
+#: Says in which container this is; readable by root alone, for others it says nothing
+ENVIRON = "/proc/1/environ"
+
+#: What is read to find out, and so is not looked at itself
+_OWN = (TABLE, ENVIRON)
+
+_TREES = ("/proc", "/sys")
+
+#: Folder → the file systems that are at home there. The kernel makes these folders as mount points
+#: (sysfs_create_mount_point and proc_create_mount_point in its source); the deepest one counts.
+_HOMES = {
+    "/proc": ("proc",),
+    "/proc/fs/nfsd": ("nfsd",),
+    "/proc/sys/fs/binfmt_misc": ("autofs", "binfmt_misc"),
+    "/proc/xen": ("xenfs",),
+    "/sys": ("sysfs",),
+    "/sys/firmware/efi/efivars": ("efivarfs",),
+    "/sys/fs/bpf": ("bpf",),
+    "/sys/fs/cgroup": ("cgroup", "cgroup2", "tmpfs"),
+    "/sys/fs/fuse/connections": ("fusectl",),
+    "/sys/fs/pstore": ("pstore",),
+    "/sys/fs/resctrl": ("resctrl",),
+    "/sys/fs/selinux": ("selinuxfs",),
+    "/sys/fs/smackfs": ("smackfs",),
+    "/sys/kernel/config": ("autofs", "configfs"),
+    "/sys/kernel/debug": ("autofs", "debugfs"),
+    "/sys/kernel/debug/tracing": ("tracefs", "debugfs", "autofs"),
+    "/sys/kernel/security": ("securityfs",),
+    "/sys/kernel/tracing": ("tracefs", "autofs"),
+}
+
+#: The user ids of the machine itself, and no others (user_namespaces(7))
+_ALL_USERS = ["0", "0", "4294967295"]
+
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+class Mount(NamedTuple):
+    """A row. point: the folder or file it is mounted over. root: what of its file system is shown there."""
+
+    number: int
+    parent: int
+    root: str
+    point: str
+    kind: str
+    source: str
+    read_only: bool
+    row: int
+
+    @property
+    def where(self) -> str:
+        return f"{TABLE}:{self.row}"
+
+    def covers(self, path: str) -> bool:
+        return self.point == "/" or path == self.point or path.startswith(f"{self.point}/")
+
+    def is_kernels(self, path: str) -> bool:
+        """True if what it shows at a path is what the kernel has there."""
+        home = max((one for one in _HOMES if path == one or path.startswith(f"{one}/")), key=len)
+        if self.kind not in _HOMES[home]:
+            return False
+        if self.kind not in ("proc", "sysfs"):
+            return True
+        return f"{self.root.rstrip('/')}{path[len(self.point) :]}" == path[len(home) :] or path == home
+
+
+def parse(text: str) -> Iterator[Mount]:
+    """The rows that matter for /proc and /sys; other lines are skipped."""
+    for row, line in enumerate(text.split("\n"), start=1):
+        fields = line.split(" ")
+        at = fields.index("-") if "-" in fields[6:] else len(fields)
+        if len(fields) < at + 4 or not (fields[0].isdigit() and fields[1].isdigit()):
+            continue
+        point = _plain(fields[4])
+        if (
+            point != "/"
+            and not point.startswith(tuple(f"{tree}/" for tree in _TREES))
+            and point not in _TREES
+        ):
+            continue
+        options = [*fields[5].split(","), *fields[at + 3].split(",")]
+        yield Mount(
+            number=int(fields[0]), parent=int(fields[1]), root=_plain(fields[3]), point=point,
+            kind=fields[at + 1], source=_plain(fields[at + 2]), read_only="ro" in options, row=row,
+        )  # fmt: skip
+
+
+def _plain(field: str) -> str:
+    r"""Blanks, line ends and backslashes are octal there: \040."""
+    return _ESCAPE.sub(lambda match: chr(int(match.group(1), 8)), field)
+
+
+def carrying(mounts: Sequence[Mount], path: str) -> Mount | None:
+    """The mount whose file system a path ends in, as the kernel walks it: of what is mounted on one mount the
+    first on the way counts, and then what is mounted on that."""
+    numbers = {mount.number for mount in mounts}
+    level = [mount for mount in mounts if mount.parent not in numbers or mount.parent == mount.number]
+    found: Mount | None = None
+    while True:
+        # The shortest, as it hides what was mounted below it before; the later one of two at one place.
+        on_way = [mount for mount in level if mount.covers(path) and mount is not found]
+        if not on_way:
+            return found
+        found = min(reversed(on_way), key=lambda mount: len(mount.point))
+        level = [mount for mount in mounts if mount.parent == found.number and mount is not found]
+
+
+# -- questions about a file ----------------------------------------------------------------
+
+
+def over(host: Host, path: str) -> str:
+    """Reason why a path does not show the kernel's own file; empty if it does, and in a container, whose
+    runtime decides what is shown (lxcfs, masked files). Raises HostError."""
+    if not path.startswith(_TREES) or path in _OWN:
+        return ""
+    if not host.once("mounted over", lambda: _is_mounted_over(host)) or _container(host):
+        return ""
+    real = _resolved(host, path)
+    mount = carrying(_mounts(host), real) if real.startswith(_TREES) else None
+    if mount is None or mount.point == "/" or mount.is_kernels(real):
+        return ""
+    return (
+        f"it is not the kernel's own file: {mount.source} ({mount.kind}, {mount.root}) is mounted over "
+        f"{mount.point} ({mount.where}): umount {mount.point}"
+    )
+
+
+def _is_mounted_over(host: Host) -> bool:
+    """True if there is any such mount; asked for each file that is read, so its answer is kept."""
+    return any(mount.point != "/" and not mount.is_kernels(mount.point) for mount in _mounts(host))
+
+
+def blocked(host: Host, path: str) -> str:
+    """Reason why no user of this node can write a kernel file, as the kernel or those who run this container
+    have decided; empty if it can, and where barred() says why not."""
+    return _owner(host, path) if _denied(host, path) else ""
+
+
+def barred(host: Host, path: str) -> str:
+    """Reason why a kernel file cannot be written though it is this machine's to set; empty if it can be."""
+    words = _denied(host, path) if path.startswith(_TREES) else ""
+    return "" if words and _owner(host, path) else words
+
+
+def _denied(host: Host, path: str) -> str:
+    try:
+        real = _resolved(host, path)
+        mount = carrying(_mounts(host), real)
+    except HostError as error:
+        return str(error)
+    if mount is not None and mount.point != "/" and mount.read_only:
+        return (
+            f"{path} is read-only: {mount.kind} is mounted read-only on {mount.point} ({mount.where}): "
+            f"umount it, or mount -o remount,bind,rw {mount.point}"
+        )
+    # The kernel's answer (access(2)), as mode bits do not suffice: in a network namespace a file of /proc/sys
+    # may look like 0644 and still answer EACCES. Those of a captured tree are not the machine's.
+    if not host.live or not host.is_superuser() or not os.path.exists(real) or os.access(real, os.W_OK):
+        return ""
+    return f"{path} may not be written, even by root: a security module or lockdown denies it"
+
+
+def _owner(host: Host, path: str) -> str:
+    """Reason why a file that cannot be written here is another's to set; empty if it is this machine's."""
+    name = _container(host)
+    if name:
+        return f"{path} cannot be written in this container ({name}): set it on the container's host"
+    users = host.value("/proc/self/uid_map").text
+    if users is not None and users.split() != _ALL_USERS:
+        return f"{path} cannot be written in a user namespace of its own: set it outside of it"
+    if path.startswith("/proc/sys/net/") and _namespace(host, "self") != _namespace(host, "1"):
+        return f"{path} cannot be written in a network namespace of its own: set it outside of it"
+    try:
+        # Not even root may write what has no such mode (fs/proc/proc_sysctl.c: test_perm).
+        if host.live and path.startswith("/proc/sys/") and not os.stat(path).st_mode & 0o222:
+            return f"{path} is read-only in this kernel"
+    except OSError:
+        pass
+    return ""
+
+
+def _namespace(host: Host, process: str) -> str:
+    try:
+        return host.link_target(f"/proc/{process}/ns/net")
+    except HostError:
+        return ""
+
+
+def _container(host: Host) -> str:
+    return host.once("container", lambda: container(host))
+
+
+def _mounts(host: Host) -> tuple[Mount, ...]:
+    """Raises HostError; nothing where the table is absent, as in most captured trees."""
+    return host.once("mounts", lambda: tuple(parse(host.text(TABLE))))
+
+
+def _resolved(host: Host, path: str) -> str:
+    """The path without links, as mounts are on what they lead to."""
+    return os.path.realpath(path) if host.live else host.real(path)[len(host.root) :]
+
+
+# -- containers -----------------------------------------------------------------------------
+
+
+def container(host: Host, note: Callable[[str, str], None] = lambda _path, _words: None) -> str:
+    """docker, podman, lxc ...: the runtime of this container, from the files by which it says so (systemd:
+    src/basic/virt.c); empty outside of one.
+
+    note: called with the path of what could not be looked at, and why.
+    """
+    try:
+        named = host.text("/run/systemd/container").strip()
+        if named:
+            return named
+    except HostError as error:
+        note("/run/systemd/container", str(error))
+    for path, name in (("/run/.containerenv", "podman"), ("/.dockerenv", "docker")):
+        try:
+            if host.exists(path):
+                return name
+        except HostError as error:
+            note(path, str(error))
+    try:
+        entries = host.text(ENVIRON).split("\0")
+    except HostError:
+        return ""
+    given = next((entry[len("container=") :] for entry in entries if entry.startswith("container=")), "")
+    if given:
+        return given
+    return "kubernetes" if any(entry.startswith("KUBERNETES_SERVICE_HOST=") for entry in entries) else ""

@@ -1,0 +1,162 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every path that is ever written, in one table: what a store may name, and which files are the product's
+own. Host itself asks here; a test holds it against the constants of those who write them."""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TYPE_CHECKING
+
+from ..model.errors import HostError
+
+if TYPE_CHECKING:
+    from .host import Host
+
+#: Folders that hold nothing but our own files
+FOLDERS = ("/etc/mlnode", "/var/lib/mlnode", "/run/mlnode")
+
+# As declared.check_name() has it
+_NAME = r"[a-z0-9][a-z0-9_-]{0,62}"
+_UNIT = r"[A-Za-z0-9:_.@\\-]{1,255}\.service"
+_PART = r"(?!\.\.?(?:/|\Z))[^/\0]+"
+
+#: Our own files outside of FOLDERS: as a pattern for names(7), and as one for what those of a store are
+_OWN = {
+    "/usr/local/bin/mlnode": r"/usr/local/bin/mlnode",
+    "/etc/systemd/system/mlnode-*": r"/etc/systemd/system/mlnode-(?:apply\.service|nic\.service|nic\.path)",
+    "/etc/systemd/system/multi-user.target.wants/mlnode-*": (
+        r"/etc/systemd/system/multi-user\.target\.wants/mlnode-(?:apply\.service|nic\.service|nic\.path)"
+    ),
+    "/etc/systemd/system-preset/50-mlnode.preset": r"/etc/systemd/system-preset/50-mlnode\.preset",
+    "/etc/udev/rules.d/90-mlnode.rules": r"/etc/udev/rules\.d/90-mlnode\.rules",
+    "/etc/sysctl.d/zz-mlnode-*.conf": rf"/etc/sysctl\.d/zz-mlnode-{_NAME}\.conf",
+    "/etc/modules-load.d/mlnode-*.conf": rf"/etc/modules-load\.d/mlnode-(?:modules\.)?{_NAME}\.conf",
+    "/etc/security/limits.d/zz-mlnode-*.conf": rf"/etc/security/limits\.d/zz-mlnode-{_NAME}\.conf",
+    "/etc/systemd/system.conf.d/zz-mlnode-*.conf": (rf"/etc/systemd/system\.conf\.d/zz-mlnode-{_NAME}\.conf"),
+    "/etc/systemd/system/*.service.d/zz-mlnode-*.conf": (
+        rf"/etc/systemd/system/{_UNIT}\.d/zz-mlnode-(?:stopped\.)?{_NAME}\.conf"
+    ),
+    "/etc/default/grub.d/zz-mlnode-*.cfg": rf"/etc/default/grub\.d/zz-mlnode-{_NAME}\.cfg",
+}
+
+#: Where each of them may be
+OWN = tuple(_OWN)
+
+#: Changes that the agent has given up (failed_changes.py), until a run that is watched, or the next boot,
+#: which may bring another kernel or cable
+FAILED_CHANGES = "/run/mlnode/failed"
+
+#: A change of NICs that waits to be confirmed, and one that was undone and has not been reported yet
+PENDING = "/var/lib/mlnode/confirm.json"
+UNDONE = "/var/lib/mlnode/undone.json"
+
+#: Files of others in which we keep lines of our own
+_SHARED = (
+    r"/etc/default/grub",
+    r"/etc/kernel/cmdline",
+    rf"/boot/loader/entries/{_PART}\.conf",
+    r"/etc/nccl\.conf",
+    r"/etc/systemd/system/multi-user\.target\.wants/irqbalance\.service",
+    # Debian, the Red Hat family, Arch and Gentoo each have another
+    r"/etc/(?:default|sysconfig|conf\.d)/irqbalance|/etc/irqbalance\.env",
+)
+
+#: Folders that no kernel makes: what is below them is a driver's to show, see Host.mounts
+_DEVICES = ("/ethtool", "/dcb", "/roce", "/service", "/gpu")
+#: The same for the agent, of which nothing is set
+AGENT = "/agent"
+DRIVEN = (*_DEVICES, AGENT)
+
+#: Files that the kernel makes, and those that drivers show as if it did
+_KERNEL = (
+    r"/proc/sys",
+    r"/proc/irq/[0-9]+",
+    r"/sys/kernel/mm/transparent_hugepage",
+    r"/sys/kernel/debug/sched",
+    r"/sys/kernel/debug/mlx5",
+    r"/sys/devices/system/(?:cpu|node)",
+    rf"/sys/class/net/{_PART}",
+    *_DEVICES,
+)
+
+_SYSTEMD = "/etc/systemd/system"
+_WANTS = f"{_SYSTEMD}/multi-user.target.wants"
+#: What runs the agent: at every boot, for a NIC that has changed, and while none has
+AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
+
+#: Who is notified that a file has changed, as it is kept in the file's origin: handlers.HANDLERS
+READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
+
+#: Pattern of files that are mlnode's by name alone → who reads them; in the order in which they can be
+#: removed: first what starts the agent, which would else bring the rest back at a boot in between
+OWNED = {
+    **{f"{_WANTS}/{unit}": "units" for unit in AGENT_UNITS},
+    **{f"{_SYSTEMD}/{unit}": "units" for unit in AGENT_UNITS},
+    "/etc/udev/rules.d/90-mlnode.rules": "units",
+    "/etc/systemd/system-preset/50-mlnode.preset": "units",
+    "/etc/sysctl.d/zz-mlnode-*.conf": "",
+    "/etc/modules-load.d/mlnode-*.conf": "",
+    "/etc/security/limits.d/zz-mlnode-*.conf": "",
+    "/etc/systemd/system.conf.d/zz-mlnode-*.conf": "units",
+    f"{_SYSTEMD}/*.d/zz-mlnode-*.conf": "units",
+    "/etc/default/grub.d/zz-mlnode-*.cfg": "boot loader",
+    "/etc/mlnode/irqbalance.d/*": "irqbalance",
+    "/etc/mlnode/irqbalance-policy": "irqbalance",
+    "/etc/mlnode/management.json": "",
+    "/etc/mlnode/declared.d/*.json": "",
+    "/usr/local/bin/mlnode": "",
+}
+
+_FOLDER_FILE = rf"(?:{'|'.join(FOLDERS)})/"
+_IS_OWN = re.compile("|".join([_FOLDER_FILE, *(f"(?:{one})\\Z" for one in _OWN.values())]))
+_IS_FILE = re.compile(
+    "|".join([rf"(?:/etc/mlnode(?:/{_PART})+)\Z", *(f"(?:{one})\\Z" for one in (*_OWN.values(), *_SHARED))])
+)
+_IS_KERNEL = re.compile(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")
+
+
+#: NUL ends a path in C, and half of a UTF-16 pair has no bytes: Python raises ValueError for both. The range
+#: U+DC80 to U+DCFF stands for bytes that are not UTF-8 (PEP 383).
+_NO_PATH = re.compile("[\x00\ud800-\udc7f\udd00-\udfff]")
+
+
+def checked(path: str) -> str:
+    """The path. Raises HostError for what no system call takes, as a damaged file may name."""
+    if _NO_PATH.search(path):
+        raise HostError("look at", ascii(path)[1:-1], errno.EINVAL)
+    return path
+
+
+def is_own(path: str) -> bool:
+    """True if a file is mlnode's alone."""
+    return _IS_OWN.match(path) is not None
+
+
+def may_write(path: str) -> bool:
+    """True if it is a file that a run can have written and a revert puts back."""
+    return _IS_FILE.match(path) is not None
+
+
+def may_set(path: str) -> bool:
+    """True if it is a file of the kernel that a run can have written a value to."""
+    return _IS_KERNEL.match(path) is not None
+
+
+def present(host: Host) -> dict[str, str]:
+    """Path → who reads it, of our own files that are there: they show that a node was tuned whose origin
+    is lost. Raises HostError."""
+    return {
+        path: reader
+        for pattern, reader in OWNED.items()
+        for path in ([pattern] if "*" not in pattern else host.matching(pattern))
+        if _is_ours(host, path)
+    }
+
+
+def _is_ours(host: Host, path: str) -> bool:
+    """Not what an administrator has put there to keep us away: a unit linked to /dev/null, say."""
+    if path.startswith(_WANTS):
+        return is_own(host.link_target(path))
+    return not host.is_link(path) and host.exists(path)

@@ -1,0 +1,220 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that root may act on: files of root, in folders in which no other user can replace them.
+
+What is read of them decides what root writes and runs. So a reader refuses a file that another user owns or
+can change, a run takes away the right to change what is root's already, and a look at the node reports both.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Iterator
+
+from ..model.errors import HostError, UntrustedError
+from . import places
+from .host import Host
+from .system import FOLDER_MODE
+
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+#: Groups below are the distribution's (Debian Policy 9.2.2, uids and gids 0-99): /usr/local/bin is root:staff
+#: 2775 on Debian, and who is put into such a group is trusted with what root runs (9.1.2)
+_FIRST_FREE_GID = 100
+
+#: What a link of a masked unit leads to (systemctl(1), mask): any user may write to it, and nothing is in it
+_NOTHING = "/dev/null"
+
+_MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
+
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def problems(host: Host) -> list[str]:
+    """One line for each file or folder that root must not act on, whatever else it concerns. Never raises."""
+    found: dict[str, None] = {}
+    for path in _own(host, found):
+        try:
+            _check(host, path)
+        except HostError as error:
+            _report(host, error, found)
+        except UntrustedError as error:
+            found[str(error)] = None
+    return list(found)
+
+
+def require(host: Host, path: str) -> None:
+    """Raises UntrustedError where root must not act on a file of places.FOLDERS; absent is fine, and so is
+    what this user may not look at."""
+    try:
+        _check(host, path)
+    except HostError:
+        if host.is_superuser():
+            raise
+
+
+def read(host: Host, path: str) -> bytes:
+    """As Host.read_bytes(), of a file that root may act on. Raises UntrustedError, HostError."""
+    require(host, path)
+    return host.read_bytes(path)
+
+
+def is_right(host: Host, path: str) -> bool:
+    """False where a file of our own is there, and its owner or mode is not what we would give it. Its folders
+    are looked at elsewhere. Raises HostError."""
+    found = _look(host, path)
+    if found is None or stat.S_ISLNK(found.st_mode) or not places.is_own(path):
+        return True
+    return found.st_uid in _roots(host) and not found.st_mode & _OTHERS
+
+
+def repair(host: Host) -> list[str]:
+    """Take the right to change what is root's from all others, and make our folders readable: for a caller
+    that holds the node's lock. Returns the paths. What cannot be mended is left for require() to refuse."""
+    done = []
+    # One by one, as a folder that is mended is entered.
+    for path in _own(host, {}) if host.is_superuser() else ():
+        try:
+            if _mended(host, path):
+                done.append(path)
+        except (HostError, OSError):
+            continue
+    return done
+
+
+# -- one path ------------------------------------------------------------------------------
+
+
+def _check(host: Host, path: str) -> None:
+    """Raises UntrustedError for the first on the way to a path that others than root can change; HostError
+    where that cannot be seen."""
+    link, is_folder = "", False
+    for here, found, is_path in _way(host, path):
+        if found.st_uid not in _roots(host):
+            raise UntrustedError(
+                f"{here} belongs to the user with the number {found.st_uid} and not to root, so that nothing "
+                f"is done with what it holds: look at it, then `chown -h root:root {here}` or remove it"
+            )
+        is_folder = stat.S_ISDIR(found.st_mode)
+        if stat.S_ISLNK(found.st_mode):  # whose own mode means nothing
+            link = here if is_path else link
+        elif here != _NOTHING and _is_open(here, found):
+            raise UntrustedError(
+                f"{here} can be changed by others than root (mode {stat.S_IMODE(found.st_mode):04o}, group "
+                f"{found.st_gid}), so that nothing is done with what it holds: look at what is there, then "
+                f"`chmod go-w {here}`"
+            )
+    if link and not is_folder and path.startswith(tuple(f"{folder}/" for folder in places.FOLDERS)):
+        raise UntrustedError(
+            f"{link} is a link to {host.link_target(link)} and no file of its own, so that nothing is done "
+            "with what it holds: look at it, then put a file in its place or remove it"
+        )
+
+
+def _is_open(path: str, found: os.stat_result) -> bool:
+    others = found.st_mode & _OTHERS
+    is_ours = path in places.FOLDERS or places.is_own(path)
+    if not is_ours and stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
+        # What is root's there can only be replaced by root (inode(7)), as in /run of a container of podman.
+        return False
+    return bool(others) and (is_ours or others != stat.S_IWGRP or found.st_gid >= _FIRST_FREE_GID)
+
+
+def _way(host: Host, path: str) -> Iterator[tuple[str, os.stat_result, bool]]:
+    """Every folder and link from / to a path, and the path itself, as far as they are there. The last is
+    whether it is the path itself. Links are followed, as the kernel does."""
+    here, todo, links, is_path = "/", _parts(path), 0, True
+    top = _look(host, "/")
+    if top is not None:
+        yield "/", top, False
+    while todo:
+        part = todo.pop(0)
+        if part == "..":
+            here = os.path.dirname(here)
+            continue
+        here = os.path.join(here, part)
+        found = _look(host, here)
+        if found is None:
+            return
+        yield here, found, is_path and not todo
+        if stat.S_ISLNK(found.st_mode):
+            links += 1
+            if links > _MAX_LINKS:
+                raise HostError("resolve", path, errno.ELOOP)
+            target = host.link_target(here)
+            is_path = is_path and bool(todo)  # what a link at the end leads to is not the path itself
+            todo = [*_parts(target), *todo]
+            here = "/" if target.startswith("/") else os.path.dirname(here)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _look(host: Host, path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(host.real(path, follow=False))
+    except OSError as error:
+        problem = HostError("look at", path, error.errno)
+        if problem.absent:
+            return None
+        raise problem from error
+
+
+def _roots(host: Host) -> tuple[int, ...]:
+    """Users who count as root. A tree that a user has unpacked may be theirs as a whole."""
+    return (0,) if host.root == "/" else (0, os.stat(host.root).st_uid)
+
+
+# -- all of them ---------------------------------------------------------------------------
+
+
+def _own(host: Host, found: dict[str, None]) -> Iterator[str]:
+    """Every path of the product that exists. A folder that is not trusted is not entered, as its own line is
+    enough. found: takes the words about a folder that cannot be listed."""
+    for pattern in places.OWN:
+        try:
+            yield from host.matching(pattern)
+        except HostError as error:
+            _report(host, error, found)
+    todo = list(places.FOLDERS)
+    while todo:
+        path = todo.pop(0)
+        yield path
+        try:
+            _check(host, path)
+            seen = _look(host, path)
+            # A link below could lead back to where it is.
+            if seen is not None and (stat.S_ISDIR(seen.st_mode) or path in places.FOLDERS):
+                todo += [f"{path}/{name}" for name in host.names(path)]
+        except HostError as error:
+            _report(host, error, found)
+        except UntrustedError:
+            continue
+
+
+def _report(host: Host, error: HostError, found: dict[str, None]) -> None:
+    """A user who may not look at everything is shown what there is to see."""
+    if host.is_superuser():
+        found[str(error)] = None
+
+
+def _mended(host: Host, path: str) -> bool:
+    """Through a handle, so that nothing else can be put in its place meanwhile. Raises OSError."""
+    found = _look(host, path)
+    if found is None or not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        return False
+    handle = os.open(host.real(path, follow=False), _OPEN)
+    try:
+        found = os.fstat(handle)
+        mode = stat.S_IMODE(found.st_mode)
+        is_folder = stat.S_ISDIR(found.st_mode) and path.startswith(places.FOLDERS)
+        right = FOLDER_MODE if is_folder else mode & ~_OTHERS
+        if found.st_uid not in _roots(host) or mode == right:
+            return False
+        os.fchmod(handle, right)
+        return True
+    finally:
+        os.close(handle)

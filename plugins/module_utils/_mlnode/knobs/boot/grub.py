@@ -1,0 +1,221 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernel parameters in GRUB: a drop-in where grub-mkconfig reads those, else /etc/default/grub itself.
+
+What the next boot brings is what stands in grub.cfg, whatever the files say that it was once made of.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Mapping, NamedTuple, Sequence
+
+from ...linux import grub
+from . import cmdline
+
+DEFAULTS = "/etc/default/grub"
+DROP_INS = "/etc/default/grub.d"
+#: Sorts after what distributions and cloud images put there
+DROP_IN_NAME = "zz-mlnode-"
+#: What ends up on the command line of every kernel, and of every one but those for recovery
+VARIABLES = ("GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT")
+
+_SECTION = re.compile(r"### (BEGIN|END) /etc/grub\.d/(\S+) ###\Z")
+_MENU_ENTRY = re.compile(r"\s*menuentry\s+(.*)")
+#: Kernels of other systems, and those that boot this one for repair only (util/grub.d/10_linux.in)
+_NOT_OURS = re.compile(r"'osprober-|'gnulinux-[^']*-recovery-|\(recovery mode\)|-rescue-")
+#: A variable with a plain text, such as tuned's own parameters
+_SET = re.compile(r'\s*set\s+([A-Za-z_]\w*)="([^"$\\]*)"\s*\Z', re.ASCII)
+_USE = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
+
+_ASSIGNMENT = re.compile(r"\s*(?:export\s+)?(GRUB_CMDLINE_LINUX(?:_DEFAULT)?)(\+?)=(.*)\Z", re.DOTALL)
+_ANEW = re.compile(r"\s*(?:export\s+)?GRUB_CMDLINE_LINUX=(?!.*\$\{?GRUB_CMDLINE_LINUX\b)")
+#: A value without anything that a shell would compute
+_PLAIN = re.compile(
+    r'("(?:[^"\\$`]|\\["\\$`])*"|\'[^\']*\'|[\w.,:/@%+=-]*)(\s*(?:\s#[^\n]*\n?)?)\Z', re.ASCII
+)
+
+
+class Entry(NamedTuple):
+    """A kernel that the loader can start. added: words that variables bring, and where those are set.
+    by_hand: nothing that we write reaches it."""
+
+    where: str
+    line: str
+    added: tuple[tuple[str, str], ...] = ()
+    by_hand: bool = False
+
+    def of(self, name: str) -> tuple[tuple[str, ...], str, bool]:
+        """The words of a parameter, the place to look at, and whether another file adds them."""
+        words = cmdline.of(self.line, name, cmdline.LOADER_QUOTES)
+        for text, where in self.added:
+            more = cmdline.of(text, name, cmdline.LOADER_QUOTES)
+            if more:
+                return (*words, *more), where, True
+        return words, self.where, self.by_hand
+
+
+def entries(text: str, path: str) -> list[Entry]:
+    """The kernels of this system in a grub.cfg.
+
+    Those that 10_linux makes of what is installed, else all: an entry written by hand beside them is
+    meant to be another one.
+    """
+    found: list[tuple[str, Entry]] = []
+    variables: dict[str, tuple[str, str]] = {}
+    section, title = "", ""
+    for number, line in enumerate(text.splitlines(), 1):
+        border, menu, value = _SECTION.match(line), _MENU_ENTRY.match(line), _SET.match(line)
+        kernel = grub.KERNEL_LINE.match(line)
+        if border:
+            section = border.group(2) if border.group(1) == "BEGIN" else ""
+        elif menu:
+            title = menu.group(1)
+        elif value:
+            variables[value.group(1)] = (value.group(2), f"{path}:{number}")
+        elif kernel and not _NOT_OURS.search(title):
+            found.append((section, entry(f"{path}:{number}", kernel.group(1) or "", variables)))
+    own = [item for name, item in found if name.startswith("10_linux")]
+    return own or [item for _name, item in found]
+
+
+def entry(where: str, line: str, variables: Mapping[str, tuple[str, str]]) -> Entry:
+    """One kernel, with what the variables in its line stand for."""
+    used = [match.group(1) or match.group(2) for match in _USE.finditer(line)]
+    return Entry(where, line, tuple(variables[name] for name in used if name in variables))
+
+
+# -- the drop-in ---------------------------------------------------------------------------
+
+_HEAD = """\
+# Written by mlnode.tuning for the declaration {name}; edits are overwritten.
+# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain boot.PARAMETER
+# grub-mkconfig reads this file: the parameters below are taken out, word by word, and set again.
+
+_mlnode_others() (
+    set -f
+    unset IFS
+    kept= quote= drop= init=
+    for word in $1; do
+        if [ -z "$quote$init" ]; then
+            drop=
+            case ${{word#[\\"\\']}} in
+                --) init=yes ;;
+"""
+
+_CASE = """\
+                {pattern} | {pattern}=*) drop=yes ;;
+"""
+_GIVEN = re.compile(r'^GRUB_CMDLINE_LINUX="([^"$]*)\$\(_mlnode_others ', re.MULTILINE)
+
+# Quotes by hand: a word that begins within quotes is part of the one before it.
+_TAIL = """\
+            esac
+        fi
+        [ -n "$drop" ] || kept="$kept $word"
+        rest=$word
+        while [ -n "$rest" ]; do
+            sign=${rest%"${rest#?}"}
+            rest=${rest#?}
+            case $quote$sign in
+                \\" | \\') quote=$sign ;;
+                \\"\\" | \\'\\') quote= ;;
+            esac
+        done
+    done
+    printf '%s' "${kept# }"
+)
+"""
+
+
+def drop_in(name: str, changes: Mapping[str, Sequence[str]]) -> bytes:
+    """The file that gives each parameter these words, and takes those away that have none.
+
+    Several declarations' files can follow each other in any order, as each speaks of its own parameters only.
+    """
+    words = "".join(f"{word} " for given in changes.values() for word in given)
+    lines = [
+        _HEAD.format(name=name),
+        *(_case(parameter) for parameter in changes),
+        _TAIL,
+        f'GRUB_CMDLINE_LINUX="{words}$(_mlnode_others "$GRUB_CMDLINE_LINUX")"\n',
+        'GRUB_CMDLINE_LINUX_DEFAULT="$(_mlnode_others "$GRUB_CMDLINE_LINUX_DEFAULT")"\n',
+        "unset -f _mlnode_others\n",
+    ]
+    return "".join(lines).encode("ascii")
+
+
+def _case(parameter: str) -> str:
+    return _CASE.format(pattern=cmdline.key_of(parameter).replace("_", "[-_]"))
+
+
+def given(text: str, name: str) -> tuple[str, ...] | None:
+    """The words that a drop-in of mlnode gives to a parameter; None if it does not set it."""
+    if _case(name) not in text:
+        return None
+    words = _GIVEN.search(text)
+    return cmdline.of(words.group(1), name) if words else ()
+
+
+def emptying(text: str) -> list[int]:
+    """Number of every line that sets the variable which our words are in, and leaves out what it was."""
+    return [number for number, line in enumerate(text.splitlines(), 1) if _ANEW.match(line)]
+
+
+def naming(text: str, name: str) -> list[tuple[int, str]]:
+    """Number and text of every line that names a parameter outside of a comment."""
+    spelled = re.escape(cmdline.key_of(name)).replace("_", "[-_]")
+    pattern = re.compile(rf"(?<![\w.-]){spelled}(?![\w.-])")
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    return [(number, line) for number, line in lines if not line.startswith("#") and pattern.search(line)]
+
+
+# -- /etc/default/grub ---------------------------------------------------------------------
+
+
+def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
+    """/etc/default/grub with these words in its two variables, and every other byte as it was.
+
+    Raises ValueError where an assignment is more than a plain text, as only a shell could evaluate it.
+    """
+    lines = text.splitlines(keepends=True)
+    places = {name: _assignment(lines, name) for name in VARIABLES}
+    values = [place[1] if place else "" for place in places.values()]
+    merged = cmdline.merged(values, changes, cmdline.LOADER_QUOTES)
+    for (name, known), old, new in zip(places.items(), values, merged):
+        if old == new:
+            continue
+        if known is None:
+            end = "" if not lines or lines[-1].endswith("\n") else "\n"
+            lines.append(f"{end}{name}={_quoted(new)}\n")
+        else:
+            number, _value, head, tail = known
+            lines[number] = f"{head}{_quoted(new)}{tail}"
+    return "".join(lines)
+
+
+def _assignment(lines: Sequence[str], name: str) -> tuple[int, str, str, str] | None:
+    """The last assignment: index, value, and what stands before and after it; None if there is none."""
+    found = None
+    for index, line in enumerate(lines):
+        match = _ASSIGNMENT.match(line)
+        if not match or match.group(1) != name:
+            continue
+        value = _PLAIN.match(match.group(3))
+        if match.group(2) or not value:
+            raise ValueError(
+                f'{DEFAULTS}:{index + 1} is not a plain {name}="...", which alone can be edited safely'
+            )
+        found = (index, _unquoted(value.group(1)), line[: match.start(3)], value.group(2))
+    return found
+
+
+def _unquoted(text: str) -> str:
+    if text.startswith('"'):
+        return re.sub(r'\\(["\\$`])', r"\1", text[1:-1])
+    return text[1:-1] if text.startswith("'") else text
+
+
+def _quoted(text: str) -> str:
+    escaped = re.sub(r'(["\\$`])', r"\\\1", text)
+    return f'"{escaped}"'

@@ -1,0 +1,413 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind boot: the kernel's command line, which only a boot can change.
+
+Runtime is /proc/cmdline. Boot is what the loader's menu gives to the kernels of this system, and is mended
+there; the new words wait for a reboot, which the administrator decides on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
+
+from ...engine import declared
+from ...engine.judge import waits_for_boot
+from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts
+from ...host.host import Host
+from ...linux import jobs
+from ...model import cpulist, values
+from ...model.errors import DeclarationError, HostError
+from ...model.schema import unless_allowed
+from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Status, Value
+from ...topology import read as topology
+from ...topology.model import Topology
+from . import cmdline as boot_words
+from . import isolation, loaders
+from . import parse as boot_parse
+from .loaders import Loader
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "boot_sources",
+    "conflicts",
+    "facts",
+    "info",
+    "parse",
+    "read",
+    "way_back",
+]
+
+KIND = boot_parse.KIND
+MOUNTS = topology.MOUNTS
+
+_BOOT_ONLY = "the kernel reads its command line at boot only: declare it with the layer boot too"
+_NOT_BY_GRUB = (
+    "the running kernel was not started by GRUB, as its command line has no BOOT_IMAGE=: what is written for "
+    "GRUB would change nothing; set parameters where the kernel is started (hypervisor, network boot, kexec)"
+)
+_MENU_LATER = (
+    "the boot loader's menu does not include it yet: regenerate the menu when the image is finished, or the "
+    "agent does so at the first boot, for the second one"
+)
+_CONTAINER = "this is a container: the command line is that of its host's kernel"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """See boot_parse.parse."""
+    del facts  # the CPUs of the machine are asked for when they are compared with
+    return boot_parse.parse(spec)
+
+
+class _Node(NamedTuple):
+    """Data shared by one run's settings. isolated: the CPUs that they take away, with other declarations.
+    too_long: why the kernel would not read all of the words; empty if it would."""
+
+    loader: Loader
+    line: Value
+    isolated: tuple[int, ...]
+    context: Context
+    too_long: str = ""
+
+    @property
+    def topology(self) -> Topology:
+        return topology.of(self.context.host)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """The running command line, and that of the loader's menu."""
+    line = context.host.value(boot_words.COMMAND_LINE) if context.runtime else Value()
+    isolated = _isolated(settings, _others(context))
+    node = _Node(loaders.find(context.host, not context.runtime), line, isolated, context)
+    node = node._replace(too_long=_too_long(settings, node))
+    return [_read_one(setting, node) for setting in settings]
+
+
+def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[int, ...]:
+    """The CPUs that are taken away together. A declaration that takes none from what others leave is judged
+    by itself: they have been allowed theirs, or are refused them."""
+    own, elsewhere = ({cpu for setting in some for cpu in _taken(setting)} for some in (settings, others))
+    return tuple(sorted(own if own <= elsewhere else own | elsewhere))
+
+
+def _others(context: Context) -> list[Setting]:
+    """Settings of the node's other declarations. An invalid one is reported by its own request."""
+    found: list[Setting] = []
+    for declaration in declared.expected(context.host):
+        if declaration.name != context.name and KIND in declaration.kinds:
+            try:
+                found += boot_parse.parse(declaration.kinds[KIND])
+            except DeclarationError:
+                continue
+    return found
+
+
+def _too_long(settings: Sequence[Setting], node: _Node) -> str:
+    """Reason why the words cannot all be given to a kernel, which silently drops what is too much; empty
+    if they can."""
+    targets = {
+        setting: setting.want or (_target(setting, node) if node.context.runtime else None)
+        for setting in settings
+    }
+    changes = {
+        boot_parse.name_of(setting): boot_words.wanted(text) for setting, text in targets.items() if text
+    }
+    image = boot_words.of(node.line.text or "", "BOOT_IMAGE")
+    for entry in (entry for entry in node.loader.entries if not entry.by_hand):
+        (line,) = boot_words.merged([entry.line], changes, boot_words.LOADER_QUOTES)
+        length = len(" ".join([*image, line, *(text for text, _where in entry.added)]))
+        if length > boot_parse.LONGEST:
+            return (
+                f"the command line of {entry.where} would have {length} characters, and the kernel reads "
+                f"{boot_parse.LONGEST} of them"
+            )
+    return ""
+
+
+def _names_cpus(setting: Setting) -> bool:
+    """True for words that only the machine itself can judge."""
+    return setting.key[len(KIND) + 1 :] in isolation.PARAMETERS and setting.want != boot_words.ABSENT
+
+
+def _taken(setting: Setting) -> tuple[int, ...]:
+    return isolation.taken(boot_words.wanted(setting.want or boot_words.ABSENT))
+
+
+def _read_one(setting: Setting, node: _Node) -> Reading:
+    if not node.context.runtime:
+        return _read_unseen(setting, node)
+    runtime = _runtime(setting, node)
+    target = _target(setting, node) if runtime.text is not None else setting.want
+    found = Reading(boot_words.COMMAND_LINE, runtime, Boot(runtime), target, native=True, at_boot=True)
+    if runtime.text is None:
+        return found
+    if target is None:
+        return found._replace(invalid="no CPU of this machine would be left for interrupts")
+    now, want = boot_words.wanted(runtime.text), boot_words.wanted(target)
+    if isolation.alike(now, want):
+        runtime = Value(text=target)  # in the spelling that it is compared in
+    else:
+        found = found._replace(
+            refusal=_refusal(setting, target, node),
+            blocked=_blocked(node),
+            invalid=node.too_long if want else "",
+        )
+    return found._replace(
+        runtime=runtime,
+        boot=_boot(setting, target, runtime, node),
+        invalid=_invalid(setting, target, node) or found.invalid,
+        note=_note(setting, node),
+    )
+
+
+def _read_unseen(setting: Setting, node: _Node) -> Reading:
+    """The boot layer alone, as in an image build: nothing of this machine is looked at."""
+    want = setting.want
+    if want is None or _names_cpus(setting):
+        # Whether enough CPUs are left over is for the agent to see, on the machine that has them.
+        boot = node.context.boot_by_agent(setting, None)
+        return Reading(boot_words.COMMAND_LINE, Value(), boot, None, at_boot=True)
+    boot, note = _boot(setting, want, Value(), node), ""
+    if boot.value.text is None or not values.same(boot.value.text, want):
+        try:
+            path = _menu_source(setting, want, node)
+        except HostError as error:
+            path, boot = "", Boot(Value(unreadable=str(error)))
+        if path:
+            boot, note = Boot(Value(text=want), path), _MENU_LATER
+    found = Reading(
+        boot_words.COMMAND_LINE, Value(), boot, want,
+        refusal=_refusal(setting, want, node), native=True, at_boot=True, note=note,
+    )  # fmt: skip
+    return found._replace(invalid=node.too_long if boot_words.wanted(want) else "")
+
+
+def _menu_source(setting: Setting, want: str, node: _Node) -> str:
+    context, words = node.context, boot_words.wanted(want)
+    return loaders.menu_source(node.loader, context.host, context.name, boot_parse.name_of(setting), words)
+
+
+# -- runtime -------------------------------------------------------------------------------
+
+
+def _runtime(setting: Setting, node: _Node) -> Value:
+    """The words of a parameter, or why they are unknown."""
+    if node.line.text is None:
+        return node.line
+    name = boot_parse.name_of(setting)
+    if _names_cpus(setting):
+        context = node.context
+        key = boot_words.key_of(name)
+        lacking = isolation.lacking(key, context.host, context.facts.kernel_release())
+        if lacking:
+            return Value(absent=lacking)
+        unclear = isolation.unclear(node.topology, context.host)
+        if unclear:
+            return Value(unreadable=unclear)
+    return Value(text=boot_words.shown(boot_words.of(node.line.text, name)))
+
+
+def _target(setting: Setting, node: _Node) -> str | None:
+    """The words to reach; None where an automatic list would be empty."""
+    cpus = boot_parse.all_but(setting)
+    if cpus is None:
+        return setting.want
+    left = isolation.rest(cpus, node.topology.cpus)
+    return f"{boot_parse.name_of(setting)}={cpulist.render(left)}" if left else None
+
+
+def _named_cpus(setting: Setting, target: str) -> tuple[int, ...]:
+    """The CPUs that a parameter's words name; none for parameters that name none."""
+    found: set[int] = set(boot_parse.all_but(setting) or ())
+    for word in boot_words.wanted(target):
+        name, equals, value = word.partition("=")
+        key = boot_words.key_of(name)
+        if key in isolation.PARAMETERS and equals:
+            found.update(isolation.named(key, value)[1])
+    return tuple(sorted(found))
+
+
+def _invalid(setting: Setting, target: str, node: _Node) -> str:
+    cpus = _named_cpus(setting, target)
+    return isolation.missing(cpus, node.topology.cpus) if cpus else ""
+
+
+def _note(setting: Setting, node: _Node) -> str:
+    if not _taken(setting):
+        return ""
+    return isolation.split_cores(node.isolated, node.topology.cpus)
+
+
+def _blocked(node: _Node) -> str:
+    """Reason why differing words cannot be corrected here; empty if they can."""
+    if not node.context.boot:
+        return _BOOT_ONLY
+    if node.loader.lacks or node.loader.unreadable:
+        return node.loader.lacks
+    if not boot_words.of(node.line.text or "", "BOOT_IMAGE"):
+        return _NOT_BY_GRUB
+    return _CONTAINER if node.topology.machine.kind == "container" else ""
+
+
+def _refusal(setting: Setting, target: str, node: _Node) -> str:
+    """The guard that stops this; empty where there is none, or it is switched off."""
+    words = boot_words.wanted(target)
+    if setting.key == f"{KIND}.mitigations" and any("off" in _flags(word) for word in words):
+        reason = "it opens the machine to every attack on its CPUs that is known"
+        return unless_allowed("mitigations", reason, node.context.allow)
+    if not _names_cpus(setting):
+        return ""
+    reason = isolation.too_few_left(node.isolated, node.topology)
+    return unless_allowed("housekeeping", reason, node.context.allow)
+
+
+def _flags(word: str) -> list[str]:
+    return word.partition("=")[2].split(",")
+
+
+# -- boot layer ----------------------------------------------------------------------------
+
+
+def _boot(setting: Setting, target: str, runtime: Value, node: _Node) -> Boot:
+    """The words of the first kernel of the menu that differs, else the wanted words."""
+    loader = node.loader
+    if loader.unreadable:
+        return Boot(Value(unreadable=loader.unreadable))
+    if not loader.entries:
+        # From inside, the only assumption is that this kernel is started in the same way again.
+        known = runtime if runtime.text is not None else Value(absent=loader.lacks)
+        return Boot(known, "kernel command line")
+    name, want = boot_parse.name_of(setting), boot_words.wanted(target)
+    for entry in loader.entries:
+        words, where, foreign = entry.of(name)
+        if not isolation.alike(words, want):
+            if entry.by_hand:
+                return _by_hand(words, where)
+            return _wrong(name, words, where, foreign, node)
+    return Boot(Value(text=target), loader.entries[0].where)
+
+
+def _by_hand(words: Sequence[str], where: str) -> Boot:
+    hint = (
+        f"{where}, the entry that GRUB starts by default, is not made by grub-mkconfig: give it the "
+        "parameter there, or have GRUB_DEFAULT (grub-set-default) name a generated entry"
+    )
+    if not words:
+        return Boot(Value(absent=hint), where, foreign=True)
+    return Boot(Value(text=boot_words.shown(words)), hint, foreign=True)
+
+
+def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _Node) -> Boot:
+    try:
+        later = _overriding(name, node, lost=not words) if not foreign else ""
+    except HostError as error:
+        return Boot(Value(unreadable=str(error)))
+    hint = f" ({node.loader.lacks})" if node.loader.lacks else ""
+    if not words:
+        found = f"{later} takes it away" if later else f"{where} does not have it{hint}"
+        return Boot(Value(absent=found), later or where, bool(later))
+    return Boot(Value(text=boot_words.shown(words)), later or f"{where}{hint}", foreign or bool(later))
+
+
+def _overriding(name: str, node: _Node, lost: bool) -> str:
+    """A later drop-in that undoes what mlnode's does."""
+    host, own = node.context.host, node.context.name
+    if node.loader.style != "drop-in" or loaders.given(host, own, name) is None:
+        return ""
+    return loaders.later_file(host, own, name, lost)
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """The loader's files as these rows require them."""
+    loader = loaders.find(context.host, not context.runtime)
+    if loader.unreadable or any(row.reading.runtime.unreadable is not None for row in rows):
+        return []  # what cannot be read this once must not take away what stands there
+    changes: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        parameter = boot_parse.name_of(row.setting)
+        words = _words(row) if _is_carried(row) else _kept(row, loader, name, context.host)
+        if words is not None:
+            changes[parameter] = words
+    stale = any(_is_stale(row) for row in rows if _is_carried(row))
+    return loaders.files(loader, name, changes, stale, context.host)
+
+
+def _words(row: Row) -> tuple[str, ...]:
+    return boot_words.wanted(row.reading.target or boot_words.ABSENT)
+
+
+def _is_carried(row: Row) -> bool:
+    reading = row.reading
+    stopped = reading.invalid or reading.refusal or reading.blocked or row.status is Status.UNSUPPORTED
+    return not stopped and reading.native and reading.target is not None
+
+
+def _kept(row: Row, loader: Loader, name: str, host: Host) -> tuple[str, ...] | None:
+    """The words in mlnode's drop-in, where this run cannot determine them: a kernel started in another way
+    this once (kexec), or an image build, which reads no CPUs. None if it does not set the parameter."""
+    if row.reading.invalid or row.reading.refusal or loader.style != "drop-in":
+        return None
+    return loaders.given(host, name, boot_parse.name_of(row.setting))
+
+
+def _is_stale(row: Row) -> bool:
+    """True if the menu has to be regenerated, and that would help."""
+    boot, target = row.reading.boot, row.reading.target or ""
+    right = boot.value.text is not None and values.same(boot.value.text, target)
+    return not right and not boot.foreign
+
+
+#: Never: each parameter has its own words.
+conflicts = no_conflicts
+way_back = any_time
+
+
+def facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """Jobs that a reboot would end. Searched only where one is due, as it inspects every process."""
+    if not waits_for_boot(rows):
+        return {}
+    try:
+        return {"running": jobs.running(host)}
+    except HostError as error:  # what cannot be seen may run all the same
+        return {"running": [f"processes that cannot be looked at: {error}"]}
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """The words of the running kernel, and every line of a loader's file that names the parameter."""
+    name = key[len(KIND) + 1 :]
+    words = boot_words.of(host.value(boot_words.COMMAND_LINE).text or "", name)
+    running = [f"{boot_words.COMMAND_LINE}: {boot_words.shown(words)}"] if words else []
+    return running + loaders.boot_sources(host, name)
+
+
+_SOURCE = "kernel-parameters.txt"
+_HUGE = "transhuge.rst"
+_IDLE = "waking from a deep idle state costs tens to hundreds of microseconds; the value is a state's index"
+_APART = "CPUs that serve requests are kept free of the scheduler, the tick, RCU and interrupts"
+
+#: Parameter → severity, reason, source
+_REASONS: dict[str, tuple[Severity, str, str]] = {
+    "transparent_hugepage": (Severity.MEDIUM, "under always any process may stall in compaction", _HUGE),
+    "numa_balancing": (Severity.MEDIUM, "page migration stalls ranks that are pinned already", _SOURCE),
+    "iommu": (Severity.MEDIUM, "pt spares the devices of the host the translation of each DMA", _SOURCE),
+    "intel_iommu": (Severity.LOW, "the IOMMU that iommu=pt and peer-to-peer DMA depend on", _SOURCE),
+    "amd_iommu": (Severity.LOW, "the IOMMU that iommu=pt and peer-to-peer DMA depend on", _SOURCE),
+    "isolcpus": (Severity.MEDIUM, _APART, _SOURCE),
+    "nohz_full": (Severity.MEDIUM, _APART, "timers/no_hz.rst"),
+    "rcu_nocbs": (Severity.MEDIUM, _APART, _SOURCE),
+    "irqaffinity": (Severity.MEDIUM, _APART, _SOURCE),
+    "intel_idle.max_cstate": (Severity.MEDIUM, _IDLE, "admin-guide/pm/intel_idle.rst"),
+    "processor.max_cstate": (Severity.MEDIUM, f"{_IDLE}, of the driver acpi_idle", _SOURCE),
+    "mitigations": (Severity.HIGH, "switched off, the machine is open to known attacks on its CPUs", _SOURCE),
+}  # fmt: skip
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason; what is not in the table is known to who declared it."""
+    del runtime
+    default = (Severity.LOW, "a parameter that this node was declared to boot with", _SOURCE)
+    severity, reason, source = _REASONS.get(key[len(KIND) + 1 :], default)
+    return Info(severity, reason, source)

@@ -1,0 +1,191 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The boot loader that starts this machine's kernels, and how parameters are given to it."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Mapping, NamedTuple, Sequence
+
+from ...engine import edited_file
+from ...engine.handlers import BOOT_LOADER
+from ...host.host import Host
+from ...linux import grub
+from ...model.errors import HostError
+from ...model.setting import BootFile
+from . import bls as boot_bls
+from . import default
+from . import grub as boot_grub
+from .grub import Entry
+
+#: Loaded by its name where a file is written that others edit, too: this area has it sent along
+BRINGS = (edited_file,)
+
+Changes = Mapping[str, Sequence[str]]
+
+
+class Loader(NamedTuple):
+    """The boot loader of this machine.
+
+    lacks: why parameters cannot be given to it; empty if they can. unreadable: why that is unknown.
+    style: drop-in, defaults (both GRUB) or entries (of the Boot Loader Specification).
+    """
+
+    entries: tuple[Entry, ...] = ()
+    style: str = ""
+    lacks: str = ""
+    unreadable: str = ""
+
+
+def find(host: Host, image: bool = False) -> Loader:
+    """The loader of the machine, or why none can be used; never raises.
+
+    image: it is a tree that a machine will boot from, whose menu may be written last of all.
+    """
+    try:
+        return _find(host, image)
+    except HostError as error:
+        return Loader(unreadable=str(error))
+
+
+def _find(host: Host, image: bool) -> Loader:
+    menu = grub.config(host)
+    if menu is None and image and _sources_drop_ins(host):
+        return Loader(style="drop-in")
+    if menu is None:
+        return Loader(lacks=_without_grub(host))
+    text = host.read(menu)
+    if _reads_entries(host, text):
+        return _from_entries(host, text, menu)
+    if grub.command(host, menu) is None:
+        return Loader(lacks=f"{menu} exists, but no grub-mkconfig that could regenerate it")
+    found = boot_grub.entries(text, menu)
+    if not found:
+        return Loader(lacks=f"{menu} starts no kernel of this system; is /boot mounted?")
+    started = default.beside(text, menu, found, boot_bls.variables(host), numbers=True)
+    kernels = (*found, started) if started else (*found,)
+    if _sources_drop_ins(host):
+        return Loader(kernels, "drop-in")
+    return Loader(kernels, "defaults", lacks=_not_editable(host))
+
+
+def _without_grub(host: Host) -> str:
+    words = f"neither {' nor '.join(grub.CONFIGS)} exists"
+    if host.matching(f"{boot_bls.ENTRIES}/*.conf") or host.exists(boot_bls.CMDLINE):
+        return (
+            f"{words}: it is systemd-boot or another loader; write the words into {boot_bls.CMDLINE}, and "
+            "run kernel-install add for each kernel"
+        )
+    return f"{words}: what starts this kernel (container, hypervisor, network boot) sets its parameters"
+
+
+def _reads_entries(host: Host, menu: str) -> bool:
+    """True if GRUB makes its menu of the entries (blscfg, a command of the Red Hat family's GRUB)."""
+    defaults = host.text(boot_grub.DEFAULTS)
+    asked = re.search(r"^[ \t]*GRUB_ENABLE_BLSCFG=[\"']?true", defaults, re.MULTILINE)
+    used = re.search(r"^[ \t]*blscfg\b", menu, re.MULTILINE)
+    return bool(asked or used) and bool(boot_bls.files(host))
+
+
+def _from_entries(host: Host, text: str, menu: str) -> Loader:
+    found = boot_bls.entries(host)
+    for entry in found:
+        if boot_bls.KERNEL_OPTS in entry.line or "${kernelopts}" in entry.line:
+            return Loader(
+                lacks=f"{entry.where} takes its parameters from {boot_bls.KERNEL_OPTS}, which only grubby "
+                "edits: run grubby --update-kernel=ALL --args=... --remove-args=..."
+            )
+    # Numbers count the files as well, in an order of GRUB's own.
+    started = default.beside(text, menu, found, boot_bls.variables(host), numbers=False)
+    kernels = (*found, started) if started else (*found,)
+    return Loader(kernels, "entries", lacks=_not_editable(host))
+
+
+def _sources_drop_ins(host: Host) -> bool:
+    """True if grub-mkconfig reads /etc/default/grub.d, as Debian's and Ubuntu's do."""
+    program = grub.mkconfig(host)
+    return program is not None and "/default/grub.d/" in host.read(program)
+
+
+def _not_editable(host: Host) -> str:
+    try:
+        boot_grub.edited(host.text(boot_grub.DEFAULTS), {})
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def later_file(host: Host, name: str, parameter: str, lost: bool = False) -> str:
+    """`path:line` of a drop-in that names a parameter and is read after mlnode's; empty if none does.
+
+    lost: mlnode's words are gone, so that it may be one that replaces the whole variable. Raises HostError.
+    Only to be called where mlnode's own drop-in names it.
+    """
+    own = drop_in(name)
+    for path in reversed(host.matching(f"{boot_grub.DROP_INS}/*.cfg")):
+        if path > own and not path.startswith(f"{boot_grub.DROP_INS}/{boot_grub.DROP_IN_NAME}"):
+            text = host.text(path)
+            lines = [number for number, _line in boot_grub.naming(text, parameter)]
+            lines += boot_grub.emptying(text) if lost else []
+            if lines:
+                return f"{path}:{max(lines)}"
+    return ""
+
+
+def given(host: Host, name: str, parameter: str) -> tuple[str, ...] | None:
+    """The words that the drop-in of a declaration gives to a parameter; None where it does not speak of it.
+    Raises HostError."""
+    return boot_grub.given(host.text(drop_in(name)), parameter)
+
+
+def menu_source(loader: Loader, host: Host, name: str, parameter: str, words: Sequence[str]) -> str:
+    """The file of which GRUB's menu will be made, if it gives the parameter these words; else empty. Raises
+    HostError."""
+    if loader.lacks or loader.unreadable:
+        return ""
+    if loader.style == "drop-in":
+        right = given(host, name, parameter) == tuple(words) and not later_file(host, name, parameter)
+        return drop_in(name) if right else ""
+    text = host.text(boot_grub.DEFAULTS)
+    right = loader.style == "defaults" and boot_grub.edited(text, {parameter: words}) == text
+    return boot_grub.DEFAULTS if right else ""
+
+
+def drop_in(name: str) -> str:
+    return f"{boot_grub.DROP_INS}/{boot_grub.DROP_IN_NAME}{name}.cfg"
+
+
+def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) -> list[BootFile]:
+    """The files that give the parameters of one declaration to the loader. Raises HostError.
+
+    stale: the menu is not what these files say, even if they are right.
+    """
+    if loader.style == "drop-in":
+        content = boot_grub.drop_in(name, changes) if changes else None
+        return [BootFile(drop_in(name), content, BOOT_LOADER, stale)]
+    if loader.lacks or loader.unreadable or not changes:
+        return []
+    if loader.style == "defaults":
+        content = _edited(host, boot_grub.DEFAULTS, boot_grub.edited, changes)
+        return [BootFile(boot_grub.DEFAULTS, content, BOOT_LOADER, stale)]
+    # The entries first: they are what counts at the next boot, the others at the next kernel.
+    found = [BootFile(path, _edited(host, path, boot_bls.edited, changes)) for path in boot_bls.files(host)]
+    for path, edit in ((boot_bls.CMDLINE, boot_bls.edited_line), (boot_grub.DEFAULTS, boot_grub.edited)):
+        if host.exists(path):
+            found.append(BootFile(path, _edited(host, path, edit, changes)))
+    return found
+
+
+def _edited(host: Host, path: str, edit: Callable[[str, Changes], str], changes: Changes) -> bytes:
+    return edit(host.text(path), changes).encode("utf-8", "surrogateescape")
+
+
+def boot_sources(host: Host, parameter: str) -> list[str]:
+    """Every line of a file of a loader that names a parameter, as `path:line: text`. Raises HostError."""
+    paths = [*grub.CONFIGS, *boot_bls.ENVIRONMENT, boot_grub.DEFAULTS, boot_bls.CMDLINE]
+    paths += host.matching(f"{boot_grub.DROP_INS}/*.cfg") + host.matching(f"{boot_bls.ENTRIES}/*.conf")
+    found = []
+    for path in paths:
+        text = host.text(path)
+        found += [f"{path}:{number}: {line}" for number, line in boot_grub.naming(text, parameter)]
+    return found

@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declarations of the kind boot: parameters by name, parameters that must not be there, CPUs to isolate."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, Sequence
+
+from ...model import cpulist, schema
+from ...model.errors import DeclarationError
+from ...model.setting import Setting
+from ...model.strict_json import shown
+from . import cmdline as boot_words
+from . import isolation
+from .schema import ISOLATED_FROM, OPTIONS
+
+KIND = "boot"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", re.ASCII)
+# Nothing that a shell, GRUB's own language or a kernel's parser takes for more than itself.
+_VALUE = re.compile(r"[A-Za-z0-9_.,:=/@+%!~^-]*\Z", re.ASCII)
+#: COMMAND_LINE_SIZE is 2048 on x86 and arm64 (arch/*/include/uapi/asm/setup.h), the final NUL included; the
+#: kernel drops the rest silently
+LONGEST = 2047
+
+_BY_LOADER = "belongs to what finds and starts the kernel: a wrong one leaves the machine unbootable"
+_PAIRS = (
+    "the order between hugepagesz= and hugepages= counts, and parameters are merged one by one: declare "
+    "default_hugepagesz here, and the pages as vm.nr_hugepages with sysctl_ml"
+)
+#: Key → why it cannot be declared
+_NEVER = {
+    **dict.fromkeys(
+        ("root", "rootflags", "rootfstype", "ro", "rw", "init", "rdinit", "initrd", "BOOT_IMAGE"), _BY_LOADER
+    ),
+    "hugepagesz": _PAIRS,
+    "hugepages": _PAIRS,
+    boot_words.ABSENT: "is how a missing parameter is shown",
+}
+#: The last one becomes /dev/console, so a single word would take the others away unseen (serial-console.rst)
+_LISTED = ("console",)
+
+#: What stands for a number of CPUs that only the machine itself knows
+_ALL_BUT = "all CPUs but "
+
+
+def parse(spec: Mapping[str, Any]) -> list[Setting]:
+    """All settings of one declaration, isolation first. Raises DeclarationError."""
+    given = schema.checked(KIND, spec, OPTIONS)
+    found = _isolated(given["isolate"]) if "isolate" in given else []
+    for name, value in given.get("parameters", {}).items():
+        found.append(_setting(_name(name), _words(_name(name), value)))
+    found += [_setting(_name(name), ()) for name in given.get("absent", ())]
+    _refuse_doubles(found)
+    _refuse_length(found)
+    return found
+
+
+def all_but(setting: Setting) -> tuple[int, ...] | None:
+    """The CPUs that are left out of an automatic list; None for a setting without one."""
+    if not setting.claim.startswith(_ALL_BUT):
+        return None
+    return cpulist.parse(setting.claim[len(_ALL_BUT) :])
+
+
+def name_of(setting: Setting) -> str:
+    """The parameter, spelled as it was declared."""
+    words = boot_words.wanted(setting.want or boot_words.ABSENT)
+    return words[0].partition("=")[0] if words else setting.key[len(KIND) + 1 :]
+
+
+def _setting(name: str, words: Sequence[str]) -> Setting:
+    text = boot_words.shown(words)
+    return Setting(KIND, f"{KIND}.{boot_words.key_of(name)}", boot_words.COMMAND_LINE, text, text)
+
+
+# -- isolation -----------------------------------------------------------------------------
+
+
+def _isolated(given: Mapping[str, Any]) -> list[Setting]:
+    on = {name: given.get(name, True) for name in ISOLATED_FROM}
+    cpus = given["cpus"]
+    flags = [name for name in ("managed_irq", "domain") if on[name]]
+    found = [_setting("isolcpus", [f"isolcpus={','.join([*flags, cpus])}"])] if flags else []
+    found += [_setting(name, [f"{name}={cpus}"]) for name in ("nohz_full", "rcu_nocbs") if on[name]]
+    if on["irqaffinity"]:
+        claim = f"{_ALL_BUT}{cpus}"
+        found.append(Setting(KIND, f"{KIND}.irqaffinity", boot_words.COMMAND_LINE, None, claim))
+    if not found:
+        raise DeclarationError(f"boot.isolate: all of {', '.join(on)} are off, so nothing is declared")
+    return found
+
+
+# -- parameters ----------------------------------------------------------------------------
+
+
+def _name(name: str) -> str:
+    if not _NAME.match(name) or len(name) > LONGEST:
+        raise DeclarationError(
+            f"boot: {shown(name)} is not a parameter's name, which has only letters, digits, _ . and -"
+        )
+    reason = _NEVER.get(boot_words.key_of(name))
+    if reason:
+        raise DeclarationError(f"boot.{name} cannot be declared: {reason}")
+    return name
+
+
+def _words(name: str, value: Any) -> list[str]:
+    if name in _LISTED and not isinstance(value, list):
+        raise DeclarationError(
+            f"boot.{name}: give all of them as a list, in their order, as the others are taken away"
+        )
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise DeclarationError(
+            f"boot.{name}: an empty list says nothing; name it under absent to take it away"
+        )
+    words = [_word(name, one) for one in values]
+    key = boot_words.key_of(name)
+    if key in isolation.PARAMETERS:
+        for word in words:
+            _check_cpus(name, key, word)
+    return words
+
+
+def _word(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        raise DeclarationError(
+            f"boot.{name}: YAML boolean {str(value).lower()}; quote the word the kernel wants, such as "
+            '"on" or "off"; "" is the bare parameter'
+        )
+    text = str(value) if isinstance(value, (int, str)) else None
+    if text is None or not _VALUE.match(text):
+        raise DeclarationError(
+            f"boot.{name}: {shown(value)} is invalid: only letters, digits and _.,:=/@+%!~^- are allowed"
+        )
+    return f"{name}={text}" if text else name
+
+
+def _check_cpus(name: str, key: str, word: str) -> None:
+    """A guard has to judge these, so it has to understand them."""
+    _name, equals, value = word.partition("=")
+    if key == "rcu_nocbs" and not equals:  # since Linux 5.18 the bare word lets CPUs be added later
+        return
+    try:
+        isolation.named(key, value)
+    except ValueError as error:
+        raise DeclarationError(f"boot.{name}: {shown(value)}: {error}; write CPUs as 2-31,34-63") from error
+
+
+def _refuse_doubles(found: Sequence[Setting]) -> None:
+    seen: set[str] = set()
+    for setting in found:
+        if setting.key in seen:
+            raise DeclarationError(
+                f"{setting.key} is declared twice (isolate, parameters, absent; - and _ are one): keep one"
+            )
+        seen.add(setting.key)
+
+
+def _refuse_length(found: Sequence[Setting]) -> None:
+    length = sum(len(setting.want or "") + 1 for setting in found)
+    if length > LONGEST:
+        raise DeclarationError(
+            f"boot: {length} characters of parameters; the kernel reads {LONGEST} of its whole command line"
+        )

@@ -1,0 +1,156 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Governor, energy preferences, idle states: the files of each policy or CPU, and what is against a write."""
+
+from __future__ import annotations
+
+from typing import Mapping, Sequence
+
+from ...model import cpulist
+from ...model.setting import KnobFile, Write
+from .node import Found, Node, Policy, Scope, subject
+from .parse import CPU
+from .schema import UNLIMITED
+
+_PERFORMANCE = "performance"
+#: Drivers that choose the frequency themselves: performance is more than a governor with them, as it takes
+#: the preference with it (intel_pstate.c: intel_pstate_hwp_set; amd-pstate.c: amd_pstate_epp_set_policy)
+_ACTIVE = ("intel_pstate", "amd-pstate-epp")
+#: The governors of the kernel itself, each of which may be a module cpufreq_NAME (drivers/cpufreq/Kconfig)
+_GOVERNORS = ("conservative", "ondemand", "performance", "powersave", "schedutil", "userspace")
+#: The kernel's word for: no idle state with any latency (Documentation/ABI/testing/sysfs-devices-power)
+_NO_LATENCY = "n/a"
+
+
+def governor(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
+    """scaling_governor of every policy; the lists of what they offer may differ on hybrid processors."""
+    want = wanted["governor"]
+    policies = node.policies_of(scope)
+    parts, offers = [], {}
+    for policy in policies:
+        path = f"{policy.path}/scaling_governor"
+        undo = (Write(path, node.text(path)), *_preference_now(node, policy))
+        parts.append(KnobFile(policy.number, path, node.text(path), want, undo, cpus=policy.cpus))
+        offers[policy.number] = _words(node, f"{policy.path}/scaling_available_governors")
+    invalid = _not_offered(want, offers)
+    if invalid and want in _GOVERNORS and not any(_is_active(node, policy) for policy in policies):
+        invalid += f"; if it is a module, load cpufreq_{want} first"
+    return Found(tuple(parts), offered=_common(offers), invalid=invalid, refusal=_divided(policies, scope))
+
+
+def _preference_now(node: Node, policy: Policy) -> tuple[Write, ...]:
+    """The write of the present preference, which a change of governor moves and a change back does not."""
+    path = f"{policy.path}/energy_performance_preference"
+    now = node.value(path).text
+    return (Write(path, now),) if now else ()
+
+
+def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
+    """energy_performance_preference of every policy. An active driver under the governor performance takes
+    nothing but performance, and says EBUSY (intel_pstate.c: intel_pstate_set_energy_pref_index)."""
+    want, declared = wanted["energy_performance_preference"], wanted.get("governor")
+    policies = node.policies_of(scope)
+    paths = {policy.number: f"{policy.path}/energy_performance_preference" for policy in policies}
+    texts = node.texts(paths, "policy", f"the driver {_driver(node, policies)} does not have it")
+    parts, busy, offers = [], [], {}
+    for policy in policies:
+        path, now = paths[policy.number], texts[policy.number]
+        undo: tuple[Write, ...] = (Write(path, now),)
+        ruled, moved = False, ""
+        if _is_active(node, policy):
+            ruling = f"{policy.path}/scaling_governor"
+            ruled = node.text(ruling) == _PERFORMANCE
+            if declared in (None, _PERFORMANCE):  # under which nothing else can be put back
+                undo = (Write(ruling, node.text(ruling)), *undo)
+            elif ruled:  # and will not be any more: the kernel then brings back another one by itself
+                moved = "the governor"
+            if want != _PERFORMANCE and (declared == _PERFORMANCE or (ruled and declared is None)):
+                busy.append(policy.number)
+        if not ruled:  # amd-pstate offers one word only while it is ruled
+            offers[policy.number] = _words(node, f"{policy.path}/energy_performance_available_preferences")
+        parts.append(KnobFile(policy.number, path, now, want, undo, moved=moved, cpus=policy.cpus))
+    invalid = "" if want.isdecimal() else _not_offered(want, offers)
+    refusal = _divided(policies, scope)
+    if busy and declared is None:
+        refusal = refusal or _busy(busy, "declare another governor with it")
+    elif busy:
+        invalid = _busy(busy, "declare powersave, which is dynamic there, or the preference performance")
+    return Found(tuple(parts), offered=_common(offers), invalid=invalid, refusal=refusal)
+
+
+def _busy(policies: Sequence[int], advice: str) -> str:
+    return (
+        f"{subject('policy', policies, 'takes', 'take')} no other preference than performance under the "
+        f"governor performance (EBUSY): {advice}"
+    )
+
+
+def bias(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
+    """energy_perf_bias of every CPU; the kernel takes words and prints numbers."""
+    paths = {cpu: f"{CPU}/cpu{cpu}/power/energy_perf_bias" for cpu in scope.cpus}
+    texts = node.texts(paths, "CPU", "the processor does not know it, or the hypervisor hides it")
+    return Found(_own(paths, texts, wanted["energy_perf_bias"]))
+
+
+def latency(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
+    """pm_qos_resume_latency_us of every CPU, in which 0 means no limit and n/a a limit of 0."""
+    paths = {cpu: f"{CPU}/cpu{cpu}/power/pm_qos_resume_latency_us" for cpu in scope.cpus}
+    texts = node.texts(paths, "CPU", "this kernel is built without power management")
+    want = wanted["max_latency_us"]
+    want = {"0": _NO_LATENCY, UNLIMITED: "0"}.get(want, want)
+    driver = node.value(f"{CPU}/cpuidle/current_driver")
+    idle = driver.absent is None and driver.text != "none"
+    note = "" if idle else "no cpuidle driver is loaded: there are no idle states to limit"
+    return Found(_own(paths, texts, want), shown=_tolerated, note=note)
+
+
+def _tolerated(text: str) -> str:
+    return {_NO_LATENCY: "0", "0": UNLIMITED}.get(text, text)
+
+
+def _own(paths: Mapping[int, str], texts: Mapping[int, str], want: str) -> tuple[KnobFile, ...]:
+    """Files that move nothing but themselves."""
+    return tuple(
+        KnobFile(cpu, path, texts[cpu], want, (Write(path, texts[cpu]),), cpus=(cpu,))
+        for cpu, path in paths.items()
+    )
+
+
+def _driver(node: Node, policies: Sequence[Policy]) -> str:
+    return ", ".join(dict.fromkeys(node.text(f"{policy.path}/scaling_driver") for policy in policies))
+
+
+def _is_active(node: Node, policy: Policy) -> bool:
+    return node.text(f"{policy.path}/scaling_driver") in _ACTIVE
+
+
+def _words(node: Node, path: str) -> tuple[str, ...]:
+    """Values that a policy offers; empty if it lists none."""
+    return tuple((node.value(path).text or "").split())
+
+
+def _not_offered(want: str, offers: Mapping[int, tuple[str, ...]]) -> str:
+    lacking = [number for number, words in offers.items() if words and want not in words]
+    if not lacking:
+        return ""
+    words = ", ".join(offers[lacking[0]])
+    return f"{subject('policy', lacking, 'does', 'do')} not offer {want!r}, but {words}"
+
+
+def _common(offers: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
+    """Values that all of them offer, in the order of the first."""
+    lists = list(offers.values())
+    return tuple(word for word in (lists[0] if lists else ()) if all(word in words for words in lists))
+
+
+def _divided(policies: Sequence[Policy], scope: Scope) -> str:
+    """Reason why a list of CPUs cannot be set alone; empty if it can."""
+    cpus = set(scope.cpus)
+    for policy in policies:
+        outside = set(policy.cpus) - cpus
+        if outside:
+            return (
+                f"policy {policy.number} sets the CPUs {cpulist.render(policy.cpus)} together, and "
+                f"{subject('CPU', outside, 'is', 'are')} not in the list: name all of them, or none"
+            )
+    return ""

@@ -1,0 +1,188 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind cpu: governor, energy preferences, boost and idle states (admin-guide/pm/).
+
+No drop-in of the system carries these files, so the agent brings them back at boot. Every setting is a
+rule over CPUs, expanded here into the files of this node.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Mapping, Sequence
+
+from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_facts
+from ...host.host import Host, Mounts
+from ...model import cpulist, values
+from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value
+from ...model.values import same
+from . import boost, files
+from . import parse as cpu_parse
+from .node import WHOLE, Found, Node, NoReadingError, Scope, subject
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "boot_sources",
+    "conflicts",
+    "facts",
+    "info",
+    "parse",
+    "read",
+    "way_back",
+]
+
+KIND = cpu_parse.KIND
+MOUNTS: Mounts = {}
+
+_READERS: Mapping[str, Callable[[Node, Scope, Mapping[str, str]], Found]] = {
+    "governor": files.governor,
+    "energy_performance_preference": files.preference,
+    "energy_perf_bias": files.bias,
+    "boost": boost.boost,
+    "min_perf_pct": boost.percent,
+    "max_latency_us": files.latency,
+}
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # nothing here is automatic
+    return cpu_parse.parse(spec)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """Runtime from sysfs, boot from the agent."""
+    node = Node(context.host)
+    wanted = {cpu_parse.split(setting.key)[0]: setting.want or "" for setting in settings}
+    return [_read_one(setting, wanted, node, context) for setting in settings]
+
+
+def _read_one(setting: Setting, wanted: Mapping[str, str], node: Node, context: Context) -> Reading:
+    boot = context.boot_by_agent(setting, setting.want)
+    if not context.runtime:
+        return Reading(setting.path, Value(), boot, setting.want)
+    name, cpus = cpu_parse.split(setting.key)
+    try:
+        scope = node.scope(cpus)
+        found = _READERS[name](node, scope, wanted)
+    except NoReadingError as error:
+        return Reading(setting.path, error.value, boot, setting.want)
+    return Reading(
+        path=found.path or setting.path,
+        runtime=Value(text=_summary(found, {part.path: _now(part) for part in found.parts})),
+        boot=boot,
+        target=setting.want,
+        offered=found.offered,
+        blocked=found.blocked or _blocked(found, context.host),
+        invalid=_not_here(scope, node) or found.invalid,
+        refusal=found.refusal,
+        parts=found.parts,
+        origin=_summary(found, context.origins) or None,
+        note="; ".join(words for words in (_left_out(scope), found.note) if words),
+    )
+
+
+def _summary(found: Found, texts: Mapping[str, str]) -> str:
+    """Values of the parts in these texts (path → value), as in a declaration; others are left out."""
+    shown = {part.number: found.shown(texts[part.path]) for part in found.parts if part.path in texts}
+    machine = shown.pop(WHOLE, None)
+    each = values.grouped(shown)
+    if machine is None or machine == each:
+        return each
+    return f"{machine} for the machine, {each} for its policies" if each else machine
+
+
+def _now(part: KnobFile) -> str:
+    return f"{part.now} (moved by {part.moved})" if part.moved and same(part.now, part.want) else part.now
+
+
+def _blocked(found: Found, host: Host) -> str:
+    return next((words for part in found.parts for words in [host.blocked(part.path)] if words), "")
+
+
+def _not_here(scope: Scope, node: Node) -> str:
+    if not scope.missing:
+        return ""
+    here = cpulist.render(node.present)
+    return f"{subject('CPU', scope.missing, 'is', 'are')} not on this machine, which has {here}"
+
+
+def _left_out(scope: Scope) -> str:
+    return f"{subject('CPU', scope.offline, 'is', 'are')} offline and left out" if scope.offline else ""
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """None: the agent re-applies the declaration."""
+    del name, rows, context
+    return []
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """The governor of the kernel command line, which every policy starts with."""
+    if cpu_parse.split(key)[0] != "governor":
+        return []
+    given = Facts(host).command_line("cpufreq.default_governor")
+    return [f"/proc/cmdline: cpufreq.default_governor={value}" for value in given[-1:]]
+
+
+#: What moves what, so that the order of two names would decide; in one declaration the order is right
+_MOVES = {"governor": "energy_performance_preference", "boost": "min_perf_pct"}
+
+
+def conflicts(key: str, other: str) -> bool:
+    """True if one thing is declared for two lists that have a CPU in common, or moves the other there."""
+    name, cpus = cpu_parse.split(key)
+    their_name, their_cpus = cpu_parse.split(other)
+    if key == other or (name != their_name and _MOVES.get(name) != their_name):
+        return False
+    return cpus is None or their_cpus is None or not set(cpus).isdisjoint(their_cpus)
+
+
+facts = no_facts
+way_back = any_time
+
+
+_INFO: Mapping[str, Info] = {
+    "governor": Info(
+        Severity.MEDIUM,
+        "a clock that follows the load is always late for the short bursts between two kernel launches",
+        "cpufreq.rst",
+    ),
+    "energy_performance_preference": Info(
+        Severity.MEDIUM,
+        "how soon the processor itself raises its clock; below performance it saves energy while ranks wait",
+        "intel_pstate.rst, amd-pstate.rst",
+    ),
+    "energy_perf_bias": Info(
+        Severity.LOW,
+        "a hint to the processor's own power control, apart from the clock",
+        "intel_epb.rst",
+    ),
+    "boost": Info(
+        Severity.MEDIUM,
+        "the one thread that launches kernels needs the highest clock; off makes nodes alike, and slower",
+        "cpufreq.rst, intel_pstate.rst",
+    ),
+    "min_perf_pct": Info(
+        Severity.LOW,
+        "keeps the clock up under a dynamic governor; with performance it adds nothing",
+        "intel_pstate.rst",
+    ),
+    "max_latency_us": Info(
+        Severity.MEDIUM,
+        "waking from a deep idle state takes more than 100 microseconds; no sleep leaves less for boost",
+        "cpuidle.rst, ABI sysfs-devices-power, drivers/idle/intel_idle.c",
+    ),
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason; another governor than performance at run time is severity high."""
+    name = cpu_parse.split(key)[0]
+    found = _INFO[name]
+    if name == "governor" and runtime.text not in (None, "performance"):
+        return Info(Severity.HIGH, found.reason, found.source)
+    return found

@@ -1,0 +1,172 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CPUs of a node and its cpufreq policies, read once for all settings of one call.
+
+A policy is what the kernel sets together: one CPU with most drivers, several where they share a clock
+(admin-guide/pm/cpufreq.rst). That of offline CPUs stays as a folder whose files answer EBUSY or nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Callable, Iterable, Mapping, NamedTuple
+
+from ...host.host import Host
+from ...model import cpulist
+from ...model.errors import HostError, MlnodeError
+from ...model.setting import KnobFile, Value
+from .parse import CPU, CPUFREQ
+
+#: In the place of a policy's or CPU's number: a file of the whole machine
+WHOLE = -1
+
+_POLICY = re.compile(r"policy([0-9]{1,9})\Z", re.ASCII)
+
+
+class NoReadingError(MlnodeError):
+    """There is nothing to read for a setting; value says whether it is absent or unreadable, and why."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        super().__init__(value.problem)
+
+
+def absent(why: str) -> NoReadingError:
+    return NoReadingError(Value(absent=why))
+
+
+class Scope(NamedTuple):
+    """The CPUs that a setting is about here. whole: all there are. cpus: those online. missing: named, but
+    not on this machine."""
+
+    whole: bool
+    cpus: tuple[int, ...]
+    offline: tuple[int, ...]
+    missing: tuple[int, ...]
+
+
+class Policy(NamedTuple):
+    """A cpufreq policy, the number in its folder's name, and the online CPUs it rules."""
+
+    number: int
+    cpus: tuple[int, ...]
+
+    @property
+    def path(self) -> str:
+        return f"{CPUFREQ}/policy{self.number}"
+
+
+class Found(NamedTuple):
+    """The files of one setting on this node, and what prevents a change of them.
+
+    shown: the kernel's text as in a declaration. path, offered, blocked, invalid, refusal and note are as in
+    Reading.
+    """
+
+    parts: tuple[KnobFile, ...]
+    shown: Callable[[str], str] = str
+    path: str = ""
+    offered: tuple[str, ...] = ()
+    blocked: str = ""
+    invalid: str = ""
+    refusal: str = ""
+    note: str = ""
+
+
+class Node:
+    """Lazy facts. Everything raises NoReadingError where it is not there or cannot be read."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._values: dict[str, Value] = {}
+
+    def value(self, path: str) -> Value:
+        if path not in self._values:
+            self._values[path] = self._host.value(path)
+        return self._values[path]
+
+    def text(self, path: str) -> str:
+        """A file that always says something; an empty one is what a failed read leaves in a captured tree."""
+        value = self.value(path)
+        if value.text is None:
+            raise NoReadingError(value)
+        if not value.text:
+            raise NoReadingError(Value(unreadable=f"{path} is empty"))
+        return value.text.strip()
+
+    def texts(self, paths: Mapping[int, str], owner: str, why: str) -> dict[int, str]:
+        """Number of each owner (`CPU`, `policy`) → its file's value; why: what it means if there is none."""
+        lacking = [number for number, path in paths.items() if self.value(path).absent is not None]
+        if lacking:
+            name = paths[lacking[0]].rpartition("/")[2]
+            raise absent(f"{subject(owner, lacking, 'has', 'have')} no {name}: {why}")
+        return {number: self.text(path) for number, path in paths.items()}
+
+    @cached_property
+    def present(self) -> tuple[int, ...]:
+        return self._list("present")
+
+    @cached_property
+    def online(self) -> tuple[int, ...]:
+        return self._list("online")
+
+    def _list(self, name: str) -> tuple[int, ...]:
+        path = f"{CPU}/{name}"
+        try:
+            return cpulist.parse(self.text(path))
+        except ValueError as error:
+            raise NoReadingError(Value(unreadable=f"{path}: {error}")) from error
+
+    def scope(self, cpus: tuple[int, ...] | None) -> Scope:
+        """Those of these CPUs that exist here; None for all."""
+        named = set(self.present if cpus is None else cpus)
+        here, online = named & set(self.present), set(self.online)
+        if here and not here & online:
+            raise absent(f"{subject('CPU', here, 'is', 'are')} offline")
+        return Scope(
+            whole=cpus is None,
+            cpus=tuple(sorted(here & online)),
+            offline=tuple(sorted(here - online)),
+            missing=tuple(sorted(named - here)),
+        )
+
+    def policies_of(self, scope: Scope) -> tuple[Policy, ...]:
+        """The policies that rule any of these CPUs."""
+        cpus = set(scope.cpus)
+        chosen = tuple(policy for policy in self.policies if not cpus.isdisjoint(policy.cpus))
+        bare = cpus.difference(*(policy.cpus for policy in chosen))
+        if bare:
+            raise absent(f"{subject('CPU', bare, 'is', 'are')} in no policy of {CPUFREQ}")
+        return chosen
+
+    @cached_property
+    def policies(self) -> tuple[Policy, ...]:
+        """All with online CPUs, in the order of their numbers."""
+        try:
+            names = self._host.names(CPUFREQ)
+        except HostError as error:
+            raise NoReadingError(Value(unreadable=str(error))) from error
+        numbers = sorted(int(match.group(1)) for match in map(_POLICY.match, names) if match)
+        found = [policy for policy in map(self._policy, numbers) if policy.cpus]
+        if not found:
+            raise absent(f"{CPUFREQ} has no policy: no cpufreq driver is loaded, as in most virtual machines")
+        return tuple(found)
+
+    def _policy(self, number: int) -> Policy:
+        path = f"{CPUFREQ}/policy{number}/affected_cpus"
+        if not self.value(path).text and number not in self.online:
+            return Policy(number, ())
+        try:
+            # Separated by blanks, unlike every other list of CPUs
+            return Policy(number, cpulist.parse(",".join(self.text(path).split())))
+        except ValueError as error:
+            raise NoReadingError(Value(unreadable=f"{path}: {error}")) from error
+
+
+def subject(owner: str, numbers: Iterable[int], one: str, many: str) -> str:
+    """`CPU 3 is`, `CPUs 0-3,8 are`, `policies 0-3 have`: the beginning of a sentence."""
+    known = sorted(set(numbers))
+    if len(known) == 1:
+        return f"{owner} {known[0]} {one}"
+    return f"{'policies' if owner == 'policy' else owner + 's'} {cpulist.render(known)} {many}"

@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a declaration to settings of the kind cpu: names, ranges and CPU lists; no hardware is read."""
+
+from __future__ import annotations
+
+from ...engine.kind import Spec
+from ...model import cpulist, schema
+from ...model.errors import DeclarationError
+from ...model.setting import Setting
+from .schema import ALL, OPTIONS
+
+KIND = "cpu"
+
+CPU = "/sys/devices/system/cpu"
+CPUFREQ = f"{CPU}/cpufreq"
+PSTATE = f"{CPU}/intel_pstate"
+
+#: What can be declared → its files, in the order that makes them stick: a change of governor moves the
+#: preference, and switching boost off moves min_perf_pct (drivers/cpufreq/intel_pstate.c)
+PATHS = {
+    "governor": f"{CPUFREQ}/policy*/scaling_governor",
+    "energy_performance_preference": f"{CPUFREQ}/policy*/energy_performance_preference",
+    "energy_perf_bias": f"{CPU}/cpu*/power/energy_perf_bias",
+    "boost": f"{CPUFREQ}/boost",
+    "min_perf_pct": f"{PSTATE}/min_perf_pct",
+    "max_latency_us": f"{CPU}/cpu*/power/pm_qos_resume_latency_us",
+}
+
+
+def parse(spec: Spec) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    given = schema.checked(KIND, spec, OPTIONS)
+    listed = given.get("cpus", ALL)
+    if listed != ALL and "min_perf_pct" in given:
+        raise DeclarationError(
+            "cpu.min_perf_pct: there is one for the whole machine; declare it under a name without cpus"
+        )
+    bracket = "" if listed == ALL else f"[{listed}]"
+    found = []
+    for name, path in PATHS.items():
+        if name in given:
+            value = given[name]
+            want = str(value) if name != "boost" else "on" if value else "off"
+            found.append(Setting(KIND, f"{KIND}.{name}{bracket}", path, want, want))
+    return found
+
+
+def split(key: str) -> tuple[str, tuple[int, ...] | None]:
+    """Name and CPUs of a key as parse() makes them; None for all CPUs."""
+    name, bracket, cpus = key[len("cpu.") :].partition("[")
+    return name, cpulist.parse(cpus.rstrip("]")) if bracket else None

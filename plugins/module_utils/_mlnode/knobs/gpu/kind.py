@@ -1,0 +1,228 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind gpu: persistence mode, in which NVIDIA's driver keeps an unused GPU awake.
+
+Where nvidia-persistenced is installed it runs, as its vendor has it, and keeps the mode; else the driver
+does. The agent sets both again at boot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Sequence
+
+from ...drivers import nvidia
+from ...drivers import services as service_files
+from ...drivers.nvidia import OFF, ON
+from ...drivers.services import RUNNING
+from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...host.host import Host, Mounts
+from ...linux import systemd_conf
+from ...model import schema, values
+from ...model.errors import HostError
+from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Severity, Value, Write
+from ...topology import read as topology
+from ...topology.model import Gpu
+from ..services import kind as services
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "boot_sources",
+    "conflicts",
+    "facts",
+    "info",
+    "parse",
+    "read",
+    "way_back",
+]
+
+KIND = "gpu"
+MOUNTS: Mounts = {nvidia.TOP: lambda: nvidia, **services.MOUNTS, **topology.MOUNTS}
+KEY = "gpu.persistence"
+
+DAEMON = "nvidia-persistenced.service"
+#: With this the daemon runs and leaves all GPUs as they are, as Ubuntu starts it
+_LEAVES = "--no-persistence-mode"
+
+_VENDOR = "NVIDIA"
+_CONTAINER = "the driver is that of the container's host: declare it there"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """At most one setting. Raises DeclarationError."""
+    del facts  # nothing here is automatic
+    given = schema.checked(KIND, spec, OPTIONS)
+    if not given:
+        return []
+    want = ON if given["persistence"] else OFF
+    return [Setting(KIND, KEY, nvidia.TOP, want, want)]
+
+
+@dataclass
+class _Found:
+    """Parts that can be set. problem: why there are none."""
+
+    parts: list[KnobFile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problem: Value | None = None
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """State of every GPU by nvidia-smi, now and after the next boot."""
+    return [_read_one(setting, context) for setting in settings]
+
+
+def _read_one(setting: Setting, context: Context) -> Reading:
+    want = setting.want or ""
+    if not context.runtime:
+        return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
+    host = context.host
+    found = _look(host, want)
+    if found.problem is not None:
+        return Reading(setting.path, found.problem, context.boot_by_agent(setting, want), want)
+    container = topology.of(host).machine.kind == "container"
+    return Reading(
+        path=setting.path,
+        runtime=Value(text=_summary([(part.number, part.now) for part in found.parts])),
+        boot=_boot(setting, context),
+        target=_summary([(part.number, part.want) for part in found.parts]),
+        blocked=_CONTAINER if container else "",
+        parts=tuple(found.parts),
+        origin=_origin(found.parts, context),
+        note="; ".join(found.notes),
+    )
+
+
+#: The number of the daemon's part, which no GPU has
+_DAEMON_NUMBER = -1
+
+
+def _summary(states: Sequence[tuple[int, str]]) -> str:
+    """The GPUs by their numbers; the daemon is named only where it is stopped."""
+    text = values.grouped({number: state for number, state in states if number != _DAEMON_NUMBER})
+    stopped = any(number == _DAEMON_NUMBER and state != RUNNING for number, state in states)
+    return f"{text}; nvidia-persistenced is stopped" if stopped else text
+
+
+def _origin(parts: Sequence[KnobFile], context: Context) -> str | None:
+    if not any(part.path in context.origins for part in parts):
+        return None
+    return _summary([(part.number, context.origins.get(part.path, part.now)) for part in parts])
+
+
+# -- what there is -------------------------------------------------------------------------
+
+
+def _look(host: Host, want: str) -> _Found:
+    gpus = topology.of(host).gpus
+    chosen = [gpu for gpu in gpus if gpu.vendor == _VENDOR]
+    if not chosen:
+        others = ", ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
+        words = f"GPUs of {others} have no such mode" if others else "there is no GPU of NVIDIA here"
+        return _Found(problem=Value(absent=words))
+    driver = host.value(nvidia.DRIVER)
+    if driver.absent is not None:
+        return _Found(problem=Value(absent=f"{nvidia.DRIVER} does not exist: NVIDIA's driver is not loaded"))
+    try:
+        modes = nvidia.persistence(host)
+        found = _Found(_daemon(host, want))
+    except HostError as error:
+        if error.absent:
+            return _Found(problem=Value(absent=f"{nvidia.TOOL}, which sets it, is not installed"))
+        return _Found(problem=Value(unreadable=str(error)))
+    for number, gpu in enumerate(chosen):
+        _add(found, number, gpu, modes, want)
+    if found.problem is None and not any(part.number != _DAEMON_NUMBER for part in found.parts):
+        found.problem = Value(absent="; ".join(found.notes))
+    return found
+
+
+def _add(found: _Found, number: int, gpu: Gpu, modes: dict[str, str], want: str) -> None:
+    mode = modes.get(gpu.address)
+    if mode is None and gpu.driver not in (None, "nvidia"):
+        found.notes.append(f"GPU {gpu.address} belongs to {gpu.driver}")
+    elif mode is None:
+        words = f"{nvidia.TOOL} does not show GPU {gpu.address}: it may have failed (look for Xid in dmesg)"
+        found.problem = Value(unreadable=words)
+    elif mode in nvidia.NOT_THERE:
+        found.notes.append(f"GPU {gpu.address} has no persistence mode")
+    else:
+        path = nvidia.file_of(gpu.address)
+        found.parts.append(KnobFile(number, path, mode, want, (Write(path, mode),)))
+
+
+def _daemon(host: Host, want: str) -> list[KnobFile]:
+    """The daemon is to run, where there is one. Raises HostError."""
+    fragment = service_files.fragment(host, DAEMON)
+    if want != ON or not fragment or not host.systemd_runs() or services.is_masked(host, fragment):
+        return []
+    path = service_files.file_of(DAEMON)
+    now = host.value(path)
+    if now.text is None:
+        raise HostError("read", path, None, now.problem)
+    return [KnobFile(_DAEMON_NUMBER, path, now.text, RUNNING, (Write(path, now.text),))]
+
+
+# -- the next boot -------------------------------------------------------------------------
+
+
+def _boot(setting: Setting, context: Context) -> Boot:
+    """The daemon sets `on` by itself, unless configured otherwise; else the agent does."""
+    try:
+        starter = _native(context.host)
+    except HostError as error:
+        return Boot(Value(unreadable=str(error)))
+    if not starter:
+        return context.boot_by_agent(setting, setting.want)
+    # The agent does not wait for it, so which of the two is last is unknown.
+    return Boot(Value(text=ON), starter, foreign=setting.want != ON)
+
+
+def _native(host: Host) -> str:
+    """The starter, at boot, of a daemon that keeps GPUs awake; empty if none does. Raises HostError."""
+    fragment = service_files.fragment(host, DAEMON)
+    if not fragment or services.is_masked(host, fragment):
+        return ""
+    commands = systemd_conf.service(host, [DAEMON], "ExecStart")
+    # An empty one takes back those before it: systemd.service(5).
+    if not commands or _LEAVES in commands[-1].value.split():
+        return ""
+    return next(services.starters(host, DAEMON), "")
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """None: the agent re-applies the declaration."""
+    del name, rows, context
+    return []
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Files and lines that start the daemon."""
+    del key
+    found = [f"{path} starts it" for path in services.starters(host, DAEMON)]
+    return found + [
+        f"{line.where}: ExecStart={line.value}" for line in systemd_conf.service(host, [DAEMON], "ExecStart")
+    ]
+
+
+#: Never: there is one setting.
+conflicts = no_conflicts
+facts = no_facts
+way_back = any_time
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason."""
+    del key, runtime
+    return Info(
+        Severity.MEDIUM,
+        "the driver releases an unused GPU: the next program waits for seconds until it is awake",
+        "NVIDIA, Driver Persistence",
+    )

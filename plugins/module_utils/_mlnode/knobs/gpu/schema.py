@@ -1,0 +1,18 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the area gpu."""
+
+from __future__ import annotations
+
+from ...model.schema import Option, Table
+
+OPTIONS: Table = {
+    "persistence": Option(
+        "bool",
+        """
+        Whether GPUs are kept awake. Unset leaves them as they are.
+
+        V(false) sets the mode of each GPU, and leaves the daemon as it is.
+        """,
+    ),
+}

@@ -1,0 +1,254 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kernel files of a rule on this machine: one part for each interrupt or queue."""
+
+from __future__ import annotations
+
+import errno
+import re
+import time
+from dataclasses import dataclass, field
+from typing import Sequence
+
+from ...host.host import Host
+from ...model import cpulist, values
+from ...model.errors import HostError
+from ...model.setting import KnobFile, Marker, Value, Write
+from ...topology.model import Nic, Topology
+from ..nics.ports import Port
+from . import plan
+from . import vectors as irq_vectors
+from .parse import Rule, Steering
+
+#: Where a write is noted that the kernel refused (transaction.py); gone at the next boot, as the numbers are
+MARKERS = "/run/mlnode/managed"
+
+#: What a write to smp_affinity_list ends with for a managed IRQ: EIO, since Linux 6.12 EPERM
+#: (kernel/irq/proc.c: write_irq_affinity)
+_KERNEL_OWNS = (errno.EIO, errno.EPERM)
+
+#: Between two looks at /proc/interrupts: long enough for a busy queue, whose interrupts come by the thousand
+_LOOK_SECONDS = 0.05
+
+FLOW_TABLE = "/proc/sys/net/core/rps_sock_flow_entries"
+
+
+@dataclass
+class Found:
+    """One NIC's part of a rule's row.
+
+    notes: without the label, so that NICs with the same note are reported together. problems: files
+    that could not be read. managed: interrupts that the kernel keeps to itself.
+    """
+
+    label: str
+    parts: list[KnobFile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    refusal: str = ""
+    invalid: str = ""
+    managed: int = 0
+
+    def say(self, words: str) -> None:
+        if words:
+            self.notes.append(words)
+
+
+# -- interrupts ----------------------------------------------------------------------------
+
+
+def interrupts(host: Host, topology: Topology, port: Port, rule: Rule, allowed: bool) -> Found:
+    """The queue interrupts of a NIC: queue i on CPU i of its pool, modulo their number.
+
+    Each NIC for itself, so that one that arrives or changes its queues moves no others.
+    """
+    found = Found(port.label)
+    pool = plan.pool(topology, port.node, rule, allowed)
+    found.refusal = pool.refusal and f"{port.label}: {pool.refusal}"
+    found.invalid = pool.invalid
+    found.say(pool.note)
+    vectors = irq_vectors.of(host, port.address)
+    if vectors.problem:
+        found.problems.append(vectors.problem)
+    if vectors.unnamed:
+        found.say("no interrupt is named after a queue, so all of them are taken for queues")
+    marked = frozenset(_names(host, MARKERS, found))
+    for vector in vectors.queues:
+        want = str(pool.cpus[vector.queue % len(pool.cpus)]) if pool.cpus else ""
+        _interrupt(host, port, vector, want, marked, found)
+    _follow(host, found)
+    if found.managed:
+        found.say(f"interrupts that the kernel keeps to itself: {found.managed}")
+    return found
+
+
+def _interrupt(
+    host: Host, port: Port, vector: irq_vectors.Vector, want: str, marked: frozenset[str], found: Found
+) -> None:
+    path = f"/proc/irq/{vector.irq}/smp_affinity_list"
+    marker = f"{port.address}-{vector.irq}"
+    try:
+        saved = host.snapshot(path)
+        if saved is None:  # gone since the folder was listed
+            return
+        # Since Linux 6.12 the file of a managed interrupt is read-only (kernel/irq/proc.c).
+        if not int(saved.get("mode", 0)) & 0o200 or marker in marked:
+            found.managed += 1
+            return
+        now = host.read(path).strip()
+    except HostError as error:
+        found.problems.append(str(error))
+        return
+    device = f"{irq_vectors.msi_folder(port.address)}/{vector.irq}"
+    owned = Marker(f"{MARKERS}/{marker}", _KERNEL_OWNS)
+    found.parts.append(KnobFile(vector.irq, path, now, want, (Write(path, now),), device, owned))
+
+
+def _names(host: Host, folder: str, found: Found) -> list[str]:
+    try:
+        return host.names(folder)
+    except HostError as error:
+        found.problems.append(str(error))
+        return []
+
+
+def _follow(host: Host, found: Found) -> None:
+    """Report the CPU on which an interrupt arrives, where that is not the one it is set to.
+
+    Many can be moved only as the next of them arrives (kernel/irq/migration.c), so that one which is idle
+    still shows its old CPU: that is not a fault.
+    """
+    late: dict[int, tuple[int, ...]] = {}
+    for part in found.parts:
+        if part.now == part.want:
+            effective = _effective(host, part.number)
+            if effective and effective != (int(part.want),):
+                late[part.number] = effective
+    if not late:
+        return
+    busy = _arriving(host, late)
+    # The very interrupt that was counted may have moved it: only those still there are late.
+    late = {irq: cpus for irq, cpus in late.items() if _effective(host, irq) == cpus}
+    busy &= {*late}
+    found.parts = [
+        part._replace(now=cpulist.render(late[part.number])) if part.number in busy else part
+        for part in found.parts
+    ]
+    if len(busy) < len(late):
+        found.say(f"interrupts that move when the next of them arrives: {len(late) - len(busy)}")
+
+
+def _effective(host: Host, irq: int) -> tuple[int, ...]:
+    """CPUs on which it arrives; empty if this kernel does not show them, or it has no handler."""
+    try:
+        return cpulist.parse(host.value(f"/proc/irq/{irq}/effective_affinity_list").text or "")
+    except ValueError:
+        return ()
+
+
+def _arriving(host: Host, late: dict[int, tuple[int, ...]]) -> set[int]:
+    """The interrupts that still arrive on the wrong CPU."""
+    before = _counts(host, late)
+    time.sleep(_LOOK_SECONDS)
+    after = _counts(host, late)
+    return {irq for irq in late if irq in before and after.get(irq, before[irq]) != before[irq]}
+
+
+def _counts(host: Host, late: dict[int, tuple[int, ...]]) -> dict[int, int]:
+    """Counts of arrivals on the CPUs each is late to leave. The header of /proc/interrupts names the CPUs
+    of the columns: the online ones."""
+    lines = (host.value("/proc/interrupts").text or "").splitlines()
+    columns = (
+        {cpu: at for at, cpu in enumerate(re.findall(r"CPU([0-9]+)", lines[0], re.ASCII))} if lines else {}
+    )
+    found: dict[int, int] = {}
+    for line in lines[1:]:
+        name, _colon, rest = line.partition(":")
+        irq = values.number(name)
+        if irq is None or irq not in late:
+            continue
+        numbers = rest.split(None, len(columns))
+        wanted = [columns[str(cpu)] for cpu in late[irq] if str(cpu) in columns]
+        cells = [numbers[at] for at in wanted if at < len(numbers)]
+        found[irq] = sum(values.number(cell) or 0 for cell in cells)
+    return found
+
+
+# -- queues --------------------------------------------------------------------------------
+
+
+def steering(host: Host, topology: Topology, port: Port, rule: Rule, topic: str) -> Found:
+    """rps_cpus or xps_cpus of every queue of a NIC."""
+    found = Found(port.label)
+    want = rule.rps if topic == "rps" else rule.xps
+    folder, file = ("rx", "rps_cpus") if topic == "rps" else ("tx", "xps_cpus")
+    if want is not None and want.cpus:
+        found.invalid = plan.unusable(topology, want.cpus)
+        isolated = topology.cpus.kept_free & {*want.cpus}
+        if topic == "rps" and isolated and not found.invalid:
+            kept = cpulist.render(isolated)
+            found.invalid = f"CPUs {kept} are isolated, and the kernel takes such CPUs out of rps_cpus"
+    for nic in port.nics:
+        queues = _queues(host, nic, folder, found)
+        masks = _masks(topology, port, want, topic, len(queues), found) if queues else ()
+        for number, mask in zip(queues, masks):
+            _queue(host, nic, f"{folder}-{number}", file, number, cpulist.mask(mask), found)
+    return found
+
+
+def _masks(
+    topology: Topology, port: Port, want: Steering | None, topic: str, queues: int, found: Found
+) -> Sequence[tuple[int, ...]]:
+    if want is None or want.word == "off":
+        return ((),) * queues
+    if want.cpus:
+        return (want.cpus,) * queues
+    if topic == "xps":
+        return plan.sending(topology, port.node, queues)
+    takers = plan.receiving(topology, port.node, queues)
+    found.refusal = takers.refusal and f"{port.label}: {takers.refusal}"
+    found.say(takers.note)
+    return (takers.cpus,) * queues
+
+
+def receive_flows(host: Host, port: Port, entries: int) -> Found:
+    """rps_flow_cnt of every receive queue of a NIC."""
+    found = Found(port.label)
+    for nic in port.nics:
+        queues = _queues(host, nic, "rx", found)
+        if not queues:
+            continue
+        share = plan.flows(entries, len(queues))
+        if entries and not share:
+            found.invalid = f"{entries} entries are fewer than the {len(queues)} queues of {nic.name}"
+        for number in queues:
+            _queue(host, nic, f"rx-{number}", "rps_flow_cnt", number, str(share), found)
+    return found
+
+
+def _queues(host: Host, nic: Nic, kind: str, found: Found) -> list[int]:
+    """The numbers of a NIC's receive or transmit queues."""
+    names = _names(host, f"/sys/class/net/{nic.name}/queues", found)
+    matches = (re.match(rf"{kind}-([0-9]{{1,6}})\Z", name, re.ASCII) for name in names)
+    return sorted(int(match.group(1)) for match in matches if match)
+
+
+def _queue(host: Host, nic: Nic, folder: str, file: str, number: int, want: str, found: Found) -> None:
+    device = f"/sys/class/net/{nic.name}/queues/{folder}"
+    now = host.value(f"{device}/{file}")
+    if now.unreadable is not None:
+        found.problems.append(now.unreadable)
+    elif now.text is not None:  # a NIC with one transmit queue has no choice, and so no xps_cpus
+        path = f"{device}/{file}"
+        found.parts.append(KnobFile(number, path, now.text, want, (Write(path, now.text),), device))
+
+
+def flow_table(host: Host, entries: int) -> tuple[KnobFile | None, Value]:
+    """The table that all NICs share, or why there is none. Never lowered, as others may need more of it."""
+    now = host.value(FLOW_TABLE)
+    if now.text is None:
+        return None, now
+    if not re.match(r"[0-9]{1,10}\Z", now.text, re.ASCII):
+        return None, Value(unreadable=f"{FLOW_TABLE} says {now.text[:60]!r}, which is not a number")
+    want = str(max(int(now.text), entries))
+    return KnobFile(0, FLOW_TABLE, now.text, want, (Write(FLOW_TABLE, now.text),)), now

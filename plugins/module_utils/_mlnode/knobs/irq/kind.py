@@ -1,0 +1,290 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind irq: on which CPUs the interrupts of NICs arrive, and which others take their packets over
+(core-api/irq/irq-affinity.rst, networking/scaling.rst).
+
+The numbers of interrupts change with every boot, so what is declared and re-applied is the rule. No file of
+the system carries it: the agent does, at boot and when a NIC arrives or changes its queues.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Sequence
+
+from ...engine import declared
+from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...host.host import Host
+from ...model import cpulist, values
+from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value
+from ...topology import read as topology
+from ...topology.model import Topology
+from ..nics import ports, rules
+from ..nics.ports import Port
+from . import files, irqbalance, plan
+from . import parse as irq_parse
+from .files import Found
+from .parse import KIND, RuleSetting
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "facts",
+    "info",
+    "boot_sources",
+    "parse",
+    "read",
+    "conflicts",
+    "way_back",
+]
+
+MOUNTS = topology.MOUNTS
+
+#: A declaration of sysctl values that would pull the flow table down again
+_FLOW_KEY = "net.core.rps_sock_flow_entries"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # a rule is read against the hardware in read(), whatever becomes of it
+    return irq_parse.parse(spec)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+    ruled = [item for item in settings if isinstance(item, RuleSetting)]
+    balanced = irq_parse.BALANCE_KEY in {item.key for item in settings}
+    flows = max((item.rule.rfs_entries or 0 for item in ruled), default=0)
+    readings = [_read_rule(item, flows, context) for item in ruled]
+    rules.refuse_overlap(
+        context,
+        [
+            *((context.name, setting, reading) for setting, reading in zip(ruled, readings)),
+            *(
+                (name, setting, _read_rule(setting, 0, there))
+                for name, setting, there in rules.of_others(context, KIND, OPTIONS, irq_parse.parse)
+                if isinstance(setting, RuleSetting)
+            ),
+        ],
+        shared=[files.FLOW_TABLE],  # only ever raised
+    )
+    devices = irqbalance.devices(context.host, zip(ruled, readings)) if context.runtime else None
+    words = "" if balanced or not devices else irqbalance.warning(context, devices)
+    found = {
+        item.key: _noted(reading, words if item.topic == "irq" and reading.parts else "")
+        for item, reading in zip(ruled, rules.said_once(ruled, readings, info))
+    }
+    for item in settings:
+        if item.key not in found:
+            found[item.key] = irqbalance.read(item, devices, context)
+    return [found[item.key] for item in settings]
+
+
+# -- one rule ------------------------------------------------------------------------------
+
+
+def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
+    """flows: what the largest of all rules wants of the table they share."""
+    if not context.runtime:
+        return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
+    selected = ports.find(context.host, setting.rule.nics)
+    if not selected.ports:
+        return rules.unread(setting, selected, context)
+    machine = topology.of(context.host)
+    # What is on no PCI bus has no vectors of its own to move, but queues to steer.
+    movable = [port for port in selected.ports if port.address or setting.topic != "irq"]
+    found = [_found(setting, port, machine, context) for port in movable or selected.ports]
+    return _noted(_assembled(setting, found, flows, context), selected.note)
+
+
+def _found(setting: RuleSetting, port: Port, machine: Topology, context: Context) -> Found:
+    host, rule = context.host, setting.rule
+    if setting.topic == "irq":
+        return files.interrupts(host, machine, port, rule, "isolated_cpus" in context.allow)
+    if setting.topic == "rfs":
+        return files.receive_flows(host, port, rule.rfs_entries or 0)
+    return files.steering(host, machine, port, rule, setting.topic)
+
+
+def _assembled(setting: RuleSetting, found: Sequence[Found], flows: int, context: Context) -> Reading:
+    parts = tuple(part for one in found for part in one.parts)
+    # One file of each NIC stands for all of them: what blocks is a file system mounted read-only.
+    firsts = [one.parts[0].path for one in found if one.parts]
+    refusal = _first(one.refusal for one in found)
+    show = _SHOWN[setting.topic]
+    target = _summary(found, show, lambda part: part.want)
+    runtime, managed = _runtime(setting, found)
+    if setting.topic == "rfs" and setting.rule.rfs_entries and runtime.text is not None:
+        table, problem = files.flow_table(context.host, flows)
+        if table is None:
+            runtime = problem
+        else:
+            runtime, target = Value(text=f"table {table.now}; {runtime}"), f"table {table.want}; {target}"
+            parts, refusal = (table, *parts), refusal or _flow_conflict(flows, context)
+            firsts.append(table.path)
+    return Reading(
+        path=setting.path,
+        runtime=runtime,
+        boot=context.boot_by_agent(setting, target),
+        target=target or None,
+        blocked=_first(map(context.host.blocked, firsts)),
+        invalid=_first(one.invalid for one in found),
+        refusal=refusal,
+        parts=parts,
+        origin=_origin(found, show, context.origins),
+        note="; ".join([*_notes(found), *_idle(setting, found)]),
+        managed=managed,
+    )
+
+
+def _runtime(setting: RuleSetting, found: Sequence[Found]) -> tuple[Value, str]:
+    """State of the files together, or why it is unknown; and why the kernel keeps all to itself."""
+    problem = _first(problem for one in found for problem in one.problems)
+    if problem:
+        return Value(unreadable=problem), ""
+    if any(one.parts for one in found):
+        return Value(text=_summary(found, _SHOWN[setting.topic], lambda part: part.now)), ""
+    labels = ", ".join(one.label for one in found)
+    kept = sum(one.managed for one in found)
+    if kept:
+        words = f"the kernel keeps all interrupts of {labels} to itself ({kept})"
+        return Value(text="left to the kernel"), words
+    return Value(absent=f"{labels}: {_LACKING[setting.topic]}"), ""
+
+
+def _notes(found: Sequence[Found]) -> list[str]:
+    return rules.together((words, one.label) for one in found for words in one.notes)
+
+
+def _idle(setting: RuleSetting, found: Sequence[Found]) -> list[str]:
+    """NICs that are down beside others that are not. One without a queue by choice is not reported."""
+    if setting.topic != "irq" or not any(one.parts for one in found):
+        return []
+    labels = [one.label for one in found if not one.parts and not one.managed and not one.problems]
+    return [f"{', '.join(labels)}: {_LACKING['irq']}"] if labels else []
+
+
+def _first(texts: Any) -> str:
+    """The first that says something."""
+    return next((text for text in texts if text), "")
+
+
+def _masked(texts: Sequence[str]) -> str:
+    lists = []
+    for text in texts:
+        try:
+            lists.append(cpulist.render(cpulist.from_mask(text)))
+        except ValueError:
+            lists.append(text)
+    return "off" if not any(lists) else plan.summary(lists)
+
+
+def _counted(texts: Sequence[str]) -> str:
+    words = list(dict.fromkeys(texts))
+    if words == ["0"]:
+        return "off"
+    return f"{words[0]} per queue" if len(words) == 1 else f"{', '.join(words)} in its queues"
+
+
+#: Topic → how the values of one NIC's files are put in one line
+_SHOWN: Mapping[str, Callable[[Sequence[str]], str]] = {
+    "irq": plan.summary,
+    "rps": _masked,
+    "xps": _masked,
+    "rfs": _counted,
+}
+
+#: Topic → what is wrong with NICs that have nothing to set
+_LACKING = {
+    "irq": "no MSI interrupt is in use (the interface is down, or its device has a line interrupt)",
+    "rps": "no receive queue has an rps_cpus (no interface, or a kernel without CONFIG_RPS)",
+    "xps": "no transmit queue has an xps_cpus (there is only one, or the kernel has no CONFIG_XPS)",
+    "rfs": "no receive queue has an rps_flow_cnt (no interface, or a kernel without CONFIG_RPS)",
+}
+
+
+def _summary(
+    found: Sequence[Found], show: Callable[[Sequence[str]], str], value: Callable[[KnobFile], str]
+) -> str:
+    return "; ".join(
+        rules.together((show([value(part) for part in one.parts]), one.label) for one in found if one.parts)
+    )
+
+
+def _origin(
+    found: Sequence[Found], show: Callable[[Sequence[str]], str], origins: Mapping[str, str]
+) -> str | None:
+    if not any(part.path in origins for one in found for part in one.parts):
+        return None
+    return _summary(found, show, lambda part: origins.get(part.path, part.now))
+
+
+# -- rules together ------------------------------------------------------------------------
+
+
+def _flow_conflict(entries: int, context: Context) -> str:
+    """Reason not to raise the flow table: a declared sysctl value would lower it again at every run."""
+    for declaration in declared.expected(context.host):
+        section = declaration.kinds.get("sysctl", {}).get("settings")
+        raw = section.get(_FLOW_KEY) if isinstance(section, Mapping) else None
+        number = values.number(str(raw)) if isinstance(raw, (int, str)) else None
+        if number is not None and number < entries:
+            return (
+                f"{_FLOW_KEY} is declared as {raw} by {declaration.name} ({declaration.path}), and "
+                f"rfs_entries {entries} needs at least as many: declare that there, or leave it out"
+            )
+    return ""
+
+
+def _noted(reading: Reading, words: str) -> Reading:
+    return reading._replace(note="; ".join(text for text in (reading.note, words) if text))
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """Files that make irqbalance agree; the rules themselves are re-applied by the agent."""
+    return irqbalance.files(name, rows, context)
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Other sources that set interrupts at boot."""
+    if key == irq_parse.BALANCE_KEY:
+        return irqbalance.boot_sources(host)
+    words = Facts(host).command_line("irqaffinity")
+    return [f"/proc/cmdline: irqaffinity={word}" for word in words]
+
+
+#: Never by their names alone: read() compares the files that two rules want.
+conflicts = no_conflicts
+facts = no_facts
+way_back = any_time
+
+
+_REASONS = {
+    "irq": (
+        Severity.MEDIUM,
+        "an interrupt on a core far from the NIC, or on a busy one, delays every packet of its queue",
+        "core-api/irq/irq-affinity.rst",
+    ),
+    "rps": (Severity.LOW, "with fewer queues than cores, other cores can take packets over", "scaling.rst"),
+    "xps": (
+        Severity.LOW,
+        "cores that send through a queue of their own do not wait for its lock",
+        "scaling.rst",
+    ),
+    "rfs": (Severity.LOW, "packets go to the core on which their program runs", "scaling.rst"),
+    "irqbalance": (Severity.MEDIUM, "irqbalance moves interrupts every 10 s", "irqbalance(1)"),
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Reason by the topic, which is the third word of the key or, without one, the interrupts themselves."""
+    del runtime
+    words = key.split(".")
+    topic = "irqbalance" if key == irq_parse.BALANCE_KEY else words[2] if len(words) > 2 else "irq"
+    severity, reason, source = _REASONS[topic]
+    return Info(severity, reason, source)

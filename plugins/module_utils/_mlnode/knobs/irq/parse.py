@@ -1,0 +1,134 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A declaration of interrupts read and checked: everything that can be wrong before a machine is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping, NamedTuple
+
+from ...model import cpulist, schema
+from ...model.errors import DeclarationError
+from ...model.setting import Setting
+from ..nics import rules, selection
+from ..nics.selection import ALL, Selection
+from .schema import OPTIONS
+
+KIND = "irq"
+
+BALANCE_KEY = f"{KIND}.irqbalance"
+
+
+class Steering(NamedTuple):
+    """Target of RPS or XPS: word is `off`, `auto` or `cpus`, and only the last has any."""
+
+    word: str
+    cpus: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return cpulist.render(self.cpus) if self.cpus else self.word
+
+
+class Rule(NamedTuple):
+    """One rule as declared. None and "" stand for what is left untouched.
+
+    cpus: of strategy list all there are, of strategy housekeeping those instead of the default.
+    rfs_entries: flows of one NIC; 0 switches RFS off.
+    """
+
+    name: str = ""
+    nics: Selection = ALL
+    strategy: str = ""
+    cpus: tuple[int, ...] = ()
+    rps: Steering | None = None
+    xps: Steering | None = None
+    rfs_entries: int | None = None
+
+
+_NO_RULE = Rule()
+
+
+@dataclass(frozen=True)
+class RuleSetting(Setting):
+    """A setting with the rule it comes from. topic: `irq`, `rps`, `xps` or `rfs`."""
+
+    rule: Rule = _NO_RULE
+    topic: str = ""
+
+
+#: Topic → where its files are, for people
+PATHS = {
+    "irq": "/proc/irq/*/smp_affinity_list",
+    "rps": "/sys/class/net/*/queues/rx-*/rps_cpus",
+    "xps": "/sys/class/net/*/queues/tx-*/xps_cpus",
+    "rfs": "/sys/class/net/*/queues/rx-*/rps_flow_cnt",
+}
+
+
+def parse(spec: Mapping[str, Any]) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    given = schema.checked(KIND, spec, OPTIONS)
+    parsed = [_rule(raw, f"{KIND}.rules[{place}]") for place, raw in enumerate(given.get("rules", ()))]
+    found = rules.unique(setting for rule in parsed for setting in _settings(rule))
+    if "irqbalance" in given:
+        balance = given["irqbalance"]
+        found.append(Setting(KIND, BALANCE_KEY, "/etc/default/irqbalance", balance, balance))
+    return found
+
+
+def _settings(rule: Rule) -> list[Setting]:
+    wants: list[tuple[str, str]] = []
+    if rule.strategy:
+        wants.append(("irq", f"{rule.strategy} {cpulist.render(rule.cpus)}".rstrip()))
+    if rule.rps is not None:
+        wants.append(("rps", str(rule.rps)))
+    if rule.xps is not None:
+        wants.append(("xps", str(rule.xps)))
+    if rule.rfs_entries is not None:
+        wants.append(("rfs", str(rule.rfs_entries)))
+    return [
+        RuleSetting(
+            kind=KIND,
+            key=f"{KIND}.{rule.name}" + ("" if topic == "irq" else f".{topic}"),
+            path=PATHS[topic],
+            want=None,
+            claim=f"{words} ({rule.nics})",
+            rule=rule,
+            topic=topic,
+        )
+        for topic, words in wants
+    ]
+
+
+def _rule(given: Mapping[str, Any], where: str) -> Rule:
+    name = given["name"]
+    if name == "irqbalance":
+        raise DeclarationError(f"{where}.name: irqbalance is the key of the program; take another name")
+    where = f"{KIND}.{name}"
+    strategy = given.get("strategy", "")
+    cpus = cpulist.parse(given.get("cpus", ""))
+    if strategy == "list" and not cpus:
+        raise DeclarationError(f"{where}.cpus: strategy list wants a list of CPUs such as 0-3,8")
+    if cpus and strategy not in ("list", "housekeeping"):
+        raise DeclarationError(f"{where}.cpus: only the strategies list and housekeeping take CPUs")
+    return Rule(
+        name=name,
+        nics=selection.parse(f"{where}.nics", given.get("nics", {})),
+        strategy=strategy,
+        cpus=cpus,
+        rps=_steering(given.get("rps")),
+        xps=_steering(given.get("xps")),
+        rfs_entries=_flows(f"{where}.rfs_entries", given.get("rfs_entries")),
+    )
+
+
+def _steering(text: str | None) -> Steering | None:
+    if text is None:
+        return None
+    return Steering(text) if text in ("off", "auto") else Steering("cpus", cpulist.parse(text))
+
+
+def _flows(where: str, number: int | None) -> int | None:
+    if number and number & (number - 1):
+        raise DeclarationError(f"{where}: {number} is not a power of two")
+    return number

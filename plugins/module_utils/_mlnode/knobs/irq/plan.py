@@ -1,0 +1,224 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CPU that serves each queue. Pure: a topology and a rule in, CPUs out."""
+
+from __future__ import annotations
+
+from typing import Iterable, NamedTuple, Sequence
+
+from ...model import cpulist, values
+from ...model.schema import unless_allowed
+from ...topology.model import Cpus, Topology
+from .parse import Rule
+
+#: Physical cores of a NUMA node that strategy housekeeping gives to interrupts. A choice and no measurement:
+#: scaling.rst asks for no more queues than keep every CPU from saturation, and the other cores are there to
+#: serve requests. A rule's cpus say otherwise.
+HOUSEKEEPING_CORES = 4
+
+#: Runs of CPUs, and characters, that a summary spells out; what is longer is not readable
+_SPELLED, _READABLE = 6, 60
+
+
+class Pool(NamedTuple):
+    """The CPUs that serve a NIC's queues, in their order.
+
+    note: what is worth knowing about them. refusal: the guard that keeps them. invalid: why they cannot be.
+    """
+
+    cpus: tuple[int, ...] = ()
+    note: str = ""
+    refusal: str = ""
+    invalid: str = ""
+
+
+def cores(cpus: Cpus, among: Iterable[int]) -> tuple[int, ...]:
+    """The first thread of each physical core among these CPUs.
+
+    The second threads are never used: a queue there shares the core's units with the first all the same, and
+    no thread of the core is left in peace.
+    """
+    siblings = {cpu.number: cpu.siblings for cpu in cpus.all}
+    found: list[int] = []
+    taken: set[int] = set()
+    for cpu in sorted(among):
+        if cpu not in taken:
+            found.append(cpu)
+            taken.update(siblings.get(cpu, ()))
+    return tuple(found)
+
+
+def near(topology: Topology, node: int | None) -> tuple[tuple[int, ...], str]:
+    """The online CPUs of a NIC's NUMA node, and a note where they are those of the whole machine."""
+    online = frozenset(topology.cpus.online)
+    populated = [item for item in topology.nodes if online & {*item.cpus}]
+    local = [item for item in populated if item.number == node]
+    if local:
+        return tuple(sorted(online & {*local[0].cpus})), ""
+    everywhere = tuple(sorted(online))
+    if len(populated) < 2:
+        return everywhere, ""
+    if node is None:
+        return everywhere, "the firmware names no NUMA node for it, so the CPUs of all nodes serve it"
+    return everywhere, f"its NUMA node {node} has no CPU online, so those of all nodes serve it"
+
+
+def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: bool) -> Pool:
+    """The CPUs on which a rule puts the interrupts of a NIC on this node."""
+    quiet = frozenset() if isolated_allowed else topology.cpus.kept_free
+    if rule.cpus:
+        wrong = unusable(topology, rule.cpus)
+        if wrong:
+            return Pool(invalid=wrong)
+        isolated = quiet & {*rule.cpus}
+        if isolated:
+            return Pool(refusal=unless_allowed(_GUARD, _isolated(isolated), ()))
+    if rule.strategy == "list":
+        return Pool(rule.cpus)
+    local, note = near(topology, node)
+    if rule.strategy == "housekeeping":
+        base = frozenset(rule.cpus or housekeeping(topology, quiet))
+        fitting = tuple(sorted(base & {*local}))
+        if fitting or not base:
+            return _unless_empty(fitting, note, topology)
+        return Pool(
+            tuple(sorted(base)), f"NUMA node {node} has none of the housekeeping CPUs, so all serve it"
+        )
+    return _unless_empty(cores(topology.cpus, frozenset(local) - quiet), note, topology, node)
+
+
+_GUARD = "isolated_cpus"
+
+
+def _unless_empty(cpus: tuple[int, ...], note: str, topology: Topology, node: int | None = None) -> Pool:
+    if cpus:
+        return Pool(cpus, note)
+    where = "this machine" if node is None else f"NUMA node {node}"
+    kept = cpulist.render(topology.cpus.kept_free)
+    reason = f"{where} has no CPU but those that isolcpus or nohz_full keep free ({kept})"
+    return Pool(refusal=unless_allowed(_GUARD, reason, ()))
+
+
+def _isolated(cpus: Iterable[int]) -> str:
+    return f"{_cpus(cpus)} kept free by isolcpus or nohz_full"
+
+
+def _cpus(cpus: Iterable[int]) -> str:
+    found = sorted(cpus)
+    return f"CPU {found[0]} is" if len(found) == 1 else f"CPUs {cpulist.render(found)} are"
+
+
+def unusable(topology: Topology, cpus: Sequence[int]) -> str:
+    """Reason why some of these CPUs cannot serve anything here; empty if all can."""
+    present = {*topology.cpus.present, *topology.cpus.online}
+    unknown = {*cpus} - present
+    if unknown:
+        return f"{_cpus(unknown)} not on this machine, which has {cpulist.render(present)}"
+    offline = {*cpus} - {*topology.cpus.online}
+    return f"{_cpus(offline)} offline" if offline else ""
+
+
+def housekeeping(topology: Topology, quiet: frozenset[int]) -> tuple[int, ...]:
+    """The first cores of each NUMA node: CPU 0, which the kernel itself keeps busy, among them."""
+    online = frozenset(topology.cpus.online)
+    nodes = [online & {*item.cpus} for item in topology.nodes] or [online]
+    found = [cpu for cpus in nodes for cpu in cores(topology.cpus, cpus - quiet)[:HOUSEKEEPING_CORES]]
+    return tuple(sorted(found))
+
+
+class Takers(NamedTuple):
+    """RPS `auto`: the CPUs that take packets over from each queue of a NIC; none where it has queues enough.
+
+    note and refusal as in Pool.
+    """
+
+    cpus: tuple[int, ...] = ()
+    note: str = ""
+    refusal: str = ""
+
+
+def receiving(topology: Topology, node: int | None, queues: int) -> Takers:
+    """scaling.rst: redundant where there is a queue for each CPU, else the CPUs of the same memory domain. A
+    queue for each physical core counts as one for each CPU, as strategy spread has no more cores to give."""
+    local, elsewhere = near(topology, node)
+    if elsewhere:
+        return Takers(note="its NUMA node is not known, so auto leaves RPS off; give a list of CPUs")
+    free = frozenset(local) - topology.cpus.kept_free
+    if not free:
+        return Takers(refusal=f"{_isolated(local)}, and the kernel takes such CPUs out of rps_cpus")
+    return Takers(tuple(sorted(free)) if queues < len(cores(topology.cpus, free)) else ())
+
+
+def sending(topology: Topology, node: int | None, queues: int) -> tuple[tuple[int, ...], ...]:
+    """XPS `auto`: the CPUs that send through each of so many queues.
+
+    scaling.rst: each CPU maps onto one queue. Core i of the NIC's node uses queue i, whose interrupt strategy
+    spread has put there, then the other cores the queues that follow; all threads of a core use the same one.
+    Isolated CPUs too, as who runs there sends as well.
+    """
+    local = frozenset(near(topology, node)[0])
+    others = frozenset(topology.cpus.online) - local
+    siblings = {cpu.number: cpu.siblings for cpu in topology.cpus.all}
+    found: list[set[int]] = [set() for _queue in range(queues)]
+    for at, first in enumerate((*cores(topology.cpus, local), *cores(topology.cpus, others))):
+        found[at % queues].update((first, *siblings.get(first, ())))
+    return tuple(tuple(sorted(cpus)) for cpus in found)
+
+
+def flows(entries: int, queues: int) -> int:
+    """Flows of one of so many queues: the power of two below the equal share, as the kernel itself rounds up
+    (scaling.rst: rps_flow_cnt is entries divided by queues). 0 where there is not one for each."""
+    share = entries // queues
+    return 1 << (share.bit_length() - 1) if share else 0
+
+
+def summary(lists: Sequence[str]) -> str:
+    """The CPUs of many queues in one line: `0..27` is queue 0 on CPU 0, queue 1 on CPU 1 and so on;
+    `0..54:2` takes every second CPU, `0-7 x4` is four queues that may all use CPUs 0 to 7."""
+    found: list[tuple[str, int]] = []
+    for run in _runs(lists):
+        if found and found[-1][0] == run:
+            found[-1] = (run, found[-1][1] + 1)
+        else:
+            found.append((run, 1))
+    text = " ".join(run if times == 1 else f"{run} x{times}" for run, times in found)
+    if len(found) > _SPELLED or (len(found) > 1 and len(text) > _READABLE):
+        return f"{len(lists)} queues over {_union(lists)}"
+    return text
+
+
+def _runs(lists: Sequence[str]) -> list[str]:
+    """Queues on single CPUs whose numbers rise evenly become one run; all others stand for themselves."""
+    found: list[str] = []
+    at = 0
+    while at < len(lists):
+        end, step = _rise(lists, at)
+        if end - at > 1 or (end - at == 1 and step == 1):
+            found.append(f"{lists[at]}..{lists[end]}" + (f":{step}" if step > 1 else ""))
+            at = end + 1
+        else:
+            found.append(lists[at] or "none")
+            at += 1
+    return found
+
+
+def _rise(lists: Sequence[str], at: int) -> tuple[int, int]:
+    """End of an even rise that begins here, and its step."""
+    step = _step(lists, at)
+    end = at
+    while step > 0 and _step(lists, end) == step:
+        end += 1
+    return end, step
+
+
+def _step(lists: Sequence[str], at: int) -> int:
+    numbers = [values.number(text) for text in lists[at : at + 2]]
+    low, high = numbers if len(numbers) == 2 else (None, None)
+    return 0 if low is None or high is None else high - low
+
+
+def _union(lists: Sequence[str]) -> str:
+    try:
+        return cpulist.render(cpu for text in lists for cpu in cpulist.parse(text)) or "none"
+    except ValueError:
+        return "several values"

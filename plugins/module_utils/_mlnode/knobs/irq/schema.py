@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the area irq."""
+
+from __future__ import annotations
+
+from ...model.schema import Option, Table, cpus, guards
+from ..nics.schema import name, nics, rules
+
+STRATEGIES = ("spread", "housekeeping", "list")
+IRQBALANCE = ("agree", "leave", "disable")
+
+#: What can be allowed, and what it lets through
+GUARDS = {"isolated_cpus": "interrupts on CPUs that isolcpus or nohz_full keep free"}
+
+#: The kernel rounds both tables up to a power of two and takes no more than this for the global one
+#: (net/core/sysctl_net_core.c: rps_sock_flow_sysctl)
+MAX_FLOWS = 1 << 29
+
+#: The CPUs of RPS or XPS
+_STEERING = cpus("off", "auto")
+
+OPTIONS: Table = {
+    "rules": rules(
+        """
+        What is wanted of which NICs. A rule without a strategy, C(rps), C(xps) or C(rfs_entries) is
+        refused.
+
+        Two rules may meet on a NIC only if they want the same of it.
+        """,
+        {
+            "name": name("C(irq.NAME), C(irq.NAME.rps), C(irq.NAME.xps) and C(irq.NAME.rfs)"),
+            "nics": nics(
+                "Interfaces, such as V(eth0).",
+                """
+                Which NICs. Each list that is given has to name the NIC; without any, all physical NICs are
+                meant.
+
+                Virtual functions are meant only where they are named, or given by their address, PCI id or
+                RDMA device.
+
+                Bonds, bridges and VLANs have no interrupts of their own.
+
+                Where no NIC matches, the status is V(unsupported), and the reason lists those that are
+                there.
+                """,
+            ),
+            "strategy": Option(
+                "str",
+                """
+                V(spread) puts queue i on physical core i of the NIC's own NUMA node, and begins again where
+                there are more queues than cores. Second threads of a core are not used.
+
+                V(housekeeping) uses a few CPUs of the NIC's NUMA node and leaves all others alone. They are
+                the first four physical cores of each node, or those in O(rules[].cpus).
+
+                V(list) uses exactly the CPUs in O(rules[].cpus), whatever the NUMA node.
+
+                Without it, interrupts stay where they are.
+                """,
+                choices=STRATEGIES,
+            ),
+            "cpus": Option(
+                "str",
+                """
+                CPUs as the kernel writes them, such as V(0-3,64). For strategies V(list) and
+                V(housekeeping).
+                """,
+                joined="strategy",
+                form=cpus(),
+            ),
+            "rps": Option(
+                "raw",
+                """
+                Receive packet steering. V(auto) lets the CPUs of the NIC's NUMA node take packets over
+                where there are fewer receive queues than physical cores, and switches it off elsewhere, or
+                where that node is unknown.
+
+                A list of CPUs, or V(off). The kernel takes no isolated CPU here.
+                """,
+                form=_STEERING,
+            ),
+            "xps": Option(
+                "raw",
+                """
+                Transmit packet steering. V(auto) gives each core one transmit queue, queue i to core i of
+                the NIC's own NUMA node, and those that follow to the other cores. A list of CPUs is given
+                to every queue. V(off) leaves the choice to the kernel's hash.
+
+                A NIC with one transmit queue has no such choice.
+                """,
+                form=_STEERING,
+            ),
+            "rfs_entries": Option(
+                "int",
+                """
+                Receive flow steering for so many flows of each NIC, a power of two; V(0) switches it off. A
+                good start is 32768. Each receive queue gets its share.
+
+                The table for the whole machine, C(net.core.rps_sock_flow_entries), is raised to it where it
+                is smaller, and never lowered. A smaller value in M(mlnode.tuning.sysctl_ml) is refused.
+                """,
+                least=0,
+                most=MAX_FLOWS,
+            ),
+        },
+    ),
+    "irqbalance": Option(
+        "str",
+        """
+        V(agree) makes irqbalance leave alone the interrupts that this declaration rules, by a policy script
+        and one marked block in its own file of arguments. All others are balanced as before. It is
+        restarted only when something of this has changed.
+
+        V(disable) stops it, and the next boot does not start it.
+
+        V(leave) touches nothing. Where irqbalance is active, the status is V(overridden).
+
+        Where it is not installed, V(agree) and V(disable) are fulfilled.
+        """,
+        choices=IRQBALANCE,
+    ),
+    "allow": guards(
+        GUARDS,
+        """
+        Guards to switch off. V(isolated_cpus) lets interrupts arrive on CPUs that C(isolcpus) or
+        C(nohz_full) keep free.
+        """,
+    ),
+}

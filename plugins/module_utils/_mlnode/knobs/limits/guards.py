@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Limits that cannot be given: a number which is too great locks all users out, as pam_limits denies a login
+whose limits it cannot set. That of Debian lets them in, with the limit they had."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...host.host import Host
+from ...linux import sysctl_values
+from ...linux.sysctl_d import BootConfig
+from ...model import values
+from ...model.errors import HostError
+from . import units
+from .parse import Amount, Limit, is_within
+
+_NR_OPEN = "/proc/sys/fs/nr_open"
+#: What a kernel starts with (fs/file.c: sysctl_nr_open)
+_NR_OPEN_DEFAULT = 1 << 20
+
+#: include/uapi/linux/capability.h
+_SYS_RESOURCE = 24
+_BOUNDING = re.compile(r"^CapBnd:\s*([0-9a-f]{1,16})$", re.MULTILINE | re.ASCII)
+#: The user ids of the machine itself, and no others (user_namespaces(7))
+_ALL_USERS = ["0", "0", "4294967295"]
+
+_INIT = "/proc/1/limits"
+
+
+@dataclass(frozen=True)
+class Guards:
+    """files: the most that fs.nr_open allows, and who says so. bound: even root may raise no limit here."""
+
+    host: Host
+    files: int
+    source: str
+    bound: bool
+
+    def refusal(self, limit: Limit, want: Amount) -> str:
+        """Reason why the limit would lock users out; empty if it would not."""
+        if limit.name != "nofile" or is_within(want.hard, self.files):
+            return ""
+        return (
+            f"fs.nr_open is {self.files} ({self.source}), and most versions of pam_limits deny every login "
+            f"that they cannot give its limits: declare fs.nr_open of at least {want.hard} first; until then "
+            "mlnode apply, as at boot, leaves it out of our files"
+        )
+
+    def ceiling(self, limit: Limit, want: Amount) -> str:
+        """Reason why that much cannot be given here; empty if it can."""
+        if not self.bound:
+            return ""
+        try:
+            most = units.of_process(self.host, limit, _INIT)
+        except HostError:
+            return ""  # it is shown for every other process, so that there is nothing to judge by
+        if most is None or is_within(want.hard, most.hard):
+            return ""
+        return (
+            f"this container may not raise its limits, and has {limit.name} {most}: give it more where it is "
+            "started (--ulimit)"
+        )
+
+
+def look(host: Host, runtime: bool, config: BootConfig) -> Guards:
+    """runtime: whether this is the machine itself and no build host. Raises HostError."""
+    line = config.winner("fs/nr_open")
+    at_boot = sysctl_values.number(line.value or "") if line else None
+    here = values.number(host.value(_NR_OPEN).text) if runtime else None
+    known = [(here, _NR_OPEN), (at_boot, line.where if line else "")]
+    least = min(((most, where) for most, where in known if most is not None), default=None)
+    files, source = least or (_NR_OPEN_DEFAULT, "the kernel's own default")
+    return Guards(host, files, source, runtime and _is_bound(host))
+
+
+def _is_bound(host: Host) -> bool:
+    """True in a container whose root has no power over limits; raising one needs it in the machine's own user
+    namespace (kernel/sys.c: do_prlimit)."""
+    users = host.value("/proc/1/uid_map").text
+    if users is not None and users.split() != _ALL_USERS:
+        return True
+    match = _BOUNDING.search(host.value("/proc/1/status").text or "")
+    return match is not None and not int(match.group(1), 16) >> _SYS_RESOURCE & 1

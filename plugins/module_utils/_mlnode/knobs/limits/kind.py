@@ -1,0 +1,413 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind limits: how many files a process may open, how much memory it may lock, and the like.
+
+A process inherits its limits, so there are three who give them: PAM to logins, systemd to all services, and
+systemd to a service that says otherwise. Files are read by the next login or start; a daemon that runs keeps
+what it was started with, and is not restarted here, as its jobs would die.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Sequence
+
+from ...engine.handlers import UNITS
+from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...engine.unit_drop_in import drop_in
+from ...host.host import Host, Mounts
+from ...linux import daemons, sysctl_d, systemd_conf
+from ...model.errors import HostError
+from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
+from . import guards as limits_guards
+from . import login, pending
+from . import pam as limits_pam
+from . import parse as limits_parse
+from . import units as limits_units
+from .pam import Limits, Line
+from .parse import KIND, LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, taken_apart
+from .schema import AUTO, OPTIONS
+from .units import Assigned, Service
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "facts",
+    "info",
+    "boot_sources",
+    "parse",
+    "read",
+    "conflicts",
+    "way_back",
+]
+
+MOUNTS: Mounts = {}
+
+#: Sorts after what people and packages call last, save what begins with zz itself
+_FILE = "zz-mlnode-"
+_PAM, _MANAGER = limits_pam.FOLDER, "/etc/systemd/system.conf.d"
+_UNITS = systemd_conf.UNITS[0]
+
+#: What is shown where nothing sets a limit
+UNSET = "not set"
+
+_LATE = ", until restarted"
+_ONLY_BOOT = "limits are kept in files of the layer boot: declare that, too"
+_NO_SYSTEMD = "systemd does not run here"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """See limits_parse.parse."""
+    del facts  # which services there are is asked in read()
+    return limits_parse.parse(spec)
+
+
+@dataclass(frozen=True)
+class _Node:
+    """Data shared by one run's settings. missing: units that were named and are not installed."""
+
+    context: Context
+    pam: Limits
+    services: tuple[Service, ...]
+    missing: tuple[str, ...]
+    seen: daemons.Running
+    guards: limits_guards.Guards
+    systemd: bool
+
+    @property
+    def host(self) -> Host:
+        return self.context.host
+
+    @cached_property
+    def logins(self) -> login.Logins:
+        """Raises HostError."""
+        return login.load(self.host)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting; files and processes are looked for once."""
+    try:
+        node = _node(context)
+    except HostError as error:
+        problem = Value(unreadable=str(error))
+        return [Reading(setting.path, problem, Boot(problem), setting.want) for setting in settings]
+    return [_read_one(setting, node) for setting in settings]
+
+
+def _node(context: Context) -> _Node:
+    host = context.host
+    services, missing = limits_units.installed(host, limits_parse.services(context.spec))
+    names = {service.process for service in services}
+    return _Node(
+        context,
+        limits_pam.load(host),
+        tuple(services),
+        tuple(missing),
+        daemons.running(host, names) if context.runtime else daemons.Running(()),
+        limits_guards.look(host, context.runtime, sysctl_d.load(host)),
+        context.runtime and host.systemd_runs(),
+    )
+
+
+def _read_one(setting: Setting, node: _Node) -> Reading:
+    scope, domain, limit = taken_apart(setting.key)
+    want = limits_parse.amount(limit, setting.want or "")
+    try:
+        if scope == LOGIN:
+            found = _login(domain, limit, want, node)
+        elif scope == MANAGER:
+            found = _manager(limit, want, node)
+        else:
+            found = _services(limit, want, node)
+    except HostError as error:
+        problem = Value(unreadable=str(error))
+        found = _Found(problem, Boot(problem))
+    ceiling, refusal = node.guards.ceiling(limit, want), node.guards.refusal(limit, want)
+    runtime = _not_given(found.runtime, want) if ceiling or refusal else found.runtime
+    if refusal and found.runtime.unreadable is not None:
+        refusal = f"{refusal}; {found.runtime.unreadable}"
+    return Reading(
+        path=setting.path,
+        runtime=runtime if node.context.runtime or found.nowhere else Value(),
+        boot=found.boot,
+        target=setting.want,
+        blocked=ceiling or ("" if node.context.boot or refusal else _ONLY_BOOT),
+        refusal=refusal,
+        native=True,
+        note=found.note if node.context.runtime else "",
+        # What a foreign file decides cannot be corrected here, nor what a process was started with.
+        at_boot=found.waits or found.boot.foreign,
+    )
+
+
+def _not_given(now: Value, want: Amount) -> Value:
+    """A file may set what can no longer be given. That is never as declared: boot_files() leaves such a
+    limit out, and would remove it behind a row that is ok."""
+    if now.absent is not None:
+        return now
+    return Value(text=f"{now}, no longer given" if now.text == str(want) else str(now))
+
+
+class _Found(NamedTuple):
+    """waits: a process has to be restarted. nowhere: nothing is here that could have it."""
+
+    runtime: Value
+    boot: Boot
+    note: str = ""
+    waits: bool = False
+    nowhere: bool = False
+
+
+# -- logins --------------------------------------------------------------------------------
+
+
+def _login(domain: str, limit: Limit, want: Amount, node: _Node) -> _Found:
+    """PAM reads its files at each login, so what they say is the present and the next boot at once."""
+    pam = node.pam
+    if pam.unreadable:
+        raise HostError("read", limits_pam.FOLDER, None, pam.unreadable)
+    logins = node.logins
+    found = pam.of(domain, limit.name)
+    boot = _login_boot(domain, want, found, f"{_PAM}/{_FILE}{node.context.name}.conf")
+    if pam.unused and logins.sshd is None:
+        return _Found(Value(absent=pam.unused), boot)
+    now = str(found) if found.lines else UNSET
+    if found.exempt is not None:
+        now = "none at all"
+    beaten = login.beaten(pam, logins, domain, limit, want)
+    if beaten is None or now != str(want):
+        return _Found(Value(text=now), boot, _login_note(domain, limit, want, pam))
+    if beaten.unknown:
+        return _Found(Value(unreadable=beaten.words), Boot(Value(unreadable=beaten.words), beaten.where))
+    runtime = Value(text=f"less for {beaten.whom}, else {now}")
+    return _Found(runtime, Boot(Value(absent=beaten.words), beaten.where, foreign=True))
+
+
+def _login_boot(domain: str, want: Amount, found: limits_pam.Found, own: str) -> Boot:
+    if found.exempt is not None:
+        return Boot(
+            Value(absent=f"{found.exempt.where} takes all limits from {domain}"), found.exempt.where, True
+        )
+    if not found.lines:
+        return Boot(Value(absent=f"no line of {_PAM} gives it to {domain}"))
+    wrong = [line for line in found.lines if not _agrees(line, want)]
+    deciding = (wrong or found.lines)[0]
+    # The whole path, as limits.conf is read before limits.d.
+    foreign = bool(wrong) and deciding.file.startswith(f"{_PAM}/") and deciding.file > own
+    return Boot(Value(text=str(found)), deciding.where, foreign and not _is_ours(deciding.file))
+
+
+def _agrees(line: Line, want: Amount) -> bool:
+    soft, hard = limits_parse.words(want)
+    return (line.type == "hard" or line.amount == soft) and (line.type == "soft" or line.amount == hard)
+
+
+def _login_note(domain: str, limit: Limit, want: Amount, pam: Limits) -> str:
+    closer = [line for line in pam.closer(domain, limit.name) if not line.item or not _agrees(line, want)]
+    sources = [f"{line.where} says {line.text}" for line in closer if not _is_ours(line.file)]
+    if pam.other:
+        sources.append(f"{', '.join(pam.other)} has pam_limits read another file")
+    return "; ".join(sources)
+
+
+def _is_ours(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(_FILE)
+
+
+# -- systemd -------------------------------------------------------------------------------
+
+
+def _manager(limit: Limit, want: Amount, node: _Node) -> _Found:
+    assigned = limits_units.effective(limit, systemd_conf.manager(node.host, f"Default{limit.key}"))
+    boot = _assigned_boot(f"Default{limit.key}", want, assigned, node)
+    if not node.systemd:
+        return _Found(Value(absent=_NO_SYSTEMD), boot)
+    now = limits_units.manager_now(node.host, limit)
+    if now == Value():  # a captured tree
+        now = Value(text=str(assigned.amount) if assigned.amount else UNSET)
+    return _Found(now, boot)
+
+
+def _assigned_boot(name: str, want: Amount, assigned: Assigned, node: _Node) -> Boot:
+    """Result of systemd's files when it reads them again."""
+    if assigned.amount is None:
+        return Boot(Value(absent=f"nothing sets {name}"))
+    later = assigned.file.rpartition("/")[2] > f"{_FILE}{node.context.name}.conf"
+    in_drop_in = assigned.file.rpartition("/")[0].endswith(".d")
+    foreign = assigned.amount != want and later and in_drop_in and not _is_ours(assigned.file)
+    return Boot(Value(text=str(assigned.amount)), assigned.where, foreign)
+
+
+def _services(limit: Limit, want: Amount, node: _Node) -> _Found:
+    missing = f"not installed: {', '.join(node.missing)}" if node.missing else ""
+    if not node.services:
+        absent = missing or f"none of {', '.join(SERVICE_NAMES)} is installed"
+        return _Found(Value(absent=absent), Boot(Value(absent=absent)), nowhere=True)
+    boots = [_service_boot(service, limit, want, node) for service in node.services]
+    wrong = [boot for boot in boots if boot.value.text != str(want)]
+    boot = next((one for one in wrong if one.foreign), (wrong or boots)[0])
+    if not node.systemd:
+        return _Found(Value(absent=_NO_SYSTEMD), boot)
+    if node.seen.hidden:
+        return _Found(Value(unreadable=f"some processes are hidden: {node.seen.hidden}"), boot)
+    texts: dict[tuple[str, str], list[str]] = {}
+    for service, found in zip(node.services, boots):
+        now = _service_now(service, limit, want, found, node)
+        texts.setdefault(now, []).append(service.unit.partition(".")[0])
+    if [*texts] == [(str(want), "")]:
+        notes = [missing, *_pending(limit, want, boots, node)]
+        return _Found(Value(text=str(want)), boot, "; ".join(text for text in notes if text))
+    words = "; ".join(f"{text} ({', '.join(names)}{late})" for (text, late), names in texts.items())
+    return _Found(Value(text=words), boot, missing, any(late for _text, late in texts))
+
+
+def _service_boot(service: Service, limit: Limit, want: Amount, node: _Node) -> Boot:
+    assignments = systemd_conf.service(node.host, service.names, limit.key)
+    assigned = limits_units.effective(limit, assignments)
+    return _assigned_boot(f"{limit.key} of {service.unit}", want, assigned, node)
+
+
+def _service_now(service: Service, limit: Limit, want: Amount, boot: Boot, node: _Node) -> tuple[str, str]:
+    """The limit it runs with, and words where only a restart would change it. What does not run will have
+    what its files say."""
+    processes = []
+    if not _is_for_logins(service, node):
+        processes = limits_units.of_processes(node.host, limit, service, node.seen)
+    wrong = [now for now, raising in processes if not limits_units.alike(now, want, raising)]
+    if wrong:
+        return str(wrong[0]), _LATE
+    return str(want) if processes else boot.value.text or UNSET, ""
+
+
+def _pending(limit: Limit, want: Amount, boots: Sequence[Boot], node: _Node) -> list[str]:
+    """Daemons whose own limits affect no job, and that run with others than they will."""
+    return [
+        pending.words(service.process, service.unit, str(now), str(want))
+        for service, boot in zip(node.services, boots)
+        if _is_for_logins(service, node) and boot.value.text == str(want)
+        for now, raising in limits_units.of_processes(node.host, limit, service, node.seen)
+        if not limits_units.alike(now, want, raising)
+    ]
+
+
+def _is_for_logins(service: Service, node: _Node) -> bool:
+    """True for sshd if logins are declared: its sessions have the limits of pam_limits(8), not its own."""
+    return service.process == "sshd" and node.context.spec.get("domains") != []
+
+
+# -- files ---------------------------------------------------------------------------------
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """Three kinds of file: for logins, for all services, and one for each service that is installed."""
+    logins: list[str] = []
+    manager: list[str] = []
+    service: list[str] = []
+    stale = False
+    for row in rows:
+        if not _is_carried(row):
+            continue
+        scope, domain, limit = taken_apart(row.setting.key)
+        want = limits_parse.amount(limit, row.setting.want or "")
+        if scope == LOGIN:
+            logins += [f"{domain} {kind} {limit.name} {text}" for kind, text in want.in_pam(limit)]
+        elif scope == MANAGER:
+            manager.append(f"Default{limit.key}={want.in_systemd()}")
+            stale = stale or _is_stale(row)
+        else:
+            service.append(f"{limit.key}={want.in_systemd()}")
+    file = f"{_FILE}{name}.conf"
+    units = [one.unit for one in limits_units.installed(context.host, _wanted(context))[0]] if service else []
+    return [
+        BootFile(f"{_PAM}/{file}", _content(name, logins)),
+        BootFile(f"{_MANAGER}/{file}", _content(name, manager, "[Manager]"), UNITS, stale),
+        *(
+            drop_in(
+                context,
+                unit,
+                f"{_UNITS}/{unit}.d/{file}",
+                _content(name, service if unit in units else [], "[Service]"),
+            )
+            for unit in (f"{known}.service" for known in SERVICE_NAMES)
+        ),
+    ]
+
+
+def _wanted(context: Context) -> tuple[str, ...]:
+    return limits_parse.services(context.spec)
+
+
+def _is_carried(row: Row) -> bool:
+    """True if the files hold it; else its status says so: see _not_given()."""
+    reading = row.reading
+    return not (reading.refusal or reading.blocked or reading.runtime.absent is not None)
+
+
+def _is_stale(row: Row) -> bool:
+    """True if the files are right, and systemd has not read them since."""
+    reading = row.reading
+    now, at_boot = reading.runtime.text, reading.boot.value.text
+    return now is not None and at_boot == reading.target and now != reading.target
+
+
+def _content(name: str, lines: Sequence[str], section: str = "") -> bytes | None:
+    if not lines:
+        return None
+    head = [
+        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
+        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain KEY",
+        *([section] if section else []),
+    ]
+    return "\n".join([*head, *lines, ""]).encode("ascii")
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Every line that gives the limit, in the order in which they count. Raises HostError."""
+    scope, _domain, limit = taken_apart(key)
+    if scope == LOGIN:
+        lines = limits_pam.load(host).lines
+        return [f"{line.where}: {line.text}" for line in lines if line.item in ("", limit.name)]
+    if scope == MANAGER:
+        name = f"Default{limit.key}"
+        return [f"{one.where}: {name}={one.value}" for one in systemd_conf.manager(host, name)]
+    services, _missing = limits_units.installed(host, (AUTO,))
+    return [
+        f"{one.where}: {limit.key}={one.value}"
+        for service in services
+        for one in systemd_conf.service(host, service.names, limit.key)
+    ]
+
+
+#: Never: each limit stands for itself.
+conflicts = no_conflicts
+facts = no_facts
+way_back = any_time
+
+
+#: Under which data loaders with many workers and many connections run out of files
+_FEW_FILES = 65536
+_SOURCE = "getrlimit(2)"
+_REASONS: dict[str, tuple[Severity, str, str]] = {
+    "nofile": (Severity.MEDIUM, "data loaders and connections of all ranks run out of files", _SOURCE),
+    "memlock": (Severity.HIGH, "RDMA locks the memory it registers, and fails without", "user_verbs.rst"),
+    "stack": (Severity.LOW, "programs with large arrays on the stack crash", _SOURCE),
+    "core": (Severity.LOW, "a crash leaves no file to look at, or one as large as memory", "core(5)"),
+    "nproc": (Severity.MEDIUM, "workers and threads of one user cannot be started", _SOURCE),
+}  # fmt: skip
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason; enough files for most programs lower the severity."""
+    limit = taken_apart(key)[2]
+    severity, reason, source = _REASONS[limit.name]
+    soft = re.match(r"[0-9]{1,20}", runtime.text or "", re.ASCII)
+    if limit.name == "nofile" and soft and int(soft.group()) >= _FEW_FILES:
+        severity = Severity.LOW
+    return Info(severity, reason, source)

@@ -1,0 +1,224 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Causes that keep the limits of /etc/security from logins or lower them after: an sshd that does not use
+pam_limits(8), and `ulimit` in the files that shells read when they start (bash(1), FILES)."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, NamedTuple, Sequence
+
+from ...host.host import Host
+from .pam import SERVICES, Limits, Line
+from .parse import UNLIMITED, Amount, Limit, is_within
+
+#: The first that exists counts; the second is where SUSE has what its packages bring
+_CONFIGS = ("/etc/ssh/sshd_config", "/usr/etc/ssh/sshd_config")
+#: SERVCONF_MAX_DEPTH of OpenSSH's servconf.c, PAM_SUBSTACK_MAX_LEVEL of Linux-PAM's pam_private.h
+_DEPTH = 16
+
+_KEYWORD = re.compile(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*?)\s*\Z", re.DOTALL)
+_SESSION = re.compile(r"\s*-?session\s+(\[[^\]]*\]|\S+)\s+(\S+)(.*)", re.IGNORECASE)
+_INCLUDE = re.compile(r"\s*@include\s+(\S+)")
+
+#: Read by each shell that a login starts, or by each interactive one. Not those of users, which may be on a
+#: server that does not answer.
+_PROFILES = ("/etc/profile", "/etc/profile.d/*.sh", "/etc/bash.bashrc", "/etc/bashrc", "/etc/bash/bashrc")
+#: Option of ulimit → limit. Memory is in units of 1024 bytes (bash: builtins/ulimit.def).
+_OPTIONS = {"n": "nofile", "l": "memlock", "s": "stack", "c": "core", "u": "nproc"}
+_ULIMIT_UNIT = 1024
+_NUMBER = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
+#: The hard limit, as people ask for it; any other output of a command is known to the shell alone
+_ASKED = re.compile(r"""["']?(?:\$\(|`)\s*ulimit\s+-H[A-Za-z]\s*[)`]["']?""")
+_OUTPUT = re.compile(r"\$\([^()]*\)|`[^`]*`")
+#: What may stand before a command (bash(1), RESERVED WORDS)
+_BEFORE = frozenset({"!", "builtin", "command", "do", "elif", "else", "if", "then", "time", "until", "while"})
+
+
+class Beaten(NamedTuple):
+    """Reason why some logins get less than declared. whom: those, in a word. unknown: it is not certain."""
+
+    whom: str
+    words: str
+    where: str
+    unknown: bool = False
+
+
+class Ulimit(NamedTuple):
+    """One limit that a shell sets: soft, hard or both. value: as it stands there."""
+
+    name: str
+    soft: bool
+    hard: bool
+    value: str
+    where: str
+    text: str
+
+
+class Logins(NamedTuple):
+    """sshd: why logins over SSH get none of these limits."""
+
+    sshd: Beaten | None
+    ulimits: tuple[Ulimit, ...]
+
+
+def load(host: Host) -> Logins:
+    """Raises HostError."""
+    found = tuple(
+        one
+        for pattern in _PROFILES
+        for path in host.matching(pattern)
+        for one in _ulimits(host.text(path), path)
+    )
+    return Logins(_sshd(host), found)
+
+
+def beaten(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amount) -> Beaten | None:
+    """The cause of less than is wanted for some of the logins of a domain; a certain one comes first."""
+    found = [
+        *(_by_line(line, want) for line in pam.closer(domain, limit.name)),
+        logins.sshd,
+        *(_by_ulimit(one, limit, want) for one in logins.ulimits if one.name == limit.name),
+    ]
+    known = [one for one in found if one is not None]
+    return next((one for one in known if not one.unknown), next(iter(known), None))
+
+
+def _by_line(line: Line, want: Amount) -> Beaten | None:
+    if not line.item:
+        return Beaten(line.domain, f"{line.where} takes all limits from {line.domain}", line.where)
+    if line.amount is None:
+        return None
+    number = None if line.amount == UNLIMITED else int(line.amount)
+    if not is_less(number, want, soft=line.type in ("soft", "-"), hard=line.type in ("hard", "-")):
+        return None
+    return Beaten(line.domain, f"{line.where} gives less to {line.domain}: {line.text}", line.where)
+
+
+def is_less(number: int | None, want: Amount, *, soft: bool, hard: bool) -> bool:
+    """True if a number in the place of the soft or the hard limit is less than wanted. A lower hard limit
+    takes the soft one down with it."""
+    return (soft and not is_within(want.soft, number)) or (hard and not is_within(want.hard, number))
+
+
+# -- shells --------------------------------------------------------------------------------
+
+
+def _by_ulimit(one: Ulimit, limit: Limit, want: Amount) -> Beaten | None:
+    words = f"{one.where} has shells do `{one.text}`"
+    if one.value == "hard" or (one.value == "soft" and not one.hard):
+        return None
+    if one.value == "soft":
+        less = want.soft != want.hard
+    elif one.value == UNLIMITED:
+        less = False
+    elif _NUMBER.match(one.value):
+        number = int(one.value) * (_ULIMIT_UNIT if limit.in_bytes else 1)
+        less = is_less(number, want, soft=one.soft, hard=one.hard)
+    else:
+        return Beaten("shells", f"{words}, which only the shell can evaluate", one.where, True)
+    return Beaten("shells", words, one.where) if less else None
+
+
+def _ulimits(text: str, path: str) -> Iterator[Ulimit]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        code = re.sub(r"(?:\A|(?<=\s))#.*", "", line)
+        code = _OUTPUT.sub("$(...)", _ASKED.sub("hard", code))
+        for piece in re.split(r"[;&|{}]|(?<!\$)\(|(?<!\.)\)", code):
+            words = piece.split()
+            if "ulimit" in words and _BEFORE.issuperset(words[: words.index("ulimit")]):
+                yield from _given(words[words.index("ulimit") + 1 :], f"{path}:{number}")
+
+
+def _given(words: Sequence[str], where: str) -> Iterator[Ulimit]:
+    """`-Sn 1024`, `-S -n 1024`, `-n1024 -u 4096`: without S and H it is both."""
+    end = next((at for at, word in enumerate(words) if "<" in word or ">" in word), len(words))
+    arguments = [word.strip("\"'") for word in words[:end]]
+    text = " ".join(["ulimit", *arguments])
+    letters = "".join(word[1:] for word in arguments if re.match(r"-[A-Za-z]", word))
+    soft, hard = "S" in letters or "H" not in letters, "H" in letters or "S" not in letters
+    option = ""
+    for word in arguments:
+        match = re.match(r"-([A-Za-z]+)(.*)", word, re.DOTALL)
+        value = match.group(2) if match else word
+        if match:
+            option = next((letter for letter in match.group(1) if letter not in "SH"), "")
+        if value and option in _OPTIONS:
+            yield Ulimit(_OPTIONS[option], soft, hard, value, where, text)
+
+
+# -- sshd ----------------------------------------------------------------------------------
+
+
+def _sshd(host: Host) -> Beaten | None:
+    """Nothing where no sshd is installed."""
+    config = next((path for path in _CONFIGS if host.exists(path)), "")
+    service = "sshd"
+    if config:
+        keywords = list(_keywords(host, (config,)))
+        uses = next((item for item in keywords if item[0] == "usepam"), None)
+        if uses is None:
+            return _over_ssh(f"{config} does not say UsePAM yes, and sshd's own default is no", config)
+        if uses[1].lower() != "yes":
+            return _over_ssh(f"{uses[2]} says UsePAM {uses[1]}", uses[2])
+        service = next((value for name, value, _where in keywords if name == "pamservicename"), service)
+    path = _service(host, service) or (_service(host, "other") if config else "")
+    if not path:
+        return None
+    options = next(_pam_limits(host, (path,)), None)
+    if options is None:
+        return _over_ssh(f"{path} and what it includes do not use pam_limits.so for sessions", path)
+    if "conf=" in options:
+        return _over_ssh(f"{path} has pam_limits.so read another file ({options.strip()})", path)
+    return None
+
+
+def _over_ssh(words: str, where: str) -> Beaten:
+    return Beaten("SSH", f"{words}: logins over SSH get what sshd has", where)
+
+
+def _keywords(host: Host, files: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Keyword, value and place, of what stands before the first Match: UsePAM and PAMServiceName are allowed
+    nowhere else, and the first value counts (sshd_config(5)). Match ends with the file in which it stands.
+
+    files: the file, behind those that include it.
+    """
+    path = files[-1]
+    for number, line in enumerate(host.text(path).split("\n"), start=1):
+        match = _KEYWORD.match(line)
+        if match is None:
+            continue
+        name, value = match.group(1).lower(), match.group(2).partition(" #")[0].strip().strip('"')
+        if name == "match":
+            return
+        if name != "include":
+            yield name, value, f"{path}:{number}"
+            continue
+        for pattern in value.split():
+            whole = pattern.strip('"') if pattern.startswith(("/", '"/')) else f"/etc/ssh/{pattern}"
+            for included in host.matching(whole):
+                if included not in files and len(files) < _DEPTH:
+                    yield from _keywords(host, (*files, included))
+
+
+def _service(host: Host, name: str) -> str:
+    """The file of a service; empty where it has none (pam.d(5): the first folder that has it)."""
+    if name.startswith("/"):
+        return name if host.exists(name) else ""
+    return next((f"{folder}/{name}" for folder in SERVICES if host.exists(f"{folder}/{name}")), "")
+
+
+def _pam_limits(host: Host, files: tuple[str, ...]) -> Iterator[str]:
+    """The options of each pam_limits.so that sessions of a service come to. files: as in _keywords()."""
+    path = files[-1]
+    if not path or path in files[:-1] or len(files) > _DEPTH:
+        return
+    for line in host.text(path).replace("\\\n", " ").split("\n"):
+        code = line.partition("#")[0]
+        whole, one = _INCLUDE.match(code), _SESSION.match(code)
+        if whole:
+            yield from _pam_limits(host, (*files, _service(host, whole.group(1))))
+        elif one and one.group(1).lower() in ("include", "substack"):
+            yield from _pam_limits(host, (*files, _service(host, one.group(2))))
+        elif one and one.group(2).rpartition("/")[2] == "pam_limits.so":
+            yield one.group(3)

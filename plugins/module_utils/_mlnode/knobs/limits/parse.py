@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Resource limits as they are declared, as PAM and systemd write them, and as the kernel shows them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ...engine.kind import Spec
+from ...model import schema
+from ...model.errors import DeclarationError
+from ...model.setting import Setting
+from .schema import AUTO, DOMAINS, OPTIONS
+
+KIND = "limits"
+
+UNLIMITED = "unlimited"
+
+
+class Limit(NamedTuple):
+    """row, unit: of /proc/PID/limits. least: below which a login to correct it would fail, or programs
+    break; 0 where any number makes sense."""
+
+    name: str
+    row: str
+    unit: str
+    least: int = 0
+    why: str = ""
+
+    @property
+    def in_bytes(self) -> bool:
+        return self.unit == "bytes"
+
+    @property
+    def key(self) -> str:
+        """Name that systemd gives it in units, and after Default in system.conf."""
+        return f"Limit{self.name.upper()}"
+
+
+#: The least numbers are those the kernel starts its first process with: INR_OPEN_CUR of uapi/linux/fs.h and
+#: _STK_LIM of uapi/asm-generic/resource.h. For processes it has none; 1024 is the login of a user and the
+#: threads of a shell, a compiler and a debugger.
+LIMITS = {
+    limit.name: limit
+    for limit in (
+        Limit("nofile", "Max open files", "files", 1024, "the kernel's own default"),
+        Limit("memlock", "Max locked memory", "bytes"),
+        Limit("stack", "Max stack size", "bytes", 8 << 20, "the kernel's own default"),
+        Limit("core", "Max core file size", "bytes"),
+        Limit("nproc", "Max processes", "processes", 1024, "room to log in and work"),
+    )
+}
+
+#: What a rule is for
+LOGIN, MANAGER, SERVICES = "login", "systemd", "services"
+
+#: Service → the name of its process. Those that start jobs, containers or logins.
+SERVICE_NAMES = {
+    "slurmd": "slurmd",
+    "containerd": "containerd",
+    "docker": "dockerd",
+    "kubelet": "kubelet",
+    "crio": "crio",
+    "ssh": "sshd",
+    "sshd": "sshd",
+}
+_NUMBER = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
+#: Numbers of 63 bits, so that none comes near what the kernel takes for no limit (RLIM_INFINITY)
+_MOST = (1 << 62) - 1
+
+
+class Amount(NamedTuple):
+    """Soft and hard limit; None is unlimited."""
+
+    soft: int | None
+    hard: int | None
+
+    def __str__(self) -> str:
+        return _pair(_word(self.soft), _word(self.hard))
+
+    def in_systemd(self) -> str:
+        return str(self).replace(UNLIMITED, "infinity")
+
+    def in_pam(self, limit: Limit) -> list[tuple[str, str]]:
+        """Type and value of each line of limits.conf(5), where memory is in KiB."""
+        soft, hard = (
+            _word(None if number is None else number // 1024 if limit.in_bytes else number)
+            for number in (self.soft, self.hard)
+        )
+        return [("-", soft)] if soft == hard else [("soft", soft), ("hard", hard)]
+
+
+def words(amount: Amount) -> tuple[str, str]:
+    """Soft and hard limit, each as a word."""
+    return _word(amount.soft), _word(amount.hard)
+
+
+def _word(number: int | None) -> str:
+    return UNLIMITED if number is None else str(number)
+
+
+def _pair(soft: str, hard: str) -> str:
+    return soft if soft == hard else f"{soft}:{hard}"
+
+
+def is_within(number: int | None, most: int | None) -> bool:
+    """True if a number is at most another, where None is unlimited."""
+    return most is None or (number is not None and number <= most)
+
+
+# -- declarations --------------------------------------------------------------------------
+
+
+def parse(spec: Spec) -> list[Setting]:
+    """Settings of a declaration, pure. Raises DeclarationError."""
+    given = schema.checked(KIND, spec, OPTIONS)
+    domains, named = dict.fromkeys(given.get("domains", DOMAINS)), services(given)
+    found: list[Setting] = []
+    for limit in LIMITS.values():
+        if limit.name not in given:
+            continue
+        want = str(amount(limit, given[limit.name]))
+        logins = [f"{LOGIN}.{domain}.{limit.name}" for domain in domains]
+        found += [_setting(login, "/etc/security/limits.d", want, want) for login in logins]
+        if given.get("defaults", True):
+            found.append(_setting(f"{MANAGER}.{limit.name}", "/etc/systemd/system.conf.d", want, want))
+        if named:
+            claim = want if named == (AUTO,) else f"{want} for {', '.join(named)}"
+            found.append(_setting(f"{SERVICES}.{limit.name}", "/etc/systemd/system", want, claim))
+    return found
+
+
+def _setting(rest: str, path: str, want: str, claim: str) -> Setting:
+    return Setting(KIND, f"{KIND}.{rest}", path, want, claim)
+
+
+def taken_apart(key: str) -> tuple[str, str, Limit]:
+    """Scope of a setting, its domain, and its limit."""
+    rest, _dot, name = key[len(KIND) + 1 :].rpartition(".")
+    scope, _dot, domain = rest.partition(".")
+    return scope, domain, LIMITS[name]
+
+
+def amount(limit: Limit, raw: str) -> Amount:
+    """Raises DeclarationError."""
+    texts = raw.split(":")
+    if len(texts) not in (1, 2) or not all(text == UNLIMITED or _NUMBER.match(text) for text in texts):
+        raise DeclarationError(
+            f"limits.{limit.name}: {raw!r} is neither a number nor {UNLIMITED}, nor SOFT:HARD of these"
+        )
+    soft, hard = (None if text == UNLIMITED else int(text) for text in (texts[0], texts[-1]))
+    if not is_within(soft, hard):
+        raise DeclarationError(f"limits.{limit.name}: {raw!r}: the soft limit is above the hard one")
+    for number in (soft, hard):
+        _check(limit, number)
+    return Amount(soft, hard)
+
+
+def _check(limit: Limit, number: int | None) -> None:
+    where = f"limits.{limit.name}"
+    if number is None:
+        if limit.name == "nofile":
+            raise DeclarationError(
+                f"{where}: the kernel has no unlimited number of files, only fs.nr_open: older versions of "
+                "pam_limits would refuse every login, and programs that close all files they could have open "
+                "would take minutes. Declare a number, such as 1048576"
+            )
+        return
+    if number > _MOST:
+        raise DeclarationError(f"{where}: {number} is too much; write {UNLIMITED}")
+    if number < limit.least:
+        raise DeclarationError(f"{where}: {number} is less than {limit.least}, {limit.why}")
+    if limit.in_bytes and number % 1024:
+        raise DeclarationError(f"{where}: {number} bytes are not a multiple of 1024, PAM's unit of memory")
+
+
+def services(spec: Spec) -> tuple[str, ...]:
+    """Names of services; `auto` alone for those that are installed. Raises DeclarationError."""
+    given = spec.get("services", [AUTO])
+    if given == [AUTO]:
+        return (AUTO,)
+    names = [name.partition(".service")[0] if name.endswith(".service") else name for name in given]
+    for name in names:
+        if name not in SERVICE_NAMES:
+            raise DeclarationError(f"limits.services: {name!r} is none of {', '.join(SERVICE_NAMES)}, {AUTO}")
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the area limits."""
+
+from __future__ import annotations
+
+import re
+
+from ...model.schema import Form, Option, Table
+
+DOMAINS = ("*", "root")
+AUTO = "auto"
+_DOMAIN = Form(
+    re.compile(r"(?:\*|@?[A-Za-z_][A-Za-z0-9_.-]{0,31})\Z", re.ASCII), "*, a user, or @ and a group"
+)
+
+OPTIONS: Table = {
+    "nofile": Option(
+        "str",
+        """
+        Files that a process may have open, at least V(1024). The kernel has no V(unlimited) here, so that
+        it is refused.
+
+        A number, or V(SOFT:HARD). Unset leaves the limit untouched, as for all others.
+        """,
+    ),
+    "memlock": Option(
+        "str",
+        """
+        Memory that a process may lock, in bytes, as a multiple of 1024, or V(unlimited). RDMA needs all
+        that it can get.
+        """,
+    ),
+    "stack": Option(
+        "str",
+        """
+        Size of the stack, in bytes, or V(unlimited). At least 8 MiB, which is what the kernel gives.
+        """,
+    ),
+    "core": Option(
+        "str", "Size of the file that a crash leaves, in bytes, or V(unlimited). V(0) leaves none."
+    ),
+    "nproc": Option("str", "Processes and threads of one user, at least V(1024), or V(unlimited)."),
+    "domains": Option(
+        "list",
+        """
+        Whose logins, each V(*) for everybody, a user, or V(@) and a group. An empty list leaves logins
+        alone.
+
+        V(root) has a line of its own, as Debian and Ubuntu do not take V(*) for it.
+        """,
+        elements="str",
+        default=[*DOMAINS],
+        form=_DOMAIN,
+        declares=False,
+        empty=True,
+    ),
+    "services": Option(
+        "list",
+        """
+        Services with a drop-in of their own, of V(slurmd), V(containerd), V(docker), V(kubelet), V(crio),
+        V(ssh) and V(sshd). V(auto) is those that are installed. An empty list leaves them alone.
+        """,
+        elements="str",
+        default=[AUTO],
+        declares=False,
+        empty=True,
+    ),
+    "defaults": Option(
+        "bool",
+        "Whether systemd gives the limits to every service that does not say otherwise.",
+        default=True,
+        declares=False,
+    ),
+}

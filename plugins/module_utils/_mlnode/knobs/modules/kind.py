@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind modules: kernel modules that are loaded, now and at every boot (modules-load.d(5))."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from ...engine import boot_service
+from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...host.host import Host, Mounts
+from ...linux import modules_load, systemd_show
+from ...linux.modules_load import Bar, Config
+from ...model import schema
+from ...model.errors import HostError
+from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
+from ...topology import machine
+from ...topology.reader import Reader
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "boot_sources",
+    "conflicts",
+    "facts",
+    "info",
+    "parse",
+    "read",
+    "way_back",
+]
+
+KIND = "modules"
+MOUNTS: Mounts = {}
+
+#: No name of a declaration has a dot, so that this is never the file of the kind sysctl
+DROP_IN = "/etc/modules-load.d/mlnode-modules."
+
+#: The two words of a module's state
+LOADED, NOT_LOADED = "loaded", "not loaded"
+_BUILT_IN = "built into the kernel"
+
+_CONTAINER = "kernel modules are those of the container's host: declare them there"
+_NO_MORE = "/proc/sys/kernel/modules_disabled"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """One setting for each module, in their order. Raises DeclarationError."""
+    del facts  # nothing here is automatic
+    given = schema.checked(KIND, spec, OPTIONS).get("modules", ())
+    names = [modules_load.underscored(name) for name in given]
+    return [
+        Setting(KIND, f"module.{name}", f"{modules_load.LOADED}/{name}", LOADED, LOADED)
+        for name in dict.fromkeys(names)
+    ]
+
+
+class _Node(NamedTuple):
+    """Data shared by one run's settings. container: its host decides."""
+
+    context: Context
+    config: Config
+    release: str
+    container: bool
+    disabled: bool
+
+    @property
+    def host(self) -> Host:
+        return self.context.host
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """Modules that are loaded, and those of the next boot by the files."""
+    host = context.host
+    node = _Node(
+        context,
+        modules_load.load(host),
+        context.facts.kernel_release() if context.runtime else "",
+        # A build host says nothing about the machines that boot its image.
+        context.runtime and machine.read(Reader(host)).kind == "container",
+        context.runtime and host.value(_NO_MORE).text == "1",
+    )
+    return [_read_one(setting, node) for setting in settings]
+
+
+def _read_one(setting: Setting, node: _Node) -> Reading:
+    name = name_of(setting.key)
+    if not node.context.runtime:
+        boot = _boot(setting, False, node.config.barred(name), node)
+        return Reading(setting.path, Value(), boot, LOADED, native=True)
+    try:
+        runtime, built_in = _runtime(name, node)
+        listed, barred = modules_load.on_command_line(node.host, name)
+    except HostError as error:
+        problem = Value(unreadable=str(error))
+        return Reading(setting.path, problem, Boot(problem), LOADED, native=not node.container)
+    barred = None if built_in else barred or node.config.barred(name)
+    # modprobe, too, would do nothing: only another boot can bring it.
+    waits = node.disabled or (barred is not None and barred.for_all)
+    return Reading(
+        path=setting.path,
+        runtime=runtime,
+        boot=_host_boot(runtime) if node.container else _boot(setting, built_in, barred, node, listed),
+        target=LOADED,
+        blocked=_CONTAINER if node.container else "",
+        native=not node.container,
+        load=(name,) if runtime.text == NOT_LOADED and not waits else (),
+        note=_BUILT_IN if built_in else "",
+        at_boot=waits,
+    )
+
+
+def _runtime(name: str, node: _Node) -> tuple[Value, bool]:
+    """Its state, or why it has none here, and whether it is a part of the kernel. Raises HostError."""
+    host, release, path = node.host, node.release, f"{modules_load.LOADED}/{name}"
+    if modules_load.is_built_in(host, release, name):
+        return Value(text=LOADED), True
+    if host.exists(path):
+        # What is being loaded or unloaded says so; a part of the kernel has no such file.
+        state = host.value(f"{path}/initstate")
+        if state.text is not None or state.unreadable is not None:
+            return Value(text=LOADED) if state.text == "live" else state, False
+        return Value(text=LOADED), not modules_load.is_loadable(host, release, name)
+    if modules_load.is_loadable(host, release, name):
+        return Value(text=NOT_LOADED), False
+    if node.container:
+        return Value(absent=f"{path} does not exist, and {_CONTAINER}"), False
+    folder = f"/lib/modules/{release}"
+    lacking = f"{folder} has no module {name}, and it is not built into this kernel"
+    if not host.exists(f"{folder}/modules.dep"):
+        lacking = f"{folder}/modules.dep does not exist: this kernel's modules are not installed"
+    return Value(absent=lacking), False
+
+
+def _host_boot(runtime: Value) -> Boot:
+    if runtime.text == LOADED:
+        return Boot(runtime, "the container's host")
+    return Boot(Value(absent=_CONTAINER))
+
+
+def _boot(setting: Setting, built_in: bool, barred: Bar | None, node: _Node, listed: bool = False) -> Boot:
+    """Result of systemd-modules-load at the next boot."""
+    name = name_of(setting.key)
+    if built_in:
+        return Boot(Value(text=LOADED), _BUILT_IN)
+    if node.config.unreadable:
+        return Boot(Value(unreadable="; ".join(node.config.unreadable)))
+    if barred is not None:
+        return Boot(Value(absent=barred.words), barred.where, foreign=True)
+    off = boot_service.loader_off(node.host, systemd_show.MODULES_UNIT, node.context.runtime)
+    if off:  # no list is read, and modprobe is the agent's
+        return node.context.boot_by_agent(setting, LOADED, instead_of=off)
+    line = node.config.listing(name)
+    if line is not None:
+        return Boot(Value(text=LOADED), line.where)
+    if listed:
+        return Boot(Value(text=LOADED), "kernel command line")
+    return Boot(Value(absent="no file in modules-load.d lists it"))
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """The list of one declaration. What this kernel does not have is not in it: systemd would report at every
+    boot that it could not be loaded."""
+    del context
+    names = [
+        name_of(row.setting.key) for row in rows if row.reading.native and row.reading.runtime.absent is None
+    ]
+    head = [
+        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
+        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain module.NAME",
+    ]
+    content = "\n".join([*head, *names, ""]).encode("ascii") if names else None
+    return [BootFile(f"{DROP_IN}{name}.conf", content)]
+
+
+def name_of(key: str) -> str:
+    """The module of a setting."""
+    return key.partition(".")[2]
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Every line of modules-load.d and modprobe.d, and of the kernel command line, that speaks of it."""
+    name = name_of(key)
+    _listed, barred = modules_load.on_command_line(host, name)
+    found = [barred.words] if barred else []
+    return found + [f"{line.where}: {line.text}" for line in modules_load.load(host).boot_sources(name)]
+
+
+#: Never: each module stands for itself.
+conflicts = no_conflicts
+facts = no_facts
+way_back = any_time
+
+
+_BBR = "tcp(7), tcp_congestion_control"
+
+#: Module → severity, reason, source
+_REASONS: dict[str, tuple[Severity, str, str]] = {
+    "ib_uverbs": (Severity.HIGH, "without it no program can use RDMA", "user_verbs.rst"),
+    "rdma_ucm": (Severity.MEDIUM, "without it no program can connect by RDMA-CM", "rdma_cm(7)"),
+    "ib_umad": (Severity.LOW, "the tools of InfiniBand fabrics need it", "user_mad.rst"),
+    "nvidia_peermem": (
+        Severity.HIGH,
+        "without it or DMA-BUF each message of a GPU goes through host memory",
+        "NVIDIA GPUDirect RDMA, nvidia-peermem",
+    ),
+    "tcp_bbr": (Severity.LOW, "the congestion control for long paths with loss", _BBR),
+    "sch_fq": (Severity.LOW, "the queueing that paces what bbr sends", "tc-fq(8)"),
+}  # fmt: skip
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason; what is not in the table is known to who declared it."""
+    del runtime
+    default = (Severity.LOW, "a module that this node was declared to load", "modules-load.d(5)")
+    severity, reason, source = _REASONS.get(name_of(key), default)
+    return Info(severity, reason, source)

@@ -1,0 +1,254 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values of `auto` on this machine: its rails, the interface on which jobs meet, the index of their
+addresses, and the traffic class that another declaration has made room for."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
+
+from ...host.host import Host
+from ...linux import routes
+from ...model import values as kernel_values
+from ...model.errors import HostError
+from ...model.setting import Value
+from ...topology import management
+from ...topology import read as topology
+from ...topology.model import RdmaDevice, Topology
+from ...topology.nics import NETS
+from ...topology.rdma import RDMA
+from . import lossless, values
+from .lossless import Rail
+
+#: The kind whose declarations give a traffic class to RoCE, and their word for it
+QOS, TRAFFIC_CLASS = "qos", "traffic_class"
+
+#: Where it is unknown how a node is reached: no interface that ends on the node itself
+NOT_LOCAL = "^=lo,docker0"
+
+#: What NCCL's own transport takes (src/transport/net_ib: IBV_LINK_LAYER_*)
+_INFINIBAND, _ETHERNET = "InfiniBand", "Ethernet"
+
+#: An IPv4 address as a GID: ::ffff:192.0.2.1
+_IPV4_GID = re.compile(r"(?:0000:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}\Z")
+_ROCE_V2 = "RoCE v2"
+
+
+class Answer(NamedTuple):
+    """value: what `auto` is here; None where the variable is better left out, for the reason in note.
+    problem: why this is unknown, or cannot be had at all."""
+
+    value: str | None = None
+    note: str = ""
+    problem: Value = Value()
+
+
+# -- the rails -----------------------------------------------------------------------------
+
+
+def rails(host: Host) -> tuple[tuple[Rail, ...], Value]:
+    """Rails that NCCL can use, in their order; none, and why, if there are none or they are unknown."""
+    known = topology.of(host)
+    broken = next((one for one in known.problems if not one.missing and "/infiniband" in one.path), None)
+    if broken:
+        return (), Value(unreadable=broken.what)
+    devices = sorted((one for one in known.rdma if one.rail is not None), key=lambda one: one.rail or 0)
+    if not devices:
+        has = "RDMA device that is a rail" if known.rdma else "RDMA device"
+        return (), Value(absent=f"{RDMA}: this machine has no {has}")
+    found = tuple(rail for device in devices for rail in _ports(device, known))
+    odd = next((rail.device for rail in found if not values.HCA.match(rail.device)), None)
+    if odd is not None:
+        return (), Value(absent=f"the name of the RDMA device {odd!r} cannot be part of a list: rename it")
+    if not found:
+        names = ", ".join(device.name for device in devices)
+        return (), Value(
+            absent=f"{names}: neither InfiniBand nor Ethernet, and NCCL by itself takes nothing else; it "
+            "needs a plugin (EFA: aws-ofi-nccl), which finds its devices without this"
+        )
+    return found, Value()
+
+
+def _ports(device: RdmaDevice, known: Topology) -> Iterator[Rail]:
+    """The ports that are rails. Of a device with several these are the ports of interfaces that are rails;
+    all, where it has no interfaces."""
+    on_rails = {nic.name for nic in known.nics if device.name in nic.rdma and nic.rail is not None}
+    for port in device.ports:
+        is_rail = len(device.ports) == 1 or not on_rails or bool(on_rails.intersection(port.netdevs))
+        if is_rail and port.link_layer in (_INFINIBAND, _ETHERNET):
+            yield Rail(device.name, port.number, port.link_layer, port.netdevs)
+
+
+def _hcas(host: Host) -> Answer:
+    found, problem = rails(host)
+    if not found:
+        return Answer(problem=problem)
+    if len(found) > values.MAX_HCAS:
+        return Answer(
+            problem=Value(absent=f"{len(found)} rails, and NCCL takes {values.MAX_HCAS}: name them")
+        )
+    layers = {rail.link_layer for rail in found}
+    note = (
+        ""
+        if len(layers) == 1
+        else "some rails are InfiniBand, others Ethernet, and NCCL joins only like with like"
+    )
+    return Answer(f"={','.join(map(str, found))}", note)
+
+
+# -- where jobs meet -----------------------------------------------------------------------
+
+
+def _interface(host: Host) -> Answer:
+    """That of the default route: the same at boot as over a connection, and the same on all nodes."""
+    try:
+        found = _default(routes.ipv4(host))[:1] or _default(routes.ipv6(host))
+        found = found or _tops(host, [*management.interfaces(host)])
+    except HostError as error:
+        return Answer(problem=Value(unreadable=str(error)))
+    if not found:
+        note = "no default route is there, and no earlier run has left what the node was reached over"
+        return Answer(NOT_LOCAL, note)
+    odd = next((name for name in found if not values.NIC.match(name)), None)
+    if odd is not None:
+        return Answer(problem=Value(absent=f"the name of the interface {odd!r} cannot be part of a list"))
+    return Answer(f"={','.join(found)}")
+
+
+def _default(found: Sequence[routes.Route]) -> list[str]:
+    """NICs of default routes, the preferred one first (net/ipv4/fib_trie.c keeps them by their metric)."""
+    return list(dict.fromkeys(route.nic for route in found if route.is_default))
+
+
+def _tops(host: Host, names: Sequence[str]) -> list[str]:
+    """Interfaces that no other of them stands on: a bond has addresses, its members have none."""
+    return [
+        name
+        for name in names
+        if not {f"upper_{other}" for other in names}.intersection(host.names(f"{NETS}/{name}"))
+    ]
+
+
+# -- addresses and classes -----------------------------------------------------------------
+
+
+def _gid_index(host: Host) -> Answer:
+    """Certain only where every rail has one IPv4 address of RoCE v2, and all have it in one place. An index
+    that is right on some rails alone fails on the others, and NCCL has chosen well by itself since 2.21."""
+    found, problem = rails(host)
+    if not found:
+        return Answer(problem=problem)
+    if any(rail.link_layer != _ETHERNET for rail in found):
+        return Answer(note="left out: the index is RoCE's, and these rails are InfiniBand")
+    try:
+        indexes = {str(rail): usable(host, rail) for rail in found}
+    except HostError as error:
+        return Answer(problem=Value(unreadable=str(error)))
+    for name, places in indexes.items():
+        if len(places) != 1:
+            has = f"{len(places)} of them" if places else "none"
+            return Answer(
+                note=f"left out: each rail must have one IPv4 address of RoCE v2, and {name} has {has}"
+            )
+    if len({places[0] for places in indexes.values()}) > 1:
+        words = ", ".join(f"{name} {places[0]}" for name, places in indexes.items())
+        return Answer(note=f"left out: the rails have their addresses in different places ({words})")
+    return Answer(str(next(iter(indexes.values()))[0]))
+
+
+def usable(host: Host, rail: Rail) -> list[int]:
+    """The indexes at which a port has an IPv4 address for RoCE v2. Raises HostError."""
+    folder = f"{_port(rail)}/gids"
+    return [
+        int(index)
+        for index in sorted(host.names(folder), key=lambda name: (len(name), name))
+        if kernel_values.number(index) is not None
+        and _IPV4_GID.match(_text(host, f"{folder}/{index}"))
+        and _text(host, _kind(rail, index)) == _ROCE_V2
+    ]
+
+
+def _port(rail: Rail) -> str:
+    return f"{RDMA}/{rail.device}/ports/{rail.port}"
+
+
+def _kind(rail: Rail, index: str) -> str:
+    """Path of the type of an address."""
+    return f"{_port(rail)}/gid_attrs/types/{index}"
+
+
+def _text(host: Host, path: str) -> str:
+    value = host.value(path)
+    if value.unreadable is not None:
+        raise HostError("read", path, None, value.unreadable)
+    return (value.text or "").strip()
+
+
+def _traffic_class(host: Host) -> Answer:
+    found, problem = rails(host)
+    if not found:
+        return Answer(problem=problem)
+    if all(rail.link_layer == _INFINIBAND for rail in found):
+        return Answer(note="left out: these rails are InfiniBand, whose traffic goes by its service level")
+    classes = traffic_classes(host)
+    if not classes:
+        return Answer(note=f"left out: no declaration of kind {QOS} names a traffic class")
+    if len(classes) > 1:
+        words = ", ".join(f"{number} ({', '.join(where)})" for number, where in classes.items())
+        return Answer(note=f"left out: NICs have different traffic classes: {words}")
+    lacking = lossless.lacking(host, found)
+    if lacking:
+        return Answer(note=f"left out: {lacking}")
+    return Answer(str(next(iter(classes))))
+
+
+def traffic_classes(host: Host) -> dict[int, list[str]]:
+    """Traffic class → the declarations that give it to RoCE."""
+    found: dict[int, dict[str, None]] = {}
+    for path, setting in lossless.priorities(host):
+        if setting.group == TRAFFIC_CLASS:
+            found.setdefault(setting.value, {})[path] = None
+    return {number: [*paths] for number, paths in found.items()}
+
+
+#: Variable → what finds out its value, and how
+RESOLVERS: Mapping[str, tuple[Callable[[Host], Answer], str]] = {
+    "NCCL_IB_HCA": (_hcas, "the rails of the topology, each with its port"),
+    "NCCL_SOCKET_IFNAME": (_interface, "the interface of the default route, else of the management path"),
+    "NCCL_IB_GID_INDEX": (_gid_index, "the place of the IPv4 address of RoCE v2, if it is one on all rails"),
+    "NCCL_IB_TC": (_traffic_class, f"the traffic class of the declaration of kind {QOS}"),
+}
+
+
+def resolve(host: Host, name: str) -> Answer:
+    """Value of `auto` for a variable of RESOLVERS."""
+    return RESOLVERS[name][0](host)
+
+
+# -- what is declared by hand --------------------------------------------------------------
+
+
+def doubts(host: Host, name: str, value: str) -> str:
+    """Part of a declared value that cannot be right on this machine; empty if nothing contradicts it."""
+    try:
+        if name == "NCCL_IB_GID_INDEX":
+            return _wrong_index(host, value)
+        folder = {"NCCL_IB_HCA": RDMA, "NCCL_SOCKET_IFNAME": NETS}.get(name)
+        if folder is None or not value.startswith("="):
+            return ""
+        here = host.names(folder)
+    except HostError as error:
+        return str(error)
+    lacking = [word for word in value[1:].split(",") if word.split(":")[0] not in here]
+    return f"{', '.join(lacking)}: not on this machine" if lacking else ""
+
+
+def _wrong_index(host: Host, value: str) -> str:
+    found, _problem = rails(host)
+    wrong = [
+        str(rail)
+        for rail in found
+        if rail.link_layer == _ETHERNET and value != "-1" and _text(host, _kind(rail, value)) != _ROCE_V2
+    ]
+    return f"{', '.join(wrong)}: no address of RoCE v2 at {value}" if wrong else ""

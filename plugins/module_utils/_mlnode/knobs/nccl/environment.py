@@ -1,0 +1,114 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Other places where a node sets variables of its jobs: a job's environment beats /etc/nccl.conf."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, NamedTuple, Sequence
+
+from ...host.host import Host
+from ...model.errors import HostError
+
+#: Read by PAM for everyone who logs in, whatever the shell: pam_env(8)
+ENVIRONMENT = "/etc/environment"
+
+#: Who may read each of the others, and hand on what stands there: shells, systemd and slurmd. Not the files
+#: of users in their home folders, which may be on a server that does not answer.
+_OTHERS = (
+    "/etc/environment.d/*.conf",
+    "/etc/security/pam_env.conf",
+    "/etc/profile",
+    "/etc/profile.d/*",
+    "/etc/bash.bashrc",
+    "/etc/bashrc",
+    "/etc/default/slurmd",
+    "/etc/sysconfig/slurmd",
+    "/etc/systemd/system.conf",
+    "/etc/systemd/system.conf.d/*.conf",
+    "/etc/systemd/system/*.service",
+    "/etc/systemd/system/*.service.d/*.conf",
+)
+#: What Slurm starts before each task, to set variables of it: slurm.conf(5), TaskProlog
+_SLURM = "/etc/slurm/slurm.conf"
+_PROLOG = re.compile(r"^\s*TaskProlog\s*=\s*(/[!-~]+)", re.ASCII | re.IGNORECASE | re.MULTILINE)
+
+
+class Mention(NamedTuple):
+    """A line that speaks of a variable. value: what it sets, where that is certain."""
+
+    path: str
+    number: int
+    text: str
+    value: str | None = None
+
+    @property
+    def where(self) -> str:
+        return f"{self.path}:{self.number}"
+
+
+class Places(NamedTuple):
+    """All files that were read. problems: those that could not be."""
+
+    texts: Sequence[tuple[str, str]]
+    problems: Sequence[str]
+
+    def of(self, name: str) -> list[Mention]:
+        """Every line that sets a variable, in the order of the files."""
+        setting = re.compile(
+            rf"(?<![A-Za-z0-9_$]){re.escape(name)}=|\bsetenv\s+{re.escape(name)}\s", re.ASCII
+        )
+        return [
+            Mention(path, number, line, _assigned(line, name) if path == ENVIRONMENT else None)
+            for path, text in self.texts
+            for number, line in enumerate(text.split("\n"), 1)
+            if setting.search(line) and not line.lstrip().startswith("#")
+        ]
+
+    def certain(self, name: str) -> Mention | None:
+        """The line that sets a variable for everybody who logs in: the last one of its file."""
+        return next((item for item in reversed(self.of(name)) if item.value is not None), None)
+
+
+def read(host: Host) -> Places:
+    """Never raises: what cannot be read is among the problems."""
+    texts: list[tuple[str, str]] = []
+    problems: list[str] = []
+    for pattern in (ENVIRONMENT, *_OTHERS, _SLURM):
+        try:
+            paths = host.matching(pattern)
+        except HostError as error:
+            problems.append(str(error))
+            continue
+        for path in paths:
+            for found in _file(host, path, problems):
+                texts.append((path, found))
+                if path == _SLURM:
+                    prologs = {match.group(1) for match in _PROLOG.finditer(found)}
+                    texts += [
+                        (name, text) for name in sorted(prologs) for text in _file(host, name, problems)
+                    ]
+    return Places(texts, problems)
+
+
+def _file(host: Host, path: str, problems: list[str]) -> Iterator[str]:
+    try:
+        content = host.content(path)
+    except HostError as error:
+        problems.append(str(error))
+        return
+    if content is not None and b"\0" not in content:  # a program
+        yield content.decode("utf-8", "surrogateescape")
+
+
+def _assigned(line: str, name: str) -> str | None:
+    """Value of a variable by a line of its file (modules/pam_env/pam_env.c: _parse_env_file)."""
+    text = line.strip().partition("#")[0].rstrip()
+    if text.startswith("export "):
+        text = text[len("export ") :].lstrip()
+    key, _equals, value = text.partition("=")
+    if key != name:
+        return None
+    if len(value) > 1 and value[0] in "'\"" and value[-1] == value[0]:
+        return value[1:-1]
+    return value

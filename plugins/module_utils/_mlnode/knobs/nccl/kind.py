@@ -1,0 +1,312 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind nccl: variables of NCCL in /etc/nccl.conf, which every job reads when it starts.
+
+No running kernel takes part. Runtime is what a job that starts now finds in the file, boot what one finds
+whose environment comes from a login. Both are corrected by writing the file, which is of the layer boot.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Sequence
+
+from ...engine import declared
+from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...host.host import Host
+from ...model import values
+from ...model.errors import HostError
+from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
+from ..qos import files as qos_files
+from . import auto, environment, file, names
+from . import parse as nccl_parse
+from .environment import Places
+from .file import PATH, Conf
+from .parse import KIND, name_of
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "facts",
+    "info",
+    "boot_sources",
+    "parse",
+    "read",
+    "conflicts",
+    "way_back",
+]
+
+#: It may depend on the priorities of the fabric
+MOUNTS = qos_files.MOUNTS
+
+#: What is shown where nothing sets a variable
+UNSET = "not set"
+
+_ONLY_BOOT = f"{PATH} is of the layer boot: declare that, too"
+#: Every user's jobs read it: others may read the file, and pass through its folder
+_READ_BY_ALL, _PASSED_BY_ALL = 0o004, 0o001
+_MODE = 0o644
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """See nccl_parse.parse."""
+    del facts  # what is automatic is asked for in read(), whatever becomes of it
+    return nccl_parse.parse(spec)
+
+
+class _Node(NamedTuple):
+    """Data shared by one run's settings. linked: where the file points, if it is a link. closed: why jobs of
+    users do not read the file, and what to do; empty if they do."""
+
+    context: Context
+    conf: Conf
+    places: Places
+    linked: str
+    closed: str
+
+    @property
+    def host(self) -> Host:
+        return self.context.host
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting; the file is read once."""
+    try:
+        node = _node(context)
+    except HostError as error:
+        problem = Value(unreadable=str(error))
+        return [Reading(PATH, problem, Boot(problem), setting.want) for setting in settings]
+    return [_read_one(setting, node) for setting in settings]
+
+
+def _node(context: Context) -> _Node:
+    host = context.host
+    conf = file.parse(host.text(PATH))
+    linked = host.link_target(PATH)
+    return _Node(context, conf, environment.read(host), linked, _closed(host))
+
+
+def _closed(host: Host) -> str:
+    folder = PATH.rpartition("/")[0]
+    for path, bit, sign in ((folder, _PASSED_BY_ALL, "x"), (PATH, _READ_BY_ALL, "r")):
+        mode = host.mode(path)
+        if mode is not None and not mode & bit:
+            return (
+                f"{path} has mode {mode:04o}, and NCCL passes over a file that a job's user cannot read: "
+                f"chmod o+{sign} {path}"
+            )
+    return ""
+
+
+def _read_one(setting: Setting, node: _Node) -> Reading:
+    name, want = name_of(setting.key), setting.want
+    if not node.context.runtime:
+        if want is None:
+            # For the machine that boots the image; what an earlier boot has found out stays until then.
+            return Reading(PATH, Value(), node.context.boot_by_agent(setting, None))
+        return _judged(name, want, [], node)._replace(runtime=Value(), note="")
+    if want is not None:
+        return _judged(name, want, [auto.doubts(node.host, name, want)], node)
+    answer = auto.resolve(node.host, name)
+    if answer.problem.problem:
+        return Reading(PATH, answer.problem, node.context.boot_by_agent(setting, None))
+    if answer.value is None:
+        return _left_out(name, answer.note, node)
+    return _judged(name, answer.value, [answer.note], node)
+
+
+def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
+    line = node.conf.effective(name)
+    conflict = _conflict(name, want, node.host)
+    texts = [*notes, _shadowed(name, want, node), _elsewhere(name, want, node), *node.places.problems]
+    now = UNSET if line is None else _shown(line.value, want)
+    return Reading(
+        path=PATH,
+        runtime=Value(text=f"{now}, for the file's owner only" if line is not None and node.closed else now),
+        boot=Boot(Value(absent=conflict), auto.QOS, foreign=True) if conflict else _boot(name, want, node),
+        target=want,
+        blocked="" if node.context.boot else _ONLY_BOOT,
+        refusal=_linked(node) or conflict,
+        native=True,
+        note="; ".join(text for text in texts if text),
+    )
+
+
+def _left_out(name: str, why: str, node: _Node) -> Reading:
+    """A line of mlnode goes. A foreign one stays, and a note names it."""
+    theirs = node.conf.foreign(name)
+    line = node.conf.effective(name)
+    if theirs is not None and not any(item.name == name and item.owner for item in node.conf.lines):
+        note = f"{why}; {theirs.where} sets {theirs.value}"
+        found = Value(text=theirs.value)
+        return Reading(PATH, found, Boot(found, theirs.where), native=True, note=note)
+    boot = _boot(name, UNSET, node)
+    if line is not None and not boot.foreign:
+        boot = Boot(Value(absent=f"{line.where} sets {line.value}, and it is {why}"), line.where)
+    return Reading(
+        path=PATH,
+        runtime=Value(text=UNSET if line is None else line.value),
+        boot=boot,
+        target=UNSET,
+        blocked="" if node.context.boot else _ONLY_BOOT,
+        refusal=_linked(node),
+        native=True,
+        note=why,
+    )
+
+
+def _shown(value: str, target: str) -> str:
+    """A value that is not the wanted one, so that it does not look like it: NCCL takes `106 ` and 0106 for
+    something else than 106."""
+    return f'"{value}"' if value != target and values.same(value, target) else value
+
+
+def _boot(name: str, target: str, node: _Node) -> Boot:
+    """Value for a job that starts from a login, where the environment comes first."""
+    beaten = node.places.certain(name)
+    if beaten is not None and beaten.value is not None and beaten.value != target:
+        return Boot(Value(text=_shown(beaten.value, target)), beaten.where, foreign=True)
+    line = node.conf.effective(name)
+    if line is not None and node.closed and target != UNSET:
+        return Boot(Value(absent=node.closed), line.where)
+    if line is not None:
+        return Boot(Value(text=_shown(line.value, target)), line.where)
+    return Boot(Value(text=UNSET) if target == UNSET else Value(absent=f"{PATH} does not set it"), PATH)
+
+
+def _shadowed(name: str, want: str, node: _Node) -> str:
+    """Note on a foreign line that sets another value, and no longer counts."""
+    theirs = node.conf.foreign(name)
+    if theirs is None or theirs.value == want or theirs == node.conf.effective(name):
+        return ""
+    return f"{theirs.where} sets {theirs.value}, which the line before it overrules"
+
+
+def _elsewhere(name: str, want: str, node: _Node) -> str:
+    """Lines that may set the variable for some jobs, by a shell or a service."""
+    others = [
+        item.where
+        for item in node.places.of(name)
+        if item.value is None and not re.sub(r"[\s\"';]", "", item.text).endswith(f"{name}={want}")
+    ]
+    return f"jobs that start with {', '.join(others)} may have another value" if others else ""
+
+
+def _linked(node: _Node) -> str:
+    """Reason why the file is not written; empty if it is a file."""
+    if not node.linked:
+        return ""
+    return (
+        f"{PATH} is a link to {node.linked}, which mlnode does not write: write the variables there, or "
+        "remove the link"
+    )
+
+
+def _conflict(name: str, want: str, host: Host) -> str:
+    """A traffic class that the NICs are not set up for: RoCE would go where packets are dropped."""
+    classes = auto.traffic_classes(host) if name == "NCCL_IB_TC" else {}
+    if not classes or int(want) in classes:
+        return ""
+    words = "; ".join(f"{number} by {', '.join(where)}" for number, where in classes.items())
+    return f"NCCL_IB_TC is declared as {want}, and the traffic class of RoCE as {words}: the two must agree"
+
+
+# -- the file ------------------------------------------------------------------------------
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """The file with the block of this declaration. None where it cannot be read, or is not mlnode's."""
+    try:
+        text, linked = context.host.text(PATH), context.host.is_link(PATH)
+    except HostError:
+        if rows:
+            return []  # the rows say so
+        raise
+    conf = file.parse(text)
+    if linked or (not rows and name not in conf.blocks):
+        return []
+    # No other run removes the lines of a declaration that was removed by hand.
+    gone = [owner for owner in conf.blocks if not context.host.exists(declared.path_of(owner))]
+    variables: dict[str, str] = {}
+    for row in rows:
+        variable = name_of(row.setting.key)
+        kept = conf.own(variable, name)
+        if _is_carried(row):
+            variables[variable] = row.reading.target or ""
+        elif _is_kept(row, context) and kept is not None:
+            variables[variable] = kept.value
+    new = conf.having(name, variables, gone)
+    content = new.encode("utf-8", "surrogateescape") if new else None
+    # What others have written may be closed on purpose: then the row says what to do.
+    whole = not conf.others.strip()
+    return [BootFile(PATH, content, mode=_MODE if whole and _is_closed(context.host) else None)]
+
+
+def _is_closed(host: Host) -> bool:
+    mode = host.mode(PATH)
+    return mode is not None and not mode & _READ_BY_ALL
+
+
+def _is_carried(row: Row) -> bool:
+    """True if this run knows what the line has to be."""
+    reading = row.reading
+    return not reading.refusal and not reading.runtime.problem and reading.target not in (None, UNSET)
+
+
+def _is_kept(row: Row, context: Context) -> bool:
+    """True if the line stays as it is: a value that is unknown this once must not remove it."""
+    reading = row.reading
+    unresolved = row.setting.want is None and not context.runtime
+    return unresolved or bool(reading.refusal) or reading.runtime.unreadable is not None
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Every line that sets the variable, in the order in which they count: a job with it in its environment
+    needs no file."""
+    name = name_of(key)
+    found = [f"{item.where}: {item.text.strip()}" for item in environment.read(host).of(name)]
+    lines = file.parse(host.text(PATH)).lines
+    return found + [f"{line.where}: {name}={line.value}" for line in lines if line.name == name]
+
+
+#: Never: each variable has lines of its own.
+conflicts = no_conflicts
+facts = no_facts
+way_back = any_time
+
+
+_SOURCE = "NCCL user guide, Environment Variables"
+
+#: Variable → severity and reason
+_REASONS: dict[str, tuple[Severity, str]] = {
+    "NCCL_IB_HCA": (Severity.HIGH, "jobs use the rails only, never RDMA ports of management or storage"),
+    "NCCL_SOCKET_IFNAME": (Severity.HIGH, "ranks whose interfaces have no way between them hang at start"),
+    "NCCL_IB_GID_INDEX": (Severity.HIGH, "a wrong index is RoCE v1, or an address that no peer can reach"),
+    "NCCL_IB_TC": (Severity.HIGH, "with another class RoCE travels in the queue that drops packets"),
+    "NCCL_IB_TIMEOUT": (Severity.MEDIUM, "how long a link may be gone before the job ends with error 12"),
+    "NCCL_DEBUG": (Severity.LOW, "errors appear in the job's output; INFO and TRACE cost time"),
+}  # fmt: skip
+
+#: Group → the words for all others
+_GROUPS = {
+    names.SYSTEM: "one of the variables by which NCCL follows the system",
+    names.DEBUGGING: "for experiments and as a workaround: NCCL's guide advises against keeping it",
+    names.UNDOCUMENTED: "NCCL reads it, and does not document it",
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason, with the version from which on NCCL reads it."""
+    del runtime
+    name = name_of(key)
+    known = names.KNOWN.get(name)
+    other = _GROUPS[known.group] if known else "not a variable of any known version of NCCL"
+    severity, reason = _REASONS.get(name, (Severity.LOW, other))
+    since = f" (NCCL {known.since} and later)" if known and known.since else ""
+    return Info(severity, f"{reason}{since}", _SOURCE)

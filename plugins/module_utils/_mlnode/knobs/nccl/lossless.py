@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The effect of a traffic class of RoCE on the rails: it has one only where the NIC puts its DSCP into a
+priority that is not lost. Judged by what the declarations of kind qos want of the rails."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Sequence
+
+from ...engine import declared
+from ...host.host import Host
+from ...model.errors import MlnodeError
+from ...topology import read as topology
+from ..nics import rules
+from ..nics import targets as nic_targets
+from ..nics.summary import Files
+from ..qos import files as qos_files
+from ..qos import parse as qos_parse
+from ..qos.parse import QosSetting
+
+#: What makes priorities of DSCPs; the rest of a rule says how they share the link
+_GROUPS = ("trust", "dscp", "pfc")
+
+
+class Rail(NamedTuple):
+    """A port of an RDMA device that is a rail. netdevs: the interfaces on it."""
+
+    device: str
+    port: int
+    link_layer: str
+    netdevs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.device}:{self.port}"
+
+
+def lacking(host: Host, rails: Sequence[Rail]) -> str:
+    """Reason why no rail has the declared priorities; empty where one has them or may have them, and where
+    none are declared: then the fabric has to give them by other means."""
+    names = {name for rail in rails for name in rail.netdevs}
+    settings = [setting for _path, setting in priorities(host) if setting.group in _GROUPS]
+    if not settings:
+        return ""
+    found = [
+        qos_files.of(host, setting, target)
+        for setting in settings
+        for target in nic_targets.find(host, setting.rule.nics, "pause").targets
+        if target.name in names
+    ]
+    if not found:
+        return f"no rule of kind {qos_parse.KIND} that makes priorities means a rail ({_listed(host, rails)})"
+    if any(_has(one) for one in found):
+        return ""
+    words = rules.together(dict.fromkeys((one.lacking, one.label) for one in found if one.lacking))
+    return f"the priorities that give it a meaning are unsupported on every rail: {'; '.join(words)}"
+
+
+def _has(one: Files) -> bool:
+    """True if it has them, or may: a failed read does not prove that it lacks them."""
+    return bool(one.parts or one.problems)
+
+
+def priorities(host: Host) -> Iterator[tuple[str, QosSetting]]:
+    """Settings declared of kind qos, each with its file. A damaged declaration is reported by its own run."""
+    for declaration in declared.expected(host):
+        try:
+            settings = qos_parse.parse(declaration.kinds.get(qos_parse.KIND, {}))
+        except MlnodeError:
+            continue
+        yield from ((declaration.path, one) for one in settings if isinstance(one, QosSetting))
+
+
+def _listed(host: Host, rails: Sequence[Rail]) -> str:
+    drivers = {nic.name: nic.driver for nic in topology.of(host).nics}
+    return ", ".join(
+        f"{rail} on {name} ({drivers.get(name) or 'no driver'})" for rail in rails for name in rail.netdevs
+    )

@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the area nccl."""
+
+from __future__ import annotations
+
+from ...model.schema import Option, Table, guards
+
+#: What can be allowed, and what it lets through
+GUARDS = {"unknown": "names that no known version of NCCL reads, such as a plugin's or a newer version's"}
+
+OPTIONS: Table = {
+    "variables": Option(
+        "dict",
+        """
+        Name and value. V(null) leaves a variable untouched.
+
+        Known are the variables of NCCL's user guide as of NCCL 2.32, and the undocumented ones that its
+        library reads. An unknown name is refused with the known one that is most like it.
+
+        A value is checked where NCCL silently misreads it, and refused with what is allowed. These are
+        numbers, switches, lists of devices, and the words of variables such as C(NCCL_DEBUG) and
+        C(NCCL_NET_GDR_LEVEL). What NCCL reports by itself, such as a wrong C(NCCL_ALGO), may be any text.
+
+        A list of YAML is written with commas.
+
+        C(NCCL_IB_HCA) as V(auto) is the exact list of the rails, each with its port, such as
+        V(=mlx5_0:1,mlx5_3:1). See M(mlnode.tuning.node_topology) for which ports are rails.
+
+        C(NCCL_SOCKET_IFNAME) as V(auto) is the interface of the default route. Without one it is what the
+        node was reached over when it was last set up, and without that all but C(lo) and C(docker0).
+
+        C(NCCL_IB_GID_INDEX) as V(auto) is the index of the IPv4 address of RoCE v2, if each rail has one
+        such address and all have it at the same index. Else the variable is left out, and the row says why.
+        NCCL finds out the index by itself since 2.21.
+
+        C(NCCL_IB_TC) as V(auto) is the traffic class that a declaration of kind C(qos) on this node gives
+        to RoCE. Where there is none, where there are several, where the rails are InfiniBand, or where no
+        rail has the priorities that are declared beside it, it is left out, and the row says why.
+
+        Variables that do not belong into a file of the node are refused, each with its reason, such as
+        C(NCCL_COMM_ID), C(NCCL_CONF_FILE) and C(NCCL_PSK), and so are those that NCCL no longer reads.
+        """,
+        default={},
+        values=Option("raw", empty=True),
+        parts=True,
+    ),
+    "allow": guards(
+        GUARDS,
+        """
+        Guards to switch off.
+
+        V(unknown) takes names that are not known, with any line of text as value, if they begin with
+        C(NCCL_), C(SHARP_COLL_) or C(OFI_NCCL_). It is for plugins, and for versions of NCCL that are newer
+        than this module.
+        """,
+    ),
+}

@@ -1,0 +1,111 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of values that NCCL misreads silently at NCCL_DEBUG=WARN: of `4M` it reads 4, of `010` 8 and
+of `yes` 0 (strtoll() with base 0 in its src/misc/param.cc), and it ignores most words that it does not know.
+What it reports by itself, such as an unknown algorithm or a file that it cannot open, is any `text` here.
+
+A check is a key of NAMED, or `LOW..HIGH` for a whole number, where either limit may be left out, or words
+such as `A|B|C`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Mapping, Sequence
+
+from ...model import schema
+from ...model.schema import Form
+
+#: A leading 0 would make it octal to strtoll(), which is never meant
+_NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})\Z", re.ASCII)
+_ANY = re.compile("")
+#: What strtoll() holds
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+#: NCCL copies the value of a line into 1024 bytes, and silently drops what is longer (setEnvFile)
+LONGEST = 1023
+#: One line of printable ASCII. Blanks at its ends would be part of the value.
+PRINTABLE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?\Z", re.ASCII)
+
+#: The most HCAs that NCCL takes (MAX_IB_DEVS in its src/transport/net_ib)
+MAX_HCAS = 32
+#: A name that a list can hold: a comma or colon would end it there. The kernel has 15 characters for an
+#: interface (IFNAMSIZ) and 63 for an RDMA device (IB_DEVICE_NAME_MAX), as NCCL has for either.
+_NIC, _HCA = r"[A-Za-z0-9_.@-]{1,15}", r"[A-Za-z0-9_.-]{1,63}"
+NIC, HCA = re.compile(rf"{_NIC}\Z", re.ASCII), re.compile(rf"{_HCA}\Z", re.ASCII)
+#: Of :port[:rail[:plane]] the port may be empty where a rail follows
+_PLACE = "[0-9]{1,3}"
+_PLACES = f"(?::{_PLACE}|:(?:{_PLACE})?(?::{_PLACE}){{1,2}})?"
+
+_LEVELS = ("VERSION", "WARN", "ATTN", "INFO", "ABORT", "TRACE", "ALL")
+_SUBSYSTEMS = (
+    "INIT", "COLL", "P2P", "SHM", "NET", "GRAPH", "TUNING", "ENV", "ALLOC", "ALLOC_HOST", "CALL", "PROXY",
+    "NVLS", "BOOTSTRAP", "REG", "PROFILE", "RAS", "DESTROY", "ALL",
+)  # fmt: skip
+
+
+def check(name: str) -> Form:
+    """The check of a variable, by its name in the table."""
+    if name in NAMED:
+        return NAMED[name]
+    low, dots, high = name.partition("..")
+    return _whole(low, high) if dots else schema.one_of(*name.split("|"))
+
+
+def _whole(low: str, high: str) -> Form:
+    """Spelled as a decimal number, so that two declarations of 0x6a and 106 agree."""
+    words = f"a whole number{f' of {low} or more' if low else ''}, without a unit"
+    if high:
+        words = "0 or 1" if (low, high) == ("0", "1") else f"a whole number from {low} to {high}"
+
+    def read(text: str) -> str:
+        if not int(low or _INT64_MIN) <= int(text, 0) <= int(high or _INT64_MAX):
+            raise ValueError
+        return str(int(text, 0))
+
+    return Form(_NUMBER, words, read)
+
+
+def _some_of(words: Sequence[str]) -> Form:
+    word = "|".join(words)
+    return Form(
+        re.compile(rf"\^?(?:{word})(?:,(?:{word}))*\Z", re.ASCII | re.IGNORECASE),
+        f"one or more of {', '.join(words)} with commas, or ^ and those to leave out",
+        str.upper,
+    )
+
+
+def _listed(words: str, name: str, most: int = LONGEST) -> Form:
+    """A list of names, or beginnings of names, behind ^ for all but those and = for whole names."""
+
+    def read(text: str) -> str:
+        found = text.lstrip("^=").split(",")
+        if not len({*found}) == len(found) <= most:
+            raise ValueError
+        return text
+
+    return Form(
+        re.compile(rf"\^?=?{name}(?:,{name})*\Z", re.ASCII),
+        f"{words} with commas; behind = whole names, behind ^ all but those",
+        read,
+    )
+
+
+def _network(text: str) -> str:
+    return str(ipaddress.ip_network(text, strict=False))
+
+
+NAMED: Mapping[str, Form] = {
+    "text": Form(_ANY, "a line of text"),
+    "levels": _some_of(_LEVELS),
+    "subsystems": _some_of(_SUBSYSTEMS),
+    "nics": _listed("interfaces, or the beginnings of their names,", _NIC),
+    "devices": _listed("devices, each maybe with :port,", f"{_HCA}(?::{_PLACE})?"),
+    "hcas": _listed(
+        f"at most {MAX_HCAS} RDMA devices, each maybe with :port or :port:rail:plane,",
+        f"{_HCA}{_PLACES}",
+        MAX_HCAS,
+    ),
+    "network": Form(_ANY, "a network such as 192.0.2.0/24 or 2001:db8::/64", _network),
+}

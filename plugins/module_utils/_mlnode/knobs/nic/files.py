@@ -1,0 +1,270 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of one knob on one NIC, and what is wanted of each."""
+
+from __future__ import annotations
+
+import errno
+from typing import Sequence
+
+from ...drivers.ethtool import words
+from ...drivers.ethtool.words import Family
+from ...host.host import Host
+from ...model import values
+from ...model.errors import HostError
+from ...model.setting import KnobFile, Marker, Write
+from ...model.values import fits
+from ...topology import read as topology
+from .. import sizing
+from ..irq import plan as irq_plan
+from ..nics.summary import Files
+from ..nics.targets import SYSFS, Target
+from .parse import Amount, NicSetting, path_of
+
+#: Where a value is noted that the driver refused, by interface index, so that a NIC that returns is asked
+#: again. Before a write it is unknown: drivers read what they cannot set, and an ioctl reads 0 for what
+#: they do not have.
+MARKERS = "/run/mlnode/unsupported"
+#: Where it is noted what a driver made of a number that it took
+MADE = "/run/mlnode/made"
+
+#: ENOTSUPP of the kernel itself, which errno(3) does not know and drivers return nevertheless
+_ENOTSUPP = 524
+
+#: Group → what says that it can never be. Channels are EBUSY on ice as long as RDMA is active.
+_NEVER = {
+    "ring": (errno.EOPNOTSUPP, _ENOTSUPP),
+    "channels": (errno.EOPNOTSUPP, _ENOTSUPP, errno.EBUSY),
+    "coalesce": (errno.EOPNOTSUPP, _ENOTSUPP),
+    "pause": (errno.EOPNOTSUPP, _ENOTSUPP),
+    "private-flag": (errno.EOPNOTSUPP, _ENOTSUPP),
+    "fec": (errno.EOPNOTSUPP, _ENOTSUPP),
+}
+
+#: Groups whose numbers drivers round: vmxnet3 to 32 times the buffers of a packet, i40e to steps of 2 us
+_ROUNDED = frozenset({"ring", "channels", "coalesce"})
+
+#: Not meant by `tso`: they change what is sent (networking/segmentation-offloads.rst, mangled IDs)
+_APART = frozenset({"tx-tcp-mangleid-segmentation"})
+
+#: Families of which one member is enough: checksums of all protocols exclude those of single ones
+#: (netdev_fix_features in net/core/dev.c), and scatter-gather of fragment lists is for software devices
+_ONE_IS_ENOUGH = frozenset({"tx", "sg"})
+_GENERIC_CHECKSUM = "tx-checksum-ip-generic"
+
+
+def of(host: Host, setting: NicSetting, target: Target) -> Files:
+    """All files of a setting on one NIC."""
+    found = Files(target)
+    try:
+        if setting.amount is not None:
+            _amounts(host, setting, setting.amount, found)
+        elif setting.group == "feature":
+            _features(host, setting, found)
+        else:
+            _plain(host, setting, found)
+        if found.parts:
+            found.blocked = host.blocked(found.parts[0].path)
+    except HostError as error:  # a list that cannot be had
+        found.problems.append(str(error))
+    return found
+
+
+def _read(host: Host, path: str, found: Files) -> str | None:
+    """The text of a file, or None with the reason in found."""
+    value = host.value(path)
+    if value.unreadable is not None:
+        found.problems.append(value.unreadable)
+    elif value.absent is not None:
+        found.lacking = found.lacking or value.absent
+    return value.text
+
+
+def _part(host: Host, setting: NicSetting, found: Files, name: str, want: str) -> None:
+    interface = found.target.name
+    path = path_of(interface, setting.group, name)
+    now = _read(host, path, found)
+    if now is None:
+        return
+    place = _place(host, interface, setting.group, name)
+    marker = Marker(f"{MARKERS}/{place}", _NEVER.get(setting.group, ()))
+    made = f"{MADE}/{place}" if setting.group in _ROUNDED and want.isdigit() else ""
+    if marker.errnos and host.exists(marker.path):
+        found.lacking = f"the driver {found.target.driver} refused {name}: {host.text(marker.path)}"
+        return
+    asked, _blank, has = host.text(made).partition(" ") if made else ("", "", "")
+    if has and asked == want:
+        found.clamped = f"asked for {want}, and the driver made it {has}"
+        want = has
+    elif setting.group == "fec" and fits(path, now, want):
+        now = want
+    found.parts.append(
+        KnobFile(
+            number=0,
+            path=path,
+            now=now.strip(),
+            want=want,
+            undo=(Write(path, _undone(setting, now)), *_moved_along(host, interface, setting, want)),
+            device=f"/sys/class/net/{interface}",
+            joined=path.rpartition("/")[0] if _is_joined(setting) else "",
+            marker=marker if marker.errnos else None,
+            made=made,
+        )
+    )
+
+
+def _moved_along(host: Host, interface: str, setting: NicSetting, want: str) -> list[Write]:
+    """A smaller MTU makes that of VLANs and the like above smaller, too, and a larger one leaves them there
+    (net/8021q/vlan.c: vlan_device_event): nearest first, as none may have more than what it stands on."""
+    if setting.group != "mtu":
+        return []
+    found: list[Write] = []
+    todo, seen = [interface], {interface}
+    while todo:
+        for entry in host.names(f"/sys/class/net/{todo.pop(0)}"):
+            upper = entry[len("upper_") :]
+            if not entry.startswith("upper_") or upper in seen:
+                continue
+            seen.add(upper)
+            todo.append(upper)
+            path = path_of(upper, "mtu", "")
+            mtu = (host.value(path).text or "").strip()
+            if (values.number(mtu) or 0) > int(want):
+                found.append(Write(path, mtu))
+    return found
+
+
+def _is_joined(setting: NicSetting) -> bool:
+    """mlx5 takes its own numbers, and not those of the same call, as it stops to adapt
+    (mellanox/mlx5/core/en_ethtool.c: mlx5e_ethtool_set_coalesce)."""
+    return setting.group not in (*SYSFS, "fec") and not setting.field.startswith("adaptive-")
+
+
+def _plain(host: Host, setting: NicSetting, found: Files) -> None:
+    _part(host, setting, found, setting.field, setting.text)
+
+
+def _undone(setting: NicSetting, now: str) -> str:
+    """The value to put back: `auto` if a driver reports it among other FEC modes."""
+    return "auto" if setting.group == "fec" and "auto" in now.split() else now.strip()
+
+
+def _place(host: Host, interface: str, group: str, name: str) -> str:
+    """The name of a note about one value of this very device."""
+    index = host.value(f"/sys/class/net/{interface}/ifindex").text or "0"
+    return f"{interface}-{index}-{group}-{name}"
+
+
+# -- amounts -------------------------------------------------------------------------------
+
+
+def _amounts(host: Host, setting: NicSetting, amount: Amount, found: Files) -> None:
+    for name in [setting.field] if setting.field else _channel_kinds(host, found):
+        path = path_of(found.target.name, f"{setting.group}/max", name)
+        text = _read(host, path, found)
+        if text is None:
+            return
+        maximum = int(text)
+        want = _resolved(host, setting, amount, maximum, found)
+        if amount.word == "number" and amount.number > maximum:
+            note = f"asked for {amount.number} {_nouns(setting, name)}, and the most it has is {maximum}"
+            if setting.rule.beyond_max == "fail":
+                found.invalid = f"{found.label}: {note}"
+            else:
+                found.clamped = note
+        _part(host, setting, found, name, str(want))
+
+
+def _nouns(setting: NicSetting, name: str) -> str:
+    return f"{name} {'ring entries' if setting.group == 'ring' else 'channels'}"
+
+
+def _channel_kinds(host: Host, found: Files) -> Sequence[str]:
+    """Kinds in use: queues that both receive and send, or one kind for each."""
+    here = host.names(f"/ethtool/{found.target.name}/channels/max")
+    if not here:
+        _read(host, path_of(found.target.name, "channels/max", "combined"), found)
+    apart = [name for name in ("rx", "tx") if name in here]
+    used = {name for name in here if host.value(path_of(found.target.name, "channels", name)).text != "0"}
+    return ["combined"] if "combined" in here and ("combined" in used or not used & {*apart}) else apart
+
+
+def _resolved(host: Host, setting: NicSetting, amount: Amount, maximum: int, found: Files) -> int:
+    if amount.word in ("number", "at_most"):
+        return min(amount.number, maximum)
+    if amount.word == "max":
+        return maximum
+    if setting.group == "ring":
+        return sizing.ring_entries(maximum)
+    machine = topology.of(host)
+    local, note = irq_plan.near(machine, found.target.node)
+    free = frozenset(local) - machine.cpus.kept_free
+    if note:
+        found.notes.append("the firmware names no NUMA node for it, so the cores of all nodes are counted")
+    return sizing.channels(maximum, len(irq_plan.cores(machine.cpus, free or local)))
+
+
+# -- features ------------------------------------------------------------------------------
+
+
+def _features(host: Host, setting: NicSetting, found: Files) -> None:
+    """One part for each of the kernel's features that a name stands for, see words.members()."""
+    folder = f"/ethtool/{found.target.name}/feature"
+    here = [name for name in host.names(folder) if name not in ("fixed", "requested")]
+    if not here:
+        _read(host, f"{folder}/{setting.field}", found)
+        return
+    names = [name for name in words.members(setting.field, here) if name not in _APART - {setting.field}]
+    if not names:
+        found.lacking = f"this kernel has no feature {setting.field}{_nearest(setting.field, here)}"
+        return
+    state = {name: _read(host, f"{folder}/{name}", found) for name in names}
+    fixed = {name: _read(host, f"{folder}/fixed/{name}", found) == "yes" for name in names}
+    if found.problems:
+        return
+    for name in _demanded(setting, state, fixed):
+        asked = not fixed[name] and host.value(f"{folder}/requested/{name}").text == setting.text
+        if asked and state[name] != setting.text:
+            # However often it is asked for: the kernel switches it as soon as it can.
+            found.lacking = f"{name} is requested, and {state[name]} as long as what it needs is off"
+        else:
+            _part(host, setting, found, name, setting.text)
+    stuck = [part.path.rpartition("/")[2] for part in found.parts if fixed[part.path.rpartition("/")[2]]]
+    if any(part.differs for part in found.parts if part.path.rpartition("/")[2] in stuck):
+        found.parts.clear()
+        other = "off" if setting.text == "on" else "on"
+        found.lacking = f"the driver {found.target.driver} keeps {setting.field} {other} [fixed]"
+    elif stuck and len(stuck) == len(found.parts):
+        found.fixed = setting.text
+        found.parts.clear()
+
+
+def _demanded(setting: NicSetting, state: dict[str, str | None], fixed: dict[str, bool]) -> Sequence[str]:
+    """The members that make a family what is wanted; the fixed ones only where no other is there."""
+    free = [name for name in state if not fixed[name]]
+    if setting.text == "off":
+        stuck = [name for name in state if fixed[name] and state[name] == "on"]
+        return stuck or free or list(state)
+    active = [name for name in state if state[name] == "on"]
+    if _family(setting.field) in _ONE_IS_ENOUGH:
+        if active:
+            return active
+        if _GENERIC_CHECKSUM in free:
+            return [_GENERIC_CHECKSUM]
+    if free:
+        return free
+    return active or list(state)
+
+
+def _family(name: str) -> str:
+    found: Sequence[Family] = [family for family in words.FAMILIES if name in (family.short, family.long)]
+    return found[0].short if found else ""
+
+
+def _nearest(name: str, features: Sequence[str]) -> str:
+    known = [*features, *(one for family in words.FAMILIES for one in (family.short, family.long))]
+    # Only here: most names are right.
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Guards that keep a change of a NIC from cutting off an administrator or a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Sequence
+
+from ...engine.failed_changes import held_back
+from ...host.host import Host
+from ...linux import jobs
+from ...model.schema import unless_allowed
+from ...model.setting import KnobFile
+from ...topology import management
+from ..nics.targets import Target
+from . import disruption as nic_disruption
+from . import settle
+from .disruption import Disruption
+from .parse import NicSetting
+
+#: How many of the things that run a message names
+_LISTED = 3
+
+
+@dataclass(frozen=True)
+class Guards:
+    """Changes that are allowed on this node. limit: for NICs off the management path."""
+
+    host: Host
+    allow: Sequence[str]
+    limit: Disruption
+
+    def disruption(self, setting: NicSetting, target: Target, part: KnobFile) -> Disruption:
+        name = part.path.rpartition("/")[2] if setting.group in ("feature", "channels") else setting.field
+        return nic_disruption.of(target.driver, setting.group, name)
+
+    def risk(self, setting: NicSetting, target: Target) -> str:
+        """Reason why the change may cut off the management path; empty if it cannot."""
+        carried = self._carried(target.name)
+        # The effect of an offload on hardware is unknown until a packet is lost.
+        return f"{target.name}: {carried}" if carried and setting.group != "tx_queue_len" else ""
+
+    def refusal(self, setting: NicSetting, target: Target, part: KnobFile) -> str:
+        """The guard that stops this change; empty if none does."""
+        if not part.differs:
+            return ""
+        effect = self.disruption(setting, target, part)
+        risk = self.risk(setting, target)
+        # A wrong MTU loses large packets even where the link stays up.
+        interrupts = effect is not Disruption.NONE or setting.group == "mtu"
+        held = held_back(self.host, part)
+        if held:
+            return held
+        if risk and interrupts and "management" not in self.allow:
+            words = f"{risk}, and this change {_EFFECT[effect]}"
+            return unless_allowed("management", words, self.allow)
+        if effect > self.limit:
+            words = f"{target.name}: this change {_EFFECT[effect]} (driver {target.driver})"
+            return f"{words}; to do it all the same: max_disruption: {effect}"
+        if effect is Disruption.NONE or "busy" in self.allow:
+            return ""
+        running = self._running()
+        if not running:
+            return ""
+        more = f" and {len(running) - _LISTED} more" if len(running) > _LISTED else ""
+        names = ", ".join(running[:_LISTED])
+        words = f"{target.name}: this change {_EFFECT[effect]}, under what runs here: {names}{more}"
+        return unless_allowed("busy", words, self.allow)
+
+    def guarded(self, setting: NicSetting, target: Target, part: KnobFile) -> KnobFile:
+        """The part with all that is to be known before it is written."""
+        resets = self.disruption(setting, target, part) is not Disruption.NONE
+        return part._replace(
+            unit=settle.unit(target, resets),
+            risk=self.risk(setting, target),
+            refusal=self.refusal(setting, target, part),
+        )
+
+    def _carried(self, name: str) -> str:
+        """Reason why it is on the management path, or may be; empty if it is not."""
+        unknown = management.unknown(self.host)
+        if unknown:
+            return f"it may carry the management path, which is unknown: {unknown}"
+        return management.interfaces(self.host).get(name, "")
+
+    def _running(self) -> list[str]:
+        return self.host.once("jobs", lambda: jobs.running(self.host))
+
+
+_EFFECT = {
+    Disruption.NONE: "may keep large packets from arriving",
+    Disruption.LINK_RESET: "resets its link",
+    Disruption.DRIVER_RELOAD: "restarts the driver",
+}

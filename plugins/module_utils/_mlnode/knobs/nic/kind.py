@@ -1,0 +1,242 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind nic: rings, channels, interrupt coalescing, offloads, pause frames, private flags, FEC, MTU and
+queue length of NICs (ethtool(8), ip-link(8)).
+
+A NIC forgets all of it at every boot and whenever its driver is loaded, and no file of the system is for all
+of it: the agent re-applies the rules, at boot and when a NIC arrives.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Sequence, Tuple
+
+from ...drivers import ethtool
+from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts
+from ...host.host import Host, Mounts
+from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
+from ...model.values import same
+from ...topology import read as topology
+from ..nics import rules
+from ..nics import targets as nic_targets
+from ..nics.summary import Files, Together
+from . import commands as nic_commands
+from . import files as nic_files
+from . import owners
+from . import parse as nic_parse
+from .guards import Guards
+from .parse import KIND, NicSetting
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "commands",
+    "facts",
+    "info",
+    "boot_sources",
+    "parse",
+    "read",
+    "conflicts",
+    "way_back",
+]
+
+MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
+
+#: A NIC, and a line of another program's file
+_Other = Tuple[str, owners.Word]
+_UNSURE = "; whether it is for this interface, a plain search does not resolve"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # a rule is read against the hardware in read(), whatever becomes of it
+    return nic_parse.parse(spec)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+    ruled = [item for item in settings if isinstance(item, NicSetting)]
+    if not context.runtime:
+        return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
+    readings = [_read(item, context) for item in ruled]
+    others = rules.of_others(context, KIND, OPTIONS, nic_parse.parse)
+    rules.refuse_overlap(
+        context,
+        [
+            *((context.name, item, reading) for item, reading in zip(ruled, readings)),
+            *(
+                (name, item, _read(item, there))
+                for name, item, there in others
+                if isinstance(item, NicSetting)
+            ),
+        ],
+    )
+    return rules.said_once(ruled, _undone_together(readings), info)
+
+
+# -- one setting ---------------------------------------------------------------------------
+
+
+def _read(setting: NicSetting, context: Context) -> Reading:
+    host = context.host
+    targets = nic_targets.find(host, setting.rule.nics, setting.group)
+    if not targets.targets:
+        return rules.unread(setting, targets, context)
+    guards = Guards(host, context.allow, nic_parse.limit(context.spec))
+    found = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
+    together = Together(found)
+    others = _others(setting, found, context.host)
+    boot = _boot(setting, together.target, others, context)
+    notes = [*rules.together((words, one.label) for one in found for words in one.notes), *together.notes]
+    maybe = [
+        (f"{word.source} ({word.owner}) may set {word.value}", one) for one, word in others if not word.sure
+    ]
+    notes += rules.together(maybe)
+    return together.reading(setting.path, boot, context.origins, [*notes, targets.note])
+
+
+def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:
+    files.parts = [guards.guarded(setting, files.target, part) for part in files.parts]
+    return files
+
+
+# -- the boot layer ------------------------------------------------------------------------
+
+
+def _boot(setting: NicSetting, target: str, others: Sequence[_Other], context: Context) -> Boot:
+    """The agent's, unless a file of another program has another value for one of these NICs: that wins when
+    its program next raises the interface."""
+    for label, word in others:
+        if word.sure:
+            source = f"{word.source} ({word.owner})"
+            return Boot(Value(text=f"{label}: {word.value}"), source, foreign=True)
+    return context.boot_by_agent(setting, target)
+
+
+def _others(setting: NicSetting, found: Sequence[Files], host: Host) -> list[_Other]:
+    """The lines that have another value than is wanted, each with the NIC."""
+    words = owners.of(host, _all_interfaces(host))
+    lines = (
+        (one.label, word)
+        for one in found
+        for part in one.parts
+        for word in words.get(one.label, ())
+        if owners.means(word, setting.group, part.path.rpartition("/")[2])
+        and not same(_number(host, word, part), part.want)
+    )
+    return [*dict.fromkeys(lines)]  # once for all features of a family
+
+
+def _number(host: Host, word: owners.Word, part: KnobFile) -> str:
+    """Its value in the words of the kernel."""
+    if word.value != "max":
+        return word.value
+    folder, _slash, name = part.path.rpartition("/")
+    return host.value(f"{folder}/max/{name}").text or word.value
+
+
+def _all_interfaces(host: Host) -> list[owners.Target]:
+    return [owners.Target(nic.name, nic.mac, nic.driver or "") for nic in topology.of(host).nics]
+
+
+boot_files = rules.management_file
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Other sources that set the same thing of any NIC at boot, those that could not be read, and the
+    programs that manage the NICs."""
+    _kind, _rule, group, *names = key.split(".")
+    here = _all_interfaces(host)
+    lines = [
+        f"{word.source}: {interface} {word.file} {word.value} ({word.owner}){'' if word.sure else _UNSURE}"
+        for interface, words in owners.of(host, here).items()
+        for word in words
+        if word.file in (group, f"{group}/{'.'.join(names)}")
+        or (not names and word.file.startswith(f"{group}/"))
+    ]
+    return [*lines, *owners.problems(host, here), *owners.advice(host, here)]
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
+    """Put back in one write what one write sets: kinds of channel by themselves could leave a NIC
+    without a queue, some PHYs take pause frames in both directions only, and each would be a reset."""
+    together: dict[str, dict[str, str]] = {}
+    for reading in readings:
+        for part in reading.parts:
+            if part.joined:
+                together.setdefault(part.joined, {})[part.path.rpartition("/")[2]] = part.now
+    return [
+        reading._replace(parts=tuple(_undone(part, together.get(part.joined, {})) for part in reading.parts))
+        for reading in readings
+    ]
+
+
+def _undone(part: KnobFile, fields: Mapping[str, str]) -> KnobFile:
+    if len(fields) < 2:
+        return part
+    return part._replace(undo=(Write(f"{part.joined}/{','.join(fields)}", " ".join(fields.values())),))
+
+
+def commands(rows: Iterable[Row]) -> list[str]:
+    """Commands that have the same effect on this node."""
+    return nic_commands.of(rows)
+
+
+#: Never by their names alone: read() compares the files that two rules want.
+conflicts = no_conflicts
+way_back = any_time
+
+
+def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """The commands that would do the same."""
+    return {"commands": commands(rows)}
+
+
+_REASONS = {
+    "channels": (
+        Severity.HIGH,
+        "packets of one queue are the work of one core; too few queues are a few busy cores",
+        "networking/scaling.rst",
+    ),
+    "ring": (Severity.HIGH, "what arrives while a ring is full is lost, and sent again", "ethtool(8), -G"),
+    "coalesce": (
+        Severity.MEDIUM,
+        "interrupts cost cores their time, waiting for more costs latency",
+        "ethtool(8), -C",
+    ),
+    "pause": (
+        Severity.MEDIUM,
+        "global pause stops all traffic of a port, beside PFC that of RoCE too",
+        "IEEE 802.3",
+    ),
+    "fec": (
+        Severity.HIGH,
+        "both ends of a link must correct errors alike, or there is no link",
+        "ethtool(8)",
+    ),
+    "feature": (
+        Severity.MEDIUM,
+        "what the NIC does not do, a core does",
+        "networking/segmentation-offloads.rst",
+    ),
+    "private-flag": (Severity.LOW, "what the driver says of it", "ethtool(8), --set-priv-flags"),
+    "tx_queue_len": (Severity.LOW, "packets that wait for a ring", "ip-link(8)"),
+    "mtu": (
+        Severity.HIGH,
+        "packets that one end does not take are lost silently",
+        "networking/ip-sysctl.rst",
+    ),
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason by the group, which is the third word of the key."""
+    del runtime
+    severity, reason, source = _REASONS[key.split(".")[2]]
+    return Info(severity, reason, source)

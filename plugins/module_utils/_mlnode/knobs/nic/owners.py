@@ -1,0 +1,252 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Other programs that set the values of a NIC at boot: the one that manages an interface, by its own state
+below /run, and the lines that a plain search of their files finds for an interface and a value."""
+
+from __future__ import annotations
+
+import errno
+import re
+from dataclasses import dataclass, field
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
+
+from ...drivers.ethtool import words as ethtool_words
+from ...host.host import Host
+from ...model.errors import HostError, paragraphs, printable
+from . import owner_lines
+from .owner_lines import Known, Line, Target, source
+
+__all__ = ["Target", "Word", "advice", "means", "of", "problems"]
+
+T = TypeVar("T")
+
+LINK, NETWORKD, MANAGER = "systemd .link", "systemd-networkd", "NetworkManager"
+SCRIPTS, IFUPDOWN, NETPLAN = "network-scripts", "ifupdown", "netplan"
+
+#: Where a link below TARGET.wants starts a unit, generated ones too: systemd.unit(5)
+_UNITS = (
+    *("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"),
+    *("/run/systemd/generator", "/run/systemd/generator.late"),
+)
+_GROUPS = ("/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice")
+
+#: systemd.link(5) and systemd.network(5): an earlier folder hides later ones
+_SYSTEMD = tuple(f"{top}/systemd/network" for top in ("/etc", "/run", "/usr/local/lib", "/usr/lib"))
+_PROFILES = tuple(f"{top}/NetworkManager/system-connections" for top in ("/usr/lib", "/etc", "/run"))
+_IFCFG = "/etc/sysconfig/network-scripts"
+#: Hidden, or left by editors and packages: neither NetworkManager nor initscripts read them
+_SKIPPED = re.compile(r"\.|.*(?:~|\.(?:bak|orig|old|rpmsave|rpmorig|rpmnew|tmp|nmmeta))\Z", re.DOTALL)
+
+_INTERFACES = "/etc/network/interfaces"
+_IFUP = ("/usr/sbin/ifup", "/sbin/ifup")
+#: interfaces(5): what ends the stanza of an interface, beside another
+_ENDS = ("auto", "allow-", "no-scripts", "mapping", "rename", "no-auto-down", "source")
+
+_YAML = ("/etc/netplan", "/run/netplan", "/usr/lib/netplan")
+_KEY = re.compile(r"(?<![\w.-])(mtu|[a-z0-9-]+-offload)[\"']?\s*:\s*[\"']?(\w+)", re.ASCII)
+#: What netplan makes of it at each boot, for the two programs that act on it: netplan(5)
+_MADE = ("/run/systemd/network/10-netplan-", "/run/NetworkManager/system-connections/netplan-")
+
+#: Where the values of an interface belong that a program manages
+_PLACES = {
+    NETWORKD: "MTUBytes= in its .network file, the rest in a .link file: systemd.link(5)",
+    MANAGER: "nmcli connection modify PROFILE 802-3-ethernet.mtu, ethtool.ring-rx and the like",
+    IFUPDOWN: f"mtu, hardware-dma-ring-rx and the like in its stanza of {_INTERFACES}",
+    NETPLAN: "mtu: and the offloads of netplan-yaml(5) in /etc/netplan/*.yaml",
+}
+
+
+class Word(NamedTuple):
+    """A line that sets a value. file: `mtu`, `tx_queue_len`, or below /ethtool/NIC; a feature by ethtool's
+    name or the kernel's. sure: False where it may be for other interfaces. source: `path:line`."""
+
+    file: str
+    value: str
+    source: str
+    owner: str
+    sure: bool = True
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Interface → words, and what could not be read."""
+
+    host: Host
+    targets: Mapping[str, Known]
+    words: dict[str, list[Word]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, names: Iterable[str], line: Line, owner: str, sure: bool = True) -> None:
+        file = owner_lines.file_of(line)
+        value = owner_lines.value_of(file, line.value, line.key) if file else ""
+        for name in names if value else ():
+            self.words.setdefault(name, []).append(Word(file, value, line.source, owner, sure))
+
+    def text(self, path: str) -> str:
+        """A file, fit for a terminal; empty if there is none."""
+        return paragraphs(self.tried(self.host.text, path, ""))
+
+    def paths(self, *folders: str, begin: str = "", end: str = "") -> Iterator[str]:
+        none: list[str] = []
+        for folder in folders:
+            for name in self.tried(self.host.names, folder, none):
+                if name.startswith(begin) and name.endswith(end) and not _SKIPPED.match(name):
+                    yield f"{folder}/{name}"
+
+    def tried(self, look: Callable[[str], T], path: str, otherwise: T) -> T:
+        try:
+            return look(path)
+        except HostError as error:
+            problem = printable(str(error))
+            if error.errno != errno.EISDIR and problem not in self.problems:
+                self.problems.append(problem)
+            return otherwise
+
+
+def of(host: Host, targets: Sequence[Target]) -> Mapping[str, list[Word]]:
+    """Interface → lines that set something of it."""
+    return _found(host, targets).words
+
+
+def problems(host: Host, targets: Sequence[Target]) -> list[str]:
+    """Files that could not be read, so that there may be more lines than of() has."""
+    return _found(host, targets).problems
+
+
+def means(word: Word, group: str, name: str) -> bool:
+    """True if a word is about a file GROUP/NAME; `feature/tso` is about all features of that family."""
+    where, _slash, what = word.file.rpartition("/")
+    if where == "feature" == group:
+        return bool(ethtool_words.members(what, (name,)))
+    return what == name and where in (group, "")
+
+
+def _found(host: Host, targets: Sequence[Target]) -> _Search:
+    return host.once(f"owners of {list(targets)}", lambda: _read(host, targets))
+
+
+def _read(host: Host, targets: Sequence[Target]) -> _Search:
+    """Lines in the order in which their owners act at boot. A program that nothing starts sets nothing."""
+    search = _Search(host, {target.name: owner_lines.known(host, target) for target in targets})
+    networkd, manager, scripts = (
+        search.tried(lambda unit: _starts(host, unit), f"{name}.service", False)
+        for name in (NETWORKD, MANAGER, "network")
+    )
+    _systemd(search, ".link", LINK)
+    if any(search.tried(host.exists, path, False) for path in _IFUP):
+        _ifupdown(search)
+    if networkd:
+        _systemd(search, ".network", NETWORKD)
+    profiles = [*search.paths(*_PROFILES)] if manager else []
+    profiles += search.paths(_IFCFG, begin="ifcfg-") if manager or scripts else ()
+    for path in profiles:
+        _file(search, [path], MANAGER if manager else SCRIPTS, [*search.targets])
+    _netplan(search)
+    return search
+
+
+def _starts(host: Host, unit: str) -> bool:
+    """True if a unit runs, or something starts it at boot. Raises HostError."""
+    if any(host.link_target(f"{folder}/{unit}") == "/dev/null" for folder in _UNITS[:2]):
+        return False
+    wants = [path for folder in _UNITS for path in host.matching(f"{folder}/*.wants")]
+    return any(unit in host.names(path) for path in wants) or any(
+        host.exists(f"{group}/{unit}") for group in _GROUPS
+    )
+
+
+def _systemd(search: _Search, suffix: str, owner: str) -> None:
+    """Read the files of systemd: of those for an interface only the first by its name counts."""
+    left = [*search.targets]
+    for path in _unhidden(search, "", suffix):
+        if search.text(path):  # else it is masked
+            paths = [path, *_unhidden(search, f"/{path.rpartition('/')[2]}.d", ".conf")]
+            sure = _file(search, paths, owner, left)
+            left = [name for name in left if name not in sure]
+
+
+def _unhidden(search: _Search, below: str, suffix: str) -> list[str]:
+    files: dict[str, str] = {}
+    for path in search.paths(*(folder + below for folder in _SYSTEMD), end=suffix):
+        files.setdefault(path.rpartition("/")[2], path)
+    return [files[name] for name in sorted(files)]
+
+
+def _file(search: _Search, paths: Sequence[str], owner: str, names: Sequence[str]) -> list[str]:
+    """Search a file, and what is dropped into it; those of the interfaces that it is for."""
+    lines = [line for path in paths for line in owner_lines.lines(search.text(path), path)]
+    answers = {name: owner_lines.concerns(lines, search.targets[name]) for name in names}
+    # The last one counts. networkd sets the MTU alone.
+    last = {line[:2]: line for line in lines if owner != NETWORKD or line.key == "MTUBytes"}
+    if paths[0].startswith(_MADE):
+        owner = NETPLAN
+        last = {
+            key: line._replace(source=f"{line.source} (made from /etc/netplan)") for key, line in last.items()
+        }
+    for name, answer in answers.items():
+        for line in last.values() if answer is not False else ():
+            search.add([name], line, owner, answer is True)
+            if line.key == "ETHTOOL_OPTS":
+                _commands(search, line, name, [name], owner)
+    return [name for name in names if answers[name]]
+
+
+def _commands(search: _Search, line: Line, own: str, names: Iterable[str], owner: str) -> None:
+    for name in names:
+        for file, value in owner_lines.commands(line.value, own, name):
+            search.words.setdefault(name, []).append(Word(file, value, line.source, owner))
+
+
+def _ifupdown(search: _Search) -> None:
+    for path in [_INTERFACES, *search.paths(f"{_INTERFACES}.d")]:
+        stanza = ""
+        for number, text in enumerate(search.text(path).split("\n"), start=1):
+            option, rest = [*text.strip().split(None, 1), "", ""][:2]
+            line = Line("iface", option.lower().replace("_", "-"), rest, source(path, number))
+            if option == "iface":
+                stanza = [*rest.split(), ""][0]
+            elif option.startswith(_ENDS):
+                stanza = ""
+            elif option in ("pre-up", "up", "post-up"):  # maybe for another interface, as a port of a bond
+                _commands(search, line, stanza, search.targets, IFUPDOWN)
+            elif stanza in search.targets:
+                search.add([stanza], line, IFUPDOWN)
+
+
+def _netplan(search: _Search) -> None:
+    """Lines of which netplan has made nothing yet, as before its first run and after a change. For which
+    interface each line is, only netplan resolves."""
+    words = [word for found in search.words.values() for word in found if word.owner == NETPLAN]
+    made = {(word.file, word.value) for word in words}
+    for path in search.paths(*_YAML, end=".yaml"):
+        text = search.text(path)
+        names = [name for name in search.targets if name in text or "match" in text]
+        for number, raw in enumerate(text.split("\n"), start=1):
+            for key, value in _KEY.findall(re.split(r"(?:^|\s)#", raw)[0]):
+                line = Line("netplan", key, value, source(path, number))
+                file = owner_lines.file_of(line)
+                if (file, owner_lines.value_of(file, value)) not in made:
+                    search.add(names, line, NETPLAN, sure=False)
+
+
+def advice(host: Host, targets: Sequence[Target]) -> list[str]:
+    """Programs that manage interfaces: which, and where each takes values from. Raises HostError."""
+    managed: dict[str, list[str]] = {}
+    for target in targets:
+        managed.setdefault(_manager(host, target.name), []).append(target.name)
+    return [
+        f"{', '.join(names)}: managed by {owner}; there it is set with {_PLACES[owner]}"
+        for owner, names in managed.items()
+        if owner
+    ]
+
+
+def _manager(host: Host, name: str) -> str:
+    """The program that manages an interface now; empty if none of these does. Raises HostError."""
+    index = owner_lines.index(host, name)
+    state = host.text(f"/run/systemd/netif/links/{index}")
+    if re.search(r"^ADMIN_STATE=(?!unmanaged)", state, re.MULTILINE):
+        return NETPLAN if f"NETWORK_FILE={_MADE[0]}" in state else NETWORKD
+    if "managed=true" in host.text(f"/run/NetworkManager/devices/{index}").split():
+        return MANAGER
+    return IFUPDOWN if f"\n{name}=" in f"\n{host.text('/run/network/ifstate')}" else ""

@@ -1,0 +1,251 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A declaration of NICs read and checked: everything that can be wrong before a machine is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+
+from ...drivers.ethtool import words
+from ...model import schema
+from ...model.errors import DeclarationError
+from ...model.setting import Setting
+from ..nics import rules, selection
+from ..nics.selection import ALL, Selection
+from ..nics.targets import SYSFS
+from .disruption import Disruption
+from .schema import BEYOND, COALESCE, NUMBER, OPTIONS, PAUSE
+
+KIND = "nic"
+
+#: Groups of a rule in the order in which they are applied: a driver that makes new queues gives them default
+#: rings and moderation, and a driver that is re-initialized by a private flag forgets all of them.
+GROUPS = (
+    "private_flags",
+    "channels",
+    "rings",
+    "coalesce",
+    "pause",
+    "fec",
+    "features",
+    "tx_queue_len",
+    "mtu",
+)
+
+RINGS = ("rx", "tx", "rx-mini", "rx-jumbo")
+CHANNELS = ("combined", "rx", "tx")
+#: While a NIC adapts, it chooses these by itself
+_ADAPTED = {"adaptive-rx": ("rx-usecs", "rx-frames"), "adaptive-tx": ("tx-usecs", "tx-frames")}
+
+
+class Amount(NamedTuple):
+    """A number of things that a device has: word is `number`, `at_most`, `auto` or `max`."""
+
+    word: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return {"number": f"{self.number}", "at_most": f"at most {self.number}"}.get(self.word, self.word)
+
+
+class Rule(NamedTuple):
+    """Data shared by a rule's settings. beyond_max: one of BEYOND."""
+
+    name: str = ""
+    nics: Selection = ALL
+    beyond_max: str = "clamp"
+
+
+_NO_RULE = Rule()
+
+
+@dataclass(frozen=True)
+class NicSetting(Setting):
+    """One knob of a rule. group, field: as in ethtool/files.py; group `mtu` and `tx_queue_len` are files of
+    sysfs, and channels without a field are of the kind that the NIC has. text: of all else."""
+
+    rule: Rule = _NO_RULE
+    group: str = ""
+    field: str = ""
+    amount: Amount | None = None
+    text: str = ""
+
+
+#: Group of a rule → group of files
+_FILES = {"rings": "ring", "features": "feature", "private_flags": "private-flag"}
+
+
+def path_of(interface: str, group: str, field: str) -> str:
+    """The file of a knob."""
+    if group in SYSFS:
+        return f"/sys/class/net/{interface}/{group}"
+    return f"/ethtool/{interface}/{group}/{field}"
+
+
+def parse(spec: Mapping[str, Any]) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    given = schema.checked(KIND, spec, OPTIONS)
+    found = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
+    ordered: list[NicSetting] = sorted(found, key=_place)
+    return rules.unique(ordered)
+
+
+def _place(setting: NicSetting) -> int:
+    return _ORDER[setting.group]
+
+
+_ORDER = {_FILES.get(group, group): place for place, group in enumerate(GROUPS)}
+
+
+def limit(spec: Mapping[str, Any]) -> Disruption:
+    """The most a declaration lets happen to NICs off the management path."""
+    return Disruption[spec.get("max_disruption", str(Disruption.LINK_RESET)).upper()]
+
+
+def _settings(given: Mapping[str, Any]) -> list[NicSetting]:
+    where = f"{KIND}.{given['name']}"
+    nics = selection.parse(f"{where}.nics", given.get("nics", {}))
+    rule = Rule(given["name"], nics, given.get("beyond_max", BEYOND[0]))
+    return [
+        setting
+        for group in GROUPS
+        if group in given
+        for setting in _READERS[group](rule, f"{where}.{group}", given[group])
+    ]
+
+
+def _setting(rule: Rule, group: str, field: str, amount: Amount | None = None, text: str = "") -> NicSetting:
+    named = _FILES.get(group, group)
+    # The one field of fec is the thing itself.
+    words_ = (KIND, rule.name, named, "" if group == "fec" else field)
+    claim = str(amount) if amount else text
+    if amount and rule.beyond_max != BEYOND[0]:
+        claim += ", or an error"
+    return NicSetting(
+        kind=KIND,
+        key=".".join(word for word in words_ if word),
+        path=path_of("*", named, field or "*"),
+        want=None,
+        claim=f"{claim} ({rule.nics})",
+        rule=rule,
+        group=named,
+        field=field,
+        amount=amount,
+        text=text,
+    )
+
+
+# -- one group -----------------------------------------------------------------------------
+
+
+def _rings(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
+    """A single value is that of both rings."""
+    given = raw if _is_section(raw) else dict.fromkeys(("rx", "tx"), raw)
+    return _amounts(rule, "rings", where, given, RINGS)
+
+
+def _channels(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
+    """A single value is that of the kind of channel that the NIC has."""
+    if _is_section(raw):
+        return _amounts(rule, "channels", where, raw, CHANNELS)
+    return [_setting(rule, "channels", "", _amount(where, raw))]
+
+
+def _is_section(raw: Any) -> bool:
+    return isinstance(raw, Mapping) and "at_most" not in raw
+
+
+def _amounts(
+    rule: Rule, group: str, where: str, raw: Mapping[str, Any], known: Sequence[str]
+) -> list[NicSetting]:
+    schema.refuse_unknown(where, raw, known)
+    return [
+        _setting(rule, group, field, _amount(f"{where}.{field}", raw[field]))
+        for field in known
+        if field in raw
+    ]
+
+
+def _coalesce(rule: Rule, where: str, given: Mapping[str, Any]) -> list[NicSetting]:
+    for adaptive, fields in _ADAPTED.items():
+        idle = [field for field in fields if field in given]
+        if given.get(adaptive) and idle:
+            raise DeclarationError(
+                f"{where}: {', '.join(idle)} would be ignored while {adaptive} is on; declare one of the "
+                "two, or two rules for NICs of different drivers"
+            )
+    return _fields(rule, "coalesce", COALESCE, given)
+
+
+def _pause(rule: Rule, _where: str, given: Mapping[str, Any]) -> list[NicSetting]:
+    return _fields(rule, "pause", PAUSE, given)
+
+
+def _fields(rule: Rule, group: str, names: Iterable[str], given: Mapping[str, Any]) -> list[NicSetting]:
+    return [_setting(rule, group, name, text=_text(given[name])) for name in names if name in given]
+
+
+def _text(value: bool | int) -> str:
+    return words.switch(value) if isinstance(value, bool) else str(value)
+
+
+def _private_flags(rule: Rule, _where: str, given: Mapping[str, bool]) -> list[NicSetting]:
+    return _fields(rule, "private_flags", given, given)
+
+
+def _features(rule: Rule, where: str, given: Mapping[str, bool]) -> list[NicSetting]:
+    for family in words.FAMILIES:
+        both = [name for name in given if name in (family.short, family.long)]
+        if len(both) > 1:
+            raise DeclarationError(f"{where}: {' and '.join(both)} are one and the same: keep one")
+    # What others build on comes first when it is switched on, and last when it is switched off.
+    ordered = sorted(given, key=lambda name: given[name] != (name in _BASES))
+    return _fields(rule, "features", ordered, given)
+
+
+#: What segmentation needs (netdev_fix_features in net/core/dev.c), by each of its names
+_BASES = frozenset(
+    name
+    for family in words.FAMILIES
+    if family.short in ("rx", "tx", "sg")
+    for name in (family.short, family.long)
+)
+
+
+def _fec(rule: Rule, _where: str, given: str) -> list[NicSetting]:
+    return [_setting(rule, "fec", "encoding", text=given)]
+
+
+def _sysfs(rule: Rule, where: str, given: int) -> list[NicSetting]:
+    return [_setting(rule, where.rpartition(".")[2], "", text=str(given))]
+
+
+_READERS: Mapping[str, Callable[[Rule, str, Any], list[NicSetting]]] = {
+    "private_flags": _private_flags,
+    "channels": _channels,
+    "rings": _rings,
+    "coalesce": _coalesce,
+    "pause": _pause,
+    "fec": _fec,
+    "features": _features,
+    "tx_queue_len": _sysfs,
+    "mtu": _sysfs,
+}
+
+
+# -- values --------------------------------------------------------------------------------
+
+
+def _amount(where: str, raw: Any) -> Amount:
+    if raw in ("max", "auto"):
+        return Amount(raw)
+    if isinstance(raw, Mapping) and {*raw} == {"at_most"}:
+        return Amount("at_most", schema.value(f"{where}.at_most", _AT_MOST, raw["at_most"]))
+    try:
+        return Amount("number", schema.value(where, NUMBER, raw))
+    except DeclarationError as error:
+        raise DeclarationError(f"{error}; or max, auto or {{at_most: NUMBER}}") from error
+
+
+_AT_MOST = NUMBER._replace(least=1)

@@ -1,0 +1,183 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the area nic."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...drivers.ethtool import words
+from ...drivers.ethtool.structs import TABLES
+from ...model.schema import Form, Option, Table, guards
+from ..nics.schema import name, nics, rules
+from .disruption import Disruption
+
+#: What can be allowed, and what it lets through
+GUARDS = {
+    "management": "changes that interrupt the interface over which this node is managed",
+    "busy": "changes that interrupt a NIC while jobs run",
+}
+
+MAX_DISRUPTION = Option(
+    "str",
+    """
+    What a change may do to a NIC off the management path. V(none) keeps traffic flowing, V(link_reset)
+    interrupts it for a moment, V(driver_reload) lets RDMA devices and virtual functions vanish and come
+    back.
+
+    On the management path it is V(none), unless O(allow) has V(management).
+    """,
+    choices=tuple(str(level) for level in Disruption),
+    default=str(Disruption.LINK_RESET),
+    declares=False,
+)
+
+#: Where a device has less than what is asked for
+BEYOND = ("clamp", "fail")
+
+#: Of 32 bits each (linux/ethtool.h: struct ethtool_coalesce)
+_COALESCE = TABLES["coalesce"]
+NUMBER = Option("int", least=0, most=(1 << 32) - 1)
+_SWITCH = Option("bool")
+#: In the order of application: a NIC that has just stopped to adapt would not keep a number written before
+COALESCE = {
+    **{field: _SWITCH for field in _COALESCE.fields if field in _COALESCE.switches},
+    **{field: NUMBER for field in _COALESCE.fields if field not in _COALESCE.switches},
+}
+PAUSE = ("autoneg", "rx", "tx")
+
+_FEATURE = Form(
+    re.compile(r"[a-z0-9][a-z0-9_-]{0,30}\Z", re.ASCII),
+    "a feature such as tso or rx-gro-hw, as ethtool -k prints it",
+)
+_FEC = Form(re.compile(""), "modes such as auto rs", lambda text: words.fec(words.fec_mask(text)))
+#: The kernel gives 31 bytes for the name of a private flag (ETH_GSTRING_LEN)
+_FLAG = Form(
+    re.compile(r"[A-Za-z0-9][A-Za-z0-9_+. -]{0,30}\Z", re.ASCII),
+    "a private flag, as ethtool --show-priv-flags prints it",
+)
+
+#: Below 1280 (RFC 8200) the kernel takes IPv6 off an interface with all its addresses and routes, and no
+#: larger MTU brings them back (net/ipv6/addrconf.c: addrconf_notify). 65536 is the loopback's own.
+_MTU = (1280, 65536)
+
+OPTIONS: Table = {
+    "rules": rules(
+        "What is wanted of which NICs. Every value that is left out is left untouched.",
+        {
+            "name": name("C(nic.NAME.ring.rx), C(nic.NAME.mtu) and so on"),
+            "nics": nics("""
+                Interfaces. A bond, bridge or VLAN has its own MTU and queue length; for all else it stands
+                for the NICs below it.
+                """),
+            "channels": Option(
+                "raw",
+                """
+                How many queues. A number, V(max), V(auto) for one per physical core of the NIC's NUMA node,
+                or C({at_most: NUMBER}); for the kind of channel that the NIC has.
+
+                A dictionary of C(combined), C(rx) and C(tx) names the kinds instead.
+                """,
+            ),
+            "rings": Option(
+                "raw",
+                """
+                Entries of receive and transmit rings. A number, V(max), V(auto) for at most 8192, or
+                C({at_most: NUMBER}).
+
+                A dictionary of C(rx), C(tx), C(rx-mini) and C(rx-jumbo) names the rings instead.
+                """,
+            ),
+            "coalesce": Option(
+                "dict",
+                """
+                Interrupt moderation by the names of C(ethtool -C), such as C(adaptive-rx), C(rx-usecs) in
+                microseconds and C(rx-frames).
+
+                While C(adaptive-rx) is on a NIC ignores C(rx-usecs) and C(rx-frames), so that both together
+                are refused.
+
+                Only a write shows what a driver has. What it refuses is V(unsupported) until the next boot.
+                """,
+                fields=COALESCE,
+                parts=True,
+            ),
+            "pause": Option(
+                "dict",
+                "Pause frames, C(autoneg), C(rx) and C(tx), on or off.",
+                fields=dict.fromkeys(PAUSE, _SWITCH),
+                parts=True,
+            ),
+            "fec": Option(
+                "raw",
+                """
+                Forward error correction, one or more of V(auto), V(off), V(rs), V(baser) and V(llrs).
+                """,
+                form=_FEC,
+            ),
+            "features": Option(
+                "dict",
+                """
+                Offloads, on or off, by the names of C(ethtool -K). Those of families (C(tso), C(gso),
+                C(gro), C(lro), C(rx), C(tx), C(sg), C(ntuple), C(rxhash), C(rxvlan), C(txvlan)) stand for
+                all their members that can be changed.
+
+                C(tx) and C(sg) are on with one member. C(tso) leaves C(tx-tcp-mangleid-segmentation) alone,
+                unless it is named.
+                """,
+                keys=_FEATURE,
+                values=_SWITCH,
+                parts=True,
+            ),
+            "private_flags": Option(
+                "dict",
+                "Flags of the driver, on or off, by the names of C(ethtool --show-priv-flags).",
+                keys=_FLAG,
+                values=_SWITCH,
+                parts=True,
+            ),
+            "mtu": Option(
+                "int",
+                "Bytes of an IP packet. That of a bond is set on the bond, which hands it on.",
+                least=_MTU[0],
+                most=_MTU[1],
+            ),
+            "tx_queue_len": Option(
+                "int", "Packets that wait for a transmit ring.", least=1, most=(1 << 31) - 1
+            ),
+            "beyond_max": Option(
+                "str",
+                """
+                Where a number is more than the device has, V(clamp) takes its maximum and ends in the
+                status V(clamped) with both numbers, and V(fail) is an error before anything is changed.
+                """,
+                choices=BEYOND,
+                default=BEYOND[0],
+                declares=False,
+            ),
+        },
+    ),
+    "max_disruption": MAX_DISRUPTION,
+    "allow": guards(
+        GUARDS,
+        """
+        Guards to switch off. V(management) lets changes through that interrupt the interface over which the
+        node is managed; V(busy) those that interrupt a NIC while a Slurm job runs, or a process has a GPU
+        or an RDMA device open.
+        """,
+    ),
+}
+
+#: For how long a change of the management path waits to be confirmed: an option of a run, and not declared
+CONFIRM: dict[str, dict[str, Any]] = {"confirm_seconds": {"type": "int", "default": 60}}
+
+#: A link may take 20 s to come back (knobs/nic_settle.py), and a new connection some more
+_LEAST_SECONDS = 30
+
+
+def wrong_seconds(seconds: int) -> str:
+    """Reason why a change cannot be confirmed in this time; empty if it can."""
+    if seconds == 0 or seconds >= _LEAST_SECONDS:
+        return ""
+    return f"confirm_seconds: at least {_LEAST_SECONDS}, or 0 for a change that is made for good"

@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The wait for a NIC to recover from a change, before the next one is changed."""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, Mapping, NamedTuple
+
+from ...host.host import Host
+from ...linux import link_counters
+from ...model.errors import HostError, MlnodeError
+from ...model.setting import Unit
+from ...topology import read as topology
+from ...topology.reader import integer
+from ..irq import vectors as irq_vectors
+from ..nics.targets import Target
+
+#: How long a link may take to come back: autonegotiation takes up to three seconds on copper (IEEE 802.3,
+#: clause 28), and the training of 100 Gb/s lanes and more, with its retries, several more on slow optics.
+LINK_SECONDS = 20.0
+
+#: For how long a link that was reset is watched before it counts as up: firmware reports some time after the
+#: call that it is down (mellanox/mlx5/core/port.c: mlx5_toggle_port_link waits for an event)
+RESET_SECONDS = 2.0
+
+_POLL_SECONDS = 0.1
+
+
+class State(NamedTuple):
+    """State to keep. carrier: there is a link. changes: how often that has changed. rdma: port → its
+    state. interrupts: it has any of its own for queues."""
+
+    carrier: bool
+    changes: str
+    rdma: Mapping[str, str]
+    interrupts: bool
+
+
+def unit(target: Target, resets: bool) -> Unit:
+    def look(host: Host) -> Callable[[], None]:
+        before, downs = state(host, target), _downs(host, target)
+
+        def is_well() -> None:
+            try:
+                wait(host, target, before, RESET_SECONDS if resets and before.carrier else 0.0)
+            finally:
+                _excuse(host, downs, _downs(host, target))
+
+        return is_well
+
+    return Unit(target.name, look, resets, target.depth)
+
+
+def _excuse(host: Host, before: Mapping[str, int], now: Mapping[str, int]) -> None:
+    """A link that a change has reset has not failed: checks of its counters must not say so. The change does
+    not fail with what they keep."""
+    try:
+        link_counters.excuse(host, {path: now[path] - before[path] for path in now if path in before})
+    except MlnodeError:
+        pass
+
+
+def _downs(host: Host, target: Target) -> dict[str, int]:
+    """Path → how often a link went down."""
+    ports = [port.partition("/")[::2] for port in _ports(host, target)]
+    paths = [
+        f"/sys/class/net/{target.name}/carrier_down_count",
+        *(f"/sys/class/infiniband/{name}/ports/{port}/counters/link_downed" for name, port in ports),
+    ]
+    found = {path: integer(host.value(path).text or "") for path in paths}
+    return {path: number for path, number in found.items() if number is not None}
+
+
+def _ports(host: Host, target: Target) -> list[str]:
+    return [
+        f"{device.name}/{port.number}"
+        for device in topology.of(host).rdma
+        for port in device.ports
+        if target.name in port.netdevs
+    ]
+
+
+def state(host: Host, target: Target) -> State:
+    """The present state. What cannot be read was not there before either, and is not missed."""
+    folder = "/sys/class/infiniband"
+    ports = {
+        port: host.value(f"{folder}/{port.replace('/', '/ports/')}/state").text or ""
+        for port in _ports(host, target)
+    }
+    return State(
+        # EINVAL while the interface is down
+        carrier=host.value(f"/sys/class/net/{target.name}/carrier").text == "1",
+        rdma=ports,
+        changes=host.value(f"/sys/class/net/{target.name}/carrier_changes").text or "",
+        interrupts=bool(target.address and irq_vectors.of(host, target.address).queues),
+    )
+
+
+def wait(host: Host, target: Target, before: State, watched: float, seconds: float = LINK_SECONDS) -> None:
+    """Returns once nothing is worse than before, and the link has been down and is up again or was watched
+    for so many seconds. Raises HostError that says what is worse."""
+    start = time.monotonic()
+    until = start + seconds
+    while True:
+        now = state(host, target)
+        missing = _worse(before, now)
+        if not missing and (now.changes != before.changes or time.monotonic() >= start + watched):
+            return
+        missing = missing or "its link is still being watched"
+        if time.monotonic() >= until:
+            path = f"/sys/class/net/{target.name}"
+            raise HostError("go on after the change of", path, None, f"{missing} after {seconds:.0f} s")
+        time.sleep(_POLL_SECONDS)
+
+
+def _worse(before: State, now: State) -> str:
+    if before.carrier and not now.carrier:
+        return "it has no carrier"
+    for port, was in before.rdma.items():
+        if was != now.rdma.get(port) and "ACTIVE" in was:
+            return f"the RDMA port {port} is {now.rdma.get(port) or 'gone'} and was {was}"
+    return "its queues have no interrupts" if before.interrupts and not now.interrupts else ""

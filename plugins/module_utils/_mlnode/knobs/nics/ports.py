@@ -1,0 +1,245 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NICs that a rule means: PCI functions, each with all its interfaces and RDMA devices."""
+
+from __future__ import annotations
+
+import re
+from typing import Collection, Iterable, NamedTuple, Sequence, TypeVar
+
+from ...host.host import Host
+from ...model.setting import Value
+from ...topology import management, pci, read
+from ...topology.model import Nic, RdmaDevice, Topology
+from .selection import ALL, Selection
+
+T = TypeVar("T")
+
+#: What stands on a device of its own; bonds, bridges and the like borrow the interrupts of others
+_VIRTUAL = "virtual function"
+_KINDS = ("physical", "virtio", _VIRTUAL)
+#: What of the topology decides which NICs there are, and which CPUs may serve them
+_DECIDING = re.compile(
+    r"/sys/devices/system/(?:cpu/(?:online|present|isolated|nohz_full)|node/(?:online|node[0-9]+/cpulist))\Z"
+    r"|/sys/class/(?:net|infiniband)(?:/[^/]+)?\Z|/sys/bus/pci/devices(?:/[^/]+)?\Z",
+    re.ASCII,
+)
+#: How many devices a message lists
+_LISTED = 8
+
+
+class Port(NamedTuple):
+    """One PCI function that is a NIC, or a NIC on another bus, whose address is "".
+
+    rdma: the RDMA devices of its function, and those with a port on one of its interfaces. virtual: a virtual
+    function of a NIC that this machine itself owns. pci_id: vendor:device.
+    """
+
+    address: str
+    node: int | None
+    drivers: tuple[str, ...]
+    nics: tuple[Nic, ...]
+    rdma: tuple[RdmaDevice, ...]
+    virtual: bool = False
+    pci_id: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The interfaces on it."""
+        return tuple(nic.name for nic in self.nics)
+
+    @property
+    def up(self) -> bool:
+        return any(nic.up for nic in self.nics)
+
+    @property
+    def label(self) -> str:
+        """The interface as people call it, else the RDMA device."""
+        return "+".join(self.names) or "+".join(device.name for device in self.rdma)
+
+    @property
+    def link_layers(self) -> set[str]:
+        """Those of its RDMA ports; none without RDMA. A port on another NIC's interface is not its own."""
+        names = {*self.names}
+        return {
+            port.link_layer
+            for device in self.rdma
+            for port in device.ports
+            if not port.netdevs or names.intersection(port.netdevs)
+        }
+
+    @property
+    def rails(self) -> tuple[int, ...]:
+        found = (*(nic.rail for nic in self.nics), *(device.rail for device in self.rdma))
+        return tuple(sorted({rail for rail in found if rail is not None}))
+
+
+def ports(topology: Topology) -> tuple[Port, ...]:
+    """Every NIC of the machine, in the order of the PCI addresses, and then those on other buses.
+
+    In a container only those whose interface is there too: the RDMA devices of its host are seen in each.
+    """
+    nics: dict[str, list[Nic]] = {}
+    for nic in topology.nics:
+        if nic.kind in _KINDS:
+            nics.setdefault(nic.address or nic.folder, []).append(nic)
+    rdma: dict[str, list[RdmaDevice]] = {}
+    for device in topology.rdma:
+        if device.address is not None:
+            rdma.setdefault(device.address, []).append(device)
+    functions = {function.address: function for function in topology.pci}
+    found = []
+    for address in sorted({*nics} if _in_container(topology) else {*nics, *rdma}, key=_order):
+        members, function = nics.get(address, []), functions.get(address)
+        # A sub-function is an interface on the NIC's own function (mlx5): it comes and goes with a container.
+        members = [nic for nic in members if nic.kind != _VIRTUAL] or members
+        names = {nic.name for nic in members}
+        joined = [
+            device
+            for device in topology.rdma
+            if device in rdma.get(address, ()) or names.intersection(device.netdevs)
+        ]
+        known = [*(nic.node for nic in members), *(device.node for device in joined)]
+        nodes = [node for node in known if node is not None]
+        drivers = {nic.driver for nic in members} or {function.driver if function else None}
+        found.append(
+            Port(
+                address="" if address.startswith("/") else address,
+                node=nodes[0] if nodes else None,
+                drivers=tuple(sorted(driver for driver in drivers if driver)),
+                nics=tuple(members),
+                rdma=tuple(joined),
+                virtual=any(nic.kind == _VIRTUAL for nic in members) or bool(function and function.physfn),
+                pci_id=f"{function.vendor:04x}:{function.device:04x}" if function else "",
+            )
+        )
+    return tuple(found)
+
+
+def _order(place: str) -> tuple[bool, tuple[int, str]]:
+    return place.startswith("/"), (0, place) if place.startswith("/") else pci.order(place)
+
+
+def _in_container(topology: Topology) -> bool:
+    return topology.machine.kind == "container"
+
+
+def unknown(topology: Topology, among: Sequence[Port]) -> str:
+    """Reason why the NICs and CPUs are not known; empty if all of it could be read. What a kernel does not
+    have is not one: a kernel without NUMA has no nodes."""
+    # Without its class a function counts as none, and its node is not looked for.
+    files = tuple(f"/{port.address}/{file}" for port in among for file in ("numa_node", "class"))
+    for problem in topology.problems:
+        if not problem.missing and (_DECIDING.match(problem.path) or problem.path.endswith(files)):
+            return problem.what
+    return "" if topology.cpus.online else "the kernel does not say which CPUs are online"
+
+
+class Found(NamedTuple):
+    """The ports that a selection means. problem: why there are none, or are unknown. note: what it
+    names and does not find, though it finds others. nowhere: no NIC here matches. missing: and one has to.
+    elsewhere: it asks for ports of a link layer, and this node has those of another one."""
+
+    ports: tuple[Port, ...] = ()
+    problem: Value = Value()
+    note: str = ""
+    nowhere: bool = False
+    missing: bool = False
+    elsewhere: bool = False
+
+
+def find(host: Host, selection: Selection) -> Found:
+    """The ports of this machine that a selection means."""
+    machine = read.of(host)
+    here = ports(machine)
+    blind = unknown(machine, here)
+    carrying: Collection[str] = ()
+    if selection.management is not None and not blind:
+        blind = management.unknown(host)
+        carrying = () if blind else management.interfaces(host)
+    if blind:
+        return Found(problem=Value(unreadable=blind))
+    found = chosen(selection, here, carrying)
+    if not found:
+        others = chosen(selection.of_any_kind, here, carrying)
+        elsewhere = bool(selection.link_layer) and any(port.rdma for port in others)
+        return Found(
+            problem=Value(absent=none_found(selection, here, machine)),
+            nowhere=True,
+            missing=_is_missing(selection, others, machine),
+            elsewhere=elsewhere,
+        )
+    return Found(found, note=unmatched(selection, found))
+
+
+def _is_missing(selection: Selection, others: Sequence[Port], machine: Topology) -> bool:
+    """True if a selection that means nothing here asks for what has to be here. A node whose rails are
+    InfiniBand needs no rule for those of Ethernet, and a container no NIC of its host.
+
+    others: what it means as NICs of any kind."""
+    if not selection.expects or _in_container(machine):
+        return False
+    return not any(port.rdma or not selection.link_layer for port in others)
+
+
+def chosen(selection: Selection, among: tuple[Port, ...], carrying: Collection[str] = ()) -> tuple[Port, ...]:
+    """The ports that a selection means. carrying: the interfaces on the management path."""
+    return tuple(port for port in among if _matches(selection, port, carrying))
+
+
+def _matches(selection: Selection, port: Port, carrying: Collection[str]) -> bool:
+    names = {*port.names}
+    rdma = {device.name for device in port.rdma}
+    if port.virtual and not (selection.names or selection.addresses or selection.pci_ids or selection.rdma):
+        return False  # it may serve a guest or a container, and is meant only where it is named
+    return (
+        (not selection.names or bool(names & {*selection.names}))
+        and (not selection.drivers or bool({*port.drivers} & {*selection.drivers}))
+        and (not selection.addresses or port.address in selection.addresses)
+        and (not selection.rdma or bool(rdma & {*selection.rdma}))
+        and (selection.rails is None or bool({*port.rails} & ({*selection.rails} or {*port.rails})))
+        and (not selection.nodes or port.node in selection.nodes)
+        and (not selection.pci_ids or port.pci_id in selection.pci_ids)
+        and (not selection.speeds or bool({nic.speed_mbit for nic in port.nics} & {*selection.speeds}))
+        and (not selection.link or port.up == (selection.link == "up"))
+        and (not selection.link_layer or selection.link_layer in port.link_layers)
+        and (selection.management is None or selection.management == bool(names & {*carrying}))
+    )
+
+
+def unmatched(selection: Selection, found: Sequence[Port]) -> str:
+    """Parts that a selection names and does not find, though it finds others: a NIC that died, say."""
+    rest = Selection(
+        names=_without(selection.names, (nic.name for port in found for nic in port.nics)),
+        addresses=_without(selection.addresses, (port.address for port in found)),
+        rdma=_without(selection.rdma, (device.name for port in found for device in port.rdma)),
+        rails=_without(selection.rails or (), (rail for port in found for rail in port.rails)) or None,
+    )
+    return f"no NIC here matches {rest}" if rest != ALL else ""
+
+
+def _without(wanted: tuple[T, ...], found: Iterable[T]) -> tuple[T, ...]:
+    have = {*found}
+    return tuple(item for item in wanted if item not in have)
+
+
+def none_found(selection: Selection, among: tuple[Port, ...], topology: Topology) -> str:
+    """Reason why a selection means nothing here, and what it could mean."""
+    for nic in topology.nics:
+        if nic.name in selection.names and nic.kind not in _KINDS:
+            slaves = [other.name for other in topology.nics if other.master == nic.name]
+            words = f"; name what it stands on: {', '.join(slaves)}" if slaves else ""
+            return f"{nic.name} ({nic.kind}) has no interrupts of its own{words}"
+    listed = [_described(port) for port in among[:_LISTED]]
+    if len(among) > _LISTED:
+        listed.append(f"{len(among) - _LISTED} more")
+    words = f"no NIC here matches {selection}" if selection != ALL else "no physical NIC is here"
+    words += f"; here are: {', '.join(listed)}" if listed else ", nor any other on PCI"
+    hint = "; what a container sees without an interface is its host's, and declared there"
+    return words + hint if _in_container(topology) else words
+
+
+def _described(port: Port) -> str:
+    rails = f", rail {'+'.join(map(str, port.rails))}" if port.rails else ""
+    node = "" if port.node is None else f", node {port.node}"
+    return f"{port.label} ({', '.join(port.drivers) or 'no driver'}, {port.address}{node}{rails})"

@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Parts common to all kinds that declare rules for many NICs."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
+
+from ...engine import declared
+from ...engine.kind import Context, Info, Row
+from ...model import schema
+from ...model.errors import DeclarationError, MlnodeError
+from ...model.setting import BootFile, Reading, Setting, Severity, Value
+from ...topology import management
+
+#: A name that declares, one of its settings, and how that reads
+Read = Tuple[str, Setting, Reading]
+
+
+def management_file(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """Interfaces over which the node is managed, for a boot at which there is no route yet."""
+    del name
+    content = management.record(context.host) if rows and context.runtime else None
+    return [BootFile(management.RECORD, content)] if content is not None else []
+
+
+def unique(settings: Iterable[Setting]) -> list[Setting]:
+    """Raises DeclarationError where two rules have one name."""
+    found: dict[str, Setting] = {}
+    for setting in settings:
+        if setting.key in found:
+            raise DeclarationError(f"{setting.key} is declared by two rules: give each its own name")
+        found[setting.key] = setting
+    return list(found.values())
+
+
+class Nothing(Protocol):
+    """Result of a selection that means no NIC: see ports.Found."""
+
+    @property
+    def problem(self) -> Value: ...
+    @property
+    def nowhere(self) -> bool: ...
+    @property
+    def missing(self) -> bool: ...
+    @property
+    def elsewhere(self) -> bool: ...
+
+
+def unread(setting: Setting, found: Nothing, context: Context) -> Reading:
+    """That of a setting whose rule brings no NIC. For said_once(), it refers to itself where none is here."""
+    boot = context.boot_by_agent(setting, None)
+    refers = setting.key if found.nowhere else ""
+    return Reading(
+        setting.path,
+        found.problem,
+        boot,
+        refers=refers,
+        missing=found.missing,
+        elsewhere=found.elsewhere,
+    )
+
+
+def said_once(
+    settings: Sequence[Setting], readings: Sequence[Reading], info: Callable[[str, Value], Info]
+) -> list[Reading]:
+    """Let one setting of a rule report that it means no NIC here, and the others refer to it: one of the most
+    severe, as it stands for all of them."""
+    order = [*Severity]
+    bearers: dict[str, tuple[int, str]] = {}
+    for setting, reading in zip(settings, readings):
+        if reading.refers:
+            rank = (order.index(info(setting.key, reading.runtime).severity), setting.key)
+            first = bearers.setdefault(_rule_of(setting), rank)
+            bearers[_rule_of(setting)] = first if first[0] <= rank[0] else rank
+    found = []
+    for setting, reading in zip(settings, readings):
+        key = bearers[_rule_of(setting)][1] if reading.refers else ""
+        if key and key != setting.key:
+            words = f"the rule {_rule_of(setting)} means no NIC here: see {key}"
+            found.append(reading._replace(runtime=Value(absent=words), refers=key, missing=False))
+        else:
+            found.append(reading._replace(refers=""))
+    return found
+
+
+def _rule_of(setting: Setting) -> str:
+    """Keys are KIND.RULE, or KIND.RULE and what of it."""
+    return setting.key.split(".")[1]
+
+
+def of_others(
+    context: Context, kind: str, options: schema.Table, parse: Callable[[Mapping[str, Any]], list[Setting]]
+) -> list[tuple[str, Setting, Context]]:
+    """The settings of other declarations, with what is allowed there. Errors are reported by their run."""
+    if not context.runtime:
+        return []
+    found: list[tuple[str, Setting, Context]] = []
+    for declaration in declared.expected(context.host):
+        if declaration.name == context.name or kind not in declaration.kinds:
+            continue
+        try:
+            spec = schema.checked(kind, declaration.kinds[kind], options)
+            settings = parse(spec)
+        except MlnodeError:
+            continue
+        there = context._replace(allow=tuple(spec.get("allow", ())), spec=spec)
+        found += [(declaration.name, item, there) for item in settings]
+    return found
+
+
+def together(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Pairs of text and label as `eth0, eth1: 4096`: NICs that are alike stand together."""
+    alike: dict[str, list[str]] = {}
+    for text, label in pairs:
+        alike.setdefault(text, []).append(label)
+    return [f"{', '.join(labels)}: {text}" for text, labels in alike.items()]
+
+
+def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str] = ()) -> None:
+    """Two rules that mean one NIC and want something else of it would undo each other at every run.
+
+    shared: files for which that cannot be. Raises DeclarationError.
+    """
+    wanted: dict[str, tuple[str, str]] = {}
+    for where, setting, reading in reads:
+        if reading.invalid or reading.refusal:
+            continue
+        for part in reading.parts:
+            if part.path in shared:
+                continue
+            key = setting.key if where == context.name else f"{setting.key} (declared by {where})"
+            first, value = wanted.setdefault(part.path, (key, part.want))
+            if value != part.want:
+                raise DeclarationError(
+                    f"{first} and {key} both rule {part.path}, and one wants {value}, the other {part.want}: "
+                    "let their nics not overlap"
+                )

@@ -1,0 +1,122 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""State of the NICs that one rule means, together, for every kind whose rules are for files of NICs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
+
+from ...model.setting import Boot, KnobFile, Reading, Value
+from . import rules
+from .targets import Target
+
+#: Of a part the value that is meant, such as what it is now
+ValueOf = Callable[[KnobFile], str]
+
+
+def plain(parts: Sequence[KnobFile], value: ValueOf) -> str:
+    """The one value of a NIC's files, or each with its name."""
+    texts = list(dict.fromkeys(value(part) for part in parts))
+    if len(texts) == 1:
+        return texts[0]
+    return ", ".join(f"{part.path.rpartition('/')[2]} {value(part)}" for part in parts)
+
+
+@dataclass
+class Files:
+    """One NIC's part of a row.
+
+    lacking: why the NIC has no such knob. fixed: what the driver has for good, and is right. problems: files
+    that could not be read. clamped: more was asked for than it has. invalid: and that is an error.
+    """
+
+    target: Target
+    parts: list[KnobFile] = field(default_factory=list)
+    lacking: str = ""
+    fixed: str = ""
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    clamped: str = ""
+    invalid: str = ""
+    blocked: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.target.name
+
+
+class Together(NamedTuple):
+    """found: what each NIC brings. text: the files of one of them in words."""
+
+    found: Sequence[Files]
+    text: Callable[[Sequence[KnobFile], ValueOf], str] = plain
+
+    @property
+    def target(self) -> str:
+        return self._summary(lambda part: part.want)
+
+    @property
+    def runtime(self) -> Value:
+        """State of the files, or why it is unknown."""
+        problem = _first(problem for one in self.found for problem in one.problems)
+        if problem:
+            return Value(unreadable=problem)
+        if any(one.parts or one.fixed or one.invalid for one in self.found):
+            return Value(text=self._summary(lambda part: part.now))
+        return Value(absent="; ".join(self._lacking()))
+
+    @property
+    def notes(self) -> list[str]:
+        """Values that some of the NICs lack, where others have them."""
+        return self._lacking() if any(one.parts or one.fixed for one in self.found) else []
+
+    def reading(
+        self,
+        path: str,
+        boot: Boot,
+        origins: Mapping[str, str],
+        notes: Iterable[str],
+        invalid: Iterable[str] = (),
+    ) -> Reading:
+        """The row of all of them. invalid: what is wrong with them together."""
+        return Reading(
+            path=path,
+            runtime=self.runtime,
+            boot=boot,
+            target=self.target or None,
+            blocked=_first(one.blocked for one in self.found),
+            invalid=_first([*(one.invalid for one in self.found), *invalid]),
+            refusal=_first(part.refusal for part in self._parts),
+            parts=self._parts,
+            origin=self._origin(origins),
+            note="; ".join(filter(None, notes)),
+            clamped="; ".join(rules.together((one.clamped, one.label) for one in self.found if one.clamped)),
+        )
+
+    @property
+    def _parts(self) -> tuple[KnobFile, ...]:
+        return tuple(part for one in self.found for part in one.parts)
+
+    def _lacking(self) -> list[str]:
+        return rules.together((one.lacking, one.label) for one in self.found if one.lacking)
+
+    def _summary(self, value: ValueOf) -> str:
+        """`eth0, eth1: 4096; eth2: on [fixed]`"""
+        return "; ".join(
+            rules.together(
+                (self.text(one.parts, value) if one.parts else f"{one.fixed} [fixed]", one.label)
+                for one in self.found
+                if one.parts or one.fixed
+            )
+        )
+
+    def _origin(self, origins: Mapping[str, str]) -> str | None:
+        if not any(part.path in origins for part in self._parts):
+            return None
+        return self._summary(lambda part: origins.get(part.path, part.now))
+
+
+def _first(texts: Iterable[str]) -> str:
+    """The first that says something."""
+    return next((text for text in texts if text), "")

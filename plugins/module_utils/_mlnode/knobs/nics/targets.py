@@ -1,0 +1,128 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Interfaces that a rule's values are for: rings belong to hardware, an MTU to what stands on it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...host.host import Host
+from ...model.setting import Value
+from ...topology import management
+from ...topology import read as topology
+from ...topology.model import Nic
+from . import ports
+from .selection import ALL, Selection
+
+_NETS = "/sys/class/net"
+
+#: Groups that are files of sysfs
+SYSFS = ("tx_queue_len", "mtu")
+
+
+class Target(NamedTuple):
+    """An interface. node: the NUMA node of its device. depth: on how many others it stands, one below the
+    other."""
+
+    name: str
+    driver: str | None = None
+    node: int | None = None
+    depth: int = 0
+    address: str = ""
+
+
+class Targets(NamedTuple):
+    """See ports.Found."""
+
+    targets: tuple[Target, ...] = ()
+    problem: Value = Value()
+    note: str = ""
+    nowhere: bool = False
+    missing: bool = False
+    elsewhere: bool = False
+
+
+def find(host: Host, selection: Selection, group: str) -> Targets:
+    """The interfaces for values of a group of files.
+
+    A bond, bridge or VLAN that is named has its own MTU and queue length, and for all else means what it
+    stands on. A NIC below a bond has the bond's MTU, which the bond hands on.
+    """
+    nics = {nic.name: nic for nic in topology.of(host).nics}
+    named = [nics[name] for name in selection.names if name in nics and not _is_hardware(nics[name])]
+    if named and selection.management is not None:
+        blind = management.unknown(host)
+        if blind:
+            return Targets(problem=Value(unreadable=blind))
+        carrying = management.interfaces(host)
+        named = [nic for nic in named if (nic.name in carrying) == selection.management]
+    # What is asked of hardware is nothing that an interface in software has.
+    if selection._replace(names=(), link="", management=None) != ALL:
+        named = []
+    if selection.link:
+        named = [nic for nic in named if nic.up == (selection.link == "up")]
+    own: list[Target] = []
+    names = {name for name in selection.names if name not in nics or _is_hardware(nics[name])}
+    for nic in named:
+        below = beneath(host, nic.name)
+        if group in SYSFS or not below:
+            own.append(_target(host, nic, None))
+        else:
+            names.update(below)
+    if selection.names and not names:
+        words = f"no NIC here matches {selection}"
+        if own:
+            return Targets(tuple(own))
+        return Targets(problem=Value(absent=words), nowhere=True, missing=True)
+    found = ports.find(host, selection._replace(names=tuple(sorted(names))))
+    targets = [*own]
+    for port in found.ports:
+        for nic in port.nics:
+            master = nics.get(nic.master or "")
+            on = master if group == "mtu" and master is not None and master.kind == "bond" else nic
+            targets.append(_target(host, on, port.node))
+    unique = {target.name: target for target in targets}
+    if not unique and found.ports:
+        words = f"{', '.join(port.label for port in found.ports)}: no interface, only an RDMA device"
+        return Targets(problem=Value(absent=words))
+    if not unique:
+        return Targets((), found.problem, found.note, found.nowhere, found.missing, found.elsewhere)
+    return Targets(tuple(unique.values()), note=found.note)
+
+
+def beneath(host: Host, name: str) -> list[str]:
+    """The interfaces with nothing more below them on which this one stands; none if it stands on nothing."""
+    found: list[str] = []
+    todo, seen = [name], {name}
+    while todo:
+        here = todo.pop()
+        lower = _lower(host, here)
+        if not lower and here != name:
+            found.append(here)
+        todo += [one for one in lower if one not in seen]
+        seen.update(lower)
+    return sorted(found)
+
+
+def _is_hardware(nic: Nic) -> bool:
+    return bool(nic.folder)
+
+
+def _target(host: Host, nic: Nic, node: int | None) -> Target:
+    # An interface in software has no device that would name its driver.
+    driver = nic.driver or host.value(f"/ethtool/{nic.name}/driver/driver").text
+    return Target(nic.name, driver, node, _depth(host, nic.name), nic.address or "")
+
+
+def _depth(host: Host, name: str) -> int:
+    depth, here, seen = 0, {name}, {name}
+    while True:
+        here = {one for upper in here for one in _lower(host, upper)} - seen
+        if not here:
+            return depth
+        seen |= here
+        depth += 1
+
+
+def _lower(host: Host, name: str) -> list[str]:
+    return [entry[len("lower_") :] for entry in host.names(f"{_NETS}/{name}") if entry.startswith("lower_")]

@@ -1,0 +1,235 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of one knob on one NIC, and what is wanted of each."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ...drivers import dcb, ethtool
+from ...drivers.dcb.device import DSCPS, NONE
+from ...host.host import Host, Mounts
+from ...model.errors import HostError
+from ...model.setting import KnobFile, Write
+from ...topology import read as topology
+from ...topology.model import RdmaDevice
+from ..nics.summary import Files
+from ..nics.targets import Target
+from .parse import QosSetting
+
+#: What `of` needs
+MOUNTS: Mounts = {
+    dcb.TOP: dcb.driver,
+    dcb.ROCE: dcb.roce_driver,
+    ethtool.TOP: ethtool.driver,
+}
+
+#: Folders whose files one write sets together, with a single change of the hardware
+_TOGETHER = ("/pause", "/dscp-prio")
+
+_NETS = "/sys/class/net"
+_RDMA = "/sys/class/infiniband"
+
+#: The vendor's files of congestion notification, and the kernel's own beside them, where lockdown leaves
+#: debugfs (drivers/infiniband/hw/mlx5/cong.c). Setting np_cnp_prio there sets np_cnp_prio_mode as well.
+_CNP = {"cnp_dscp": ("cnp_dscp", "np_cnp_dscp"), "cnp_priority": ("cnp_802p_prio", "np_cnp_prio")}
+
+_NO_ECN = (
+    "its driver has no switch for ECN per priority (only the vendor's mlx5 driver has one); with the "
+    "kernel's own it is in the firmware: ROCE_CC_PRIO_MASK_P1 of mlxconfig"
+)
+
+
+def of(host: Host, setting: QosSetting, target: Target) -> Files:
+    """All files of a setting on one NIC."""
+    found = Files(target)
+    try:
+        _READERS[setting.group](host, setting, found)
+        found.parts = _undone_together(found.parts)
+        found.blocked = next(filter(None, (host.blocked(part.path) for part in found.parts)), "")
+    except HostError as error:  # a list that cannot be had
+        found.problems.append(str(error))
+    return found
+
+
+def _undone_together(parts: Sequence[KnobFile]) -> list[KnobFile]:
+    """Put back in one write what one write sets: each by itself could be a reset of its own."""
+    folders: dict[str, list[KnobFile]] = {}
+    for part in parts:
+        folders.setdefault(part.joined, []).append(part)
+    return [_undone(part, folders[part.joined]) if part.joined else part for part in parts]
+
+
+def _undone(part: KnobFile, joined: Sequence[KnobFile]) -> KnobFile:
+    names = ",".join(one.path.rpartition("/")[2] for one in joined)
+    return part._replace(undo=(Write(f"{part.joined}/{names}", " ".join(one.now for one in joined)),))
+
+
+def _read(host: Host, path: str, found: Files) -> str | None:
+    """The text of a file, or None with the reason in found."""
+    value = host.value(path)
+    if value.unreadable is not None:
+        found.problems.append(value.unreadable)
+    elif value.absent is not None:
+        found.lacking = found.lacking or value.absent
+    return None if value.text is None else value.text.strip()
+
+
+def _part(
+    host: Host, found: Files, path: str, want: str, device: str = "", moved: str = ""
+) -> KnobFile | None:
+    now = _read(host, path, found)
+    return None if now is None else _known(found, path, now, want, device, moved)
+
+
+def _known(found: Files, path: str, now: str, want: str, device: str = "", moved: str = "") -> KnobFile:
+    folder, _slash, name = path.rpartition("/")
+    part = KnobFile(
+        number=0,
+        path=path,
+        now=now,
+        want=want,
+        undo=(Write(path, now),),
+        device=device or f"{_NETS}/{found.target.name}",
+        joined=folder if folder.endswith(_TOGETHER) and "," not in name else "",
+        moved=moved,
+    )
+    found.parts.append(part)
+    return part
+
+
+# -- data center bridging ------------------------------------------------------------------
+
+
+def _global_pause(host: Host, setting: QosSetting, found: Files) -> None:
+    for name in ("rx", "tx"):
+        _part(host, found, f"/ethtool/{found.target.name}/pause/{name}", setting.text)
+
+
+def _trust(host: Host, setting: QosSetting, found: Files) -> None:
+    folder = f"/dcb/{found.target.name}"
+    part = _part(host, found, f"{folder}/trust/state", setting.text)
+    if part is not None and part.differs and setting.text == "pcp":
+        # No trust in DSCPs may mean that there are no priorities of DSCPs any more.
+        path = f"{folder}/dscp-prio/{','.join(str(dscp) for dscp in DSCPS)}"
+        entries = _read(host, path, found)
+        if entries is not None:
+            found.parts[-1] = part._replace(undo=(*part.undo, Write(path, entries)))
+
+
+def _dscp(host: Host, setting: QosSetting, found: Files) -> None:
+    folder = f"/dcb/{found.target.name}/dscp-prio"
+    now = _read(host, f"{folder}/{','.join(str(dscp) for dscp in setting.value)}", found)
+    if now is not None:
+        for (dscp, priority), text in zip(setting.value.items(), now.split()):
+            _known(found, f"{folder}/{dscp}", text, str(priority))
+
+
+def _pfc(host: Host, setting: QosSetting, found: Files) -> None:
+    folder = f"/dcb/{found.target.name}/pfc"
+    if _part(host, found, f"{folder}/prio-pfc", setting.text) is None:
+        return
+    most = _most(host, f"{folder}/pfc-cap", found)
+    if most and len(setting.value) > most:
+        found.invalid = (
+            f"{found.label}: PFC for {len(setting.value)} priorities, and the NIC has it for {most}"
+        )
+
+
+def _ets(host: Host, setting: QosSetting, found: Files) -> None:
+    folder = f"/dcb/{found.target.name}/ets"
+    if _part(host, found, f"{folder}/prio-tc,tc-tsa,tc-bw", setting.text) is None:
+        return
+    most = _most(host, f"{folder}/ets-cap", found)
+    classes = max(setting.value[0]) + 1
+    if most and classes > most:
+        found.invalid = f"{found.label}: {classes} traffic classes, and the NIC has {most}"
+
+
+def _buffer(host: Host, setting: QosSetting, found: Files) -> None:
+    folder = f"/dcb/{found.target.name}/buffer"
+    if _part(
+        host, found, f"{folder}/prio-buffer,buffer-size", setting.text, moved=_moved(host, setting, found)
+    ):
+        most = _most(host, f"{folder}/total-size", found)
+        wanted = sum(setting.value[1])
+        if most and wanted > most:
+            found.invalid = f"{found.label}: buffers of {wanted} bytes together, and the NIC has {most}"
+
+
+def _moved(host: Host, setting: QosSetting, found: Files) -> str:
+    """A driver resizes its buffers when PFC is set (mellanox/mlx5/core/en_dcbnl.c:
+    mlx5e_dcbnl_ieee_setpfc)."""
+    if "pfc" not in setting.rule.given:
+        return ""
+    wanted = ",".join(str(number) for number in setting.rule.given["pfc"]) or NONE
+    now = host.value(f"/dcb/{found.target.name}/pfc/prio-pfc").text
+    return "" if now is None or now == wanted else "PFC is changed before"
+
+
+def _most(host: Host, path: str, found: Files) -> int:
+    """0 where the driver knows no limit."""
+    return int(_read(host, path, found) or 0)
+
+
+# -- congestion, and RDMA devices ----------------------------------------------------------
+
+
+def _ecn(host: Host, setting: QosSetting, found: Files) -> None:
+    """At both ends: the one that notes congestion (np), and the one that reacts to it (rp)."""
+    folder = f"{_NETS}/{found.target.name}/ecn"
+    if not host.exists(folder):
+        found.lacking = _NO_ECN
+        return
+    for end in ("roce_np", "roce_rp"):
+        for priority in setting.value:
+            _part(host, found, f"{folder}/{end}/enable/{priority}", setting.text)
+
+
+def _cnp(host: Host, setting: QosSetting, found: Files) -> None:
+    theirs, kernels = _CNP[setting.group]
+    path = f"{_NETS}/{found.target.name}/ecn/roce_np/{theirs}"
+    if not host.exists(path):
+        path = f"/sys/kernel/debug/mlx5/{found.target.address}/cc_params/{kernels}"
+        if not found.target.address or not host.exists(path):
+            found.lacking = "its driver does not show what its congestion notifications (CNP) look like"
+            return
+    _part(host, found, path, setting.text)
+
+
+def _roce(host: Host, setting: QosSetting, found: Files) -> None:
+    file = {"rdma_cm_tos": "cm-tos", "traffic_class": "traffic-class"}[setting.group]
+    devices = rdma(host, found.target)
+    if not devices:
+        found.lacking = "there is no RDMA device on it"
+    for device in devices:
+        for port in device.ports:
+            if port.link_layer == "InfiniBand":
+                found.lacking = f"{device.name} is InfiniBand, which has service levels instead"
+                continue
+            path = f"/roce/{device.name}/{port.number}/{file}"
+            _part(host, found, path, setting.text, device=f"{_RDMA}/{device.name}")
+
+
+def rdma(host: Host, target: Target) -> list[RdmaDevice]:
+    """The RDMA devices on a NIC. That of a bond is on its first member's function."""
+    return [
+        device
+        for device in topology.of(host).rdma
+        if target.name in device.netdevs or (target.address and device.address == target.address)
+    ]
+
+
+_READERS = {
+    "global_pause": _global_pause,
+    "trust": _trust,
+    "dscp": _dscp,
+    "ets": _ets,
+    "pfc": _pfc,
+    "buffer": _buffer,
+    "ecn": _ecn,
+    "cnp_dscp": _cnp,
+    "cnp_priority": _cnp,
+    "rdma_cm_tos": _roce,
+    "traffic_class": _roce,
+}

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Guards that keep a change of priorities from stopping traffic that it is not about."""
+
+from __future__ import annotations
+
+from typing import Mapping, Sequence
+
+from ...drivers.dcb import answers
+from ...engine import declared
+from ...host.host import Host
+from ...model.errors import MlnodeError
+from ...model.schema import unless_allowed
+from ...model.setting import KnobFile
+from ..nic import parse as nic_parse
+from ..nic.disruption import Disruption
+from ..nic.guards import Guards
+from ..nic.parse import NicSetting
+from ..nics import targets as nic_targets
+from ..nics.targets import Target
+from .parse import QosSetting
+
+NONE, LINK_RESET = Disruption.NONE, Disruption.LINK_RESET
+
+#: What only says what later packets look like, and stops none
+_QUIET = frozenset({"ecn", "cnp_dscp", "cnp_priority", "rdma_cm_tos", "traffic_class"})
+
+#: Driver → group → what it does unlike a link reset, which is what to expect: ice stops its queues for all of
+#: it (intel/ice/ice_dcb_lib.c: ice_pf_dcb_cfg), and bnxt reopens the NIC where PFC needs other queues
+#: (broadcom/bnxt/bnxt_dcb.c: bnxt_queue_remap).
+_DRIVERS: Mapping[str, Mapping[str, Disruption]] = {
+    # mellanox/mlx5/core/en_dcbnl.c. PFC ends in mlx5_toggle_port_link; trust reopens the channels where it
+    # changes what has to be inline, as on ConnectX-4 Lx (mlx5e_set_trust_state). The rest are registers.
+    "mlx5_core": {"dscp": NONE, "ets": NONE, "buffer": NONE},
+    # Only numbers are kept.
+    "netdevsim": dict.fromkeys(("trust", "dscp", "ets", "pfc", "buffer"), NONE),
+}
+
+
+class QosGuards(Guards):
+    """Guards of NICs, with the effect of these settings."""
+
+    def disruption(self, setting: NicSetting, target: Target, part: KnobFile) -> Disruption:
+        if setting.group == "pause":
+            return super().disruption(setting, target, part)
+        if setting.group in _QUIET:
+            return NONE
+        return _DRIVERS.get(target.driver or "", {}).get(setting.group, LINK_RESET)
+
+    def protected(self, setting: QosSetting, target: Target, part: KnobFile) -> KnobFile:
+        """The part as of guarded(), with the guards of these settings before those of NICs."""
+        found = self.guarded(as_nic(setting), target, part)
+        if setting.group in _QUIET:
+            found = found._replace(risk="")
+        if not part.differs:
+            return found
+        refusal = several(setting, self.allow) or paused(self.host, setting, target) or found.refusal
+        return found._replace(refusal=refusal)
+
+
+def as_nic(setting: QosSetting) -> NicSetting:
+    """The setting in the form of the guards of NICs, which read the group only."""
+    pause = setting.group == "global_pause"
+    return NicSetting(
+        setting.kind,
+        setting.key,
+        setting.path,
+        None,
+        setting.claim,
+        group="pause" if pause else setting.group,
+        field="rx" if pause else "",
+    )
+
+
+def several(setting: QosSetting, allow: Sequence[str]) -> str:
+    """Reason why PFC for these priorities is refused, on whatever NIC; empty if it is not."""
+    if setting.group != "pfc" or len(setting.value) < 2:
+        return ""
+    words = (
+        f"PFC on priorities {answers.numbers(setting.value)}: each takes buffers from the others, and is one "
+        "more that can stand still all over the fabric"
+    )
+    return unless_allowed("pfc_priorities", words, allow)
+
+
+def paused(host: Host, setting: QosSetting, target: Target) -> str:
+    """Reason why PFC is refused: global pause is on. Empty if it is off, or the rule switches it off."""
+    if setting.group != "pfc" or not setting.value or setting.rule.given.get("global_pause") == "off":
+        return ""
+    states = {name: host.value(f"/ethtool/{target.name}/pause/{name}") for name in ("rx", "tx")}
+    on = [name for name, value in states.items() if value.text == "on" or value.unreadable]
+    if not on:
+        return ""
+    blind = next((value.unreadable for value in states.values() if value.unreadable), "")
+    words = f"{target.name}: global pause {'may be' if blind else 'is'} on ({blind or ', '.join(on)})"
+    return f"{words}, which excludes PFC: declare global_pause: off beside it"
+
+
+def wants_pause(host: Host) -> dict[str, str]:
+    """NIC → who declares that it pauses all of its traffic: a setting of nic_ethtool, and its declaration."""
+    found: dict[str, str] = {}
+    for declaration in declared.expected(host):
+        try:
+            settings = nic_parse.parse(declaration.kinds.get(nic_parse.KIND, {}))
+        except MlnodeError:  # reported by its own run
+            continue
+        for setting in settings:
+            if isinstance(setting, NicSetting) and setting.group == "pause" and setting.text == "on":
+                if setting.field == "autoneg":  # negotiated to what rx and tx allow
+                    continue
+                for target in nic_targets.find(host, setting.rule.nics, "pause").targets:
+                    found.setdefault(target.name, f"{setting.key} (declared by {declaration.name})")
+    return found

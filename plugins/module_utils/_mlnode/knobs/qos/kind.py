@@ -1,0 +1,280 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind qos: which packets RoCE may not lose, and congestion signals. Trust, priorities of DSCPs, PFC,
+transmission selection, receive buffers, ECN, congestion notifications, and what RDMA puts into packets
+(dcb(8), IEEE 802.1Q).
+
+A NIC forgets all of it at every boot and whenever its driver is loaded: the agent re-applies the rules, at
+boot and when a NIC arrives.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+
+from ...drivers.dcb import tools
+from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts
+from ...host.host import Host
+from ...model.errors import HostError
+from ...model.setting import KnobFile, Reading, Setting, Severity, Value
+from ..nic import parse as nic_parse
+from ..nics import rules
+from ..nics import targets as nic_targets
+from ..nics.summary import Files, Together
+from ..nics.targets import Targets
+from . import files as qos_files
+from . import guards as qos_guards
+from . import parse as qos_parse
+from . import switch as qos_switch
+from .guards import QosGuards
+from .parse import KIND, QosSetting
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "facts",
+    "info",
+    "boot_sources",
+    "parse",
+    "read",
+    "conflicts",
+    "way_back",
+]
+
+MOUNTS = qos_files.MOUNTS
+
+#: What `systemctl enable lldpad` makes
+_LLDPAD = "/etc/systemd/system/multi-user.target.wants/lldpad.service"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # a rule is read against the hardware in read(), whatever becomes of it
+    return qos_parse.parse(spec)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+    ruled = [item for item in settings if isinstance(item, QosSetting)]
+    if not context.runtime:
+        return [_unread(item, context) for item in ruled]
+    pausing = qos_guards.wants_pause(context.host)
+    looks = [_look(item, context) for item in ruled]
+    _refuse_together(looks)
+    readings = [_reading(look, context, pausing) for look in looks]
+    rules.refuse_overlap(
+        context,
+        [
+            *((context.name, item, reading) for item, reading in zip(ruled, readings)),
+            *(
+                (name, item, _reading(_look(item, there), there, pausing))
+                for name, item, there in rules.of_others(context, KIND, OPTIONS, qos_parse.parse)
+                if isinstance(item, QosSetting)
+            ),
+        ],
+    )
+    return rules.said_once(ruled, readings, info)
+
+
+class _Look(NamedTuple):
+    """One setting, the NICs that it is about, and its files on each."""
+
+    setting: QosSetting
+    targets: Targets
+    found: Sequence[Files]
+
+
+def _refuse_together(looks: Sequence[_Look]) -> None:
+    """On each NIC a rule is set as a whole: RoCE in a priority without PFC is worse off than before."""
+    stopped: dict[tuple[str, str], str] = {}
+    for look in looks:
+        for files in look.found:
+            if any(part.refusal for part in files.parts):
+                stopped.setdefault((look.setting.rule.name, files.target.name), look.setting.key)
+    for look in looks:
+        for files in look.found:
+            key = stopped.get((look.setting.rule.name, files.target.name))
+            words = f"{files.target.name}: goes together with {key}, which is refused"
+            files.parts = [
+                part._replace(refusal=words) if key and part.differs and not part.refusal else part
+                for part in files.parts
+            ]
+
+
+def _unread(setting: QosSetting, context: Context) -> Reading:
+    """Reading for an image, on which no NIC is inspected."""
+    boot = context.boot_by_agent(setting, None)
+    return Reading(setting.path, Value(), boot, refusal=qos_guards.several(setting, context.allow))
+
+
+# -- one setting ---------------------------------------------------------------------------
+
+
+def _look(setting: QosSetting, context: Context) -> _Look:
+    host = context.host
+    targets = nic_targets.find(host, setting.rule.nics, "pause")
+    guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
+    found = [_guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets]
+    return _Look(setting, targets, found)
+
+
+def _reading(look: _Look, context: Context, pausing: Mapping[str, str]) -> Reading:
+    host, setting, targets, found = context.host, look.setting, look.targets, look.found
+    if not targets.targets:
+        return rules.unread(setting, targets, context)
+    together = Together(found, _text)
+    return together.reading(
+        setting.path,
+        context.boot_by_agent(setting, together.target),
+        context.origins,
+        [*together.notes, *_notes(host, setting, found), targets.note],
+        _contradicted(setting, found, pausing),
+    )
+
+
+def _guarded(files: Files, setting: QosSetting, guards: QosGuards) -> Files:
+    files.parts = [guards.protected(setting, files.target, part) for part in files.parts]
+    return files
+
+
+def _contradicted(setting: QosSetting, found: Sequence[Files], pausing: Mapping[str, str]) -> Iterable[str]:
+    """Conflicts with what another kind declares of the same NICs."""
+    wants_none = setting.value if setting.group == "pfc" else setting.text == "off"
+    if setting.group not in ("pfc", "global_pause") or not wants_none:
+        return
+    for one in found:
+        if one.label in pausing:
+            yield f"{one.label}: {pausing[one.label]} wants global pause on: remove one of the two"
+
+
+def _notes(host: Host, setting: QosSetting, found: Sequence[Files]) -> list[str]:
+    notes: list[str] = []
+    if setting.group == "pfc" and setting.value:
+        notes.append(f"switches must match: {qos_switch.pfc(setting.value, {})}")
+    if setting.path.startswith("/dcb/"):
+        notes += [*_tool(host), *boot_sources(setting.key, host)]
+        notes += rules.together(
+            (_negotiates(host, one), one.label) for one in found if _negotiates(host, one)
+        )
+    return notes
+
+
+def _tool(host: Host) -> list[str]:
+    try:
+        vendors = tools.name(host) == "mlnx_qos"
+    except HostError as error:
+        return [str(error)]
+    return ["through mlnx_qos, as dcb (iproute2) is not installed"] if vendors else []
+
+
+def _negotiates(host: Host, one: Files) -> str:
+    """Another source of these values, as far as the driver reports it."""
+    path = f"/dcb/{one.label}/dcbx/mode"
+    mode = host.once(path, lambda: host.value(path).text) if one.parts else None
+    if mode is None or "host" in mode.split():
+        return ""
+    return f"its firmware negotiates with the switch (DCBX {mode}), and may set something else"
+
+
+def _text(parts: Sequence[KnobFile], value: Callable[[KnobFile], str]) -> str:
+    """The one value of a NIC's files, or each with its name; of DSCPs always each."""
+    texts = list(dict.fromkeys(value(part) for part in parts))
+    if "/dscp-prio/" in parts[0].path:
+        return " ".join(f"{part.path.rpartition('/')[2]}:{value(part)}" for part in parts)
+    if len(texts) == 1:
+        return texts[0]
+    return ", ".join(f"{_name(part.path)} {value(part)}" for part in parts)
+
+
+def _name(path: str) -> str:
+    """The part of a path that differs from the others of its setting."""
+    pieces = path.strip("/").split("/")
+    if pieces[0] == "roce":
+        return f"{pieces[1]}/{pieces[2]}"
+    return f"{pieces[-3]}/{pieces[-1]}" if pieces[-2] == "enable" else pieces[-1]
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+boot_files = rules.management_file
+
+
+#: Never by their names alone: read() compares the files that two rules want.
+conflicts = no_conflicts
+way_back = any_time
+
+
+def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+    """The commands that would do the same, and what the switch has to match."""
+    return {"commands": qos_switch.commands(rows), "switch": qos_switch.words(rows)}
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Other sources that set priorities at boot."""
+    del key
+    try:
+        found = host.is_link(_LLDPAD)
+    except HostError as error:
+        return [str(error)]
+    return [f"{_LLDPAD}: lldpad negotiates priorities with the switch, which may differ"] if found else []
+
+
+_REASONS = {
+    "global_pause": (
+        Severity.HIGH,
+        "a port that pauses all of its traffic stops what must not wait, and excludes PFC",
+        "IEEE 802.1Q, 36.1",
+    ),
+    "trust": (
+        Severity.HIGH,
+        "where priorities are taken from VLAN tags, RoCE without tags is ordinary traffic, which may be lost",
+        "dcb-apptrust(8)",
+    ),
+    "dscp": (Severity.HIGH, "it puts RoCE into the priority that is not lost", "dcb-app(8)"),
+    "pfc": (
+        Severity.HIGH,
+        "a priority without it loses packets of RoCE; one too many stops what should flow",
+        "dcb-pfc(8)",
+    ),
+    "ets": (Severity.MEDIUM, "without a share of its own RoCE waits behind other traffic", "dcb-ets(8)"),
+    "buffer": (
+        Severity.MEDIUM,
+        "what is on its way when a pause is sent needs room, the more the longer the cable",
+        "dcb-buffer(8)",
+    ),
+    "ecn": (
+        Severity.HIGH,
+        "without DCQCN senders never slow down, until PFC stops whole links",
+        "IETF RFC 3168; DCQCN, SIGCOMM 2015",
+    ),
+    "cnp_dscp": (
+        Severity.MEDIUM,
+        "a notification of congestion that waits in the congestion comes too late",
+        "drivers/infiniband/hw/mlx5/cong.c",
+    ),
+    "cnp_priority": (
+        Severity.MEDIUM,
+        "a notification of congestion that waits in the congestion comes too late",
+        "drivers/infiniband/hw/mlx5/cong.c",
+    ),
+    "rdma_cm_tos": (
+        Severity.MEDIUM,
+        "connections of rdma_cm carry it in their packets, which says their DSCP",
+        "drivers/infiniband/core/cma_configfs.c",
+    ),
+    "traffic_class": (
+        Severity.MEDIUM,
+        "it is the DSCP of all RoCE packets, also of programs that set none",
+        "the vendor's driver, tc/PORT/traffic_class",
+    ),
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason by the group, which is the last word of the key."""
+    del runtime
+    return Info(*_REASONS[key.rpartition(".")[2]])

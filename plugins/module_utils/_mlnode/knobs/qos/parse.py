@@ -1,0 +1,253 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A declaration of priorities on NICs read and checked: all that can be wrong before a machine is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Mapping, Sequence
+
+from ...drivers.dcb import answers
+from ...drivers.dcb.device import CLASSES
+from ...drivers.ethtool import words
+from ...model import schema
+from ...model.errors import DeclarationError
+from ...model.schema import Option
+from ...model.setting import Setting
+from ..nics import rules, selection
+from ..nics.selection import ALL, Selection
+from .schema import OPTIONS, dscps
+
+KIND = "qos"
+
+#: Groups of a rule in the order in which they are applied. Global pause goes before PFC comes; trust before
+#: the map that it makes valid; a driver that sizes its buffers for PFC has done so before they are set.
+GROUPS = (
+    "global_pause",
+    "trust",
+    "dscp",
+    "ets",
+    "pfc",
+    "buffer",
+    "ecn",
+    "cnp",
+    "rdma_cm_tos",
+    "traffic_class",
+)
+
+_CNP = ("dscp", "priority")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Data shared by a rule's settings. given: the groups that it declares, as parsed."""
+
+    name: str = ""
+    nics: Selection = ALL
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+_NO_RULE = Rule()
+
+
+@dataclass(frozen=True)
+class QosSetting(Setting):
+    """One knob of a rule. group: of GROUPS, and cnp_dscp and cnp_priority for cnp.
+
+    value: as parsed; numbers of priorities for pfc and ecn, a map of both numbers for dscp. text: what is
+    wanted of each file, where all of them want the same.
+    """
+
+    rule: Rule = _NO_RULE
+    group: str = ""
+    value: Any = None
+    text: str = ""
+
+
+def parse(spec: Mapping[str, Any]) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    given = schema.checked(KIND, spec, OPTIONS)
+    found = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
+    found.sort(key=_place)
+    return rules.unique(found)
+
+
+def _place(setting: QosSetting) -> int:
+    return _ORDER[setting.group]
+
+
+def _settings(given: Mapping[str, Any]) -> list[QosSetting]:
+    where = f"{KIND}.{given['name']}"
+    wanted = _values(where, given)
+    rule = Rule(given["name"], selection.parse(f"{where}.nics", given.get("nics", {})), wanted)
+    return [setting for group in wanted for setting in _of_group(rule, group)]
+
+
+def _values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The groups that are given, as values. Raises DeclarationError, also for what contradicts itself."""
+    found = {
+        group: _READERS.get(group, _same)(f"{where}.{group}", given[group])
+        for group in GROUPS
+        if group in given
+    }
+    _refuse_contradictions(where, found)
+    return found
+
+
+#: What a check can expect of a port
+EXPECTED = Option(
+    "dict",
+    fields={
+        name: OPTIONS["rules"].suboptions[name]
+        for name in ("trust", "dscp", "pfc", "global_pause", "ecn", "cnp")
+    },
+)
+
+
+def expected(where: str, raw: Any) -> dict[str, Any]:
+    """Values expected of a port, in the words of a rule. Raises DeclarationError."""
+    return _values(where, schema.value(where, EXPECTED, raw))
+
+
+# -- settings ------------------------------------------------------------------------------
+
+
+#: Group of a setting → its place
+_ORDER = {
+    name: place
+    for place, group in enumerate(GROUPS)
+    for name in ((group,) if group != "cnp" else ("cnp_dscp", "cnp_priority"))
+}
+
+#: Where a file of the group is; of several kinds of file the first that can be there
+PATHS = {
+    "global_pause": "/ethtool/*/pause/rx,tx",
+    "trust": "/dcb/*/trust/state",
+    "dscp": "/dcb/*/dscp-prio/*",
+    "ets": "/dcb/*/ets/prio-tc,tc-tsa,tc-bw",
+    "pfc": "/dcb/*/pfc/prio-pfc",
+    "buffer": "/dcb/*/buffer/prio-buffer,buffer-size",
+    "ecn": "/sys/class/net/*/ecn/roce_*/enable/*",
+    "cnp_dscp": "/sys/class/net/*/ecn/roce_np/cnp_dscp",
+    "cnp_priority": "/sys/class/net/*/ecn/roce_np/cnp_802p_prio",
+    "rdma_cm_tos": "/roce/*/*/cm-tos",
+    "traffic_class": "/roce/*/*/traffic-class",
+}
+
+
+def _of_group(rule: Rule, group: str) -> list[QosSetting]:
+    value = rule.given[group]
+    if group == "cnp":
+        return [
+            _setting(rule, f"cnp_{name}", value[name], str(value[name])) for name in _CNP if name in value
+        ]
+    if group == "dscp":
+        return [_setting(rule, group, value, mapped(value))]
+    if group == "ecn":
+        return [replace(_setting(rule, group, value, answers.numbers(value)), text="1")]
+    if group == "pfc":
+        return [_setting(rule, group, value, answers.numbers(value))]
+    if group in ("ets", "buffer"):
+        return [_setting(rule, group, value, " ".join(answers.row(part) for part in value))]
+    return [_setting(rule, group, value, str(value))]
+
+
+def _setting(rule: Rule, group: str, value: Any, text: str) -> QosSetting:
+    return QosSetting(
+        kind=KIND,
+        key=f"{KIND}.{rule.name}.{group}",
+        path=PATHS[group],
+        want=None,
+        claim=f"{text} ({rule.nics})",
+        rule=rule,
+        group=group,
+        value=value,
+        text=text,
+    )
+
+
+def mapped(found: Mapping[int, int]) -> str:
+    """`26:3 48:6`"""
+    return " ".join(f"{dscp}:{found[dscp]}" for dscp in sorted(found))
+
+
+# -- groups --------------------------------------------------------------------------------
+
+
+def _same(_where: str, given: Any) -> Any:
+    return given
+
+
+def _global_pause(_where: str, given: bool) -> str:
+    return words.switch(given)
+
+
+def _dscp(where: str, given: Mapping[str, int]) -> dict[int, int]:
+    """DSCPs by number, or several such as 24-31."""
+    found: dict[int, int] = {}
+    for listed, priority in given.items():
+        for dscp in dscps(listed):
+            if dscp in found:
+                raise DeclarationError(f"{where}: DSCP {dscp} is there twice")
+            found[dscp] = priority
+    return dict(sorted(found.items()))
+
+
+def _priorities(_where: str, given: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted({*given}))
+
+
+def _ets(where: str, given: Mapping[str, Sequence[Any]]) -> tuple[Sequence[object], ...]:
+    tsas, shares = given["tc_tsa"], given["tc_bw"]
+    for number in CLASSES:
+        if shares[number] and tsas[number] != "ets":
+            raise DeclarationError(
+                f"{where}: traffic class {number} is {tsas[number]} and has {shares[number]} % of the "
+                "bandwidth; only classes with ets share it"
+            )
+    wanted = 100 if "ets" in tsas else 0
+    if sum(shares) != wanted:  # IEEE 802.1Q, and dcb/dcb_ets.c: dcb_ets_validate_bw
+        raise DeclarationError(f"{where}.tc_bw: the shares are {sum(shares)} % together, and not {wanted} %")
+    return given["prio_tc"], tsas, shares
+
+
+def _buffer(_where: str, given: Mapping[str, Sequence[Any]]) -> tuple[Sequence[object], ...]:
+    return given["prio_buffer"], given["buffer_size"]
+
+
+#: Of the others the value is that which is given
+_READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "global_pause": _global_pause,
+    "dscp": _dscp,
+    "ets": _ets,
+    "pfc": _priorities,
+    "buffer": _buffer,
+    "ecn": _priorities,
+}
+
+
+def _refuse_contradictions(where: str, found: Mapping[str, Any]) -> None:
+    """Refuse what no switch could match, as it does not fit together on the NIC itself."""
+    pfc = found.get("pfc", ())
+    if pfc and found.get("global_pause") == "on":
+        raise DeclarationError(
+            f"{where}: PFC and global pause exclude each other (IEEE 802.1Q): a port that pauses all of its "
+            "traffic pauses priorities that must not wait, too"
+        )
+    priorities = found.get("dscp", {})
+    if priorities and found.get("trust") == "pcp":
+        raise DeclarationError(f"{where}: with trust: pcp DSCPs are ignored, so dscp would do nothing")
+    cnp = found.get("cnp", {})
+    theirs = priorities.get(cnp.get("dscp"))
+    if theirs is not None and cnp.get("priority", theirs) != theirs:
+        raise DeclarationError(
+            f"{where}: CNPs have DSCP {cnp['dscp']}, which has priority {theirs} by dscp and "
+            f"{cnp['priority']} by cnp.priority"
+        )
+    for group in ("rdma_cm_tos", "traffic_class"):
+        dscp = found.get(group, 0) >> 2
+        if group in found and pfc and priorities.get(dscp, pfc[0]) not in pfc:
+            raise DeclarationError(
+                f"{where}.{group}: {found[group]} is DSCP {dscp}, which has priority {priorities[dscp]} by "
+                f"dscp, and PFC is for {answers.numbers(pfc)}"
+            )

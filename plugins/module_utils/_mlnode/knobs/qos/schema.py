@@ -1,0 +1,204 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the area qos."""
+
+from __future__ import annotations
+
+import re
+
+from ...drivers.dcb.answers import TSAS
+from ...drivers.dcb.device import CLASSES, DSCPS
+from ...model.schema import Form, Option, Table, guards
+from ...model.values import number_ranges
+from ..nic import schema as nic_schema
+from ..nics.schema import name, nics, rules
+
+#: What can be allowed, and what it lets through
+GUARDS = {**nic_schema.GUARDS, "pfc_priorities": "PFC on more than one priority"}
+
+TRUSTS = ("dscp", "pcp")
+
+_CLASS, _DSCP = CLASSES[-1], DSCPS[-1]
+_TSA = Form(re.compile(rf"(?:{'|'.join(TSAS)})\Z"), f"one of {', '.join(TSAS)}")
+#: One byte of an IPv4 or IPv6 header: six bits of DSCP above two of ECN (RFC 2474, RFC 3168)
+_BYTE = 255
+#: struct dcbnl_buffer has 32 bits for a size
+_SIZE = (1 << 32) - 1
+
+#: One for each priority, class or buffer
+_EIGHT = (len(CLASSES), len(CLASSES))
+
+
+def dscps(listed: str) -> list[int]:
+    """DSCPs of `26`, `24-31` or several of these. Raises ValueError."""
+    ranges = number_ranges(listed)
+    if not ranges or ranges[-1][1] not in DSCPS:
+        raise ValueError
+    return [dscp for low, high in ranges for dscp in range(low, high + 1)]
+
+
+_DSCPS = Form(re.compile(""), "a DSCP from 0 to 63, or a range such as 24-31", lambda text: f"{dscps(text)}")
+
+OPTIONS: Table = {
+    "rules": rules(
+        "What is wanted of which NICs. Every value that is left out is left untouched.",
+        {
+            "name": name("C(qos.NAME.pfc), C(qos.NAME.dscp) and so on"),
+            "nics": nics("Interfaces. A bond, bridge or VLAN stands for the NICs below it."),
+            "trust": Option(
+                "str",
+                """
+                What the priority of a packet is taken from. V(dscp) is the header of IP, V(pcp) the tag of
+                a VLAN.
+
+                Many drivers trust DSCPs as soon as one of them has a priority. Of these V(dscp) gives
+                priority 0 to DSCP 0, which it has anyway, and V(pcp) takes all of them away.
+                """,
+                choices=TRUSTS,
+            ),
+            "dscp": Option(
+                "dict",
+                """
+                Priorities of DSCPs, such as C({26: 3, 48: 6}) or C({24-31: 3}). Others are left as they
+                are.
+                """,
+                keys=_DSCPS,
+                values=Option("int", least=0, most=_CLASS),
+                entries=(1, len(DSCPS)),
+            ),
+            "pfc": Option(
+                "list",
+                """
+                Priorities with priority flow control, and no others; an empty list is none at all.
+
+                More than one is refused without V(pfc_priorities) in O(allow).
+
+                It is refused while global pause is on, unless O(rules[].global_pause) switches that off.
+                """,
+                elements="int",
+                least=0,
+                most=_CLASS,
+                empty=True,
+            ),
+            "global_pause": Option(
+                "bool",
+                """
+                Pause frames for all traffic (IEEE 802.3x), in both directions. Beside PFC it has to be off.
+                """,
+            ),
+            "ets": Option(
+                "dict",
+                "Traffic classes and their share of the link. All three lists are set together.",
+                suboptions={
+                    "prio_tc": Option(
+                        "list",
+                        "The traffic class of each of the priorities 0 to 7.",
+                        elements="int",
+                        entries=_EIGHT,
+                        required=True,
+                        least=0,
+                        most=_CLASS,
+                    ),
+                    "tc_tsa": Option(
+                        "list",
+                        "Of each of the eight classes, V(strict), V(ets), V(cbs) or V(vendor).",
+                        elements="str",
+                        entries=_EIGHT,
+                        required=True,
+                        form=_TSA,
+                    ),
+                    "tc_bw": Option(
+                        "list",
+                        """
+                        Of each of the eight classes its percentage. Those of V(ets) have 100 together, all
+                        others 0.
+                        """,
+                        elements="int",
+                        entries=_EIGHT,
+                        required=True,
+                        least=0,
+                        most=100,
+                    ),
+                },
+            ),
+            "buffer": Option(
+                "dict",
+                "Receive buffers, where the driver lets them be set. Both lists are set together.",
+                suboptions={
+                    "prio_buffer": Option(
+                        "list",
+                        "The buffer of each of the priorities 0 to 7.",
+                        elements="int",
+                        entries=_EIGHT,
+                        required=True,
+                        least=0,
+                        most=_CLASS,
+                    ),
+                    "buffer_size": Option(
+                        "list",
+                        """
+                        Bytes of each of the eight buffers. A driver that rounds them fails the task; use
+                        what it has made of them then.
+                        """,
+                        elements="int",
+                        entries=_EIGHT,
+                        required=True,
+                        least=0,
+                        most=_SIZE,
+                    ),
+                },
+            ),
+            "ecn": Option(
+                "list",
+                """
+                Priorities for which the NIC signals congestion and slows down (DCQCN, both ends of it).
+                Others are left as they are.
+
+                Only the vendor's mlx5 driver has switches for it. With the kernel's own it is in the
+                firmware.
+                """,
+                elements="int",
+                least=0,
+                most=_CLASS,
+                entries=(1, len(CLASSES)),
+            ),
+            "cnp": Option(
+                "dict",
+                "What congestion notifications look like.",
+                parts=True,
+                entries=(1, 2),
+                suboptions={
+                    "dscp": Option("int", "Their DSCP, often V(48) or V(46).", least=0, most=_DSCP),
+                    "priority": Option("int", "Their priority, often V(6).", least=0, most=_CLASS),
+                },
+            ),
+            "rdma_cm_tos": Option(
+                "int",
+                """
+                The type of service of connections that are made through rdma_cm, four times the DSCP, plus
+                2 for ECN, such as V(106).
+                """,
+                least=0,
+                most=_BYTE,
+            ),
+            "traffic_class": Option(
+                "int",
+                """
+                The same of all RDMA packets, whatever the programs ask for. Only the vendor's mlx5 driver
+                has that.
+                """,
+                least=0,
+                most=_BYTE,
+            ),
+        },
+    ),
+    "max_disruption": nic_schema.MAX_DISRUPTION,
+    "allow": guards(
+        GUARDS,
+        """
+        Guards to switch off. V(management) lets changes through that interrupt the interface over which the
+        node is managed; V(busy) those that interrupt a NIC while a Slurm job runs, or a process has a GPU
+        or an RDMA device open; V(pfc_priorities) lets PFC be on several priorities.
+        """,
+    ),
+}

@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file of one setting on one interface, what is wanted of it, and what stops a change."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ...host.host import Host
+from ...linux import sysctl_d, sysctl_values
+from ...model import values
+from ...model.errors import HostError
+from ...model.schema import unless_allowed
+from ...model.setting import KnobFile, Write
+from ...topology import management
+from ..nics.summary import Files
+from ..nics.targets import Target
+from .parse import RailSetting, path_of
+
+#: Knob and value → what it does to the interface over which the node is managed
+_CUTS_OFF = {
+    ("rp_filter", "1"): "with rp_filter 1 it drops what comes in on it and would be answered elsewhere",
+    ("arp_ignore", "8"): "with arp_ignore 8 it answers no ARP request for its address",
+}
+
+_ALL = "all"
+
+
+def of(host: Host, setting: RailSetting, target: Target, allow: Sequence[str]) -> Files:
+    """The file of a setting on one interface."""
+    found = Files(target)
+    path = path_of(target.name, setting.group)
+    try:
+        value = host.value(path)
+        if value.text is None:
+            found.problems += [value.unreadable] if value.unreadable is not None else []
+            found.lacking = value.absent or ""
+        else:
+            found.parts = [_part(host, setting, target, path, value.text.strip(), allow)]
+            found.blocked = host.blocked(path)
+    except HostError as error:
+        found.problems.append(str(error))
+    return found
+
+
+def _part(
+    host: Host, setting: RailSetting, target: Target, path: str, now: str, allow: Sequence[str]
+) -> KnobFile:
+    beaten = overruled(host, setting)
+    part = KnobFile(
+        number=0,
+        path=path,
+        now=now,
+        want=setting.text,
+        undo=(Write(path, now),),
+        device=f"/sys/class/net/{target.name}",
+        # The file may be right and does not count: that must not look like success.
+        moved=beaten,
+        refusal=f"{target.name}: {beaten}" if beaten else "",
+    )
+    if beaten or not part.differs:
+        return part
+    return part._replace(refusal=_refusal(host, target.name, setting.group, setting.text, allow))
+
+
+def overruled(host: Host, setting: RailSetting) -> str:
+    """Reason why the value is overruled: of that of the interface and of `all` the kernel takes the greater
+    (IN_DEV_MAXCONF, include/linux/inetdevice.h). Raises HostError."""
+    text = host.read(path_of(_ALL, setting.group)).strip()
+    number = values.number(text[1:] if text[:1] == "-" else text)
+    if number is None:
+        raise HostError("understand", path_of(_ALL, setting.group), None, f"it reads {text[:40]!r}")
+    if text[:1] == "-" or number <= int(setting.text):
+        return ""
+    name = f"net.ipv4.conf.all.{setting.group}"
+    return (
+        f"{name} is {text}, and the kernel takes the greater of both: declare {name} as {setting.text} or "
+        "less (sysctl_ml)"
+    )
+
+
+# -- the next boot -------------------------------------------------------------------------
+
+
+def at_boot(host: Host, setting: RailSetting, names: Sequence[str]) -> tuple[str, sysctl_d.Line | None]:
+    """Values of sysctl.d at boot: words about lines for these interfaces, before which the agent has the
+    last word, and the line for `all` that would overrule it."""
+    config = sysctl_d.load(host)
+    lines = {}
+    for name in names:
+        line = config.winner(_key(name, setting))
+        if line is not None and line.value is not None and _number(line) != int(setting.text):
+            lines[line.where] = line
+    beats = config.winner(_key(_ALL, setting))
+    value = _number(beats)
+    words = [f"{line.where} sets {line.text}, and the agent comes after it" for line in lines.values()]
+    words += [f"{text}: whether it sets another value is unknown" for text in config.unreadable]
+    overrules = value is not None and value > int(setting.text)
+    return "; ".join(words), beats if overrules else None
+
+
+def _number(line: sysctl_d.Line | None) -> int | None:
+    return None if line is None else sysctl_values.number(line.value or "")
+
+
+def _key(name: str, setting: RailSetting) -> str:
+    return path_of(name, setting.group)[len("/proc/sys/") :]
+
+
+# -- guards --------------------------------------------------------------------------------
+
+
+def back_refusal(host: Host, path: str, value: str, allow: Sequence[str]) -> str:
+    """Reason why a file that is no longer declared is not set to this value; empty if it is."""
+    name, group = path.split("/")[-2:]
+    return _refusal(host, name, group, value, allow)
+
+
+def _refusal(host: Host, name: str, group: str, value: str, allow: Sequence[str]) -> str:
+    """Reason why an interface does not get a value; empty if it does."""
+    words = _CUTS_OFF.get((group, value))
+    carried = _carried(host, name) if words else ""
+    reason = f"{name}: {carried}, and {words}" if carried else ""
+    return unless_allowed("management", reason, allow)
+
+
+def _carried(host: Host, name: str) -> str:
+    """Reason why it is on the management path, or may be; empty if it is not."""
+    unknown = management.unknown(host)
+    if unknown:
+        return f"it may carry the management path, which is unknown: {unknown}"
+    return management.interfaces(host).get(name, "")

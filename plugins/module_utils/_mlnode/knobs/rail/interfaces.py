@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Interfaces that speak IP for the NICs that a rule means: a bond or VLAN on them may have their address."""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple
+
+from ...host.host import Host
+from ...linux import iproute
+from ...model.errors import HostError
+from ...model.setting import Value
+from ...topology import read as topology
+from ...topology.model import Nic
+from ..nics import targets as nic_targets
+from ..nics.selection import Selection
+from ..nics.targets import Target
+
+_NETS = "/sys/class/net"
+
+#: A group of files that an interface in software has, too, and the members of a bond by themselves
+_GROUP = "tx_queue_len"
+
+#: What an address may be on instead of the NIC. A macvlan or ipvlan is another machine to the network.
+_ABOVE = ("bond", "vlan", "bridge")
+
+
+class Places(NamedTuple):
+    """The interfaces; the rest as in ports.Found, but that there may be several notes."""
+
+    targets: tuple[Target, ...] = ()
+    problem: Value = Value()
+    notes: tuple[str, ...] = ()
+    nowhere: bool = False
+    missing: bool = False
+    elsewhere: bool = False
+
+
+def find(host: Host, selection: Selection) -> Places:
+    """Interfaces with the addresses of the chosen NICs. Raises nothing: what is unknown is the problem."""
+    chosen = nic_targets.find(host, selection, _GROUP)
+    found: dict[str, Target] = {}
+    notes = [chosen.note] if chosen.note else []
+    try:
+        for target in chosen.targets:
+            names = speaking(host, target.name)
+            if names != [target.name]:
+                notes.append(f"{target.name}: its address is on {', '.join(names)}, which is what counts")
+            for name in names:
+                found.setdefault(name, target if name == target.name else Target(name))
+    except HostError as error:
+        return Places(problem=Value(unreadable=str(error)))
+    return Places(
+        tuple(found.values()),
+        chosen.problem,
+        tuple(notes),
+        chosen.nowhere,
+        chosen.missing,
+        chosen.elsewhere,
+    )
+
+
+def speaking(host: Host, name: str) -> list[str]:
+    """Those with an IPv4 address of an interface and what stands on it; itself if none has one.
+    Raises HostError."""
+    nics = {nic.name: nic for nic in topology.of(host).nics}
+    stack = [name, *(_above(host, name, nics) if name in nics else ())]
+    if len(stack) == 1:
+        return stack
+    return [one for one in stack if one in iproute.interfaces(host)] or stack[:1]
+
+
+def _above(host: Host, name: str, nics: Mapping[str, Nic]) -> list[str]:
+    """Nearest first."""
+    found: list[str] = []
+    todo = [name]
+    while todo:
+        here = todo.pop(0)
+        for entry in host.names(f"{_NETS}/{here}"):
+            upper = entry[len("upper_") :]
+            known = entry.startswith("upper_") and upper in nics and upper not in found
+            if known and nics[upper].kind in _ABOVE:
+                found.append(upper)
+                todo.append(upper)
+    return found

@@ -1,0 +1,171 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind rail: NICs of one node in the same networks, each of which answers for its own addresses only
+(Documentation/networking/ip-sysctl.rst). Routes are the network manager's: see checks.rdma_replies.
+
+A NIC that arrives has the kernel's defaults: the agent re-applies the rules, at boot, once the network is up,
+and when a NIC arrives.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from ...drivers import ethtool
+from ...engine.kind import Context, Facts, Info, Spec, WayBack, no_conflicts, no_facts
+from ...host.host import Host, Mounts
+from ...linux import sysctl_d
+from ...model.errors import HostError
+from ...model.setting import Boot, Reading, Setting, Severity, Value
+from ..nics import rules
+from ..nics.summary import Files, Together
+from . import files, interfaces
+from . import parse as rail_parse
+from .interfaces import Places
+from .parse import KIND, RailSetting, path_of
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "boot_sources",
+    "conflicts",
+    "facts",
+    "info",
+    "parse",
+    "read",
+    "way_back",
+]
+
+MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # a rule is read against the interfaces in read(), whatever becomes of it
+    return rail_parse.parse(spec)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+    ruled = [item for item in settings if isinstance(item, RailSetting)]
+    if not context.runtime:
+        return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
+    others = [
+        _look(name, item, there)
+        for name, item, there in rules.of_others(context, KIND, OPTIONS, rail_parse.parse)
+        if isinstance(item, RailSetting)
+    ]
+    looks = [*(_look(context.name, item, context) for item in ruled), *others]
+    reads = [(look.name, look.setting, _reading(look)) for look in looks]
+    rules.refuse_overlap(context, reads)
+    return rules.said_once(ruled, [reading for _name, _setting, reading in reads[: len(ruled)]], info)
+
+
+# -- one setting ---------------------------------------------------------------------------
+
+
+class _Look(NamedTuple):
+    """A setting, who declares it, and what its interfaces bring."""
+
+    name: str
+    setting: RailSetting
+    context: Context
+    places: Places
+    found: Sequence[Files]
+
+
+def _look(name: str, setting: RailSetting, context: Context) -> _Look:
+    host = context.host
+    places = interfaces.find(host, setting.rule.nics)
+    found = [files.of(host, setting, target, context.allow) for target in places.targets]
+    return _Look(name, setting, context, places, found)
+
+
+def _reading(look: _Look) -> Reading:
+    setting, context, found = look.setting, look.context, look.found
+    if not found:
+        return rules.unread(setting, look.places, context)
+    together = Together(found)
+    boot, hints = _boot(setting, context, found, together.target)
+    return together.reading(
+        setting.path, boot, context.origins, [*together.notes, *look.places.notes, *hints]
+    )
+
+
+def _boot(
+    setting: RailSetting, context: Context, found: Sequence[Files], target: str
+) -> tuple[Boot, list[str]]:
+    """State after the next boot, and notes on it."""
+    boot = context.boot_by_agent(setting, target)
+    try:
+        names = [one.target.name for one in found]
+        words, beats = files.at_boot(context.host, setting, names)
+        if beats is not None:
+            boot = Boot(Value(text=f"{beats.text} and so overrules it"), beats.where, foreign=True)
+    except HostError as error:  # files that are only looked at for a hint
+        words = str(error)
+    return boot, [words] if words else []
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+#: No lines for interfaces, which say nothing of one that is called otherwise after a change of cards
+boot_files = rules.management_file
+
+
+#: Never by their names alone: read() compares the files that two rules want.
+conflicts = no_conflicts
+facts = no_facts
+
+
+def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+    """Refusal of a value on the management path, as for a declared one."""
+    del key
+    return WayBack(refusal=files.back_refusal(context.host, path, value, context.allow))
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Every line of sysctl.d that speaks of the knob, for whatever interface."""
+    group = key.rpartition(".")[2]
+    config = sysctl_d.load(host)
+    try:
+        here = host.names("/proc/sys/net/ipv4/conf")
+    except HostError as error:
+        return [str(error)]
+    lines = {
+        line.where: f"{line.where}: {line.text}"
+        for name in ("all", "default", *here)
+        for line in config.statements(path_of(name, group)[len("/proc/sys/") :])
+    }
+    return [*lines.values(), *config.unreadable]
+
+
+_ARP = "Documentation/networking/ip-sysctl.rst, {}; RFC 1122, 3.3.4.2 (the weak ES model)"
+
+_REASONS = {
+    "arp_ignore": (
+        Severity.HIGH,
+        "with 0 a NIC answers for the addresses of all others, so that their traffic comes in on one rail",
+        _ARP.format("arp_ignore"),
+    ),
+    "arp_announce": (
+        Severity.HIGH,
+        "with 0 a NIC asks with the address of another, so that peers send to the wrong rail",
+        _ARP.format("arp_announce"),
+    ),
+    "rp_filter": (
+        Severity.HIGH,
+        "with 1 what comes in on one rail, and would be answered over another, is dropped silently",
+        "Documentation/networking/ip-sysctl.rst, rp_filter; RFC 3704",
+    ),
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason by the group, which is the last word of the key."""
+    del runtime
+    return Info(*_REASONS[key.rpartition(".")[2]])

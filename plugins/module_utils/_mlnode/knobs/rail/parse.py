@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A declaration of rails in IP networks read and checked: all that can be wrong before a machine is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping, NamedTuple
+
+from ...model import schema
+from ...model.setting import Setting
+from ..nics import rules, selection
+from ..nics.selection import ALL, Selection
+from .schema import OPTIONS, VALUES
+
+KIND = "rail"
+
+#: In the order of application
+GROUPS = (*VALUES,)
+
+
+class Rule(NamedTuple):
+    """Data shared by a rule's settings."""
+
+    name: str = ""
+    nics: Selection = ALL
+
+
+_NO_RULE = Rule()
+
+
+@dataclass(frozen=True)
+class RailSetting(Setting):
+    """One knob of a rule. group: of GROUPS. text: of an interface's file."""
+
+    rule: Rule = _NO_RULE
+    group: str = ""
+    text: str = ""
+
+
+def parse(spec: Mapping[str, Any]) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    given = schema.checked(KIND, spec, OPTIONS)
+    found = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
+    found.sort(key=lambda setting: GROUPS.index(setting.group))
+    return rules.unique(found)
+
+
+def _settings(given: Mapping[str, Any]) -> list[RailSetting]:
+    where = f"{KIND}.{given['name']}"
+    rule = Rule(given["name"], selection.parse(f"{where}.nics", given.get("nics", {})))
+    return [_setting(rule, group, given[group]) for group in GROUPS if group in given]
+
+
+def _setting(rule: Rule, group: str, given: Any) -> RailSetting:
+    key = f"{KIND}.{rule.name}.{group}"
+    path, claim = path_of("*", group), f"{given} ({rule.nics})"
+    return RailSetting(KIND, key, path, None, claim, rule=rule, group=group, text=str(given))
+
+
+def path_of(interface: str, group: str) -> str:
+    """The kernel's file of a knob of an interface; of `all` the one that counts for each of them."""
+    return f"/proc/sys/net/ipv4/conf/{interface}/{group}"

@@ -1,0 +1,257 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind services: what else on a node tunes what is declared here, and is left alone or stopped.
+
+A stopped service keeps its unit and what enables it. A drop-in with a condition that cannot be met as long as
+the declaration stands keeps systemd from starting it, at boot, by D-Bus or by hand, and goes without a trace.
+irqbalance is not among them: it can be configured to agree, see irq_balance.py.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Sequence
+
+from ...drivers import services as service_files
+from ...drivers.services import STOPPED
+from ...engine import declared, unit_drop_in
+from ...engine.kind import Context, Facts, Info, Row, Spec, WayBack, no_conflicts, no_facts
+from ...host.host import Host, Mounts
+from ...linux import systemd_unit
+from ...model import schema
+from ...model.errors import DeclarationError, HostError
+from ...model.setting import Boot, BootFile, Reading, Setting, Value, Write
+from . import competing, known
+from .known import SERVICES, Service
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "boot_sources",
+    "conflicts",
+    "facts",
+    "info",
+    "parse",
+    "read",
+    "way_back",
+]
+
+KIND = "services"
+MOUNTS: Mounts = {service_files.TOP: lambda: service_files}
+
+#: What can be declared → what the setting says then
+_WANTS = {"leave": "left", "stop": STOPPED}
+
+_MASK = "/dev/null"
+_BEGIN = "zz-mlnode-stopped."
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """One setting for each service, in their order. Raises DeclarationError."""
+    del facts  # nothing here is automatic
+    given = schema.checked(KIND, spec, OPTIONS).get("services", {})
+    return [_setting(name, choice) for name, choice in given.items()]
+
+
+def _setting(name: str, choice: str) -> Setting:
+    if name not in SERVICES:
+        raise DeclarationError(f"services.{name}: {_unknown(name)}")
+    return Setting(
+        KIND, f"service.{name}", service_files.file_of(SERVICES[name].unit), _WANTS[choice], choice
+    )
+
+
+def _unknown(name: str) -> str:
+    if name == "irqbalance":
+        return "is declared with irq_affinity, which can make it agree"
+    return f"unknown; {schema.hint(name, SERVICES)}"
+
+
+def service_of(key: str) -> Service:
+    """The service of a setting."""
+    return SERVICES[key.partition(".")[2]]
+
+
+def drop_in(unit: str, name: str) -> str:
+    """Sorts after those of others, as a later empty assignment would take all conditions back. No name of a
+    declaration has a dot, so that this is never a file of the kind limits."""
+    return f"/etc/systemd/system/{unit}.d/{_BEGIN}{name}.conf"
+
+
+def _content(name: str) -> bytes:
+    path = declared.path_of(name)
+    return (
+        f"# Written by mlnode.tuning: this service is declared to be stopped, in {path}.\n"
+        f"[Unit]\nConditionPathExists=!{path}\n"
+    ).encode("ascii")
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """Services that run or that the next boot starts, and what they would move."""
+    return [_read_one(setting, context) for setting in settings]
+
+
+def _read_one(setting: Setting, context: Context) -> Reading:
+    try:
+        return _read(setting, context)
+    except HostError as error:
+        problem = Value(unreadable=str(error))
+        return Reading(setting.path, problem, Boot(problem), setting.want, native=True)
+
+
+def _read(setting: Setting, context: Context) -> Reading:
+    host, unit, want = context.host, service_of(setting.key).unit, setting.want or ""
+    right = Value(text=want)
+    fragment = service_files.fragment(host, unit)
+    if not fragment:
+        note = f"{unit} is not installed"
+        return Reading(setting.path, right, Boot(right, "nothing starts it"), want, note=note, native=True)
+    if want != STOPPED:
+        return _left(setting, context)
+    now = host.value(setting.path) if context.runtime else Value()
+    return Reading(
+        path=setting.path,
+        runtime=now,
+        boot=_boot(unit, fragment, context),
+        target=STOPPED,
+        undo=(Write(setting.path, now.text or STOPPED),),
+        native=True,
+    )
+
+
+def _boot(unit: str, fragment: str, context: Context) -> Boot:
+    """State at boot: stopped, or what can start it again."""
+    host, path = context.host, drop_in(unit, context.name)
+    if is_masked(host, fragment):
+        return Boot(Value(text=STOPPED), fragment)
+    if host.content(path) == _content(context.name):
+        lifted = _lifted_by(host, unit, path)
+        if lifted:
+            words = f"{lifted} takes the condition of {path} back: take that line out"
+            return Boot(Value(absent=words), lifted, foreign=True)
+        return Boot(Value(text=STOPPED), path)
+    starter = next(starters(host, unit), "")
+    words = f"{starter} starts it" if starter else "nothing keeps others from starting it, as by D-Bus"
+    return Boot(Value(absent=words), starter)
+
+
+def _lifted_by(host: Host, unit: str, path: str) -> str:
+    """The line for which a drop-in of mlnode does not count, as an empty condition of any name takes back all
+    before it (systemd.unit(5)); empty if it counts. Raises HostError."""
+    found = systemd_unit.load(host, unit)
+    if any(line.file == path for line in found.conditions("Condition")):
+        return ""
+    empty = [
+        line.where for line in found.lines
+        if line.section == "[Unit]" and line.key.startswith("Condition") and not line.value
+    ]  # fmt: skip
+    return empty[-1] if empty else f"{unit}.d"
+
+
+def is_masked(host: Host, fragment: str) -> bool:
+    """Raises HostError."""
+    return host.link_target(fragment) == _MASK
+
+
+def starters(host: Host, unit: str) -> Iterator[str]:
+    """The links that start a unit at boot: those that `systemctl enable` and packages make, and those of
+    System V where systemd has nothing else to make a unit of. Raises HostError."""
+    for folder in service_files.FOLDERS:
+        if folder.startswith("/lib/") and host.is_link("/lib"):
+            continue
+        for kind in ("wants", "requires"):
+            yield from _links(host, f"{folder}/*.{kind}/{unit}")
+    if service_files.fragment(host, unit).startswith("/etc/init.d/"):
+        yield from _links(host, f"/etc/rc[2-5].d/S[0-9][0-9]{unit[: -len('.service')]}")
+
+
+def _links(host: Host, pattern: str) -> Iterator[str]:
+    """Also those that lead nowhere here, as into a root that is not mounted."""
+    folder, _slash, name = pattern.rpartition("/")
+    for path in host.matching(folder):
+        if "*" in name or "[" in name:
+            yield from host.matching(f"{path}/{name}")
+        elif host.is_link(f"{path}/{name}"):
+            yield f"{path}/{name}"
+
+
+def acts(host: Host, unit: str) -> str:
+    """Cause of a move: the service itself as it runs, or what starts it at boot; empty if nothing does.
+    Raises HostError."""
+    fragment = service_files.fragment(host, unit)
+    if not fragment:
+        return ""
+    if service_files.is_running(host, unit):
+        return f"{unit} runs"
+    return "" if is_masked(host, fragment) or stopped_by(host, unit) else next(starters(host, unit), "")
+
+
+def stopped_by(host: Host, unit: str) -> str:
+    """A drop-in of any declaration that keeps it stopped; empty if there is none. Raises HostError."""
+    for path in host.matching(drop_in(unit, "*")):
+        name = path.rpartition(f"/{_BEGIN}")[2][: -len(".conf")]
+        right = host.content(path) == _content(name) and host.exists(declared.path_of(name))
+        if right and not _lifted_by(host, unit, path):
+            return path
+    return ""
+
+
+def _left(setting: Setting, context: Context) -> Reading:
+    """Always as declared; a note reports if it undoes what else is declared."""
+    host, service, right = context.host, service_of(setting.key), Value(text=setting.want)
+    if not acts(host, service.unit):
+        return Reading(
+            setting.path, right, Boot(right, "nothing starts it"), setting.want, note="nothing starts it"
+        )
+    found = competing.look(host, service)
+    boot = Boot(right, service.unit)
+    if found.problem:
+        boot = Boot(Value(unreadable=found.problem), service.unit)
+    elif found.words:
+        boot = Boot(Value(absent=found.words), service.unit, foreign=True)
+    return Reading(setting.path, right, boot, setting.want, note=found.note)
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """A drop-in for each service that is to be stopped; taken away again once it is not."""
+    stopped = [service_of(row.setting.key).unit for row in rows if row.setting.want == STOPPED]
+    wanted = {unit for unit in stopped if service_files.fragment(context.host, unit)}
+    return [
+        unit_drop_in.drop_in(context, unit, drop_in(unit, name), _content(name) if unit in wanted else None)
+        for unit in known.UNITS
+    ]
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Files that start it or keep it stopped, and tuned's profile."""
+    service = service_of(key)
+    found = [f"{path} starts it" for path in starters(host, service.unit)]
+    kept = stopped_by(host, service.unit)
+    found += [f"{kept} keeps it stopped"] if kept else []
+    return found + competing.boot_sources(host, service)
+
+
+#: Never: each service stands for itself.
+conflicts = no_conflicts
+facts = no_facts
+
+
+def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+    """After the drop-ins are gone, as systemd starts nothing whose condition is not met."""
+    del key, path, value, context
+    return WayBack(late=True)
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason; what is stopped costs nothing any more."""
+    del runtime
+    service = service_of(key)
+    return Info(service.severity, service.reason, service.source)

@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The services that tune what is declared here, and what each of them moves."""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple
+
+from ...model.setting import Severity
+
+
+class Service(NamedTuple):
+    """A service. moves: the settings that it may set, where no profile names them."""
+
+    unit: str
+    severity: Severity
+    reason: str
+    source: str
+    moves: tuple[str, ...] = ()
+
+
+TUNED = "tuned"
+
+_HIGH, _MEDIUM, _LOW = Severity.HIGH, Severity.MEDIUM, Severity.LOW
+_CLOCK = ("cpu.governor",)
+_POLICY = ("cpu.governor", "cpu.energy_performance_preference", "cpu.boost")
+
+#: Name → what it is
+SERVICES: Mapping[str, Service] = {
+    TUNED: Service(
+        "tuned.service",
+        _MEDIUM,
+        "sets the values of its profile at boot and at every change of profile",
+        "tuned(8)",
+    ),
+    "tuned-ppd": Service(
+        "tuned-ppd.service",
+        _MEDIUM,
+        "lets any program on D-Bus change the profile of tuned",
+        "tuned-ppd(8)",
+        _POLICY,
+    ),
+    "power-profiles-daemon": Service(
+        "power-profiles-daemon.service",
+        _MEDIUM,
+        "lets any program on D-Bus change governor and energy preference of all CPUs",
+        "powerprofilesctl(1)",
+        _POLICY,
+    ),
+    "auto-cpufreq": Service(
+        "auto-cpufreq.service",
+        _MEDIUM,
+        "changes governor and boost with the load",
+        "auto-cpufreq(1)",
+        _POLICY,
+    ),
+    "tlp": Service(
+        "tlp.service",
+        _MEDIUM,
+        "sets governor, energy preference and power saving of PCIe for laptops",
+        "tlp(8)",
+        (*_POLICY, "cpu.energy_perf_bias", "cpu.min_perf_pct"),
+    ),
+    "cpupower": Service("cpupower.service", _LOW, "sets a governor at boot", "cpupower(1)", _CLOCK),
+    "cpufrequtils": Service(
+        "cpufrequtils.service", _LOW, "sets a governor at boot", "cpufreq-set(1)", _CLOCK
+    ),
+    "ondemand": Service(
+        "ondemand.service",
+        _MEDIUM,
+        "sets a governor that saves power, after boot",
+        "Ubuntu's ondemand",
+        _CLOCK,
+    ),
+    "laptop-mode": Service(
+        "laptop-mode.service",
+        _MEDIUM,
+        "sets governors and how dirty pages are written, to let disks sleep",
+        "laptop_mode(8)",
+        (*_CLOCK, "vm.swappiness", "vm.dirty_ratio", "vm.dirty_background_ratio", "vm.dirty_bytes"),
+    ),
+    "thermald": Service(
+        "thermald.service",
+        _LOW,
+        "lowers clocks before the CPU itself does; on servers their management does that",
+        "thermald(8)",
+        ("cpu.boost",),
+    ),
+    "numad": Service(
+        "numad.service",
+        _MEDIUM,
+        "moves processes and their memory between NUMA nodes, against what a job was bound to",
+        "numad(8)",
+        ("thp.khugepaged.scan_sleep_millisecs",),
+    ),
+    "ksmtuned": Service(
+        "ksmtuned.service",
+        _LOW,
+        "has the kernel compare pages of guests, which takes a core and memory bandwidth",
+        "admin-guide/mm/ksm.rst",
+    ),
+}
+
+UNITS = tuple(service.unit for service in SERVICES.values())

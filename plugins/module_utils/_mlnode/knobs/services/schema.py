@@ -1,0 +1,29 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the area services."""
+
+from __future__ import annotations
+
+from ...model.schema import Option, Table
+
+#: What can be declared of a service
+CHOICES = ("leave", "stop")
+
+OPTIONS: Table = {
+    "services": Option(
+        "dict",
+        """
+        Name of a service to V(leave) or V(stop). A name without a value is not declared.
+
+        Known are C(tuned), C(tuned-ppd), C(power-profiles-daemon), C(auto-cpufreq), C(tlp), C(cpupower),
+        C(cpufrequtils), C(ondemand), C(laptop-mode), C(thermald), C(numad) and C(ksmtuned).
+
+        V(leave) is V(overridden) where the service acts and may set something that is declared. For C(tuned)
+        its active profile is named; the agent sets values after it at boot, and what a newly chosen profile
+        sets is drift of that setting.
+        """,
+        default={},
+        values=Option("str", choices=CHOICES),
+        parts=True,
+    ),
+}

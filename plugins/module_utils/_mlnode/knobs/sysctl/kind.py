@@ -1,0 +1,401 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind sysctl: /proc/sys at run time, a drop-in that sorts last at boot."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from ...engine import boot_service
+from ...engine.kind import Context, Facts, Info, Row, Spec, WayBack, no_facts
+from ...host.host import Host, Mounts
+from ...linux import modules_load, sysctl_d, sysctl_values, systemd_show
+from ...model import values
+from ...model.errors import DeclarationError, HostError
+from ...model.setting import Boot, BootFile, Reading, Setting, Value, Write
+from . import guards
+from . import info as sysctl_info
+from . import parse as sysctl_parse
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "boot_sources",
+    "conflicts",
+    "facts",
+    "info",
+    "parse",
+    "read",
+    "way_back",
+]
+
+KIND = "sysctl"
+MOUNTS: Mounts = {}
+
+#: Sorts after 99-sysctl.conf, which many systems link to /etc/sysctl.conf, and after any word that
+#: people choose to be last, save those that begin with zz themselves.
+DROP_IN_NAME = "zz-mlnode-"
+DROP_IN = f"/etc/sysctl.d/{DROP_IN_NAME}"
+MODULES_FILE = "/etc/modules-load.d/mlnode-"
+
+#: Where the scheduler's knob went in 5.13 (commit 8a99b6833c88); debugfs, so lockdown may hide it
+_DEBUG_MIGRATION_COST = "/sys/kernel/debug/sched/migration_cost_ns"
+
+#: Values that live in a module: key → prefix of the module's name
+_MODULE_PREFIX = {"net.ipv4.tcp_congestion_control": "tcp_", "net.core.default_qdisc": "sch_"}
+_AVAILABLE = {"net.ipv4.tcp_congestion_control": "/proc/sys/net/ipv4/tcp_available_congestion_control"}
+
+#: Where the boot value comes from if nothing sets it: what the node had before us
+UNSET = "no file sets it"
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """See sysctl_parse.parse."""
+    return sysctl_parse.parse(spec, facts)
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Every sysctl.d line that speaks of the key, in the order in which they count."""
+    lines = sysctl_d.load(host).statements(sysctl_d.slashed(key))
+    return [f"{line.where}: {line.text}" for line in lines]
+
+
+def conflicts(key: str, other: str) -> bool:
+    """See sysctl_parse.conflicts."""
+    return other in sysctl_parse.conflicts(key)
+
+
+facts = no_facts
+
+
+def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+    """The guards of a declaration that asks for the origin, such as that of a pool which is in use."""
+    now = context.host.value(path).text or ""
+    return WayBack(refusal=guards.refusal(key, path, now, value, context))
+
+
+def info(key: str, runtime: Value) -> Info:
+    """See sysctl_info.info."""
+    return sysctl_info.info(key, runtime)
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """State of each setting in the kernel and in the sysctl.d folders. Raises DeclarationError where two
+    settings turn out to be one file of this kernel."""
+    config = sysctl_d.load(context.host)
+    readings = [_read_one(setting, config, context) for setting in settings]
+    _refuse_same_pool(settings, readings, context)
+    return readings
+
+
+def _refuse_same_pool(settings: Sequence[Setting], readings: Sequence[Reading], context: Context) -> None:
+    """vm.nr_hugepages@node0 and @node0/2048kB are one pool where 2048 kB is the default size."""
+    seen: dict[str, str] = {}
+    default = f"/hugepages-{context.facts.hugepage_kbytes()}kB/" if context.runtime else ""
+    for setting, reading in zip(settings, readings):
+        pools = [reading.path]
+        if default and default in reading.path and "vm.nr_hugepages" in seen.values():
+            pools.append("/proc/sys/vm/nr_hugepages")
+        for pool in pools:
+            if pool in seen:
+                raise DeclarationError(f"{seen[pool]} and {setting.key} are the same pool here: declare one")
+        seen[reading.path] = setting.key
+
+
+def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:
+    if not context.runtime:
+        return _read_unseen(setting, config, context)
+    path = _path_here(setting, context)
+    native = path.startswith("/proc/sys/") and path == setting.path
+    runtime = _runtime(setting, path, context)
+    if runtime.text is None:
+        # An interface or a module may bring the file later, and udev then reads the line again. So the line
+        # stays, as it does for what cannot be read this once.
+        target = None if setting.raise_only else setting.want
+        return Reading(path, runtime, Boot(runtime), target, native=native)
+    try:
+        target = _target(setting, runtime.text)
+    except DeclarationError as error:
+        return Reading(path, runtime, Boot(Value(absent=str(error))), native=native, invalid=str(error))
+    if native:
+        boot = _boot(setting, target, context.origins.get(path, runtime.text), config, context)
+    else:
+        boot = context.boot_by_agent(setting, target)
+    offered, load, modules, lack = _modules(setting.key, target, context)
+    return Reading(
+        path=path,
+        runtime=Value(text=" ".join(values.tokens(runtime.text))),
+        boot=boot,
+        target=target,
+        undo=_undo(setting.key, path, runtime.text, context),
+        offered=offered,
+        blocked=lack or context.host.blocked(path),
+        refusal=guards.refusal(setting.key, path, runtime.text, target, context),
+        partial="nr_hugepages" in path,
+        native=native and not lack,
+        load=load,
+        modules=modules,
+    )
+
+
+def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:
+    """The boot layer alone, as in an image build: nothing of this kernel is looked at."""
+    # What can only be judged on the hardware is left to the agent, which knows the guards.
+    native = not guards.needs_hardware(setting.key)
+    if native:
+        boot = _boot(setting, setting.want, None, config, context)
+    else:
+        boot = context.boot_by_agent(setting, setting.want)
+    return Reading(
+        path=setting.path,
+        runtime=Value(),
+        boot=boot,
+        target=setting.want,
+        refusal=guards.refusal_anywhere(setting.key, setting.want, context),
+        native=native,
+    )
+
+
+def _path_here(setting: Setting, context: Context) -> str:
+    """The file that carries the setting on this kernel."""
+    host = context.host
+    if setting.key == sysctl_parse.MIGRATION_COST and not host.exists(setting.path):
+        return _DEBUG_MIGRATION_COST
+    if "hugepages-@kB" in setting.path:
+        return setting.path.replace("@", str(context.facts.hugepage_kbytes() or "@"))
+    return setting.path
+
+
+def _runtime(setting: Setting, path: str, context: Context) -> Value:
+    found = context.host.value(path)
+    if path == _DEBUG_MIGRATION_COST and (found.absent or _locked_down(found, context)):
+        why = f"lockdown denies {path}" if found.absent is None else f"{path} does not exist (is it mounted?)"
+        return Value(absent=f"moved to debugfs in Linux 5.13, and {why}")
+    if found.absent is None:
+        return found
+    if "/hugepages-" in path:
+        return Value(absent=f"{path} does not exist: no such NUMA node or page size here")
+    if setting.path.startswith("/proc/sys/net/"):
+        return Value(absent=f"{path} does not exist: not built, its module not loaded, or the network "
+                            "namespace of a container")  # fmt: skip
+    return Value(absent=f"{path} does not exist: this kernel has no such setting")
+
+
+def _locked_down(found: Value, context: Context) -> bool:
+    """Root itself is denied: kernel lockdown closes debugfs (kernel_lockdown(7))."""
+    return context.host.is_superuser() and any(name in found.problem for name in ("EPERM", "EACCES"))
+
+
+def _target(setting: Setting, runtime: str) -> str | None:
+    if setting.want is None or not setting.raise_only:
+        return setting.want
+    return values.raised(setting.want, runtime)
+
+
+def _undo(key: str, path: str, runtime: str, context: Context) -> tuple[Write, ...]:
+    """The writes that bring this state back, side effects of a change included."""
+    other = sysctl_parse.sibling(key)
+    if other and values.same(runtime, "0"):
+        # A 0 here means that the other half rules, and 0 itself may be refused (vm.dirty_bytes).
+        other_path = sysctl_parse.path_of(other)
+        ruling = context.host.value(other_path).text
+        if ruling is not None and not values.same(ruling, "0"):
+            return (Write(other_path, ruling),)
+    if key == "vm.nr_hugepages":
+        shares = context.host.matching(
+            "/sys/devices/system/node/node*/hugepages/"
+            f"hugepages-{context.facts.hugepage_kbytes()}kB/nr_hugepages"
+        )
+        if len(shares) > 1:  # a write to the total would spread the pool evenly
+            return tuple(Write(share, context.host.read(share).strip()) for share in shares)
+    return (Write(path, runtime),)
+
+
+# -- modules -------------------------------------------------------------------------------
+
+
+def _modules(
+    key: str, target: str | None, context: Context
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str]:
+    """Values the kernel offers, modules to load now and at boot, and what is lacking."""
+    if key not in _MODULE_PREFIX or target is None:
+        return (), (), (), ""
+    module = _MODULE_PREFIX[key] + target.replace("-", "_")
+    loadable = _is_loadable(module, context)
+    wanted = (module,) if loadable else ()
+    if key not in _AVAILABLE:
+        loaded = context.host.exists(f"/sys/module/{module}")
+        return (), wanted if not loaded else (), wanted, ""
+    offered = values.tokens(context.host.value(_AVAILABLE[key]).text or "")
+    if target in offered:
+        return offered, (), wanted, ""
+    if loadable:
+        return offered, wanted, wanted, ""
+    release = context.facts.kernel_release()
+    return (
+        offered,
+        (),
+        (),
+        (
+            f"{target} is not offered by this kernel ({', '.join(offered) or 'no list'}), and "
+            f"/lib/modules/{release} has no module {module}"
+        ),
+    )
+
+
+def _is_loadable(module: str, context: Context) -> bool:
+    """True if the running kernel's folder has it as a loadable module, not built in."""
+    try:
+        return modules_load.is_loadable(context.host, context.facts.kernel_release(), module)
+    except HostError:
+        return False
+
+
+# -- boot layer ----------------------------------------------------------------------------
+
+
+def _boot(
+    setting: Setting,
+    target: str | None,
+    born: str | None,
+    config: sysctl_d.BootConfig,
+    context: Context,
+) -> Boot:
+    """born: the value without us, as far as it is known."""
+    off = boot_service.loader_off(context.host, systemd_show.SYSCTL_UNIT, context.runtime)
+    if off and not (setting.raise_only and values.reaches(setting.want or "", born or "")):
+        # No file counts, and only the agent could set it.
+        return context.boot_by_agent(setting, target, instead_of=off)
+    if config.unreadable:
+        return Boot(Value(unreadable="; ".join(config.unreadable)))
+    ruling = _ruling(setting.key, target, config)
+    enough = setting.raise_only and values.reaches(setting.want or "", born or "")
+    if ruling is None or (ruling.shown is None and enough):
+        return _boot_without_file(setting, target, born, context)
+    line = ruling.line
+    # An earlier file, or a glob, gives way as soon as our own drop-in names the key.
+    later = not line.is_glob and line.file.rsplit("/", 1)[-1] > f"{DROP_IN_NAME}{context.name}.conf"
+    foreign = later and not _is_ours(line)
+    if ruling.shown is None:
+        return Boot(Value(absent=ruling.words), line.where, foreign)
+    # The line of the other half of a pair names itself, as this key is not found in it.
+    own = line.is_glob or line.key == sysctl_d.slashed(setting.key)
+    if not own:
+        return Boot(Value(text=ruling.shown), f"{line.where} ({sysctl_d.dotted(line.key)})", foreign)
+    return Boot(Value(text=ruling.shown), ruling.words, foreign)
+
+
+class _Ruling(NamedTuple):
+    """The line that decides a key at boot. shown: what the kernel shows after it; None where it leaves the
+    kernel as it is. words: where it is, or why it sets nothing."""
+
+    line: sysctl_d.Line
+    shown: str | None
+    words: str
+
+
+def _ruling(key: str, like: str | None, config: sysctl_d.BootConfig) -> _Ruling | None:
+    """A later line for the sibling sets this key to 0. like: as in sysctl_values.shown()."""
+    line = config.winner(sysctl_d.slashed(key))
+    other = sysctl_parse.sibling(key)
+    rival = config.winner(sysctl_d.slashed(other)) if other else None
+    if rival is not None and _shown(key, rival, None) in (None, "0"):
+        rival = None
+    if rival is not None and (line is None or config.lines.index(rival) > config.lines.index(line)):
+        return _Ruling(rival, "0", rival.where)
+    if line is None:
+        return None
+    if line.value is None:
+        return _Ruling(line, None, f"{line.where} excludes it")
+    shown = _shown(key, line, like)
+    if shown is None:
+        return _Ruling(line, None, f"{line.where} sets {line.value!r}, which the kernel refuses (EINVAL)")
+    as_written = values.same(line.value, shown)
+    return _Ruling(line, shown, line.where if as_written else f"{line.where} (written as {line.value!r})")
+
+
+def _shown(key: str, line: sysctl_d.Line | None, like: str | None) -> str | None:
+    """Value that the kernel shows after a line; None where it sets nothing."""
+    return None if line is None or line.value is None else sysctl_values.shown(key, line.value, like)
+
+
+def _boot_without_file(setting: Setting, target: str | None, born: str | None, context: Context) -> Boot:
+    if target is None or (setting.raise_only and born is None):
+        return context.boot_by_agent(setting, target)
+    if setting.raise_only and values.reaches(setting.want or "", born or ""):
+        return Boot(Value(text=" ".join(values.tokens(born or ""))), UNSET)
+    return Boot(Value(absent="no file in sysctl.d sets it: the kernel's default comes back"))
+
+
+def _is_ours(line: sysctl_d.Line) -> bool:
+    return line.file.startswith(DROP_IN)
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """The drop-in of one declaration and its list of modules; without content where not needed."""
+    present, foreign = sysctl_d.load(context.host), sysctl_d.load(context.host, without=DROP_IN)
+    lines: list[str] = []
+    modules: list[str] = []
+    for row in rows:
+        reading = row.reading
+        if reading.runtime.unreadable is not None and row.setting.raise_only:
+            lines += _kept(row.setting.key, name, present)
+        if reading.invalid or reading.refusal or not reading.native or reading.target is None:
+            continue
+        modules += reading.modules
+        lines += _drop_in_lines(row, present, foreign, context)
+    return [
+        BootFile(f"{DROP_IN}{name}.conf", _file(name, lines)),
+        BootFile(f"{MODULES_FILE}{name}.conf", _file(name, sorted(set(modules)))),
+    ]
+
+
+def _drop_in_lines(
+    row: Row, present: sysctl_d.BootConfig, foreign: sysctl_d.BootConfig, context: Context
+) -> list[str]:
+    setting, value = row.setting, row.reading.target or ""
+    if setting.raise_only:
+        path = sysctl_d.slashed(setting.key)
+        floor = setting.want or ""
+        own = present.winner(path)
+        if setting.formula and own is not None and _is_ours(own):
+            # A computed number stays as it once was: at boot no link is up, and the formula knows less.
+            floor = _merged(floor, _shown(setting.key, own, floor))
+        base = _shown(setting.key, foreign.winner(path), floor)
+        if base is None:
+            base = context.origins.get(row.reading.path, row.reading.runtime.text)
+        # What the node has without us is enough, or (image build) not known: mlnode's line could only lower
+        # a default that grows with memory.
+        if base is None or values.reaches(floor, base):
+            return []
+        value = _merged(floor, base)
+    # Not the formula, whose words change with the links: the file is to stay the same.
+    comment = [f"# declared: {setting.claim}"] if setting.formula else []
+    return [*comment, f"{setting.key} = {value}"]
+
+
+def _kept(key: str, name: str, present: sysctl_d.BootConfig) -> list[str]:
+    """mlnode's line as it is, where this run cannot determine its target."""
+    own = [line for line in present.statements(sysctl_d.slashed(key)) if line.file == f"{DROP_IN}{name}.conf"]
+    return [f"{key} = {line.value}" for line in own[-1:]]
+
+
+def _merged(floor: str, other: str | None) -> str:
+    """The greater of both; floor alone where the other is nothing that could be compared."""
+    try:
+        return values.raised(floor, other or "")
+    except DeclarationError:
+        return floor
+
+
+def _file(name: str, lines: Sequence[str]) -> bytes | None:
+    if not lines:
+        return None
+    head = [
+        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
+        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain KEY",
+    ]
+    return "\n".join([*head, *lines, ""]).encode("utf-8")

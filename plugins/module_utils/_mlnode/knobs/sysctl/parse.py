@@ -1,0 +1,279 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A sysctl declaration read and checked: everything that can be wrong before a kernel is asked."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Mapping
+
+from ...engine.kind import Facts
+from ...linux import sysctl_values
+from ...linux.sysctl_d import dotted, slashed
+from ...model import schema
+from ...model.errors import DeclarationError
+from ...model.setting import Setting
+from ...model.values import integers, number_ranges, tokens
+from .. import sizing
+from ..sizing import Sizing
+from .schema import OPTIONS
+
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]*\Z", re.ASCII)
+#: vm.nr_hugepages@node0 and vm.nr_hugepages@node0/1048576kB: one NUMA node's share of the pool
+_NODE_PAGES = re.compile(r"vm\.nr_hugepages@node(0|[1-9][0-9]{0,3})(?:/([1-9][0-9]{0,9})kB)?\Z", re.ASCII)
+#: All that numbers, lists, names and paths in /proc/sys need; no line end, no shell character
+_VALUE = re.compile(r"[A-Za-z0-9 \t_.,:+/%@=-]*\Z", re.ASCII)
+
+_FORM = "a number, a text, `auto`, {at_least: N} or, for huge pages, {for_bytes: N}"
+
+#: Writing one of a pair sets the other to 0 (admin-guide/sysctl/vm.rst)
+FAMILIES = (
+    ("vm.dirty_bytes", "vm.dirty_ratio"),
+    ("vm.dirty_background_bytes", "vm.dirty_background_ratio"),
+    ("vm.overcommit_kbytes", "vm.overcommit_ratio"),
+)
+
+#: Files that do something when written and hold no state that could be kept (vm.rst, ip-sysctl.rst)
+ACTIONS = frozenset(
+    {
+        "vm.drop_caches",
+        "vm.compact_memory",
+        "vm.stat_refresh",
+        "net.ipv4.route.flush",
+        "net.ipv6.route.flush",
+    }
+)
+
+GC_THRESH = "net.ipv4.neigh.default.gc_thresh"
+
+#: Other doors to a pool that has a name already
+ALIASES = {"vm.nr_hugepages_mempolicy": "vm.nr_hugepages or vm.nr_hugepages@nodeN"}
+
+MIGRATION_COST = "kernel.sched_migration_cost_ns"
+
+
+def sibling(key: str) -> str | None:
+    """The other half of a ratio/bytes family."""
+    for left, right in FAMILIES:
+        if key in (left, right):
+            return right if key == left else left
+    return None
+
+
+def conflicts(key: str) -> tuple[str, ...]:
+    """Keys that cannot be declared beside this one. The per-node shares are matched by their prefix."""
+    other = sibling(key)
+    if other:
+        return (other,)
+    share = node_pages(key)
+    # Pools of another page size stand for themselves.
+    return ("vm.nr_hugepages",) if share and share[1] is None else ()
+
+
+def node_pages(key: str) -> tuple[int, int | None] | None:
+    """NUMA node and page size in kB (None: the default size) of a per-node key."""
+    match = _NODE_PAGES.match(key)
+    if not match:
+        return None
+    return int(match.group(1)), int(match.group(2)) if match.group(2) else None
+
+
+def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
+    """All settings of one declaration. Raises DeclarationError naming the key and what to write instead."""
+    given = schema.checked("sysctl", spec, OPTIONS)
+    size = Sizing(**given.get("sizing", {}))
+    found: dict[str, Setting] = {}
+    for raw_key, raw_value in given.get("settings", {}).items():
+        key = canonical(raw_key)
+        setting = _one(key, raw_value, size, facts)
+        if key in found and found[key].claim != setting.claim:
+            raise DeclarationError(
+                f"{key} is declared twice, as {found[key].claim!r} and {setting.claim!r}: keep one"
+            )
+        found[key] = setting
+    _refuse_families(found)
+    return list(found.values())
+
+
+def canonical(key: str) -> str:
+    """The one spelling of a key; VLAN interfaces keep theirs (net.ipv4.conf.eth0/100.rp_filter)."""
+    if _NODE_PAGES.match(key):
+        return key
+    path = slashed(key)
+    if not _KEY.match(key) or any(part in ("", ".", "..") for part in path.split("/")):
+        raise DeclarationError(
+            f"sysctl key {key!r}: not a name below /proc/sys, such as vm.swappiness or "
+            "net.ipv4.conf.eth0/100.rp_filter"
+        )
+    name = dotted(path)
+    if name in ALIASES:
+        raise DeclarationError(f"{name}: the same pool as {ALIASES[name]}: declare that")
+    if name in ACTIONS:
+        raise DeclarationError(f"{name}: writing it is an action, not a state that a node can keep")
+    return name
+
+
+def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
+    raise_only = False
+    if isinstance(raw, Mapping):
+        if len(raw) != 1 or next(iter(raw)) not in ("at_least", "for_bytes"):
+            raise DeclarationError(f"{key}: {dict(raw)!r} is not {_FORM}")
+        form, raw = next(iter(raw.items()))
+        if form == "for_bytes":
+            return _hugepages_for(key, raw, facts)
+        raise_only = True
+    text = _text(key, raw)
+    claim = f">= {text}" if raise_only else text
+    if "auto" not in tokens(text):
+        want = _floor(key, text) if raise_only else text
+        return Setting("sysctl", key, path_of(key), want, claim, raise_only)
+    claim += _sized(key, size)
+    number, formula = _resolve(key, text, size, facts)
+    raise_only = raise_only or key in RAISE_ONLY_AUTO
+    return Setting("sysctl", key, path_of(key), number, claim, raise_only, formula)
+
+
+def _floor(key: str, text: str) -> str:
+    """Target of at_least: of a list, these members among others. A list of one number is spelled as a
+    range, to stay a list."""
+    if key in sysctl_values.LISTS and number_ranges(text):
+        return f"{text}-{text}" if integers(text) else text
+    if integers(text) is None:
+        raise DeclarationError(f"{key}: at_least {text!r} is not an integer, so nothing is greater or less")
+    return text
+
+
+def _text(key: str, raw: Any) -> str:
+    if isinstance(raw, bool):
+        raise DeclarationError(
+            f"{key}: YAML boolean {str(raw).lower()}; the kernel wants a number, so write "
+            f"{int(raw)} (an unquoted yes, no, on or off is a boolean too)"
+        )
+    if isinstance(raw, int):
+        return str(raw)
+    if not isinstance(raw, str):
+        raise DeclarationError(f"{key}: {raw!r} is not {_FORM}")
+    if not _VALUE.match(raw):
+        bad = sorted({char for char in raw if not _VALUE.match(char)})
+        raise DeclarationError(
+            f"{key}: value {raw!r} holds {', '.join(map(repr, bad))}, which no setting here needs"
+        )
+    text = " ".join(tokens(raw))
+    sysctl_values.check(key, text)
+    return text
+
+
+def path_of(key: str) -> str:
+    """The kernel file of a canonical key; the default huge page size is filled in by the reader."""
+    pages = node_pages(key)
+    if pages:
+        node, size = pages
+        return f"/sys/devices/system/node/node{node}/hugepages/hugepages-{size or '@'}kB/nr_hugepages"
+    return "/proc/sys/" + slashed(key)
+
+
+def _refuse_families(found: Mapping[str, Setting]) -> None:
+    for key in found:
+        for other in conflicts(key):
+            if other in found:
+                raise DeclarationError(
+                    f"{key} and {other} are declared together, but writing one changes the other: "
+                    "declare one and leave the other out (null)"
+                )
+
+
+# -- automatic values ----------------------------------------------------------------------
+
+
+def _resolve(key: str, text: str, size: Sizing, facts: Facts | None) -> tuple[str | None, str]:
+    """The value with each `auto` token computed, and the words for how."""
+    formula = _AUTO.get(key)
+    if formula is None:
+        raise DeclarationError(f"{key}: no formula for `auto`; there is one for {', '.join(sorted(_AUTO))}")
+    if key.startswith(GC_THRESH) and (size.hosts is None or size.rails is None):
+        raise DeclarationError(f"{key}: `auto` needs sizing.hosts and sizing.rails")
+    if facts is None:
+        return None, ""
+    number, words = formula(facts, size)
+    return " ".join(str(number) if word == "auto" else word for word in tokens(text)), words
+
+
+def _sized(key: str, size: Sizing) -> str:
+    """Difference between two `auto` of one key: inputs that are not the usual ones."""
+    inputs = ("hosts", "rails") if key.startswith(GC_THRESH) else _INPUTS.get(key, ("rtt_us",))
+    usual = Sizing()
+    odd = [f"{name} {getattr(size, name)}" for name in inputs if getattr(size, name) != getattr(usual, name)]
+    return f" ({', '.join(odd)})" if odd else ""
+
+
+def _hugepages_for(key: str, raw: Any, facts: Facts | None) -> Setting:
+    pages = node_pages(key)
+    if key != "vm.nr_hugepages" and not pages:
+        raise DeclarationError(f"{key}: for_bytes is for vm.nr_hugepages and vm.nr_hugepages@nodeN")
+    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
+        raise DeclarationError(f"{key}: for_bytes {raw!r} is not a number of bytes")
+    claim = f"auto for {raw} bytes"
+    if facts is None:
+        return Setting("sysctl", key, path_of(key), None, claim)
+    page_kb = (pages[1] if pages else None) or facts.hugepage_kbytes()
+    if not page_kb:  # a kernel without huge pages, which the reading will say
+        return Setting("sysctl", key, path_of(key), None, claim)
+    want = sizing.hugepages(raw, page_kb * sizing.KIB)
+    formula = f"ceil(1.05 × {raw} bytes / {page_kb} kB pages)"
+    return Setting("sysctl", key, path_of(key), str(want), claim, formula=formula)
+
+
+def _socket_buffer(facts: Facts, size: Sizing) -> tuple[int, str]:
+    rate = facts.fastest_link_bit_per_s()
+    number = sizing.socket_buffer_max(rate, size.rtt_us, facts.memory_bytes())
+    link = f"{rate / 1e9:g} Gb/s" if rate else "no link reports its speed"
+    return number, f"{link}, RTT {size.rtt_us} us: clamp(2^n >= 4 x BDP, 16 MiB, min(128 MiB, RAM/64))"
+
+
+def _min_free(facts: Facts, _size: Sizing) -> tuple[int, str]:
+    memory = facts.memory_kbytes()
+    return sizing.min_free_kbytes(memory), f"min(1 GiB, {memory} kB of memory / 200), never lowered"
+
+
+def _dirty_background(facts: Facts, size: Sizing) -> tuple[int, str]:
+    number = sizing.dirty_background_bytes(facts.memory_bytes(), size.disk_bytes_per_s)
+    return number, f"min(10 % of memory, 2 s x {size.disk_bytes_per_s} B/s), whole MiB"
+
+
+def _dirty(facts: Facts, size: Sizing) -> tuple[int, str]:
+    number = sizing.dirty_bytes(facts.memory_bytes(), size.disk_bytes_per_s)
+    return number, f"min(40 % of memory, 10 s x {size.disk_bytes_per_s} B/s), whole MiB"
+
+
+def _neighbours(share: int) -> Callable[[Facts, Sizing], tuple[int, str]]:
+    def formula(_facts: Facts, size: Sizing) -> tuple[int, str]:
+        hosts, rails = size.hosts or 1, size.rails or 1
+        number = sizing.neighbour_gc_thresh3(hosts, rails) // share
+        return max(1, number), f"2^n >= 4 x {hosts} hosts x {rails} rails, 1/{share} of it, never lowered"
+
+    return formula
+
+
+_AUTO: dict[str, Callable[[Facts, Sizing], tuple[int, str]]] = {
+    "net.core.rmem_max": _socket_buffer,
+    "net.core.wmem_max": _socket_buffer,
+    "net.ipv4.tcp_rmem": _socket_buffer,
+    "net.ipv4.tcp_wmem": _socket_buffer,
+    "vm.min_free_kbytes": _min_free,
+    "vm.dirty_background_bytes": _dirty_background,
+    "vm.dirty_bytes": _dirty,
+    f"{GC_THRESH}1": _neighbours(4),
+    f"{GC_THRESH}2": _neighbours(2),
+    f"{GC_THRESH}3": _neighbours(1),
+}
+
+#: What a formula asks the declaration for; of the others, rtt_us
+_INPUTS: dict[str, tuple[str, ...]] = {
+    "vm.min_free_kbytes": (),
+    "vm.dirty_background_bytes": ("disk_bytes_per_s",),
+    "vm.dirty_bytes": ("disk_bytes_per_s",),
+}
+
+#: For these `auto` is a floor by itself. Less than the present value never helps, and new kernels start
+#: higher than the formulas: Linux 6.18 has 32 MiB in tcp_rmem, where 25 Gb/s needs 16.
+RAISE_ONLY_AUTO = frozenset(_AUTO) - {"vm.dirty_background_bytes", "vm.dirty_bytes"}

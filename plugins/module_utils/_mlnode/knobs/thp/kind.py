@@ -1,0 +1,202 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind thp: transparent huge pages and khugepaged (admin-guide/mm/transhuge.rst).
+
+No drop-in of the system carries these files, so the agent brings them back at boot; a parameter on the
+kernel command line is reported as the boot layer's value, because it rules until then.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...host.host import Host, Mounts
+from ...model import schema, values
+from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value, Write
+from .schema import OPTIONS
+
+__all__ = [
+    "KIND",
+    "MOUNTS",
+    "OPTIONS",
+    "boot_files",
+    "boot_sources",
+    "conflicts",
+    "facts",
+    "info",
+    "parse",
+    "read",
+    "way_back",
+]
+
+KIND = "thp"
+MOUNTS: Mounts = {}
+
+BASE = "/sys/kernel/mm/transparent_hugepage"
+_MIN_FREE = "/proc/sys/vm/min_free_kbytes"
+_SOURCE = "transhuge.rst"
+
+#: Directly below BASE, in the order of application
+_FILES = ("enabled", "defrag", "shmem_enabled", "use_zero_page")
+#: Kernel command line: knob → parameter (kernel-parameters.txt)
+_PARAMETERS = {"enabled": "transparent_hugepage", "shmem_enabled": "transparent_hugepage_shmem"}
+_ACCEPTED = {
+    "enabled": ("always", "madvise", "never"),
+    "shmem_enabled": ("always", "within_size", "advise", "never", "deny", "force"),
+}
+_SIZE_PARAMETERS = {"enabled": "thp_anon", "shmem_enabled": "thp_shmem"}
+#: The policies of both of them
+_POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # nothing here is automatic
+    given = schema.checked(KIND, spec, OPTIONS)
+    found = [(name, f"{BASE}/{name}", given[name]) for name in _FILES if name in given]
+    for name, number in given.get("khugepaged", {}).items():
+        found.append((f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", number))
+    for size, files in given.get("sizes", {}).items():
+        folder = f"hugepages-{size}"
+        found += [(f"{folder}.{name}", f"{BASE}/{folder}/{name}", word) for name, word in files.items()]
+    return [Setting(KIND, f"{KIND}.{name}", path, str(value), str(value)) for name, path, value in found]
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """Runtime from sysfs, boot from the command line or the agent."""
+    return [_read_one(setting, context) for setting in settings]
+
+
+def _read_one(setting: Setting, context: Context) -> Reading:
+    boot = _boot(setting, context)
+    if not context.runtime:
+        return Reading(setting.path, Value(), boot, setting.want)
+    raw = context.host.value(setting.path)
+    if raw.text is None:
+        return Reading(setting.path, _explained(raw, setting, context), boot, setting.want)
+    offered = values.choices(raw.text)
+    invalid = ""
+    if offered and setting.want not in offered:
+        invalid = f"this kernel does not offer {setting.want!r} in {setting.path}, but {', '.join(offered)}"
+    now = values.chosen(raw.text)
+    return Reading(
+        invalid=invalid,
+        path=setting.path,
+        runtime=Value(text=now),
+        boot=boot,
+        target=setting.want,
+        undo=(Write(setting.path, now), *_moved_along(setting, context)),
+        offered=offered,
+        blocked=context.host.blocked(setting.path),
+    )
+
+
+def _explained(raw: Value, setting: Setting, context: Context) -> Value:
+    if raw.absent is None:
+        return raw
+    if not context.host.exists(BASE):
+        return Value(absent=f"{BASE} does not exist: this kernel has no transparent huge pages")
+    if "/hugepages-" in setting.path:
+        sizes = [name[10:] for name in context.host.names(BASE) if name.startswith("hugepages-")]
+        return Value(absent=f"{setting.path} does not exist; sizes here: {', '.join(sizes) or 'none'}")
+    return Value(absent=f"{setting.path} does not exist in this kernel")
+
+
+def _moved_along(setting: Setting, context: Context) -> tuple[Write, ...]:
+    """A change of `enabled` makes khugepaged recompute vm.min_free_kbytes."""
+    reserve = context.host.value(_MIN_FREE).text if setting.key.endswith("enabled") else None
+    return () if reserve is None else (Write(_MIN_FREE, reserve),)
+
+
+def _boot(setting: Setting, context: Context) -> Boot:
+    name = setting.key[len("thp.") :]
+    # The command line of a build host says nothing about the machines that will boot its image.
+    given = _from_command_line(name, context.facts) if context.runtime else None
+    if given is None:
+        return context.boot_by_agent(setting, setting.want)
+    parameter, value = given
+    return Boot(Value(text=value), f"kernel command line ({parameter}={value})", foreign=True)
+
+
+def _from_command_line(name: str, facts: Facts) -> tuple[str, str] | None:
+    """Parameter and value that the command line gives a knob. What the kernel ignores is left out."""
+    if name in _PARAMETERS:
+        parameter = _PARAMETERS[name]
+        valid = [word for word in facts.command_line(parameter) if word in _ACCEPTED[name]]
+        return (parameter, valid[-1]) if valid else None
+    folder, _dot, file = name.partition(".")
+    if not folder.startswith("hugepages-"):
+        return None
+    parameter = _SIZE_PARAMETERS[file]
+    policies: dict[int, str] = {}
+    for text in facts.command_line(parameter):
+        policies.update(sized_policies(text))
+    value = policies.get(int(folder[10:-2]))
+    return None if value is None else (parameter, value)
+
+
+def sized_policies(text: str) -> dict[int, str]:
+    """`16K,32K:always;64K-2M:madvise` as size in kB → policy. What the kernel would reject is left out:
+    it then drops the whole parameter (mm/huge_memory.c: setup_thp_anon)."""
+    found: dict[int, str] = {}
+    for clause in text.split(";"):
+        sizes, colon, policy = clause.partition(":")
+        if not colon or policy not in _POLICIES:
+            return {}
+        for span in sizes.split(","):
+            first, dash, last = span.partition("-")
+            low, high = _kilobytes(first), _kilobytes(last if dash else first)
+            if low is None or high is None or low > high:
+                return {}
+            size = low
+            while size <= high:
+                found[size] = policy
+                size *= 2
+    return found
+
+
+def _kilobytes(text: str) -> int | None:
+    """A size as memparse() in lib/cmdline.c takes it, in kB; None if it is not a power of two."""
+    match = re.match(r"([0-9]{1,12})([KMG]?)\Z", text, re.ASCII | re.IGNORECASE)
+    if not match:
+        return None
+    number = int(match.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[match.group(2).upper()]
+    return number >> 10 if number >= 1024 and number & (number - 1) == 0 else None
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """None: the agent re-applies the declaration."""
+    del name, rows, context
+    return []
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """The kernel command line's word, if it has one."""
+    given = _from_command_line(key[len("thp.") :], Facts(host))
+    return [f"/proc/cmdline: {given[0]}={given[1]}"] if given else []
+
+
+#: Never: every file stands for itself.
+conflicts = no_conflicts
+facts = no_facts
+way_back = any_time
+
+
+_REASONS: dict[str, tuple[Severity, str]] = {
+    "enabled": (Severity.MEDIUM, "any process may stall in compaction under always; madvise is opt-in"),
+    "defrag": (Severity.MEDIUM, "direct compaction in a page fault stalls the thread for milliseconds"),
+    "shmem_enabled": (Severity.LOW, "huge pages for shared memory, which data loaders use"),
+    "use_zero_page": (Severity.LOW, "read faults map one shared zero page"),
+}  # fmt: skip
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason; `always` at run time is severity high."""
+    name = key[len("thp.") :]
+    if name == "enabled" and runtime.text == "always":
+        return Info(Severity.HIGH, _REASONS[name][1], _SOURCE)
+    default = (Severity.LOW, "how hard khugepaged and each page size work in the background")
+    severity, reason = _REASONS.get(name, default)
+    return Info(severity, reason, _SOURCE)

@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Daemons that run, and the limits they run with, from /proc."""
+
+from __future__ import annotations
+
+import re
+from typing import Collection, Mapping, NamedTuple
+
+from ..host.host import Host
+from ..model.errors import HostError
+
+_PID = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
+_STATUS = re.compile(r"^(Name|PPid|Uid):\t(\S+)", re.MULTILINE)
+#: Hierarchy with its controllers, and the path in it; v2 is hierarchy 0 without any: cgroups(7)
+_GROUP = re.compile(r"^([0-9]{1,10}:[^:\n]*):(/.*)$", re.MULTILINE | re.ASCII)
+_INIT = "/init.scope"
+
+
+class Daemon(NamedTuple):
+    pid: int
+    name: str
+    parent: int
+
+    @property
+    def limits(self) -> str:
+        """The file with its limits."""
+        return f"/proc/{self.pid}/limits"
+
+
+class Running(NamedTuple):
+    """hidden: why some processes cannot be seen; empty if all can. none: no process is shown at all."""
+
+    daemons: tuple[Daemon, ...]
+    hidden: str = ""
+    none: bool = False
+
+    def named(self, name: str) -> list[Daemon]:
+        """Not their children of that name, such as the sessions of sshd with the limits of their users."""
+        mine = {daemon.pid: daemon for daemon in self.daemons if daemon.name == name}
+        return [daemon for daemon in mine.values() if daemon.parent not in mine]
+
+
+def running(host: Host, names: Collection[str]) -> Running:
+    """Processes of root that are called so: any user may call theirs slurmd. Names are cut to 15 characters
+    (TASK_COMM_LEN). Raises HostError where /proc cannot be listed."""
+    pids = sorted(int(name) for name in host.names("/proc") if _PID.match(name))
+    found: list[Daemon] = []
+    hidden = ""
+    for pid in pids:
+        try:
+            fields = dict(_STATUS.findall(host.text(f"/proc/{pid}/status")))
+        except HostError as error:
+            hidden = hidden or str(error)
+            continue
+        name, parent = fields.get("Name", ""), fields.get("PPid", "")
+        if name in names and fields.get("Uid") == "0" and _PID.match(parent):
+            found.append(Daemon(pid, name, int(parent)))
+    return Running(tuple(found), hidden, none=not pids)
+
+
+def belongs(host: Host, pid: int, units: Collection[str]) -> bool:
+    """True if a process is in the control group of one of the units of this machine, in any hierarchy; also
+    True where its groups cannot be read."""
+    groups = _groups(host, pid)
+    if not groups:
+        return True
+    init = _groups(host, 1)
+    return any(_unit(path, init.get(hierarchy, "")) in units for hierarchy, path in groups.items())
+
+
+def _groups(host: Host, pid: int) -> Mapping[str, str]:
+    try:
+        return dict(_GROUP.findall(host.text(f"/proc/{pid}/cgroup")))
+    except HostError:
+        return {}
+
+
+def _unit(path: str, init: str) -> str:
+    """The unit of a control group: what follows the slices. Those of a container have its scope or folder
+    before them. So have all of them where systemd itself is in one, and groups are shown from outside."""
+    root = (init[: -len(_INIT)] if init.endswith(_INIT) else init).rstrip("/")
+    if not path.startswith(f"{root}/"):
+        return ""
+    parts = path[len(root) + 1 :].split("/")
+    return next((part for part in parts if not part.endswith(".slice")), "")
+
+
+def limit(text: str, row: str, unit: str) -> tuple[str, str] | None:
+    """Soft and hard limit of a row of /proc/PID/limits, such as `Max open files` in files, or None."""
+    match = re.search(rf"^{re.escape(row)} +(\S+) +(\S+) +{unit} *$", text, re.MULTILINE)
+    return (match.group(1), match.group(2)) if match else None

@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GRUB's menu, and the program that writes it: grub-mkconfig, or update-grub where a distribution has it."""
+
+from __future__ import annotations
+
+import re
+
+from ..host.host import Host
+from ..model.errors import HostError
+
+#: Debian and most others; Red Hat and SUSE
+CONFIGS = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
+MKCONFIGS = ("/usr/sbin/grub-mkconfig", "/usr/sbin/grub2-mkconfig", "/usr/bin/grub-mkconfig")
+_UPDATE = "/usr/sbin/update-grub"
+
+#: os-prober, where it is switched on, mounts every partition of every disk
+_MENU_SECONDS = 300.0
+
+#: The line of a menu entry that names a kernel: linux of the GRUB manual, and what distributions had before.
+#: Named as 10_linux looks for them, so that a memory test is none.
+KERNEL_LINE = re.compile(
+    r"^[ \t]*linux(?:16|efi)?[ \t]+(?:[^ \t\n]*/)?(?:vmlinu|kernel)[^ \t\n]*(?:[ \t]+(.*))?$", re.MULTILINE
+)
+
+
+def config(host: Host) -> str | None:
+    """The path of the menu; None where there is none. Raises HostError where it is unknown."""
+    return next((path for path in CONFIGS if host.exists(path)), None)
+
+
+def mkconfig(host: Host) -> str | None:
+    """The program that makes the menu from /etc/default/grub; None where it is not installed."""
+    return next((path for path in MKCONFIGS if host.exists(path)), None)
+
+
+def command(host: Host, menu: str) -> tuple[str, ...] | None:
+    """Command by which this distribution regenerates the menu; None where none is installed."""
+    if menu == CONFIGS[0] and host.exists(_UPDATE):
+        return (_UPDATE,)
+    program = mkconfig(host)
+    return None if program is None else (program, "-o", menu)
+
+
+def regenerate(host: Host) -> None:
+    """Regenerate the menu. Raises HostError; a menu without any kernel is put back to what it was."""
+    menu = config(host)
+    if menu is None:  # GRUB has left the machine, and has no menu to regenerate
+        return
+    words = command(host, menu)
+    if words is None:
+        raise HostError("write", menu, None, f"none of {', '.join((_UPDATE, *MKCONFIGS))} is there to do it")
+    before = host.read_bytes(menu)
+    host.must_run(words, f"write {menu} with", _MENU_SECONDS)
+    if not KERNEL_LINE.search(host.read(menu)):
+        host.write_file(menu, before)
+        detail = f"{words[0]} found no kernel, so the old menu was put back; is /boot mounted?"
+        raise HostError("write", menu, None, detail)

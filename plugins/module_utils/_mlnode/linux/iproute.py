@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""IPv4 addresses of a host, and the interface by which a packet would leave, asked of the kernel by ip(8)."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any, Callable, Mapping, NamedTuple, TypeVar
+
+from ..host.host import Host
+from ..model.errors import HostError
+
+T = TypeVar("T")
+
+
+class Address(NamedTuple):
+    """An address of an interface, and the network that it makes reachable on the link."""
+
+    ip: IPv4Address
+    network: IPv4Network
+
+
+class Interface(NamedTuple):
+    """up: it was raised, whatever its cable says. vrf: the one it is in, which has a table of its own."""
+
+    addresses: tuple[Address, ...]
+    up: bool
+    vrf: str
+
+
+def interfaces(host: Host) -> Mapping[str, Interface]:
+    """Name → what has an IPv4 address for other machines. Raises HostError."""
+    return host.once("interfaces with IPv4", lambda: _asked(host, _interfaces, "-d", "addr", "show"))
+
+
+def leaves_by(host: Host, source: IPv4Address, to: IPv4Address, vrf: str = "") -> str:
+    """The interface that the kernel's rules and tables choose for a packet. Raises HostError, also where they
+    lead nowhere."""
+    inside = ("vrf", vrf) if vrf else ()
+    return _asked(host, _interface, "route", "get", str(to), "from", str(source), *inside)
+
+
+def _asked(host: Host, understand: Callable[[Any], T], *words: str) -> T:
+    command = ["ip", "-j", "-4", *words]
+    try:
+        out = host.must_run(command, "ask")
+    except HostError as error:
+        if not error.absent:
+            raise
+        # A missing program does not answer the question.
+        raise HostError("ask", command[0], None, "it is not installed: install iproute2") from error
+    try:
+        return understand(json.loads(out.strip() or "[]"))  # of nothing it may print nothing
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        shown = " ".join(command)
+        raise HostError("understand", shown, None, f"it printed {out.strip()[:60]!r}") from error
+
+
+def _interfaces(answer: Any) -> dict[str, Interface]:
+    found = {}
+    for entry in answer:
+        # iproute2 before 5.1 prints {} for what has no such address.
+        addresses = tuple(_address(one) for one in entry.get("addr_info", ()) if one.get("scope") == "global")
+        if addresses:
+            in_vrf = entry.get("linkinfo", {}).get("info_slave_kind") == "vrf"
+            found[str(entry["ifname"])] = Interface(
+                addresses, "UP" in entry["flags"], str(entry["master"]) if in_vrf else ""
+            )
+    return found
+
+
+def _address(entry: Mapping[str, Any]) -> Address:
+    local = IPv4Address(entry["local"])
+    # The other end of a point-to-point link has an address of its own, and this end has no network.
+    near = entry.get("address", local)
+    return Address(local, IPv4Network(f"{near}/{int(entry['prefixlen'])}", strict=False))
+
+
+def _interface(answer: Any) -> str:
+    return str(answer[0]["dev"])

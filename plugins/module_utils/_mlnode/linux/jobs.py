@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Work on a node that would suffer if a link went down for a moment: jobs of Slurm, and processes that hold
+a GPU or an RDMA device (proc(5)).
+
+What no process shows is not seen: file systems that the kernel itself reaches over a NIC (NFS, Lustre, NVMe).
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import Sequence
+
+from ..host.host import Host
+from ..model.errors import HostError, printable
+
+#: As many as fit into a message that people still read
+_MOST = 8
+
+#: Who has one of these open computes, or talks past the kernel's network stack.
+#:   nvidiaN      every process that uses a GPU. nvidiactl is monitors' too; nvidia-uvm is never held alone.
+#:   uverbsN      queue pairs, which break with the link
+#:   kfd, renderD AMD's computations; Intel's, which have nothing else. cardN may be a console's.
+#:   accelN       drivers/accel: accelerators other than GPUs
+#:   vfio         a guest, or a driver outside the kernel, owns a whole device. /dev/vfio/vfio owns none.
+#: The mark is the kernel's, for a node that was removed after it had been opened (fs/d_path.c).
+_DEVICE = re.compile(
+    r"(/dev/(?:nvidia[0-9]+|infiniband/uverbs[0-9]+|kfd|dri/renderD[0-9]+|accel/accel[0-9]+"
+    r"|vfio/(?:noiommu-)?[0-9]+|vfio/devices/(?:noiommu-)?vfio[0-9]+))(?: \(deleted\))?\Z",
+    re.ASCII,
+)
+
+#: /proc/PID/comm, which ends after 15 characters, of those who hold a device all the time and are not jobs
+_SERVICES = {
+    "nvidia-persiste": "nvidia-persistenced keeps the driver awake",
+    "nv-fabricmanage": "nv-fabricmanager sets up NVSwitches",
+    "nv-hostengine": "DCGM watches GPUs",
+    "dcgm-exporter": "the same for Prometheus",
+    "nvidia-device-p": "nvidia-device-plugin hands GPUs to Kubernetes and watches them",
+    "nvidia-smi": "shows GPUs, with --loop for ever",
+    "ibacm": "answers questions for addresses, and asks again after a reset",
+    "Xorg": "a screen, which no network matters to",
+    "gnome-shell": "as Xorg",
+}
+
+#: The title that slurmstepd gives itself: [4711.0], [4711.batch], [4711.extern], and [4711] long ago
+_STEP = re.compile(rb"slurmstepd: \[([0-9]{1,20})[^0-9]")
+#: One of these keeps Slurm's control group alive all the time (cgroup_v2.c of Slurm: _init_new_scope_dbus)
+_IDLE_STEP = b"infinity"
+
+#: What reading of a process ends with once it is gone, beside that its files are absent (fs/proc/base.c)
+_GONE = (errno.ESRCH,)
+
+
+def running(host: Host) -> list[str]:
+    """Findings for people; none is good news. One of them may be that not all could be looked at.
+
+    A captured tree without processes has none. Raises HostError where no processes can be read.
+    """
+    slurm: set[int] = set()
+    other: list[str] = []
+    closed: list[HostError] = []
+    pids = sorted(int(name) for name in host.names("/proc") if name.isascii() and name.isdigit())
+    for pid in pids:
+        try:
+            found = _process(host, pid, slurm)
+        except HostError as error:
+            if not _is_gone(error):
+                closed.append(error)
+            continue
+        if found:
+            other.append(found)
+    hidden = bool(pids) and pids[0] != 1 and not host.is_superuser()
+    return [*_shortened([f"Slurm job {job}" for job in sorted(slurm)] + other), *_unseen(closed, hidden)]
+
+
+def _process(host: Host, pid: int, slurm: set[int]) -> str:
+    """The finding about a process; a step of a job goes to slurm. "" for nothing."""
+    name = printable(host.read(f"/proc/{pid}/comm").rstrip("\n"))
+    if name == "slurmstepd":
+        return _step(host, pid, slurm)
+    if name in _SERVICES:
+        return ""
+    held = sorted(_held(host, pid), key=_natural)
+    if not held:
+        return ""
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    return f"pid {pid} ({name}) holds {held[0]}{more}"
+
+
+def _step(host: Host, pid: int, slurm: set[int]) -> str:
+    line = host.read_bytes(f"/proc/{pid}/cmdline")
+    title = _STEP.match(line)
+    if title:
+        slurm.add(int(title.group(1)))
+        return ""
+    if _IDLE_STEP in line.split(b"\0")[1:]:
+        return ""
+    return f"pid {pid} (slurmstepd) runs a Slurm job"  # which has no title yet
+
+
+def _held(host: Host, pid: int) -> set[str]:
+    """The devices that a process has open."""
+    folder = f"/proc/{pid}/fd"
+    found = set()
+    for name in host.names(folder):
+        try:
+            match = _DEVICE.match(host.link_target(f"{folder}/{name}"))
+        except HostError as error:
+            if _is_gone(error):  # closed meanwhile
+                continue
+            raise
+        if match:
+            found.add(match.group(1))
+    return found
+
+
+def _is_gone(error: HostError) -> bool:
+    return error.absent or error.errno in _GONE
+
+
+def _shortened(findings: Sequence[str]) -> list[str]:
+    rest = len(findings) - _MOST
+    return [*findings[:_MOST], f"{rest} more"] if rest > 0 else [*findings]
+
+
+def _unseen(closed: Sequence[HostError], hidden: bool) -> list[str]:
+    """Findings for what may run unseen, which must not look like nothing."""
+    found = []
+    if closed:
+        noun = "process" if len(closed) == 1 else "processes"
+        found.append(f"{len(closed)} {noun} that cannot be looked into: {closed[0].kernel}")
+    if hidden:  # hidepid=invisible, proc(5): process 1 is always there
+        found.append("processes of others, which only root sees here")
+    return found
+
+
+def _natural(path: str) -> tuple[str, int]:
+    """nvidia2 before nvidia10."""
+    stem = path.rstrip("0123456789")
+    return stem, int(path[len(stem) :] or 0)

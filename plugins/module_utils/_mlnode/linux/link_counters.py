@@ -1,0 +1,209 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rises of counters: their former values are kept in /var/lib/mlnode/rdma-baseline.json.
+
+Kept for this boot only, as every counter starts again with the next one, and for each device by its place
+and GUID, as another card under the same name has counters of its own. Of each counter two looks are kept: the
+baseline, which stays until it is reset, and the last one, so that what happened since shows however
+long ago the baseline is. A counter that went backwards was reset: it starts again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any, Mapping, NamedTuple
+
+from ..host.host import Host
+from ..model.errors import HostError, MlnodeError, StoreError
+
+PATH = "/var/lib/mlnode/rdma-baseline.json"
+FORMAT = 1
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_UPTIME = "/proc/uptime"
+_SECONDS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,4})?) ", re.ASCII)
+
+#: No counter of the kernel has more bits, and no look is from before the boot
+_MOST = 1 << 64
+
+
+class Look(NamedTuple):
+    """A counter at a time, in seconds since the boot."""
+
+    at: float
+    value: int
+
+
+class Rise(NamedTuple):
+    """Increase of a counter, and the seconds it took."""
+
+    by: int
+    seconds: float
+
+
+class Rises(NamedTuple):
+    """Since the baseline and since the last look; none where the counter starts here, and why."""
+
+    spans: tuple[Rise, ...] = ()
+    why: str = ""
+
+
+@dataclass
+class Device:
+    """Known values of a device's counters, by path. identity: what distinguishes it from another card."""
+
+    identity: str
+    base: dict[str, Look] = field(default_factory=dict)
+    last: dict[str, Look] = field(default_factory=dict)
+
+
+class Book:
+    """All looks of this boot, and those of now.
+
+    reset: now becomes the baseline. writable: save() may write. problem: why no rise is known at all; ""
+    if it is.
+    """
+
+    def __init__(self, host: Host, reset: bool = False, writable: bool = False) -> None:
+        self.reset = reset
+        self.writable = writable
+        self.problem = ""
+        self._host = host
+        self._known: dict[str, Device] = {}
+        self._now: dict[str, Device] = {}
+        self._boot, self._at = "", 0.0
+        try:
+            self._boot, self._at = _time(host)
+            if not reset:
+                self._known = _load(host, self._boot)
+        except MlnodeError as error:
+            self.problem = str(error)
+
+    def known(self, device: str, identity: str) -> frozenset[str]:
+        """The counters that a device had at an earlier look."""
+        return frozenset(self._before(device, identity).base)
+
+    def look(self, device: str, identity: str, path: str, value: int) -> Rises:
+        """Note the present value of a counter, and return its rise."""
+        now = Look(self._at, value)
+        new = self._now.setdefault(device, Device(identity))
+        old = self._before(device, identity)
+        base, last = old.base.get(path), old.last.get(path)
+        new.last[path] = new.base[path] = now
+        if self.problem or base is None or last is None:
+            return Rises(why=self.problem or self._start)
+        if value < max(base.value, last.value) or self._at < max(base.at, last.at):
+            return Rises(why=f"went back from {max(base.value, last.value)} to {value}: it starts again")
+        new.base[path] = base
+        return Rises(tuple(Rise(value - was.value, self._at - was.at) for was in dict.fromkeys((base, last))))
+
+    @property
+    def _start(self) -> str:
+        return "baseline taken" if self.writable else "no baseline, and this run may not take one"
+
+    def keep(self, device: str, identity: str, path: str) -> None:
+        """A counter that could not be read now: what was known of it stays."""
+        old = self._before(device, identity)
+        new = self._now.setdefault(device, Device(identity))
+        if path in old.base and path in old.last:
+            new.base[path], new.last[path] = old.base[path], old.last[path]
+
+    def save(self) -> None:
+        """Put the looks of now on disk; those of devices that were not looked at stay. Raises HostError."""
+        if not self.writable or not self._boot or not self._now:
+            return
+        if self.problem and not self.reset:
+            return
+        _write(self._host, self._boot, {**self._known, **self._now})
+
+    def _before(self, device: str, identity: str) -> Device:
+        found = self._known.get(device)
+        return found if found is not None and found.identity == identity else Device(identity)
+
+
+def excuse(host: Host, rises: Mapping[str, int]) -> None:
+    """Counters that have risen by a change that was asked for, such as a reset of a link: what they are
+    compared with rises along. rises: path → by how much. What is not kept, or of another boot, needs none.
+    Raises HostError, StoreError."""
+    risen = [path for path, rise in rises.items() if rise > 0]
+    if not risen:
+        return
+    boot, _at = _time(host)
+    known = _load(host, boot)
+    kept = [looks for device in known.values() for looks in (device.base, device.last)]
+    mine = [(looks, path) for looks in kept for path in risen if path in looks]
+    for looks, path in mine:
+        looks[path] = Look(looks[path].at, looks[path].value + rises[path])
+    if mine:
+        _write(host, boot, known)
+
+
+def forget(host: Host) -> None:
+    """Remove what is kept, as a revert does. Raises HostError."""
+    host.remove_file(PATH)
+    host.remove_folder_if_empty(PATH.rpartition("/")[0])
+
+
+def _time(host: Host) -> tuple[str, float]:
+    """This boot, and the seconds since it: a clock that cannot be set. Raises HostError."""
+    boot = host.read(_BOOT_ID).strip()
+    match = _SECONDS.match(host.read(_UPTIME))
+    if not boot or match is None:
+        raise HostError(
+            "read the time from", _BOOT_ID if not boot else _UPTIME, None, "it holds something else"
+        )
+    return boot, float(match.group(1))
+
+
+def _load(host: Host, boot: str) -> dict[str, Device]:
+    """Empty where nothing is kept, or of another boot. Raises StoreError, HostError."""
+    content = host.content(PATH)
+    if content is None:
+        return {}
+    try:
+        document: Any = json.loads(content)
+        if document["format"] != FORMAT:
+            raise ValueError(f"its format is {document['format']!r} and not {FORMAT}")
+        devices = {str(name): _device(raw) for name, raw in document["devices"].items()}
+        return devices if document["boot"] == boot else {}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise StoreError(
+            f"{PATH} is damaged ({type(error).__name__}: {error}): baseline: reset takes a new one"
+        ) from error
+
+
+def _write(host: Host, boot: str, devices: Mapping[str, Device]) -> None:
+    document = {
+        "format": FORMAT,
+        "boot": boot,
+        "devices": {name: _document(device) for name, device in sorted(devices.items())},
+    }
+    # Readable for everybody, as the counters are.
+    host.write_file(PATH, (json.dumps(document, indent=1) + "\n").encode("ascii"), mode=0o644)
+
+
+def _device(raw: Any) -> Device:
+    looks = [{str(path): _look(look) for path, look in raw[kind].items()} for kind in ("base", "last")]
+    if not isinstance(raw["identity"], str):
+        raise TypeError("an identity is not text")
+    return Device(raw["identity"], *looks)
+
+
+def _look(raw: Any) -> Look:
+    at, value = raw
+    if isinstance(at, bool) or isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{raw!r} is not a time and counter")
+    if not isinstance(at, (int, float)) or not math.isfinite(at) or at < 0 or not 0 <= value < _MOST:
+        raise ValueError(f"{raw!r} is not a time and counter")
+    return Look(float(at), value)
+
+
+def _document(device: Device) -> Mapping[str, Any]:
+    looks = {
+        kind: {path: [look.at, look.value] for path, look in sorted(found.items())}
+        for kind, found in (("base", device.base), ("last", device.last))
+    }
+    return {"identity": device.identity, **looks}

@@ -1,0 +1,206 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernel modules: which of them this kernel has, which the next boot loads, and what would stop that.
+
+The rules are those of modules-load.d(5) and modprobe.d(5), read in the sources of systemd
+(src/modules-load, src/shared/module-util.c) and of kmod (libkmod/libkmod-config.c, libkmod-module.c).
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import re
+from typing import Iterator, NamedTuple, Sequence
+
+from ..host.host import Host
+from ..model.errors import HostError
+
+#: Where the kernel shows what is loaded
+LOADED = "/sys/module"
+
+#: Earlier hides later; /lib counts only where it is not a link to /usr/lib
+_PLACES = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
+_LOAD, _PROBE = "modules-load.d", "modprobe.d"
+#: What kmod reads; of modules-load.d systemd reads the first alone
+_CONF, _ALIAS = ".conf", ".alias"
+
+#: Commands of an `install` line that load nothing
+_NOTHING = re.compile(r"(?:/usr)?(?:/s?bin/)?(?:true|false)\b", re.ASCII)
+
+#: Parameters of the kernel command line. The kernel itself refuses the first ones (kernel/module/main.c:
+#: blacklisted), kmod leaves out the second.
+_REFUSED, _LEFT_OUT = "module_blacklist", "modprobe.blacklist"
+#: What systemd-modules-load takes from there
+_NAMED = "modules_load"
+
+
+def underscored(name: str) -> str:
+    """The kernel's own spelling, in which both signs of a name are one."""
+    return name.replace("-", "_")
+
+
+class Line(NamedTuple):
+    """A line that speaks of a module. text: what it says."""
+
+    text: str
+    file: str
+    number: int
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.number}"
+
+
+class Bar(NamedTuple):
+    """Reason why a listed module does not come at boot. for_all: nor by hand, with modprobe."""
+
+    where: str
+    what: str
+    for_all: bool = False
+
+    @property
+    def words(self) -> str:
+        return f"{self.where} {self.what}"
+
+
+class Config(NamedTuple):
+    """Lines of all files, and those that could not be read, as they may say anything."""
+
+    listed: tuple[Line, ...]
+    rules: tuple[Line, ...]
+    unreadable: tuple[str, ...] = ()
+
+    def listing(self, name: str) -> Line | None:
+        """The first line that has the module loaded at boot."""
+        return next((line for line in self.listed if underscored(line.text) == name), None)
+
+    def barred(self, name: str) -> Bar | None:
+        """Obstacle to its loading by systemd-modules-load: of several install commands the first counts."""
+        commands = [(line, words) for line, verb, words in _rules(self.rules) if verb == "install"]
+        matching = [(line, words) for line, words in commands if fnmatch.fnmatchcase(name, words[0])]
+        if matching and _NOTHING.match(matching[0][1][1]):
+            line, words = matching[0]
+            return Bar(line.where, f"has {words[1].split()[0]} run instead of loading it", for_all=True)
+        for line, verb, words in _rules(self.rules):
+            if verb == "blacklist" and words[0] == name:
+                return Bar(line.where, "blacklists it")
+        return None
+
+    def boot_sources(self, name: str) -> list[Line]:
+        """Every line that speaks of the module, for an explanation."""
+        rules = [line for line, _verb, words in _rules(self.rules) if fnmatch.fnmatchcase(name, words[0])]
+        return [*(line for line in self.listed if underscored(line.text) == name), *rules]
+
+
+def _rules(lines: Sequence[Line]) -> Iterator[tuple[Line, str, tuple[str, str]]]:
+    """Verb, module and the rest of each line of modprobe.d that is complete."""
+    for line in lines:
+        verb, *words = line.text.split(None, 2)
+        if verb in ("install", "options") and len(words) == 2:
+            yield line, verb, (underscored(words[0]), words[1])
+        elif verb == "blacklist" and words:
+            yield line, verb, (underscored(words[0]), "")
+
+
+def load(host: Host) -> Config:
+    """Read all folders. Never raises: what cannot be read is reported."""
+    unreadable: list[str] = []
+    listed = [
+        Line(text.strip(), path, number)
+        for path, content in _files(host, _LOAD, (_CONF,), unreadable)
+        for number, text in enumerate(content.split("\n"), start=1)
+        if text.strip() and text.strip()[0] not in "#;"
+    ]
+    rules = [
+        Line(text, path, number)
+        for path, content in _files(host, _PROBE, (_CONF, _ALIAS), unreadable)
+        for number, text in _wrapped(content)
+        # Only a # at the very beginning makes a comment: with a blank before it, the line is a wrong one.
+        if text.strip() and not text.startswith("#")
+    ]
+    return Config(tuple(listed), tuple(rules), tuple(unreadable))
+
+
+def _wrapped(content: str) -> Iterator[tuple[int, str]]:
+    """Lines, where a backslash at the end goes on with the next one; the number is that of the first."""
+    begun: list[str] = []
+    here = 0
+    for here, text in enumerate(content.split("\n"), start=1):
+        if text.endswith("\\"):
+            begun.append(text[:-1])
+            continue
+        yield here - len(begun), "".join([*begun, text])
+        begun = []
+    if begun:  # nothing follows
+        yield here - len(begun) + 1, "".join(begun)
+
+
+def _files(
+    host: Host, folder: str, endings: tuple[str, ...], unreadable: list[str]
+) -> Iterator[tuple[str, str]]:
+    """Path and content, in the order of the names, in which they count."""
+    found: dict[str, str] = {}
+    for place in _PLACES:
+        try:
+            if place == "/lib" and host.is_link(place):
+                continue
+            for name in host.names(f"{place}/{folder}"):
+                if name.endswith(endings) and not name.startswith("."):
+                    found.setdefault(name, f"{place}/{folder}/{name}")
+        except HostError as error:
+            unreadable.append(str(error))
+    for name in sorted(found):
+        path = found[name]
+        try:
+            # A link to /dev/null masks those in later folders, and one that leads nowhere says nothing.
+            if host.link_target(path) == "/dev/null":
+                continue
+            yield path, host.text(path)
+        except HostError as error:
+            if error.errno != errno.EISDIR:
+                unreadable.append(str(error))
+
+
+# -- the kernel command line ---------------------------------------------------------------
+
+
+def on_command_line(host: Host, name: str) -> tuple[bool, Bar | None]:
+    """True if the running kernel's command line has the module loaded at boot, and what of it stops that.
+    Raises HostError."""
+    found = False
+    barred: Bar | None = None
+    for word in host.text("/proc/cmdline").split():
+        key, equals, value = word.partition("=")
+        if key == "--":  # what follows is for init
+            break
+        names = [underscored(one) for one in value.split(",")]
+        if not equals or name not in names:
+            continue
+        key = underscored(key)
+        found = found or key == _NAMED
+        if key == _REFUSED:
+            barred = Bar(f"kernel command line ({word})", "has the kernel refuse it", for_all=True)
+        elif key == _LEFT_OUT and barred is None:
+            barred = Bar(f"kernel command line ({word})", "blacklists it")
+    return found, barred
+
+
+# -- what there is -------------------------------------------------------------------------
+
+
+def is_loadable(host: Host, release: str, name: str) -> bool:
+    """True if a kernel's folder has it as a loadable module, not built in. Raises HostError."""
+    return name in _stems(host, release, "modules.dep")
+
+
+def is_built_in(host: Host, release: str, name: str) -> bool:
+    """Raises HostError."""
+    return name in _stems(host, release, "modules.builtin")
+
+
+def _stems(host: Host, release: str, listing: str) -> set[str]:
+    """The names of the modules that a file of depmod(8) or the kernel's build lists, one path a line."""
+    text = host.text(f"/lib/modules/{release}/{listing}")
+    names = (line.partition(":")[0].rpartition("/")[2] for line in text.splitlines())
+    return {underscored(name.partition(".ko")[0]) for name in names if name}

@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Echo requests of an exact size with the don't-fragment bit, sent by ping(8) of iputils."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+from ..host.host import Host
+from ..host.system import Finished
+from ..model.errors import HostError, MissingError
+
+PROGRAM = "ping"
+
+#: Bytes of the IP header (RFC 791, RFC 8200) and of the ICMP header (RFC 792, RFC 4443)
+_IPV4, _IPV6, _ICMP = 20, 40, 8
+#: ping ends itself at its deadline (-w); a machine that is late by more has other problems
+_GRACE = 10
+
+# What ping prints for LC_ALL=C: ping.c, ping6_common.c and ping_common.c of iputils, 20180629 to 20240905
+_STATISTICS = re.compile(r"^\d+ packets transmitted, \d+ received", re.MULTILINE)
+_LOCAL = re.compile(r"local error: message too long, mtu[=:] ?(\d{1,9})", re.IGNORECASE)
+_REPORT = re.compile(r"^From (\S+?):? icmp_seq=\d+ (.+)$", re.MULTILINE)
+_MTU = re.compile(r"\bmtu ?= ?(\d{1,9})")
+_SEND = re.compile(r"^(?:ping: )?sendmsg: (.+)$", re.MULTILINE)
+
+
+class Way(NamedTuple):
+    """Address of a peer, and how to send to it. interface, source: empty where routes decide."""
+
+    address: str
+    interface: str
+    source: str
+    tries: int
+    timeout: float
+
+    @property
+    def header(self) -> int:
+        return (_IPV6 if ":" in self.address else _IPV4) + _ICMP
+
+    def command(self, size: int) -> list[str]:
+        """With -w, ping sends every -i seconds until the one answer (-c), an ICMP error or the deadline."""
+        words = [PROGRAM, "-n", "-M", "do", "-c", "1", "-i", f"{self.timeout:g}", "-w", str(self.seconds)]
+        words += ["-s", str(size - self.header)]
+        for name in (self.interface, self.source):
+            words += ["-I", name] if name else []
+        return [*words, "--", self.address]
+
+    @property
+    def seconds(self) -> int:
+        return math.ceil(self.tries * self.timeout)
+
+
+class Reply(NamedTuple):
+    """arrived: a packet of this size came back whole. mtu: the largest size that may be sent, as a refusal
+    says. by, report: the sender of the refusal, and its words; empty where ping itself kept to the MTU."""
+
+    arrived: bool
+    mtu: int = 0
+    by: str = ""
+    report: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """The size exceeds an MTU that this node itself keeps to."""
+        return bool(self.mtu) and not self.by
+
+
+def ask(host: Host, way: Way, size: int) -> Reply:
+    """Send echo requests in IP packets of one size. Raises HostError where nothing can be asked."""
+    done = host.run(way.command(size), way.seconds + _GRACE)
+    if not _STATISTICS.search(done.out):
+        raise _refused(done)
+    # A path that cuts answers short prints another number here.
+    if re.search(rf"^{size - way.header + _ICMP} bytes from ", done.out, re.MULTILINE):
+        return Reply(True)
+    text = f"{done.out}\n{done.err}"
+    if local := _LOCAL.search(text):
+        return Reply(False, int(local[1]))
+    if report := _REPORT.search(text):
+        mtu = _MTU.search(report[2])
+        return Reply(False, int(mtu[1]) if mtu else 0, report[1], report[2])
+    sent = _SEND.search(text)
+    return Reply(False, 0, "this node", sent[1]) if sent else Reply(False)
+
+
+def _refused(done: Finished) -> HostError:
+    """ping(8): 2 is every error but a missing answer. Others than iputils' end with 1 or 64 at -M."""
+    lines = done.err.strip().splitlines() or [f"exit status {done.rc}"]
+    if done.rc == 2:
+        return HostError("run", PROGRAM, None, lines[-1])
+    return MissingError("run", PROGRAM, f"it is not ping of iputils: {lines[0]}")

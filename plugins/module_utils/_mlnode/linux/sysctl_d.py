@@ -1,0 +1,175 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values that systemd-sysctl will set at the next boot, and the file and line of each.
+
+The rules are those of sysctl.d(5) and systemd-sysctl(8): files of all folders are read in the order
+of their names; a name in an earlier folder hides the same name in a later one; the last
+assignment of a key wins; a glob yields to any explicit assignment or `-key` exclusion.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+from typing import Iterable, NamedTuple
+
+from ..host.host import Host
+from ..model.errors import HostError
+
+#: Earlier hides later (sysctl.d(5)); /lib counts only where it is not a link to /usr/lib.
+FOLDERS = (
+    "/etc/sysctl.d",
+    "/run/sysctl.d",
+    "/usr/local/lib/sysctl.d",
+    "/usr/lib/sysctl.d",
+    "/lib/sysctl.d",
+)
+
+#: What systemd strips around keys and values (basic/string-util.h: WHITESPACE)
+_BLANK = " \t\n\r"
+
+
+class Line(NamedTuple):
+    """One statement. value None: `-key`, which keeps globs away from the key."""
+
+    key: str
+    value: str | None
+    file: str
+    number: int
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.number}"
+
+    @property
+    def text(self) -> str:
+        name = dotted(self.key)
+        return f"-{name}" if self.value is None else f"{name} = {self.value}"
+
+    @property
+    def is_glob(self) -> bool:
+        return any(sign in self.key for sign in "*?[")
+
+
+def slashed(key: str) -> str:
+    """The path below /proc/sys of a key in either spelling.
+
+    The first separator decides (sysctl.d(5)): net.ipv4.conf.eth0/100.x and net/ipv4/conf/eth0.100/x
+    are one key, because an interface name may hold dots.
+    """
+    first = next((sign for sign in key if sign in "./"), "/")
+    if first == "/":
+        return key.strip("/")
+    return key.translate(str.maketrans("./", "/.")).strip("/")
+
+
+def dotted(path: str) -> str:
+    """The usual spelling of a path below /proc/sys: the inverse of slashed()."""
+    return path.translate(str.maketrans("./", "/."))
+
+
+def parse(text: str, file: str) -> list[Line]:
+    """All statements of one file. Lines systemd ignores are ignored here; never raises."""
+    found = []
+    for number, raw in enumerate(text.split("\n"), start=1):
+        line = raw.strip(_BLANK)
+        if not line or line[0] in "#;":
+            continue
+        key, equals, value = line.partition("=")
+        key = key.strip(_BLANK)
+        excludes = key.startswith("-")
+        key = slashed(key[1:].strip(_BLANK) if excludes else key)
+        if not key or not (equals or excludes):
+            continue
+        found.append(Line(key, value.strip(_BLANK) if equals else None, file, number))
+    return found
+
+
+class BootConfig(NamedTuple):
+    """Every statement of every file, in the order in which they count."""
+
+    lines: tuple[Line, ...]
+    unreadable: tuple[str, ...] = ()
+
+    def winner(self, key: str) -> Line | None:
+        """The statement that decides a key (path form) at boot, or None where no file speaks of it.
+
+        Its value is None where the last word is an exclusion, so that nothing sets the key.
+        """
+        matching = []
+        for line in _last_of_each(self.lines):
+            if not line.is_glob and line.key == key:
+                return line
+            if line.is_glob and line.value is not None and _glob_matches(line.key, key):
+                matching.append(line)
+        return matching[-1] if matching else None
+
+    def statements(self, key: str) -> list[Line]:
+        """Every line that speaks of a key, for an explanation; the winner is among them."""
+        return [
+            line for line in self.lines if line.key == key or (line.is_glob and _glob_matches(line.key, key))
+        ]
+
+
+def _last_of_each(lines: Iterable[Line]) -> list[Line]:
+    """systemd keeps one entry per key or pattern: a repeated one moves to the end, with one exception:
+    the same value again leaves the first where it was."""
+    kept: dict[str, Line] = {}
+    for line in lines:
+        before = kept.get(line.key)
+        if before is not None and before.value == line.value:
+            continue
+        kept.pop(line.key, None)
+        kept[line.key] = line
+    return list(kept.values())
+
+
+def _glob_matches(pattern: str, key: str) -> bool:
+    parts, names = pattern.split("/"), key.split("/")
+    return len(parts) == len(names) and all(
+        fnmatch.fnmatchcase(name, part.replace("[^", "[!")) for part, name in zip(parts, names)
+    )
+
+
+def load(host: Host, without: str = "") -> BootConfig:
+    """Read every folder. A file that cannot be read is listed, as it may set anything.
+
+    without: begin of the paths that are taken for absent, so that they hide nothing either.
+    """
+    files: dict[str, str] = {}
+    unreadable: list[str] = []
+    for folder in FOLDERS:
+        if folder == "/lib/sysctl.d" and host.is_link("/lib"):
+            continue
+        try:
+            names = host.names(folder)
+        except HostError as error:
+            unreadable.append(str(error))
+            continue
+        for name in names:
+            path = f"{folder}/{name}"
+            if (
+                name.endswith(".conf")
+                and not name.startswith(".")
+                and not (without and path.startswith(without))
+            ):
+                files.setdefault(name, path)
+    lines: list[Line] = []
+    for name in sorted(files):
+        try:
+            lines += parse(_content(host, files[name]), files[name])
+        except HostError as error:
+            unreadable.append(str(error))
+    return BootConfig(tuple(lines), tuple(unreadable))
+
+
+def _content(host: Host, path: str) -> str:
+    """A file's text; a link to /dev/null masks; a dangling link or a folder sets nothing."""
+    if host.link_target(path) == "/dev/null":
+        return ""
+    try:
+        return host.read(path)
+    except HostError as error:
+        if error.absent or error.errno == errno.EISDIR:
+            return ""
+        raise

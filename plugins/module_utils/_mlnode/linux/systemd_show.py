@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Units as systemd has loaded them, asked once for all that mlnode has to do with: to start systemctl takes
+as long as to look at a dozen settings."""
+
+from __future__ import annotations
+
+from typing import Mapping, Tuple
+
+from ..host.host import Host
+from ..host.places import AGENT_UNITS
+from ..model.errors import HostError
+
+SYSCTL_UNIT = "systemd-sysctl.service"
+MODULES_UNIT = "systemd-modules-load.service"
+
+_UNITS = (*AGENT_UNITS, SYSCTL_UNIT, MODULES_UNIT)
+_PROPERTIES = ("Id", "LoadState", "ActiveState", "NeedDaemonReload", "DropInPaths", "ExecStart")
+
+#: Always there. It has the limits that systemd gives to units which do not say otherwise (src/core/unit.c:
+#: unit_patch_contexts): the properties of the manager itself would take one more start of systemctl.
+ROOT_MOUNT = "-.mount"
+_LIMITS = ("LimitNOFILE", "LimitMEMLOCK", "LimitSTACK", "LimitCORE", "LimitNPROC")
+
+#: Those of our declarations, whatever their kind: places.OWNED
+_DROP_INS = "/etc/systemd/system/*.service.d/zz-mlnode-*.conf"
+
+#: Property → its values, of which ExecStart= may have several
+Said = Mapping[str, Tuple[str, ...]]
+
+
+def units(host: Host) -> Mapping[str, Said]:
+    """Unit → what systemd has loaded: the agent's, those that read our drop-ins, those that have one, and
+    ROOT_MOUNT. Nothing where it does not run or does not answer."""
+    return host.once("what systemd says of units", lambda: _ask(host))
+
+
+def _ask(host: Host) -> Mapping[str, Said]:
+    try:
+        if not host.systemd_runs():
+            return {}
+        own = [path.split("/")[-2][: -len(".d")] for path in host.matching(_DROP_INS)]
+        asked = [*dict.fromkeys((*_UNITS, *own, ROOT_MOUNT))]
+        limits = [f"{name}{kind}" for name in _LIMITS for kind in ("", "Soft")]
+        properties = [f"--property={name}" for name in (*_PROPERTIES, *limits)]
+        done = host.run(["systemctl", "show", *properties, "--", *asked])
+    except HostError:  # as in a captured tree
+        return {}
+    # In the order in which they are asked for: the Id of an alias is another name.
+    blocks = done.out.split("\n\n") if done.rc == 0 else []
+    return {unit: _fields(block) for unit, block in zip(asked, blocks)}
+
+
+def _fields(block: str) -> Said:
+    found: dict[str, tuple[str, ...]] = {}
+    for line in block.splitlines():
+        name, _equals, value = line.partition("=")
+        values = value.split() if name == "DropInPaths" else [value]
+        found[name] = (*found.get(name, ()), *values)
+    return found

@@ -1,0 +1,436 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of each area as a table, from which argument specs, the reference and the check of what is
+declared are made.
+
+The table of an area is OPTIONS in knobs/AREA_schema.py. Texts have the marks of Ansible's documentation, such
+as V(value) and C(code). What no table can express, such as options that exclude each other, is checked by the
+area's own parser.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections import abc
+from types import MappingProxyType
+from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Pattern, Sequence
+
+from . import cpulist, strict_json
+from .errors import DeclarationError
+
+#: How alike a mistaken name and the one that was meant are (difflib): one wrong letter of four or more,
+#: and not yet names that only begin alike
+_ALIKE = 0.75
+
+
+class Form(NamedTuple):
+    """Form of a text. words: the same for people, after `must be`. read: gives a text that
+    matches in its one spelling, and raises ValueError, maybe without words, for what is wrong all the same.
+    """
+
+    pattern: Pattern[str]
+    words: str
+    read: Callable[[str], str] = str
+
+    def spelled(self, text: str) -> str:
+        """Raises ValueError."""
+        if not self.pattern.match(text):
+            raise ValueError
+        return self.read(text)
+
+
+class Option(NamedTuple):
+    """One option, or each value of a dictionary that has any names.
+
+    type, elements: as Ansible calls them. text: paragraphs, with an empty line between two. choices, least,
+    most, form: of a list, those of each element. entries: how many a list or dictionary has at least and at
+    most. suboptions: the names that a dictionary may have. fields:
+    the same, where the argument spec has no more than the dictionary. keys, values: of a dictionary with any
+    names. keyed: a list that may be given as a dictionary, too, whose names are this field of the elements;
+    of texts, those are listed that are true.
+
+    declares: False for what only rules how other options are meant. joined: an option without which this one
+    has no meaning. parts: its entries are settings of their own, so that one that is unknown here costs no
+    other. empty: an empty list or dictionary is something else than none. raw with a form: a text, of
+    whose words on and off YAML makes booleans.
+    """
+
+    type: str
+    text: str = ""
+    elements: str = ""
+    choices: Sequence[Any] = ()
+    default: Any = None
+    required: bool = False
+    least: int | None = None
+    most: int | None = None
+    form: Form | None = None
+    entries: tuple[int, int] | None = None
+    suboptions: Mapping[str, Option] = {}
+    fields: Mapping[str, Option] = {}
+    keys: Form | None = None
+    values: Option | None = None
+    keyed: str = ""
+    declares: bool = True
+    joined: str = ""
+    parts: bool = False
+    empty: bool = False
+
+    @property
+    def names(self) -> Mapping[str, Option]:
+        """The names that a dictionary may have, if they are known."""
+        return self.suboptions or self.fields
+
+    @property
+    def element(self) -> Option:
+        """The option for each element of a list."""
+        return self._replace(type=self.elements, elements="", entries=None, keyed="", default=None)
+
+
+Table = Mapping[str, Option]
+
+#: JSON has numbers of any size; no kernel value is wider than 64 bits (strict_json.py)
+_WIDEST = (1 << 64) - 1
+_NUMBER = re.compile(r"-?[0-9]{1,20}\Z", re.ASCII)
+_ANY = re.compile("")
+#: As Ansible reads them (ansible.module_utils.parsing.convert_bool)
+_TRUE = ("y", "yes", "on", "1", "true", "t")
+_FALSE = ("n", "no", "off", "0", "false", "f")
+
+
+def guards(names: Collection[str], text: str) -> Option:
+    """The option `allow`: guards that can be switched off."""
+    return Option("list", text, "str", tuple(names), default=[], declares=False, parts=True)
+
+
+def cpus(*words: str) -> Form:
+    """A list of CPUs, or one of these words."""
+    allowed = " or ".join(words)
+
+    def read(text: str) -> str:
+        if text in words:
+            return text
+        try:
+            found = cpulist.parse(text)
+        except ValueError as error:
+            raise ValueError(f"{error}{allowed and f', nor {allowed}'}") from error
+        if not found:
+            raise ValueError("an empty list names no CPU")
+        return cpulist.render(found)
+
+    return Form(_ANY, f"a list of CPUs such as 0-3,8{allowed and f', or {allowed}'}", read)
+
+
+def one_of(*words: str) -> Form:
+    """One of these words, in any case of letters."""
+    known = {word.casefold(): word for word in words}
+
+    def read(text: str) -> str:
+        if text.casefold() not in known:
+            hint = meant(text, words)
+            raise ValueError(f"must be one of {', '.join(words)}, got {strict_json.shown(text)}{hint}")
+        return known[text.casefold()]
+
+    return Form(_ANY, f"one of {', '.join(words)}", read)
+
+
+def word_or_number(
+    pattern: str, words: str, most: int, spelled: Mapping[str, str] = MappingProxyType({})
+) -> Form:
+    """A word with this pattern, or a number from 0. spelled: those that are another word for the same."""
+
+    def read(text: str) -> str:
+        if text.isdigit():
+            if int(text) > most:
+                raise ValueError
+            text = str(int(text))
+        return spelled.get(text, text)
+
+    either = re.compile(rf"(?:{pattern}|[0-9]{{1,20}})\Z", re.ASCII)
+    return Form(either, f"{words} or a number from 0 to {most}", read)
+
+
+# -- argument specs ------------------------------------------------------------------------
+
+
+#: What to do where the kernel or a device has no such setting
+ON_UNSUPPORTED = ("fail", "warn", "ignore")
+
+#: Options of every module that declares one area; documented in doc_fragments/declaration.py
+DECLARATION: dict[str, dict[str, Any]] = {
+    "name": {"type": "str", "default": "default"},
+    "layers": {
+        "type": "list",
+        "elements": "str",
+        "choices": ["runtime", "boot"],
+        "default": ["runtime", "boot"],
+    },
+    "on_unsupported": {"type": "str", "choices": [*ON_UNSUPPORTED], "default": "warn"},
+}
+
+
+def argument_spec(table: Table) -> dict[str, dict[str, Any]]:
+    """Argument spec of the options of an area, as AnsibleModule takes it."""
+    return {name: _argument(option) for name, option in table.items()}
+
+
+def module_spec(table: Table) -> dict[str, dict[str, Any]]:
+    """Argument spec of a module that declares one area alone."""
+    return {**DECLARATION, **argument_spec(table)}
+
+
+def _argument(option: Option) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": option.type}
+    if option.elements:
+        found["elements"] = option.elements
+    if option.choices:
+        found["choices"] = [*option.choices]
+    if option.default is not None:
+        found["default"] = copy.copy(option.default)  # AnsibleModule fills in what is below it
+    if option.required:
+        found["required"] = True
+    if option.suboptions:
+        found["options"] = {name: _argument(inner) for name, inner in option.suboptions.items()}
+    return found
+
+
+# -- declarations --------------------------------------------------------------------------
+
+
+def checked(area: str, spec: Any, table: Table) -> dict[str, Any]:
+    """A plain copy of what is declared of an area: each value of its type, and without what declares nothing.
+    Raises DeclarationError naming place, value and what is allowed."""
+    try:
+        strict_json.check(spec)
+    except ValueError as error:
+        raise DeclarationError(f"{area}: {error}") from error
+    found = _named(area, table, spec)
+    return found if any(table[name].declares for name in found) else {}
+
+
+def value(where: str, option: Option, raw: Any) -> Any:
+    """A plain copy of one value of JSON. Raises DeclarationError."""
+    found = _READERS[option.type](where, option, raw)
+    if option.choices and option.type != "list" and found not in option.choices:
+        known = [str(choice) for choice in option.choices]
+        raise _wrong(where, f"one of {', '.join(known)}", raw, meant(raw, known))
+    if option.entries and not option.entries[0] <= len(found) <= option.entries[1]:
+        low, high = option.entries
+        words = f"{low} entries" if low == high else f"from {low} to {high} entries"
+        raise DeclarationError(f"{where}: must have {words}, got {strict_json.shown(raw)}")
+    return found
+
+
+def reader(option: Option) -> Callable[[str, Any], Any]:
+    """value() of one option."""
+    return lambda where, raw: value(where, option, raw)
+
+
+def _wrong(where: str, allowed: str, raw: Any, advice: str = "") -> DeclarationError:
+    return DeclarationError(f"{where}: must be {allowed}, got {strict_json.shown(raw)}{advice}")
+
+
+def _given(where: str, option: Option, raw: Any) -> Any:
+    """As value(); None for what says nothing, or what would be so anyway."""
+    found = None if raw is None else value(where, option, raw)
+    nothing = found in ([], {}) and not option.empty
+    return None if nothing or found == option.default else found
+
+
+def _named(where: str, table: Table, raw: Any) -> dict[str, Any]:
+    """Given part of a dictionary whose names are known."""
+    given = _entries(where, raw)
+    refuse_unknown(where, given, tuple(table))
+    pairs = {name: _given(f"{where}.{name}", table[name], item) for name, item in given.items()}
+    return {name: item for name, item in pairs.items() if item is not None}
+
+
+def _entries(where: str, raw: Any) -> dict[str, Any]:
+    """A dictionary with texts for names, as JSON has them."""
+    if not isinstance(raw, abc.Mapping):
+        raise _wrong(where, "a dictionary", raw)
+    found: dict[str, Any] = {}
+    for name, item in raw.items():
+        if isinstance(name, bool):
+            raise DeclarationError(f"{where}: the name {name} is a YAML boolean: put it in quotes")
+        key = _line(where, str(name))
+        if key in found:
+            raise DeclarationError(f"{where}.{key}: is there twice, as a number and as a text")
+        found[key] = item
+    return found
+
+
+def _line(where: str, text: str) -> str:
+    """A text without line ends and other characters that do not print; tabs are blanks to the kernel."""
+    if not text.replace("\t", " ").isprintable():
+        raise DeclarationError(f"{where}: {strict_json.shown(text)} holds a character that does not print")
+    return text
+
+
+def _text(where: str, option: Option, raw: Any) -> str:
+    if isinstance(raw, bool):
+        raise _wrong(where, "a text", raw, ", which is a YAML boolean: put the word in quotes")
+    if not isinstance(raw, (str, int, float)):
+        raise _wrong(where, "a text", raw)
+    text = _line(where, str(raw))
+    if option.form is None:
+        return text
+    try:
+        return option.form.spelled(text)
+    except ValueError as error:
+        if str(error):
+            raise DeclarationError(f"{where}: {error}") from error
+        raise _wrong(where, option.form.words, raw) from error
+
+
+def _integer(where: str, option: Option, raw: Any) -> int:
+    whole = isinstance(raw, int) and not isinstance(raw, bool)
+    if not whole and not (isinstance(raw, str) and _NUMBER.match(raw)):
+        raise _wrong(where, "a whole number", raw)
+    least = -_WIDEST if option.least is None else option.least
+    most = _WIDEST if option.most is None else option.most
+    if not least <= int(raw) <= most:
+        bounds = f"at least {least}" if option.most is None and option.least is not None else ""
+        raise _wrong(where, bounds or f"from {least} to {most}", raw)
+    return int(raw)
+
+
+def _boolean(where: str, _option: Option, raw: Any) -> bool:
+    word = str(raw).lower() if isinstance(raw, (bool, int, str)) else ""
+    if word not in (*_TRUE, *_FALSE):
+        raise _wrong(where, "true or false", raw)
+    return word in _TRUE
+
+
+def _dictionary(where: str, option: Option, raw: Any) -> dict[str, Any]:
+    if option.names:
+        found = _named(where, option.names, raw)
+        _refuse_incomplete(where, option.names, found)
+        return found
+    if option.values is None:
+        return {name: _plain(f"{where}.{name}", item) for name, item in _entries(where, raw).items()}
+    found = {}
+    for name, item in _entries(where, raw).items():
+        if option.keys:
+            _check_name(where, option.keys, name)
+        inner = _given(f"{where}.{name}", option.values, item)
+        if inner is not None:
+            found[name] = inner
+    return found
+
+
+def _check_name(where: str, form: Form, name: str) -> None:
+    try:
+        form.spelled(name)
+    except ValueError as error:
+        words = str(error) or f"must be {form.words}"
+        raise DeclarationError(f"{where}: the name {strict_json.shown(name)} {words}") from error
+
+
+def _refuse_incomplete(where: str, table: Table, found: Mapping[str, Any]) -> None:
+    for name, option in table.items():
+        if option.required and name not in found:
+            raise DeclarationError(f"{where}.{name}: is required")
+    if not all(option.declares for option in table.values()):
+        declaring = [name for name, option in table.items() if option.declares]
+        if not any(name in found for name in declaring):
+            raise DeclarationError(f"{where}: give it at least one of {', '.join(declaring)}")
+
+
+def _list(where: str, option: Option, raw: Any) -> list[Any]:
+    element = option.element
+    if option.keyed and isinstance(raw, abc.Mapping):
+        items = _of_names(where, option, raw)
+    elif isinstance(raw, (list, tuple)):
+        items = {f"[{place}]": item for place, item in enumerate(raw)}
+    else:
+        raise _wrong(where, "a list", raw)
+    return [value(f"{where}{place}", element, item) for place, item in items.items() if item is not None]
+
+
+def _of_names(where: str, option: Option, raw: Mapping[Any, Any]) -> dict[str, Any]:
+    """Place → element of a list that is given as a dictionary."""
+    found: dict[str, Any] = {}
+    for name, item in _entries(where, raw).items():
+        if item is None:
+            continue
+        place = f"{where}.{name}"
+        if option.elements != "dict":
+            found[f".{name}"] = name if _boolean(place, option, item) else None
+            continue
+        inner = _entries(place, item)
+        if inner.get(option.keyed) not in (None, name):
+            raise _wrong(f"{place}.{option.keyed}", f"{name}, or left out", inner[option.keyed])
+        found[f".{name}"] = {**inner, option.keyed: name}
+    return found
+
+
+def _raw(where: str, option: Option, raw: Any) -> Any:
+    if option.form is None:
+        return _plain(where, raw)
+    return _text(where, option, {True: "on", False: "off"}[raw] if isinstance(raw, bool) else raw)
+
+
+def _plain(where: str, raw: Any) -> Any:
+    """A copy of what may be anything."""
+    if isinstance(raw, abc.Mapping):
+        entries = _entries(where, raw)
+        return {name: _plain(f"{where}.{name}", item) for name, item in entries.items() if item is not None}
+    if isinstance(raw, (list, tuple)):
+        return [_plain(f"{where}[{place}]", item) for place, item in enumerate(raw) if item is not None]
+    return _line(where, raw) if isinstance(raw, str) else raw
+
+
+_READERS = {
+    "str": _text,
+    "int": _integer,
+    "bool": _boolean,
+    "list": _list,
+    "dict": _dictionary,
+    "raw": _raw,
+}
+
+
+# -- names that are unknown, with the known one that was meant, and guards that stop a change -----------
+
+
+def refuse_unknown(where: str, given: Iterable[Any], known: Collection[str]) -> None:
+    """Raises DeclarationError for the first name that is none."""
+    for name in given:
+        if name not in known:
+            words = f"unknown; known are {', '.join(known)}{meant(name, known)}"
+            raise DeclarationError(f"{where}.{name}: {words}")
+
+
+def meant(name: Any, known: Collection[str]) -> str:
+    """`; did you mean X?` for the known name that is most like a mistaken one; empty if none is."""
+    near = nearest(name, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+def nearest(name: Any, known: Collection[str]) -> str:
+    """The known name that is most like a mistaken one; empty if none is."""
+    # Only here: most names are right.
+    import difflib
+
+    return "".join(difflib.get_close_matches(str(name), known, 1, _ALIKE))
+
+
+def refuse_others(where: str, given: Iterable[Any], what: str, known: Collection[str]) -> None:
+    """Raises DeclarationError for the first in a list of names that is none. what: of which thing."""
+    for name in given:
+        if name not in known:
+            raise DeclarationError(f"{where}: {name!r} is not a {what}; {hint(name, known)}")
+
+
+def hint(name: Any, known: Collection[str]) -> str:
+    """`did you mean X?`, or all that are known where none is like a mistaken one."""
+    near = meant(name, known)
+    return near[len("; ") :] if near else f"known are {', '.join(known)}"
+
+
+def unless_allowed(guard: str, reason: str, allow: Collection[str]) -> str:
+    """A guard's reason with the way to switch it off; empty where there is none, or it is off already."""
+    if not reason or guard in allow:
+        return ""
+    return f"{reason}; to do it all the same: allow: [{guard}]"

@@ -1,0 +1,242 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The vocabulary: what is wanted, what was read, and the one status in which each setting ends. Frozen, so
+that no layer edits another's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Callable, NamedTuple
+
+from .values import same
+
+
+class Layer(str, Enum):
+    """Place of a setting: the running kernel, or what the next boot brings."""
+
+    RUNTIME = "runtime"
+    BOOT = "boot"
+
+
+BOTH_LAYERS = (Layer.RUNTIME, Layer.BOOT)
+
+
+class Value(NamedTuple):
+    """A text, or why there is none. Absent and unreadable are different answers."""
+
+    text: str | None = None
+    absent: str | None = None
+    unreadable: str | None = None
+
+    def __str__(self) -> str:
+        if self.text is not None:
+            return self.text
+        return "absent" if self.absent is not None else "unreadable"
+
+    @property
+    def problem(self) -> str:
+        return self.absent or self.unreadable or ""
+
+
+class Boot(NamedTuple):
+    """Value that the next boot brings, and its source.
+
+    source: `path:line`, `kernel command line` or the agent's unit. foreign: not mlnode's, so that a
+    value which differs from the declared one is an override and no mere omission. row: another row of the
+    report that says why nothing brings the value, so that this one is not at fault.
+    """
+
+    value: Value
+    source: str = ""
+    foreign: bool = False
+    row: str = ""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One declared knob, parsed and resolved as far as the hardware was allowed to be read.
+
+    want: the value for the kernel; None while `auto` is unresolved (image bake: boot layer only).
+    claim: the declaration as text, for people and to compare two declarations of one key.
+    raise_only: the present value wins where it is greater.
+    formula: how an automatic number came about.
+    """
+
+    kind: str
+    key: str
+    path: str
+    want: str | None
+    claim: str
+    raise_only: bool = False
+    formula: str = ""
+
+
+class Write(NamedTuple):
+    """One value into one kernel file."""
+
+    path: str
+    value: str
+
+
+class Marker(NamedTuple):
+    """Note of a write that can never be: a kernel that answers with one of these does not fail, but shows
+    that the file is not to be set here. Below /run, as another boot may bring another answer."""
+
+    path: str
+    errnos: tuple[int, ...]
+
+
+class Unit(NamedTuple):
+    """A device that is changed as a whole, and looked at, before the next one is.
+
+    look: called before the first of its changes; returns what is called after the last one, and raises
+    HostError if the device is not well then. resets: a change that interrupts it. depth: on how many others
+    it stands, which come before it.
+    """
+
+    name: str
+    look: Callable[[Any], Callable[[], None]]
+    resets: bool = False
+    depth: int = 0
+
+
+class KnobFile(NamedTuple):
+    """One of the kernel files of a setting that rules many of them: a policy's, an IRQ's, a queue's.
+
+    number: that of the policy, IRQ or queue, for people. now, want: in one spelling, so that they compare.
+    undo: as in Reading. device: what the file belongs to; once that path is gone, or after a reboot, the
+    number may be another's, so that its old value means nothing any more. Empty where it stays.
+    marker: None where a write that is refused is a failure.
+    moved: what of this declaration will move the file before its turn, so that it has to be written even
+    though it is right now; empty if nothing does.
+    unit: the device it is a part of, where that is changed as a whole. joined: the folder whose files one
+    write sets together; empty if each is set by itself. risk: how a write may cut off who asked for it.
+    refusal: as in Reading, of this part alone. made: where it is noted that the device made another number of
+    the one that it took; empty where that is a failure.
+    cpus: those that the file rules; empty where it is not about some CPUs.
+    """
+
+    number: int
+    path: str
+    now: str
+    want: str
+    undo: tuple[Write, ...]
+    device: str = ""
+    marker: Marker | None = None
+    moved: str = ""
+    unit: Unit | None = None
+    joined: str = ""
+    risk: str = ""
+    refusal: str = ""
+    made: str = ""
+    cpus: tuple[int, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.moved) or not same(self.now, self.want)
+
+
+class Reading(NamedTuple):
+    """Reading of one setting on the node.
+
+    path: the file that really carries it here (a fallback may differ from Setting.path).
+    target: the value to reach, with `auto` and raise-only resolved; None where they cannot be yet.
+    undo: the writes that bring the present value back, and whatever else a change of it moves.
+    offered: what the kernel lists as possible; empty where it lists nothing.
+    blocked: why it is not this node's to set, as in a container; empty if it is.
+    barred: why the file cannot be written though it is, so that it stays as it is; empty if it can.
+    invalid: why this kernel can never take the wanted value; empty if it can.
+    refusal: the guard that stops a change to the target, and how to allow it.
+    partial: the kernel may take the value and give less (huge pages).
+    native: a drop-in of the system carries it at boot; False where only the agent does.
+    load, modules: kernel modules to load now, and to load at every boot.
+    parts: the files, where there are many; runtime and target are summaries of them then, and so is origin.
+    note: what is worth knowing though all is right, such as CPUs that were left out.
+    managed: why the kernel keeps all of it to itself; empty if it does not.
+    at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
+    clamped: more was asked for than the device has: both numbers. The target is what it has.
+    missing: its rule asks for devices that have to be here and are not, so that the node is not as declared.
+    elsewhere: its rule is for ports of a link layer which this node's do not have, as is meant.
+    refers: the setting that says why there is nothing to read, where another one of the rule does.
+    """
+
+    path: str
+    runtime: Value
+    boot: Boot
+    target: str | None = None
+    undo: tuple[Write, ...] = ()
+    offered: tuple[str, ...] = ()
+    blocked: str = ""
+    barred: str = ""
+    invalid: str = ""
+    refusal: str = ""
+    partial: bool = False
+    native: bool = False
+    load: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    parts: tuple[KnobFile, ...] = ()
+    origin: str | None = None
+    note: str = ""
+    managed: str = ""
+    at_boot: bool = False
+    clamped: str = ""
+    missing: bool = False
+    elsewhere: bool = False
+    refers: str = ""
+
+
+class BootFile(NamedTuple):
+    """A whole file that the system reads at boot; content None where none is needed. mode: None keeps that
+    of an existing file, and makes a new one 0644.
+
+    refresh: who is notified that it changed, a name of handlers.HANDLERS; empty for none.
+    stale: they are notified even if the file is right, as what they made of it is not.
+    """
+
+    path: str
+    content: bytes | None
+    notify: str = ""
+    stale: bool = False
+    mode: int | None = None
+
+
+class Status(str, Enum):
+    """Exactly one per setting, the same word in module results, tables and JSON."""
+
+    OK = "ok"
+    CHANGED = "changed"
+    DRIFTED = "drifted"
+    PENDING_REBOOT = "pending_reboot"
+    OVERRIDDEN = "overridden"
+    CLAMPED = "clamped"
+    MANAGED = "managed"
+    UNSUPPORTED = "unsupported"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def is_drift(self) -> bool:
+        """True where the node is not what was declared, or that is unknown.
+
+        unsupported is not drift, as no run can ever mend it, nor success: it keeps
+        its own word and its own count everywhere.
+        """
+        return self in _DRIFT
+
+
+_DRIFT = frozenset({Status.DRIFTED, Status.PENDING_REBOOT, Status.OVERRIDDEN, Status.REFUSED, Status.UNKNOWN})
+
+
+class Severity(str, Enum):
+    """Cost of a deviation: high = jobs run measurably slower or die; low = hygiene."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+    def __str__(self) -> str:
+        return self.value

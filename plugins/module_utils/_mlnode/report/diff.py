@@ -1,0 +1,134 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changes of a run, made or predicted, as before/after pairs: the form of a difference in Ansible."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Collection, Sequence
+
+from ..engine.origin import Origin, is_closed
+from ..engine.steps import (
+    FileWrite,
+    JoinedWrite,
+    KernelWrite,
+    LinkWrite,
+    LoadModule,
+    Notify,
+    PutBack,
+    Step,
+    UnitWrite,
+    kernel_writes,
+)
+from ..host.host import Host
+from ..model import cpulist, values
+from ..model.errors import paragraphs
+from . import document
+
+
+def closed(host: Host, steps: Sequence[Step]) -> set[str]:
+    """The files whose mode keeps others from reading them, or did so before the first run: the result of a
+    play is on terminals and in logs that root alone does not read. Raises HostError."""
+    paths = {step.path for step in steps if isinstance(step, FileWrite)}
+    before = Origin.for_look(host, alone=True).entries() if paths else []
+    then = {entry["file"] for entry in before if "file" in entry and is_closed(entry["saved"])}
+    return {path for path in paths if path in then or is_closed(host.snapshot(path))}
+
+
+def diff(steps: Sequence[Step], area: str = "", hidden: Collection[str] = ()) -> list[dict[str, str]]:
+    """One before/after pair for the running kernel, and one per file or link. area: named in the header of
+    the former, where there are several. hidden: files of which the content is not shown."""
+    old: list[str] = []
+    new: list[str] = []
+    files: list[dict[str, str]] = []
+    writes: dict[str, list[KernelWrite]] = {}
+    for step in steps:
+        if isinstance(step, (KernelWrite, JoinedWrite, UnitWrite)):
+            for write in kernel_writes([step]):
+                writes.setdefault(write.key, []).append(write)
+        elif isinstance(step, PutBack):
+            old.append(f"{step.key} = {document.shown(step.before)}")
+            new.append(f"{step.key} = {document.shown(step.value)}")
+        elif isinstance(step, LoadModule):
+            writes[f"module {step.name} loaded"] = []
+        elif isinstance(step, Notify):
+            files.append(pair(step.key, "", f"as declared; the {step.notify} reads it again\n"))
+        elif isinstance(step, LinkWrite):
+            files.append(pair(step.path, _link(step.before), _link(step.target)))
+        else:
+            files.append(_file(step, step.path in hidden))
+    for key, found in writes.items():
+        if not found:  # a module, which has no value
+            new.append(key)
+            continue
+        old += _lines(key, found, [step.before for step in found])
+        new += _lines(key, found, [step.value for step in found])
+    runtime = [pair(f"{area} runtime".strip(), lines(old), lines(new))] if old or new else []
+    return runtime + files
+
+
+def _lines(key: str, writes: Sequence[KernelWrite], texts: Sequence[str]) -> list[str]:
+    """One line, or one for each value that some of the CPUs have."""
+    cpus: dict[str, set[int]] = {}
+    for step, text in zip(writes, texts):
+        if step.cpus:
+            cpus.setdefault(text, set()).update(step.cpus)
+    rest = [(step, text) for step, text in zip(writes, texts) if not step.cpus]
+    whole = _all([step for step, _text in rest], [text for _step, text in rest]) if rest else None
+    return [
+        *([] if whole is None else [f"{key} = {document.shown(whole)}"]),
+        *(f"{key} ({_named(numbers)}) = {document.shown(text)}" for text, numbers in cpus.items()),
+    ]
+
+
+def _named(cpus: Collection[int]) -> str:
+    return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {cpulist.render(cpus)}"
+
+
+def _all(writes: Sequence[KernelWrite], texts: Sequence[str]) -> str:
+    """The value of a setting's one file, or of its many in one line."""
+    if any(step.unit for step in writes):
+        alike: dict[str, list[str]] = {}
+        for step, text in zip(writes, texts):
+            alike.setdefault(text, []).append(step.unit.name if step.unit else step.path)
+        return "; ".join(f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in alike.items())
+    shown = {step.number or 0: text for step, text in zip(writes, texts)}
+    if len(shown) < len(writes):  # queues of several NICs have the same numbers
+        return "; ".join(document.counted(texts))
+    return values.grouped(shown)
+
+
+def _file(step: FileWrite, hide: bool) -> dict[str, str]:
+    contents = (step.before, step.content)
+    return hidden_pair(step.path, contents) if hide else pair(step.path, *map(_content, contents))
+
+
+def hidden_pair(path: str, contents: Sequence[bytes | str | None]) -> dict[str, str]:
+    """Only that there is a content, and that it is another one."""
+    words = ("the content before", "the content after")
+    note = "is not shown, as the mode of the file keeps others from reading it"
+    shown = ["" if content is None else f"{which} {note}\n" for which, content in zip(words, contents)]
+    return pair(path, *shown)
+
+
+def _link(target: str) -> str:
+    return f"link to {target}\n" if target else ""
+
+
+def _content(content: bytes | None) -> str:
+    """Text as it is; of the agent's archive only its digest, as a zip in a diff is unreadable."""
+    if content is None:
+        return ""
+    if b"\0" in content:
+        return f"{len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}\n"
+    return content.decode("utf-8", "replace")
+
+
+def lines(found: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in found)
+
+
+def pair(name: str, before: str, after: str) -> dict[str, str]:
+    """The contents are printed as they are, too."""
+    texts = {"before": paragraphs(before), "after": paragraphs(after)}
+    return {"before_header": name, "after_header": name, **texts}

@@ -1,0 +1,280 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Differences between the nodes of a fleet: results of rdma_check against what most of them have.
+
+Nodes of one kind have the same devices under the same names, so that a port is compared with the port of that
+name on all others, and a firmware with that of the same board. It runs on the controller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Sequence
+
+from ..checks.model import Check, Verdict, summary
+
+NAME = "fleet"
+
+#: Checks of rdma_check whose values are compared; `rate` has the width with it
+COMPARED = ("hca_type", "board_id", "firmware", "link_layer", "rate", "mtu", "netdev_mtu", "gid")
+
+#: How these are called in a sentence, where that is not their name
+_WORDS = {"gid": "GID index", "mtu": "RDMA MTU", "netdev_mtu": "interface's MTU"}
+
+_ADVICE = {
+    "": "look whether the card is there and has its driver (lspci, rdma link)",
+    "hca_type": "exchange the card, or compare these nodes in a group of their own",
+    "board_id": "exchange the card, or compare these nodes in a group of their own",
+    "firmware": "bring all to one firmware",
+    "link_layer": "set the card to the other protocol: mlxconfig LINK_TYPE_P1, then a reset of the card",
+    "rate": "look at cable, transceiver and the switch port's speed",
+    "mtu": "set one MTU on all nodes and switches",
+    "netdev_mtu": "set one MTU on all nodes and switches (nic_ethtool)",
+    "gid": "leave the index to the library (no NCCL_IB_GID_INDEX), or give all interfaces the same addresses",
+}
+
+#: The first usable entry in the words of checks/rdma_gid.py
+_INDEX = re.compile(r"index ([0-9]{1,5}):", re.ASCII)
+
+#: Nodes and values that a line names
+_NAMED = 4
+
+#: When a play fails, and for which verdicts of the nodes' checks; as in rdma_check
+_NODES = {
+    "fail": (Verdict.FAIL,),
+    "warn": (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN),
+    "never": (),
+}
+#: The same of ib_subnet, for which what it could not look at is a failure
+_SUBNET = {**_NODES, "fail": (Verdict.FAIL, Verdict.UNKNOWN)}
+
+_BAD = _NODES["warn"]
+_WELL = (Verdict.PASS, Verdict.SKIP)
+
+
+class Place(NamedTuple):
+    """Place of a compared value: a check of a device or port, and of one kind of board if given."""
+
+    target: str
+    name: str
+    board: str = ""
+
+
+class Value(NamedTuple):
+    """text: "" where it is unknown, and why. strange: that was not a plain absence."""
+
+    text: str
+    why: str = ""
+    strange: bool = False
+
+
+class Difference(NamedTuple):
+    node: str
+    target: str
+    words: str
+    name: str
+
+
+Values = Dict[Place, Value]
+
+
+def report(
+    nodes: Mapping[str, Any], fail_on: str = "fail", subnet: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Findings of a play over a fleet, as one result. nodes: name → result of rdma_check, or what came
+    instead of one. subnet: the same of ib_subnet by the node it ran on, if it ran.
+
+    failures: the lines for which the play has to fail. warnings: what else is not as expected. told: what
+    is well with nodes together, and with the subnet.
+    """
+    if fail_on not in _NODES:
+        raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(_NODES)}")
+    fleet = compare(nodes)
+    own = [check for name, result in nodes.items() for check in _findings(name, result)]
+    asked = [check for name, result in (subnet or {}).items() for check in _subnet(name, result)]
+    parts = ((fleet, _NODES), (asked, _SUBNET), (own, _NODES))
+    found = [(check, on[fail_on]) for checks, on in parts for check in checks]
+    return {
+        "failures": [str(check) for check, on in found if check.verdict in on],
+        "warnings": [str(check) for check, on in found if check.verdict in _BAD and check.verdict not in on],
+        "told": [f"{check.target}: {check.found}" for check in (*fleet, *asked) if check.verdict in _WELL],
+        "summary": summary(check for check, _on in found),
+        "fleet": [check.document() for check in fleet],
+    }
+
+
+#: What a check says, and what of that makes it one
+_TEXTS = ("name", "target", "expected", "found", "source", "advice")
+_NEEDED = frozenset({"name", "target", "verdict", "found"})
+
+# -- what single results say ---------------------------------------------------------------
+
+
+def _checks(result: Any) -> Sequence[Mapping[str, Any]] | None:
+    """None where a module did not get that far, or answered something else than checks."""
+    found = result.get("checks") if isinstance(result, Mapping) else None
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        return None
+    return found if all(isinstance(one, Mapping) and _NEEDED.issubset(one) for one in found) else None
+
+
+def _missing(name: str, result: Any) -> Check:
+    answer = result if isinstance(result, Mapping) else {}
+    words = "unreachable" if answer.get("unreachable") else "not checked"
+    words += f": {answer['msg']}" if answer.get("msg") else ""
+    return Check(NAME, name, Verdict.FAIL, "", words, "", "what is not checked is not known to be well")
+
+
+def _findings(name: str, result: Any) -> list[Check]:
+    """Findings of rdma_check on one node, but what is well."""
+    found = [_again(name, one) for one in _checks(result) or ()]
+    return [check for check in found if check.verdict in _BAD]
+
+
+def _subnet(name: str, result: Any) -> list[Check]:
+    checks = _checks(result)
+    if checks is None:
+        missing = _missing(name, result)
+        return [Check("ib_subnet", name, Verdict.UNKNOWN, "", missing.found, "", missing.advice)]
+    # A cable says itself where it is.
+    whole = f"subnet of {name}"
+    return [_again("", {**one, "target": whole} if one.get("target") == "subnet" else one) for one in checks]
+
+
+def _again(where: str, one: Mapping[str, Any]) -> Check:
+    texts = {key: str(one.get(key, "")) for key in _TEXTS}
+    texts["target"] = f"{where} {texts['target']}".strip()
+    # A word of a newer version is not a success.
+    word = str(one.get("verdict"))
+    return Check(verdict=Verdict(word) if word in {*Verdict} else Verdict.UNKNOWN, **texts)
+
+
+# -- comparing -----------------------------------------------------------------------------
+
+
+def compare(nodes: Mapping[str, Any]) -> list[Check]:
+    """Every difference, and every node that was not checked, fails."""
+    checked = {name: _checks(result) for name, result in nodes.items()}
+    found = [_missing(name, nodes[name]) for name, checks in checked.items() if checks is None]
+    known = {name: _values(checks) for name, checks in checked.items() if checks is not None}
+    if len(known) < 2:
+        words = f"{len(known)} checked: there is nothing to compare"
+        return [*found, Check(NAME, "nodes", Verdict.SKIP, "", words, "rdma_check")]
+    having: dict[str, dict[str, None]] = {}
+    places: dict[Place, dict[str, Value]] = {}
+    for name, values in known.items():
+        for place, value in values.items():
+            having.setdefault(place.target, {})[name] = None
+            places.setdefault(place, {})[name] = value
+    differences = [one for target, names in having.items() for one in _devices(target, names, having, known)]
+    differences += [one for place, values in places.items() for one in _different(place, values)]
+    found += _merged(differences)
+    if not places:
+        words = f"none of {len(known)} nodes has an RDMA device that is judged"
+        return [*found, Check(NAME, "nodes", Verdict.SKIP, "", words, "rdma_check")]
+    words = f"{len(known)} alike in {', '.join(_WORDS.get(name, name) for name in COMPARED)}"
+    return found or [Check(NAME, "nodes", Verdict.PASS, "", words, "rdma_check")]
+
+
+def _values(checks: Iterable[Mapping[str, Any]]) -> Values:
+    here = [one for one in checks if one.get("name") in COMPARED]
+    boards = {str(one["target"]): _value(one).text for one in here if one["name"] == "board_id"}
+    found = {}
+    for one in here:
+        target, name = str(one["target"]), str(one["name"])
+        found[Place(target, name, boards.get(target, "") if name == "firmware" else "")] = _value(one)
+    return found
+
+
+def _value(one: Mapping[str, Any]) -> Value:
+    """Something not declared is skip, as is something absent; the advice distinguishes them."""
+    name, verdict, words = str(one["name"]), str(one["verdict"]), str(one["found"])
+    undeclared = verdict == "skip" and str(one["advice"]).startswith("declare ")
+    if verdict == "unknown" or (verdict == "skip" and not undeclared):
+        return Value("", words, verdict == "unknown")
+    if name != "gid":
+        return Value(words)
+    match = _INDEX.search(words)
+    return (
+        Value(match.group(1)) if match and verdict == "pass" else Value("", f"none is usable: {words}", True)
+    )
+
+
+def _devices(
+    target: str,
+    having: Mapping[str, None],
+    all_of: Mapping[str, Mapping[str, None]],
+    known: Mapping[str, Values],
+) -> list[Difference]:
+    """Of a port only the nodes that have its device count."""
+    device = target.partition("/")[0]
+    population = known if device == target or device not in all_of else all_of[device]
+    lacking = [name for name in population if name not in having]
+    if not lacking:
+        return []
+    total = len(population)
+    if len(having) > len(lacking):
+        words = f"not there, where {len(having)} of {total} have it"
+        return [Difference(name, target, words, "") for name in lacking]
+    if len(having) < len(lacking):
+        words = f"there, where {len(lacking)} of {total} have no such device"
+        return [Difference(name, target, words, "") for name in having]
+    words = f"on {len(having)} of {total} nodes, which is not a majority: {_some(having)}"
+    return [Difference("", target, words, "")]
+
+
+def _different(place: Place, values: Mapping[str, Value]) -> list[Difference]:
+    word = _WORDS.get(place.name, place.name)
+    known = {name: value.text for name, value in values.items() if value.text}
+    counts = Counter(known.values()).most_common()
+    unknown = {name: value for name, value in values.items() if not value.text and (known or value.strange)}
+    if not counts:
+        why = next((value.why for value in unknown.values()), "")
+        words = f"{word} is unknown on all {len(values)}: {_some(unknown)}: {why}"
+        return [Difference("", place.target, words, place.name)] if unknown else []
+    most, number = counts[0]
+    if number * 2 <= len(known):
+        return [Difference("", place.target, f"{word} has no majority: {_votes(known)}", place.name)] + [
+            Difference(name, place.target, f"{word} is unknown: {value.why}", place.name)
+            for name, value in unknown.items()
+        ]
+    rest = f"where {number} of {len(values)} have {most}"
+    return [
+        *(
+            Difference(name, place.target, f"{word} {text}, {rest}", place.name)
+            for name, text in known.items()
+            if text != most
+        ),
+        *(
+            Difference(name, place.target, f"{word} is unknown ({value.why}), {rest}", place.name)
+            for name, value in unknown.items()
+        ),
+    ]
+
+
+def _votes(known: Mapping[str, str]) -> str:
+    """Each value with its nodes, the most frequent first."""
+    holders: dict[str, list[str]] = {}
+    for name, text in known.items():
+        holders.setdefault(text, []).append(name)
+    ranked = sorted(holders.items(), key=lambda item: -len(item[1]))
+    words = [f"{text} on {len(names)} ({_some(names)})" for text, names in ranked[:_NAMED]]
+    return ", ".join([*words, *([f"and {len(ranked) - _NAMED} more"] if ranked[_NAMED:] else [])])
+
+
+def _some(names: Iterable[str]) -> str:
+    every = [*names]
+    words = ", ".join(every[:_NAMED])
+    return words if len(every) <= _NAMED else f"{words} and {len(every) - _NAMED} more"
+
+
+def _merged(differences: Iterable[Difference]) -> list[Check]:
+    """One line where several devices of a node differ in the same way."""
+    targets: dict[tuple[str, str, str], list[str]] = {}
+    for one in differences:
+        targets.setdefault((one.node, one.words, one.name), []).append(one.target)
+    return [
+        Check(NAME, f"{node} {', '.join(some)}".strip(), Verdict.FAIL, "", words, "rdma_check", _ADVICE[name])
+        for (node, words, name), some in targets.items()
+    ]

@@ -1,0 +1,30 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The before/after pairs of what a revert puts back: the form in which Ansible shows a difference."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ..engine.revert import Change
+from . import document
+from .diff import hidden_pair, lines, pair
+
+
+def diff(changes: Sequence[Change]) -> list[dict[str, str]]:
+    """One pair for the running kernel, and one per file."""
+    kernel = [change for change in changes if not change.is_file]
+    old = document.counted(f"{change.key} = {document.shown(change.before)}" for change in kernel)
+    new = document.counted(f"{change.key} = {document.shown(change.after)}" for change in kernel)
+    runtime = [pair("runtime", lines(old), lines(new))] if kernel else []
+    files = [change for change in changes if change.is_file]
+    return runtime + [_file(item) for item in files]
+
+
+def _file(change: Change) -> dict[str, str]:
+    texts = (change.before, change.after)
+    return (
+        hidden_pair(change.key, texts)
+        if change.is_closed
+        else pair(change.key, *(one or "" for one in texts))
+    )

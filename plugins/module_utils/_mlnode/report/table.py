@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The status table: as wide as the terminal, or as wide as it needs where there is none."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ..model.errors import printable
+from .document import shown
+
+_HEAD = ("PARAMETER", "DECLARED", "RUNTIME", "BOOT", "STATUS", "WHY")
+_GAP = "  "
+#: Below this many columns a reason beside its row is no longer readable and goes under it
+_LEAST_REASON = 24
+_INDENT = "    "
+#: The columns of values, which may be cut to fit a terminal; `mlnode explain` shows them whole
+_VALUES = (1, 2, 3)
+_LEAST_VALUE = 10
+_CUT = "..."
+
+
+def render(settings: Sequence[dict[str, Any]], width: int | None) -> str:
+    """The table. width None: no terminal, so nothing is ever wrapped and grep finds whole lines."""
+    body = [_cells(item) for item in settings]
+    if width is not None:
+        body = _fitted(body, width)
+    columns = [max(len(row[at]) for row in [_HEAD, *body]) for at in range(5)]
+    used = sum(columns) + len(_GAP) * 5
+    beside = width is None or width - used >= _LEAST_REASON
+    lines = [_line(_HEAD[:5], columns, "WHY" if beside else "")]
+    for row in body:
+        lines += _row(row, columns, used, width, beside)
+    return "\n".join(lines)
+
+
+def _cells(item: dict[str, Any]) -> Sequence[str]:
+    cells = (
+        item["key"],
+        shown(item["declared"]),
+        shown(item["runtime"]),
+        shown(item["boot"]),
+        item["status"],
+        item["reason"],
+    )
+    return [printable(cell) for cell in cells]
+
+
+def _fitted(body: list[Sequence[str]], width: int) -> list[Sequence[str]]:
+    """Values cut to what the terminal leaves for them, so that one long list does not widen every row."""
+    fixed = sum(max(len(row[at]) for row in [_HEAD, *body]) for at in (0, 4)) + len(_GAP) * 4
+    longest = [max(len(row[at]) for row in [_HEAD, *body]) for at in _VALUES]
+    most = max(longest)
+    while most > _LEAST_VALUE and fixed + sum(min(size, most) for size in longest) > width:
+        most -= 1
+    return [[_cut(cell, most) if at in _VALUES else cell for at, cell in enumerate(row)] for row in body]
+
+
+def _cut(cell: str, most: int) -> str:
+    return cell if len(cell) <= most else cell[: most - len(_CUT)] + _CUT
+
+
+def _row(row: Sequence[str], columns: Sequence[int], used: int, width: int | None, beside: bool) -> list[str]:
+    reason = row[5]
+    if width is None or not reason:
+        return [_line(row[:5], columns, reason)]
+    # Only here: where it goes to a file, nothing is wrapped.
+    import textwrap
+
+    if not beside:
+        under = textwrap.wrap(
+            reason, max(20, width), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+        )
+        return [_line(row[:5], columns, ""), *under]
+    first, *rest = textwrap.wrap(reason, width - used, break_on_hyphens=False)
+    return [_line(row[:5], columns, first), *(" " * used + line for line in rest)]
+
+
+def _line(cells: Sequence[str], columns: Sequence[int], last: str) -> str:
+    padded = [cell.ljust(size) for cell, size in zip(cells, columns)]
+    return _GAP.join([*padded, last]).rstrip()

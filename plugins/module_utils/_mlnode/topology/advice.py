@@ -1,0 +1,164 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Advice from a topology: how to bind processes, and what costs speed. Pure functions."""
+
+from __future__ import annotations
+
+from typing import Mapping, Sequence
+
+from ..model import cpulist
+from . import distance, links, numa
+from .distance import Port
+from .model import Binding, Cpus, Distance, Gpu, Machine, Node, PciDevice, Topology
+
+
+def bindings(
+    cpus: Cpus,
+    nodes: tuple[Node, ...],
+    gpus: Sequence[Gpu],
+    distances: Sequence[Distance],
+    ports: Sequence[Port],
+    rails: Sequence[Port],
+) -> tuple[Binding, ...]:
+    """One per GPU, in their order."""
+    homes = {gpu.address: _home(nodes, gpu.node) for gpu in gpus}
+    # A GPU talks to its peers over RDMA where there is any.
+    leaving = [port.name for port in ports if port.rdma] or [port.name for port in ports]
+    numbered = {port.name for port in rails}
+    found = []
+    for gpu in gpus:
+        home = homes[gpu.address]
+        sharing = sum(other == home for other in homes.values())
+        kind, near = distance.nearest(distances, gpu.address, leaving)
+        on_rail = tuple(name for name in near if name in numbered)
+        found.append(
+            Binding(
+                gpu=gpu.address,
+                node=home.number if home else None,
+                numactl=_numactl(cpus, home) if home else "",
+                omp_num_threads=_threads(cpus, home, sharing) if home else None,
+                nics=on_rail or near,
+                distance=kind,
+            )
+        )
+    return tuple(found)
+
+
+def _home(nodes: tuple[Node, ...], number: int | None) -> Node | None:
+    """The node whose CPUs serve a GPU: the only one if there is one, whatever the firmware says."""
+    computing = numa.with_cpus(nodes)
+    if len(computing) == 1:
+        return computing[0]
+    return None if number is None else numa.nearest_with_cpus(nodes, number)
+
+
+def _numactl(cpus: Cpus, node: Node) -> str:
+    """By CPU where some of the node's are not for everybody: --cpunodebind would take those too."""
+    mine = _housekeeping(cpus, node)
+    if not mine:
+        return ""
+    if mine == node.cpus:
+        return f"numactl --cpunodebind={node.number} --membind={node.number}"
+    return f"numactl --physcpubind={cpulist.render(mine)} --membind={node.number}"
+
+
+def _threads(cpus: Cpus, node: Node, sharing: int) -> int | None:
+    """Physical cores of the node for ordinary threads, shared among the processes of its GPUs."""
+    mine = {*_housekeeping(cpus, node)}
+    cores = sum(mine.issuperset(group) for group in cpus.threads)
+    return max(1, cores // sharing) if mine and cores else None
+
+
+def _housekeeping(cpus: Cpus, node: Node) -> tuple[int, ...]:
+    free = {*cpus.housekeeping}
+    return tuple(cpu for cpu in node.cpus if cpu in free)
+
+
+def warnings(topology: Topology, ports: Sequence[Port], devices: Mapping[str, PciDevice]) -> tuple[str, ...]:
+    """Facts that cost speed and that an administrator can change."""
+    subjects = _subjects(topology, ports)
+    found = [
+        *_container(topology.machine, topology.cpus),
+        *_nodes(topology.nodes),
+        *_unplaced(topology.nodes, subjects, devices),
+        *_far(topology.distances, topology.gpus, ports),
+        *_unbound(topology.bindings),
+        *links.look(subjects, [gpu.address for gpu in topology.gpus], devices),
+    ]
+    if topology.machine.kind == "virtual machine" and topology.distances:
+        found.append(
+            (
+                "",
+                "the PCI tree of a virtual machine is its hypervisor's: GPU and NIC may be nearer than shown",
+            )
+        )
+    return _grouped(found)
+
+
+def _subjects(topology: Topology, ports: Sequence[Port]) -> dict[str, str]:
+    """Address → name of everything that is worth a warning."""
+    found = {gpu.address: _gpu(number, gpu.address) for number, gpu in enumerate(topology.gpus)}
+    for port in ports:
+        # A card with several ports has one link, and what is on no PCI bus has none.
+        if port.address:
+            found.setdefault(port.address, f"{port.label} ({port.address})")
+    return found
+
+
+def _container(machine: Machine, cpus: Cpus) -> list[tuple[str, str]]:
+    if machine.kind != "container":
+        return []
+    found = [
+        (
+            "",
+            "sysfs shows a container the CPUs, memory and PCI devices of the whole host, given to it or not",
+        )
+    ]
+    if cpus.allowed != cpus.online:
+        found.append(("", f"this container may run on CPU {cpulist.render(cpus.allowed) or 'none'} only"))
+    return found
+
+
+def _nodes(nodes: Sequence[Node]) -> list[tuple[str, str]]:
+    text = "CPUs but no memory, so all of theirs is on another node: is every memory channel populated?"
+    return [(f"NUMA node {node.number}", text) for node in nodes if node.cpus and node.memory_kbytes == 0]
+
+
+def _unplaced(
+    nodes: tuple[Node, ...], subjects: Mapping[str, str], devices: Mapping[str, PciDevice]
+) -> list[tuple[str, str]]:
+    if len(numa.with_cpus(nodes)) < 2:
+        return []
+    text = "the firmware does not say on which NUMA node (numa_node is -1), so nothing can be bound to it"
+    return [(name, text) for address, name in subjects.items() if devices[address].node is None]
+
+
+def _far(distances: Sequence[Distance], gpus: Sequence[Gpu], ports: Sequence[Port]) -> list[tuple[str, str]]:
+    capable = {port.name: port.label for port in ports if port.rdma}
+    found = []
+    for number, gpu in enumerate(gpus):
+        kind, near = distance.nearest(distances, gpu.address, capable)
+        if kind == "SYS":
+            names = ", ".join(capable[name] for name in near)
+            text = f"no RDMA NIC on its NUMA node: all traffic crosses to another node (SYS) to {names}"
+            found.append((_gpu(number, gpu.address), text))
+    return found
+
+
+def _unbound(found: Sequence[Binding]) -> list[tuple[str, str]]:
+    text = "all CPUs of its NUMA node are isolated, or not given to this container: nothing to bind to"
+    return [
+        (_gpu(at, one.gpu), text) for at, one in enumerate(found) if one.node is not None and not one.numactl
+    ]
+
+
+def _gpu(number: int, address: str) -> str:
+    return f"GPU{number} ({address})"
+
+
+def _grouped(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """One line per text, with everything it is true of: eight GPUs in eight bad slots are one story."""
+    subjects: dict[str, list[str]] = {}
+    for subject, text in found:
+        subjects.setdefault(text, []).append(subject)
+    return tuple(f"{', '.join(names)}: {text}" if names[0] else text for text, names in subjects.items())

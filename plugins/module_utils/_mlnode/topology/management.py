@@ -1,0 +1,360 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Interfaces that carry the management path: without them the node is unreachable.
+
+A run over SSH counts what it sees: the default routes, and where its own connection arrives and is answered.
+A run without one, as at boot, sees less. It counts the default routes or, while there are none, those of the
+record; and what the record says of the last connection. Where all that is nothing, the path is not known.
+
+Not seen: the further next hops of one route, IPv4 routes of other tables than main (policy routing, VRF), and
+what a tunnel goes through, which mostly is the default route.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import json
+import os
+import re
+from functools import partial
+from typing import Any, Callable, Mapping, NamedTuple, Sequence, TypeVar
+
+from ..drivers import ethtool
+from ..host import trust
+from ..host.host import Host, Mounts
+from ..linux import routes as tables
+from ..linux.routes import Address, Route
+from ..model import strict_json
+from ..model.errors import HostError, MlnodeError, StoreError
+from .nics import NETS, behind, function
+
+T = TypeVar("T")
+
+#: What the last run saw, for the next boot, which has no routes yet
+RECORD = "/etc/mlnode/management.json"
+FORMAT = 1
+
+#: The drivers that a look here needs, as of every MOUNTS
+MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
+
+#: The interface of an openvswitch bridge (net/openvswitch/vport-internal_dev.c) has no links to the ports:
+#: these all have them to the one that stands for the datapath (vport-netdev.c: ovs_netdev_link), by this name
+_OVS_DRIVER, _OVS_DATAPATH = "openvswitch", "ovs-system"
+
+#: Started by the kernel or by what runs containers, and by no connection
+_INIT = 1
+
+_PARENT = re.compile(rb"^PPid:\s*([0-9]{1,10})$", re.MULTILINE)
+
+_VARIABLE = b"SSH_CONNECTION="
+#: What sshd says where an end has no address (OpenSSH's canohost.c): vsock, a pipe, or the path of a socket
+_NO_ADDRESS = re.compile(r"UNKNOWN\Z|/|\Z")
+
+
+def interfaces(host: Host, pid: int | None = None) -> Mapping[str, str]:
+    """Interface → why it belongs to the management path, as far as that is known: ask unknown(), too.
+
+    pid: the process whose connection is meant; without it, on a machine that runs, this one.
+    """
+    return {name: carrier.words for name, carrier in sorted(_look(host, pid).carriers.items())}
+
+
+def unknown(host: Host, pid: int | None = None) -> str:
+    """Reason why interfaces() may not name all of them; "" if it does."""
+    return _look(host, pid).problem
+
+
+def connection(host: Host, pid: int | None = None) -> str:
+    """Address that is connected to this run over SSH, or several; "" if none is. Raises MlnodeError."""
+    return ", ".join(dict.fromkeys(str(item.client.address) for item in _connections(host, _run(host, pid))))
+
+
+def record(host: Host, pid: int | None = None) -> bytes | None:
+    """Content for RECORD; None where it is unknown. The same for every run that sees the same."""
+    seen = _look(host, pid)
+    if seen.problem:
+        return None
+    entries = [
+        {"name": name, "address": carrier.address, "carries": carrier.carries, "top": carrier.top}
+        for name, carrier in sorted(seen.lasting.items())
+    ]
+    return (json.dumps({"format": FORMAT, "interfaces": entries}, indent=1) + "\n").encode("ascii")
+
+
+# -- all together --------------------------------------------------------------------------
+
+
+class _Reason(NamedTuple):
+    """carries: of _CARRIED. it, which: the words for the interface itself, and for its name before them."""
+
+    carries: str
+    it: str
+    which: str
+
+
+class _Carrier(NamedTuple):
+    """An interface of the path. top: the one that stands on it and carries something; "" if itself does."""
+
+    carries: str
+    top: str
+    address: str
+    words: str
+
+    @classmethod
+    def of(cls, reason: _Reason, top: str, address: str) -> _Carrier:
+        words = f"{top}, {reason.which}, stands on it" if top else reason.it
+        return cls(reason.carries, top, address, words)
+
+
+class _Seen(NamedTuple):
+    """carriers: all that count. lasting: those to be kept, by the names that they have or had."""
+
+    carriers: Mapping[str, _Carrier]
+    lasting: Mapping[str, _Carrier]
+    problem: str
+
+
+_ROUTE, _CONNECTION = "default route", "connection"
+
+_CARRIES_ROUTE = _Reason(_ROUTE, "it carries the default route", "which carries the default route")
+
+#: The words for what the record says
+_CARRIED = {
+    kind: _Reason(kind, f"it {words}", f"which {words}")
+    for kind, words in (
+        (_ROUTE, "carried the default route when the node was last set up"),
+        (_CONNECTION, "carried the connection when the node was last set up"),
+    )
+}
+
+
+def _run(host: Host, pid: int | None) -> int | None:
+    return os.getpid() if pid is None and host.live else pid
+
+
+def _look(host: Host, pid: int | None) -> _Seen:
+    run = _run(host, pid)
+    return host.once(f"management path of {run}", lambda: _seen(host, run))
+
+
+def _seen(host: Host, pid: int | None) -> _Seen:
+    problems: list[str] = []
+    ipv4 = _told(problems, partial(tables.ipv4, host)) or []
+    routes = [*ipv4, *(_told(problems, partial(tables.ipv6, host)) or [])]
+    reasons = {route.nic: _CARRIES_ROUTE for route in routes if route.is_default}
+    has_route = bool(reasons)
+    connected = [item for item in _told(problems, partial(_connections, host, pid)) or [] if item.by_network]
+    for item in connected:
+        _told(problems, partial(_add, host, reasons, item, routes))
+    carriers: dict[str, _Carrier] = {}
+    _told(problems, partial(_stack, host, reasons, carriers))
+    lasting = dict(carriers)
+    if not connected:
+        kept = {
+            name: carrier
+            for name, carrier in (_told(problems, partial(_recorded, host)) or {}).items()
+            if carrier.carries == _CONNECTION or not has_route
+        }
+        lasting = {**kept, **carriers}
+        carriers = {**(_told(problems, partial(_present, host, kept)) or {}), **carriers}
+    if not carriers and not problems:
+        problems.append(_nothing(host, routes))
+    return _Seen(carriers, lasting, "; ".join(problems))
+
+
+def _told(problems: list[str], ask: Callable[[], T]) -> T | None:
+    try:
+        return ask()
+    except MlnodeError as error:
+        problems.append(str(error))
+        return None
+
+
+def _nothing(host: Host, routes: Sequence[Route]) -> str:
+    if host.exists(RECORD):
+        return f"no interface carries a default route, and none of those in {RECORD} is there"
+    has = "has a route yet" if all(route.is_everywhere for route in routes) else "carries a default route"
+    return f"no interface {has}, no connection is seen, and no earlier run has left {RECORD}"
+
+
+# -- the connection ------------------------------------------------------------------------
+
+
+class _End(NamedTuple):
+    """One end of a connection. zone: the interface that a link-local address belongs to, or its number."""
+
+    address: Address
+    zone: str
+
+
+class _Connection(NamedTuple):
+    client: _End
+    server: _End
+
+    @property
+    def by_network(self) -> bool:
+        """False for what comes out of a tunnel that ends on this node: it may have come from anywhere."""
+        return not self.client.address.is_loopback
+
+
+def _connections(host: Host, pid: int | None) -> list[_Connection]:
+    """Those by which a process was started. sudo and the like take the variable away, but only from what they
+    start, so the processes above are asked, too. Raises HostError."""
+    found: dict[str, _Connection] = {}
+    closed = ""
+    for process in _ancestors(host, pid):
+        try:
+            entries = _of_process(host, process, "environ").split(b"\0")
+        except HostError as error:
+            closed = closed or str(error)
+            continue
+        for entry in entries:
+            if entry.startswith(_VARIABLE):
+                text = entry[len(_VARIABLE) :].decode("utf-8", "surrogateescape")
+                item = _parsed(text, process)
+                if item is not None:
+                    found[text] = item
+    # A user other than root may not look at all that is above, but cannot change an interface either.
+    if closed and host.is_superuser() and not any(item.by_network for item in found.values()):
+        raise HostError("determine", "the connection of this run", None, closed)
+    return list(found.values())
+
+
+def _ancestors(host: Host, pid: int | None) -> list[int]:
+    """The process and those above it. Raises HostError."""
+    found: list[int] = []
+    while pid and pid != _INIT and pid not in found:  # read one by one, they may make a circle
+        found.append(pid)
+        parent = _PARENT.search(_of_process(host, pid, "status"))
+        pid = int(parent.group(1)) if parent else None
+    return found
+
+
+def _of_process(host: Host, pid: int, name: str) -> bytes:
+    """A file of a process; nothing once that is gone (fs/proc/base.c: ESRCH)."""
+    try:
+        return host.content(f"/proc/{pid}/{name}") or b""
+    except HostError as error:
+        if error.errno != errno.ESRCH:
+            raise
+        return b""
+
+
+def _parsed(text: str, process: int) -> _Connection | None:
+    """ "client port server port", as sshd writes it; None where it is not a network's. Raises HostError."""
+    words = text.split(" ")
+    try:
+        if len(words) != 4:
+            raise ValueError("there should be two addresses and two ports")
+        if any(_NO_ADDRESS.match(word) for word in (words[0], words[2])):
+            return None
+        return _Connection(_end(words[0]), _end(words[2]))
+    except ValueError as error:
+        what = f"SSH_CONNECTION of process {process}"
+        raise HostError("understand", what, None, f"{text[:100]!r}: {str(error)[:100]!a}") from error
+
+
+def _end(word: str) -> _End:
+    text, _percent, zone = word.partition("%")
+    address = ipaddress.ip_address(text)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return _End(mapped or address, zone)
+
+
+def _add(host: Host, reasons: dict[str, _Reason], item: _Connection, routes: Sequence[Route]) -> None:
+    """Adds the interfaces of a connection. Raises HostError where there is none."""
+    who = str(item.client.address)
+    arrives = (f"the connection from {who} arrives on it", f"on which the connection from {who} arrives")
+    leaves = (f"answers to {who} leave through it", f"through which answers to {who} leave")
+    arriving, leaving = _reached(host, item.server, routes), _reached(host, item.client, routes)
+    for names, words in ((arriving, arrives), (leaving, leaves)):
+        for name in names:
+            reasons.setdefault(name, _Reason(_CONNECTION, *words))
+    if not arriving and not leaving:
+        what = f"the interface of the connection from {who}"
+        raise HostError(
+            "determine", what, None, "no route of the table main leads there (policy routing, or a VRF)"
+        )
+
+
+def _reached(host: Host, end: _End, routes: Sequence[Route]) -> list[str]:
+    """The interfaces on which an address is, or behind which it is."""
+    if end.zone:
+        names = host.names(NETS)
+        indexes = {host.value(f"{NETS}/{name}/ifindex").text: name for name in names}
+        zone = end.zone if end.zone in names else indexes.get(end.zone)
+        if zone:
+            return [zone]
+    return [route.nic for route in tables.longest(routes, end.address)]
+
+
+# -- what they stand on --------------------------------------------------------------------
+
+
+def _stack(host: Host, reasons: Mapping[str, _Reason], carriers: dict[str, _Carrier]) -> None:
+    """Adds the interfaces and, level by level, those that they stand on. Raises HostError."""
+    for name, reason in reasons.items():
+        carriers[name] = _Carrier.of(reason, "", _address(host, name))
+    todo = [(name, name) for name in reasons]
+    while todo:
+        name, top = todo.pop(0)
+        for lower in _below(host, name):
+            if lower not in carriers:
+                carriers[lower] = _Carrier.of(reasons[top], top, _address(host, lower))
+                todo.append((lower, top))
+
+
+def _below(host: Host, name: str) -> list[str]:
+    """The members of a bond, the ports of a bridge, what a VLAN is on (net/core/dev.c:
+    netdev_adjacent_sysfs_add), and the physical function of a virtual one."""
+    found = [item[len("lower_") :] for item in host.names(f"{NETS}/{name}") if item.startswith("lower_")]
+    found += host.names(f"{NETS}/{name}/device/physfn/net")
+    if host.exists(f"{NETS}/{_OVS_DATAPATH}"):
+        driver = host.value(f"/ethtool/{name}/driver/driver")
+        found += [_OVS_DATAPATH] if driver.text == _OVS_DRIVER else []
+    return found
+
+
+def _address(host: Host, name: str) -> str:
+    """That of the PCI function of an interface; "" for one that has none."""
+    path = f"{NETS}/{name}"
+    target = host.link_target(path)
+    return function(behind(target, "net")) or ""
+
+
+# -- the record ----------------------------------------------------------------------------
+
+
+def _recorded(host: Host) -> dict[str, _Carrier]:
+    """By the names of then; empty without a record. Raises StoreError."""
+    trust.require(host, RECORD)
+    content = host.content(RECORD)
+    if content is None:
+        return {}
+    advice = "remove it, and run the playbook again to have it written again"
+    document = strict_json.document(content, RECORD, FORMAT, advice=advice)
+    try:
+        return {entry["name"]: _entry(entry) for entry in document["interfaces"]}
+    except (KeyError, TypeError) as error:
+        words = f"{RECORD} is damaged ({type(error).__name__}: {str(error)[:100]})"
+        raise StoreError(f"{words}: {advice}") from error
+
+
+def _entry(entry: Any) -> _Carrier:
+    """Raises KeyError or TypeError for what record() would not have written."""
+    name, address, carries, top = (entry[part] for part in ("name", "address", "carries", "top"))
+    if not all(isinstance(text, str) for text in (name, address, carries, top)) or not name:
+        raise TypeError(f"{entry!r} is not an interface")
+    return _Carrier.of(_CARRIED[carries], top, address)
+
+
+def _present(host: Host, kept: Mapping[str, _Carrier]) -> dict[str, _Carrier]:
+    """Those that are there, by the names of now: what has such a name, and what has such a device."""
+    found: dict[str, _Carrier] = {}
+    for name in host.names(NETS):
+        address = _address(host, name)
+        for then, carrier in kept.items():
+            if then == name or (address and carrier.address == address):
+                found.setdefault(name, carrier)
+    return found

@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ports that are rails: the RDMA network of the GPUs, numbered as it is cabled, in the order of the bus."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Iterable, Mapping, Sequence
+
+from . import distance
+from .distance import Port
+from .management import RECORD, record, unknown
+from .model import Distance, Gpu, Nic, PciDevice, RdmaDevice
+from .nics import NETS
+from .reader import Reader
+
+#: What an interface of the management record carries (management.py) that counts here
+_ROUTE = "default route"
+
+_ROUTES, _ROUTES6 = "/proc/net/route", "/proc/net/ipv6_route"
+
+# Destination and mask 0, flags with RTF_UP; Documentation of the columns: proc_net(5), net/ipv6/route.c
+_DEFAULT = re.compile(
+    r"^(\S+)\s+00000000\s+[0-9A-F]{8}\s+[0-9A-F]{3}[13579BDF]\s(?:\S+\s+){3}00000000\s", re.MULTILINE
+)
+_DEFAULT6 = re.compile(
+    r"^0{32} 00 0{32} 00 [0-9a-f]{32} (?:\S+ ){3}[0-9a-f]{7}[13579bdf] +(\S+)$", re.MULTILINE
+)
+
+
+def management(reader: Reader, nics: Sequence[Nic]) -> frozenset[str]:
+    """The interfaces that carry the default route, and those they are made of. Only read where it matters.
+
+    While there is none, as early at boot, those that the management record names: else the port would be a
+    rail for a moment, and every rail behind it had another number.
+    """
+    if not any(nic.rdma for nic in nics):
+        return frozenset()
+    text = reader.text(_ROUTES) or ""
+    text6 = reader.text(_ROUTES6, needed=False) or ""
+    found = {*_DEFAULT.findall(text), *_DEFAULT6.findall(text6)} - {"lo"} or _recorded(reader, nics)
+    by_name = {nic.name: nic for nic in nics}
+    todo = [name for name in found if name in by_name]
+    while todo:
+        name = todo.pop()
+        # Bonds, bridges and VLANs have a link for each interface below them.
+        below = {
+            item[len("lower_") :] for item in _links(reader, name, by_name[name]) if item.startswith("lower_")
+        }
+        below.update(nic.name for nic in nics if nic.master == name)
+        todo += [lower for lower in below - found if lower in by_name]
+        found |= below
+    return frozenset(found)
+
+
+def _recorded(reader: Reader, nics: Sequence[Nic]) -> set[str]:
+    """Of the record, by the names of now; none without one. A connection does not count, as it is another one
+    in each run."""
+    content = record(reader.host, pid=0)  # no process, and so none that is connected
+    if content is None:
+        if reader.exists(RECORD):
+            reader.note(RECORD, unknown(reader.host, pid=0))
+        return set()
+    found: set[str] = set()
+    for entry in json.loads(content)["interfaces"]:
+        if entry["carries"] != _ROUTE:
+            continue
+        there = {nic.name for nic in nics if entry["address"] and nic.address == entry["address"]}
+        # Two ports may share an address, so that only the name distinguishes them.
+        found |= {entry["name"]} if entry["name"] in there or not there else there
+    return found
+
+
+def choose(
+    ports: Sequence[Port],
+    gpus: Sequence[Gpu],
+    distances: Sequence[Distance],
+    devices: Mapping[str, PciDevice],
+    avoid: Iterable[str],
+) -> tuple[Port, ...]:
+    """The rails in the order of their numbers. Of the ports with an RDMA device in hardware, or where there
+    is none, of those with one in software (Soft-RoCE),
+
+    1. on a node with GPUs: those that are the nearest (or as near) to at least one GPU; all, where no
+       distance is known
+    2. of these, those of the model of which there are most: rails are bought alike
+    3. of these, those that do not carry the default route, unless all do
+
+    Nothing here depends on a link being up, so that a failing cable renumbers no rail.
+    """
+    able = [port for port in ports if port.rdma]
+    capable = [port for port in able if not port.software] or able
+    names = [port.name for port in capable]
+    near = {name for gpu in gpus for name in distance.nearest(distances, gpu.address, names)[1]}
+    found = [port for port in capable if not near or port.name in near]
+    models = Counter(_model(port, devices) for port in found)
+    most = max(models.values(), default=0)
+    alike = tuple(port for port in found if models[_model(port, devices)] == most)
+    unwanted = {*avoid}
+    return tuple(port for port in alike if port.name not in unwanted) or alike
+
+
+def _model(port: Port, devices: Mapping[str, PciDevice]) -> tuple[int, int] | None:
+    """None of what is on no PCI bus."""
+    device = devices.get(port.address)
+    return (device.vendor, device.device) if device else None
+
+
+def numbered(
+    nics: Sequence[Nic], rdma: Sequence[RdmaDevice], rails: Sequence[Port]
+) -> tuple[tuple[Nic, ...], tuple[RdmaDevice, ...]]:
+    """Interfaces and RDMA devices with the numbers of their rails. The members of a bond that have one RDMA
+    device together are one rail."""
+    numbers: dict[tuple[str, ...], int] = {}
+    for port in rails:
+        numbers.setdefault(_rail(port), len(numbers))
+    by_name = {port.name: numbers[_rail(port)] for port in rails}
+    by_rdma = {name: numbers[_rail(port)] for port in reversed(rails) for name in port.rdma}
+    return (
+        tuple(nic._replace(rail=by_name.get(nic.name)) for nic in nics),
+        tuple(device._replace(rail=by_rdma.get(device.name)) for device in rdma),
+    )
+
+
+def _rail(port: Port) -> tuple[str, ...]:
+    return (port.bond, *port.rdma) if port.bond else (port.name,)
+
+
+def _links(reader: Reader, name: str, nic: Nic) -> list[str]:
+    return [] if nic.folder else reader.names(f"{NETS}/{name}", needed=False)

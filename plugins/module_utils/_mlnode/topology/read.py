@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node's topology from sysfs below the host's root: a captured tree gives the same answer."""
+
+from __future__ import annotations
+
+from ..host.host import Host
+from . import advice, cpus, distance, gpus, machine, nics, numa, pci, rails, rdma
+from .management import MOUNTS
+from .model import Topology
+from .reader import Reader
+
+__all__ = ["MOUNTS", "of", "read"]
+
+
+def of(host: Host) -> Topology:
+    """The topology, read once per run."""
+    return host.once("topology", lambda: read(host))
+
+
+def read(host: Host) -> Topology:
+    """The topology. What is missing or unreadable is in its problems; no state of a machine raises."""
+    reader = Reader(host)
+    kind = machine.read(reader)
+    nodes = numa.read(reader)
+    processors = cpus.read(reader, nodes, in_container=kind.kind == "container")
+    functions = pci.read(reader)
+    devices = pci.by_address(functions)
+    interfaces = nics.read(reader, devices)
+    adapters = rdma.read(reader, interfaces, devices)
+    interfaces = rdma.joined(interfaces, adapters)
+    found = gpus.find(functions)
+    ports = distance.ports(interfaces, adapters, devices)
+    matrix = distance.matrix(found, ports, devices, nodes)
+    chosen = rails.choose(ports, found, matrix, devices, avoid=rails.management(reader, interfaces))
+    interfaces, adapters = rails.numbered(interfaces, adapters, chosen)
+    known = Topology(
+        machine=kind,
+        cpus=processors,
+        nodes=nodes,
+        pci=functions,
+        nics=interfaces,
+        rdma=adapters,
+        gpus=found,
+        distances=matrix,
+        bindings=advice.bindings(processors, nodes, found, matrix, ports, chosen),
+        problems=tuple(reader.problems),
+    )
+    return known._replace(warnings=advice.warnings(known, ports, devices))

@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import findings as audit
+from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> str:
+    return Machine.debian(str(tmp_path / "node")).root
+
+
+def test_a_severe_finding_is_an_exit_status(root: str, capsys: Capture) -> None:
+    assert cli.main(["audit", "--root", root]) == cli.DRIFT
+    assert capsys.readouterr().out.startswith("HIGH      thp, node: always (expected madvise or never)\n")
+    Machine(root).put(f"{THP}/enabled", "always [madvise] never\n")
+    assert cli.main(["audit", "--root", root]) == cli.OK
+
+
+def test_json_has_all_findings(root: str, capsys: Capture) -> None:
+    assert cli.main(["audit", "--json", "--root", root]) == cli.DRIFT
+    found = json.loads(capsys.readouterr().out)
+    assert [*found] == ["format", "mlnode", "findings", "summary"]
+    assert {finding["name"] for finding in found["findings"]} == {*audit.NAMES}
+    assert sum(found["summary"].values()) == len(found["findings"])
+
+
+def test_the_command_on_the_node_has_it(root: str, tmp_path: pathlib.Path) -> None:
+    command = tmp_path / "mlnode"
+    command.write_bytes(agent.build())
+    done = subprocess.run(
+        [sys.executable, str(command), "audit", "--root", root],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (cli.DRIFT, "")
+    assert "thp, node: always" in done.stdout

@@ -1,0 +1,481 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Sequence
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import archive as agent_zip
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, kind, lock, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    HostError,
+    LockTimeoutError,
+    MlnodeError,
+    TransactionError,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.version import VERSION
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+LIBRARY = pathlib.Path(agent.__file__).parents[1]
+PACKAGE = "ansible_collections/mlnode/tuning/plugins/module_utils/_mlnode"
+OWN = [agent.COMMAND, *agent_files.TEXTS, *agent_files.LINKS]
+
+#: Prints the sum of the sources in the zip that a process builds which has imported nothing else before
+BUILD = f"""
+import hashlib, importlib, sys
+agent = importlib.import_module({(PACKAGE + "/agent/install").replace("/", ".")!r})
+size = int(sys.argv[1])
+print(hashlib.sha256(agent.build().partition(b"\\n")[2][:size]).hexdigest(), agent.__file__)
+"""
+
+
+def run(command: list[str], path: str = "", seed: str = "0") -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": path, "PYTHONHASHSEED": seed}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def built() -> bytes:
+    return agent.build()
+
+
+@pytest.fixture
+def command(tmp_path: pathlib.Path, built: bytes) -> str:
+    path = tmp_path / "mlnode"
+    path.write_bytes(built)
+    path.chmod(0o755)
+    return str(path)
+
+
+# -- the zip -------------------------------------------------------------------------------
+
+
+def test_it_is_the_same_whenever_it_is_built(built: bytes) -> None:
+    assert agent.build() == built
+    assert agent.build("/opt/python") != built
+
+
+def module_name(path: pathlib.Path) -> str:
+    parts = path.relative_to(LIBRARY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:
+    with zipfile.ZipFile(io.BytesIO(built)) as archive:
+        found = {info.filename: archive.read(info) for info in archive.infolist()}
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    sources = {
+        f"mlnode/{path.relative_to(LIBRARY).as_posix()}": path.read_bytes()
+        for path in LIBRARY.rglob("*.py")
+        if not agent_zip.is_elsewhere(module_name(path))
+    }
+    main = found.pop("__main__.py")
+    assert b"from mlnode.agent.cli import main" in main
+    compiled = {name: found.pop(f"{name}c") for name in sources}
+    assert found == sources
+    assert all(code.startswith(importlib.util.MAGIC_NUMBER) for code in compiled.values())
+
+
+def test_its_sources_are_those_that_the_controller_knows(built: bytes) -> None:
+    said = agent_source.said()
+    sources = built.partition(b"\n")[2][: said["size"]]
+    assert hashlib.sha256(sources).hexdigest() == said["sha256"]
+    assert agent_source.archive() == agent_zip.build(agent._files(), compiled=False)
+
+
+def test_nothing_in_it_imports_what_is_not_in_it(command: str) -> None:
+    with zipfile.ZipFile(command) as archive:
+        files = [name[: -len(".py")] for name in archive.namelist() if name.endswith(".py")]
+    names = [name.replace("/__init__", "").replace("/", ".") for name in files if name != "__main__"]
+    code = f"import importlib, sys; sys.path.insert(0, {command!r}); [*map(importlib.import_module, {names})]"
+    assert len(names) > 100
+    done = run([sys.executable, "-I", "-c", code])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
+    assert built.startswith(b"#!/usr/bin/env -S python3 -I\n")
+    # It is written to the disk of each node, and read at each start.
+    assert len(built) < 3_700_000
+
+
+def collections(tmp_path: pathlib.Path) -> str:
+    """A folder in which Python finds the collection by its name."""
+    home = tmp_path / "collections"
+    (home / "ansible_collections/mlnode").mkdir(parents=True)
+    (home / "ansible_collections/mlnode/tuning").symlink_to(LIBRARY.parents[2].resolve())
+    return str(home)
+
+
+def zipped(tmp_path: pathlib.Path) -> str:
+    """The library in a zip, packages above it without content: as Ansible sends it to a node."""
+    path = tmp_path / "payload.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        folder = ""
+        for part in PACKAGE.split("/")[:-1]:
+            folder += f"{part}/"
+            archive.writestr(f"{folder}__init__.py", "")
+        for source in LIBRARY.rglob("*.py"):
+            archive.write(source, f"{PACKAGE}/{source.relative_to(LIBRARY).as_posix()}")
+    return str(path)
+
+
+@pytest.mark.parametrize("place", [collections, zipped])
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_every_process_packs_the_same_sources(
+    tmp_path: pathlib.Path, place: Callable[[pathlib.Path], str], seed: str
+) -> None:
+    path = place(tmp_path)
+    said = agent_source.said()
+    done = run([sys.executable, "-c", BUILD, str(said["size"])], path, seed)
+    assert done.returncode == 0, done.stderr
+    digest, file = done.stdout.split()
+    assert file.startswith(path)
+    assert digest == said["sha256"]
+
+
+def test_a_library_without_sources_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = agent.__name__.rpartition(".")[0]
+    monkeypatch.setitem(sys.modules, f"{package}.bare", type(sys)(f"{package}.bare"))
+    with pytest.raises(MlnodeError, match=rf"the source of {package}\.bare cannot be read"):
+        agent.build()
+
+
+def test_a_neighbour_of_the_package_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch, built: bytes) -> None:
+    package = agent.__name__.rpartition(".agent.")[0]
+    monkeypatch.setitem(sys.modules, f"{package}_other", type(sys)(f"{package}_other"))
+    assert agent.build() == built
+
+
+def test_it_runs(command: str) -> None:
+    done = run([sys.executable, command, "--version"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"mlnode {VERSION}\n", "")
+
+
+def test_it_runs_by_its_interpreter_line(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "mlnode"
+    path.write_bytes(agent.build(sys.executable))
+    path.chmod(0o755)
+    assert run([str(path), "--version"]).stdout == f"mlnode {VERSION}\n"
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "line"),
+    [
+        ("/usr/bin/python3.11", "/usr/bin/python3.11 -I"),
+        ("/usr/bin/python3.11 -I", "/usr/bin/python3.11 -I"),
+        ("/usr/bin/python3.11 -O", "/usr/bin/python3.11 -OI"),
+        ("/usr/bin/python3.11 -X dev", "/usr/bin/python3.11 -X dev"),
+        ("/usr/bin/env python3", "/usr/bin/env -S python3 -I"),
+        ("/usr/bin/env -S python3 -O", "/usr/bin/env -S python3 -O -I"),
+        ("/usr/bin/env -S python3 -I", "/usr/bin/env -S python3 -I"),
+    ],
+)
+def test_each_interpreter_is_made_an_isolated_one(interpreter: str, line: str) -> None:
+    assert agent_zip.isolated(interpreter) == line
+
+
+@pytest.mark.parametrize("interpreter", [agent.INTERPRETER, sys.executable], ids=["env", "path"])
+def test_nothing_of_the_caller_is_run(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, interpreter: str
+) -> None:
+    """Root may call it from any folder, and sudo may keep any variable."""
+    path = tmp_path / "mlnode"
+    path.write_bytes(agent.build(interpreter))
+    path.chmod(0o755)
+    evil = tmp_path / "evil"
+    site = pathlib.Path(subprocess.run(
+        [sys.executable, "-c", "import site; print(site.getusersitepackages())"],
+        env={"PYTHONUSERBASE": str(evil)}, capture_output=True, text=True, check=True,
+    ).stdout.strip())  # fmt: skip
+    site.mkdir(parents=True)
+    for folder in (evil, site):
+        for name in ("json", "argparse", "mlnode", "sitecustomize", "usercustomize"):
+            (folder / f"{name}.py").write_text("print('evil')\n")
+    done = subprocess.run(
+        [str(path), "--version"],
+        cwd=evil,
+        env={
+            "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
+            "PYTHONPATH": str(evil),
+            "PYTHONSTARTUP": str(evil / "json.py"),
+            "PYTHONUSERBASE": str(evil),
+            "PYTHONINSPECT": "1",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"mlnode {VERSION}\n", "")
+
+
+def test_a_command_that_does_not_start_is_not_left_behind(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = []
+
+    def starts_not(words: Sequence[str], seconds: float = 60) -> Finished:
+        if list(words) == [agent.COMMAND, "--version"]:
+            held.append(machine.exists(lock.LOCK_PATH))
+            return Finished(127, "", "/usr/bin/env: 'python3': No such file or directory\n")
+        return Finished(0, "", "")
+
+    before = machine.tree()
+    monkeypatch.setattr(type(machine), "live", True)
+    monkeypatch.setattr(machine, "real", lambda path, follow=True: machine.root + path)
+    monkeypatch.setattr(machine, "run", starts_not)
+    with pytest.raises(TransactionError, match="does not start: /usr/bin/env: 'python3'") as caught:
+        agent.install(machine)
+    monkeypatch.undo()
+    assert held == [True], "tried under the lock"
+    assert f"{agent.COMMAND} = absent" in caught.value.rolled_back
+    assert machine.tree() == before
+
+
+def test_what_another_python_has_compiled_is_passed_over(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "mlnode"
+    files = {**agent._files(), "mlnode/model/version.py": b'VERSION = "of the source"\n'}
+    whole = agent_zip.build(files)
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        of_older = {
+            name: archive.read(name).replace(importlib.util.MAGIC_NUMBER, b"\x55\x0d\x0d\x0a", 1)
+            for name in archive.namelist()
+        }
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in of_older.items():
+            archive.writestr(name, content)
+    assert run([sys.executable, str(path), "--version"]).stdout == "mlnode of the source\n"
+
+
+def test_what_this_python_has_compiled_is_run(tmp_path: pathlib.Path) -> None:
+    """So that a test would notice if each start compiled all of it again."""
+    path = tmp_path / "mlnode"
+    files = agent._files()
+    other = agent_zip.build({**files, "mlnode/model/version.py": b'VERSION = "of the code"\n'})
+    with zipfile.ZipFile(io.BytesIO(agent_zip.build(files))) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(io.BytesIO(other)) as archive:
+        parts["mlnode/model/version.pyc"] = archive.read("mlnode/model/version.pyc")
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    assert run([sys.executable, str(path), "--version"]).stdout == "mlnode of the code\n"
+
+
+def test_it_reads_a_node(command: str, machine: Machine) -> None:
+    engine.apply(machine, engine.Request("default", sysctl, {"settings": {"vm.swappiness": 10}}))
+    before = machine.tree()
+    done = run([sys.executable, "-I", command, "status", "--root", machine.root])
+    assert done.returncode == 0, done.stderr
+    assert "vm.swappiness" in done.stdout
+    machine.put("/proc/sys/vm/swappiness", "60\n")
+    assert run([sys.executable, "-I", command, "status", "--root", machine.root]).returncode == 3
+    machine.put("/proc/sys/vm/swappiness", "10\n")
+    assert machine.tree() == before
+
+
+# -- on the node ---------------------------------------------------------------------------
+
+
+def test_it_is_installed_once(machine: Machine, built: bytes) -> None:
+    steps = agent.plan(machine)
+    assert [step.key for step in steps] == OWN
+    assert [step.key for step in agent.install(machine)] == OWN
+    tree = machine.tree()
+    assert tree[agent.COMMAND][1] == 0o755
+    assert machine.content(agent.COMMAND) == built
+    for path, text in agent_files.TEXTS.items():
+        assert tree[path] == (text, 0o644)
+    for link, target in agent_files.LINKS.items():
+        assert tree[link] == (f"-> {target}", 0)
+    assert agent.plan(machine) == []
+    assert agent.install(machine) == []
+    assert machine.tree() == tree
+
+
+def test_a_plan_changes_nothing(machine: Machine) -> None:
+    before = machine.tree()
+    agent.plan(machine)
+    assert machine.tree() == before
+
+
+def damage_content(machine: Machine) -> str:
+    machine.put(agent.COMMAND, "old", 0o755)
+    return agent.COMMAND
+
+
+def damage_half_of_it(machine: Machine) -> str:
+    whole = machine.content(agent.COMMAND) or b""
+    machine.put(agent.COMMAND, whole[: len(whole) // 2], 0o755)
+    return agent.COMMAND
+
+
+def damage_a_source(machine: Machine) -> str:
+    whole = machine.content(agent.COMMAND) or b""
+    machine.put(agent.COMMAND, whole.replace(b"nothing to put back", b"nothing to put BACK", 1), 0o755)
+    return agent.COMMAND
+
+
+def damage_compiled_code(machine: Machine) -> str:
+    whole = machine.content(agent.COMMAND) or b""
+    at = whole.rindex(b"nothing to put back")
+    machine.put(agent.COMMAND, whole[:at] + b"N" + whole[at + 1 :], 0o755)
+    return agent.COMMAND
+
+
+def compiled_by_another(machine: Machine) -> str:
+    whole = machine.content(agent.COMMAND) or b""
+    machine.put(agent.COMMAND, whole[:-8] + b"00000000", 0o755)
+    return agent.COMMAND
+
+
+def damage_its_list(machine: Machine) -> str:
+    whole = machine.content(agent.COMMAND) or b""
+    at = whole.rindex(b"PK\x01\x02")
+    machine.put(agent.COMMAND, whole[: at + 8] + b"\xff\xff\xff\xff" + whole[at + 12 :], 0o755)
+    return agent.COMMAND
+
+
+def damage_mode(machine: Machine) -> str:
+    os.chmod(machine.root + agent.COMMAND, 0o644)
+    return agent.COMMAND
+
+
+def damage_unit(machine: Machine) -> str:
+    machine.remove(agent.UNIT_FILE)
+    return agent.UNIT_FILE
+
+
+def unit_as_link(machine: Machine) -> str:
+    machine.remove(agent.UNIT_FILE)
+    machine.put("/elsewhere", agent.UNIT)
+    machine.link(agent.UNIT_FILE, "/elsewhere")
+    return agent.UNIT_FILE
+
+
+def remove_link(machine: Machine) -> str:
+    machine.remove(kind.AGENT_LINK)
+    return kind.AGENT_LINK
+
+
+def change_link(machine: Machine) -> str:
+    remove_link(machine)
+    machine.link(kind.AGENT_LINK, "/dev/null")
+    return kind.AGENT_LINK
+
+
+def link_as_file(machine: Machine) -> str:
+    remove_link(machine)
+    machine.put(kind.AGENT_LINK, agent.UNIT)
+    return kind.AGENT_LINK
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_content,
+        damage_half_of_it,
+        damage_a_source,
+        damage_compiled_code,
+        damage_its_list,
+        compiled_by_another,
+        damage_mode,
+        damage_unit,
+        unit_as_link,
+        remove_link,
+        change_link,
+        link_as_file,
+    ],
+)
+def test_what_was_damaged_is_repaired_alone(machine: Machine, damage: Callable[[Machine], str]) -> None:
+    agent.install(machine)
+    whole = machine.tree()
+    path = damage(machine)
+    assert [step.key for step in agent.install(machine)] == [path]
+    now = machine.tree()
+    now.pop("/elsewhere", None)
+    assert now == whole
+
+
+@pytest.mark.parametrize("theirs", ["compiled 00000000", "", "nonsense"])
+def test_for_another_python_nothing_is_compiled(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, theirs: str
+) -> None:
+    """Which would run the sources all the same, and two controllers would take turns in compiling."""
+    asked: list[list[str]] = []
+
+    def answered(command: list[str], *_more: object) -> Finished:
+        asked.append(command)
+        return Finished(0, f"{theirs}\n", "")
+
+    monkeypatch.setattr(type(machine), "live", True)
+    monkeypatch.setattr(machine, "run", answered)
+
+    assert agent._compiles(machine, "/usr/bin/env python3") is False
+    assert asked == [["/usr/bin/env", "-S", "python3", "-I", "-c", agent_zip.WHICH]]
+    files = agent._files()
+    bare = agent_zip.build(files, compiled=False)
+    assert agent_zip.is_right(bare, files, agent_zip.INTERPRETER, compiled=False)
+    assert not agent_zip.is_right(bare, files, agent_zip.INTERPRETER)
+    assert not agent_zip.is_right(agent_zip.build(files), files, agent_zip.INTERPRETER, compiled=False)
+
+
+def test_this_python_runs_what_it_compiles() -> None:
+    assert agent_zip.is_mine(run([sys.executable, "-c", agent_zip.WHICH]).stdout)
+
+
+def test_revert_removes_it(machine: Machine) -> None:
+    before = machine.tree()
+    agent.install(machine)
+    revert.revert(machine)
+    assert machine.tree() == before
+
+
+def test_revert_brings_back_what_was_there(machine: Machine) -> None:
+    machine.put(agent.COMMAND, "theirs", 0o700)
+    machine.link(kind.AGENT_LINK, "/dev/null")
+    before = machine.tree()
+    agent.install(machine)
+    agent.install(machine, "/opt/python")
+    revert.revert(machine)
+    assert machine.tree() == {path: before[path] for path in before if "/var/lib/mlnode" not in path}
+
+
+def test_only_root_installs(machine: Machine) -> None:
+    machine.superuser = False
+    before = machine.tree()
+    with pytest.raises(HostError, match=f"cannot install {agent.COMMAND}: root is needed"):
+        agent.install(machine)
+    assert machine.tree() == before
+    machine.superuser = True
+    agent.install(machine)
+    machine.superuser = False
+    assert agent.install(machine) == [], "nothing to do needs no root"
+
+
+def test_a_folder_in_its_way_is_an_error_and_all_is_put_back(machine: Machine) -> None:
+    os.makedirs(machine.root + kind.AGENT_LINK)
+    before = machine.tree()
+    with pytest.raises((TransactionError, HostError), match=kind.AGENT_LINK):
+        agent.install(machine)
+    assert machine.tree() == before
+
+
+def test_an_installation_waits_for_its_turn(machine: Machine) -> None:
+    with lock.locked(machine), pytest.raises(LockTimeoutError):
+        agent.install(machine, wait_seconds=0)
+    assert machine.content(agent.COMMAND) is None

@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node_report
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import rows as agent_rows
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.node import apply_all, survey
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Severity, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.version import VERSION
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import document
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+SWAPPINESS = "/proc/sys/vm/swappiness"
+
+
+@pytest.fixture
+def tuned(machine: Machine) -> Machine:
+    settings = {"vm.swappiness": 1, "kernel.no_such_knob": 1}
+    engine.apply(machine, Request("training", sysctl, {"settings": settings}))
+    return machine
+
+
+def test_a_whole_node_as_plain_data(tuned: Machine) -> None:
+    found = survey(tuned)
+
+    assert node_report.node(found) == {
+        "format": 1,
+        "mlnode": VERSION,
+        "compliant": True,
+        "changed": False,
+        "summary": {"ok": 1, "unsupported": 1},
+        "errors": [],
+        "settings": [{**document.setting(item.row), "declared_by": ["training"]} for item in found.rows],
+    }
+
+
+def test_plain_data_survives_json(tuned: Machine) -> None:
+    state = node_report.node(apply_all(tuned))
+
+    assert json.loads(json.dumps(state)) == state
+
+
+def test_drift_is_told_in_lines_that_stand_alone(tuned: Machine) -> None:
+    tuned.put(SWAPPINESS, "60\n")
+    tuned.put("/etc/sysctl.d/zzz.conf", "vm.swappiness = 30\n")
+
+    words = "runtime is 60; boot: /etc/sysctl.d/zzz.conf:1 sets 30"
+    state = "drifted, want 1, runtime 60, boot 30 (high)"
+    assert node_report.drift_words(survey(tuned)) == [f"vm.swappiness: {state}: {words}"]
+
+
+def test_what_no_run_can_mend_is_no_drift(tuned: Machine) -> None:
+    assert node_report.drift_words(survey(tuned)) == []
+
+
+def test_drift_to_and_from_an_empty_value_shows_both_sides(machine: Machine) -> None:
+    ports = "net.ipv4.ip_local_reserved_ports"
+    engine.apply(machine, Request("one", sysctl, {"settings": {ports: ""}}))
+    machine.put("/proc/sys/net/ipv4/ip_local_reserved_ports", "9100\n")
+
+    [line] = node_report.drift_words(survey(machine))
+
+    assert line.startswith(f'{ports}: drifted, want "", runtime 9100, boot "" (')
+
+
+def test_the_schema_names_the_same_fields_and_words_as_the_code(tuned: Machine) -> None:
+    path = pathlib.Path(__file__).parents[6] / "docs/schema/node.schema.json"
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    setting = schema["$defs"]["setting"]["properties"]
+    state = node_report.node(survey(tuned))
+
+    assert list(schema["properties"]) == list(state)
+    assert list(setting) == list(state["settings"][0])
+    assert schema["$defs"]["status"]["enum"] == [str(status) for status in Status]
+    assert setting["severity"]["enum"] == [str(severity) for severity in Severity]
+    assert sorted(setting["kind"]["enum"]) == sorted([agent_rows.KIND, *KINDS])
+    assert schema["properties"]["format"]["const"] == node_report.FORMAT

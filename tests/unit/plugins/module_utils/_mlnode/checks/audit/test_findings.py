@@ -1,0 +1,376 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+import pathlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import findings as audit
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit.model import Finding
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Severity
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.audit import report
+from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
+from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+
+FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
+CPU, NODES, EDAC = "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/devices/system/edac/mc"
+CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+RELEASE, SWAP_ON = "/proc/sys/kernel/osrelease", "Filename\n/dev/sda2 partition 8 0 -2"
+HOLES, FREQ = f"{CPU}/vulnerabilities", f"{CPU}/cpufreq"
+ECC_OK = "Enabled, 0, 0"
+LIMITS = "Limit           Soft Limit   Hard Limit   Units\nMax open files  {} {} files\n"
+
+
+@pytest.fixture
+def node(tmp_path: pathlib.Path) -> GpuMachine:
+    """As it should be: two NUMA nodes, two GPUs."""
+    machine = GpuMachine.of(str(tmp_path / "node"), 2)
+    for address in machine.modes:
+        machine.modes[address] = "Enabled"
+        machine.ecc[address] = ECC_OK
+    for path, text in {
+        "/proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu tsc",
+        "/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority",
+        "/proc/sys/kernel/numa_balancing": "0",
+        "/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
+        "/sys/class/dmi/id/sys_vendor": "Maker",
+        CLOCK: "tsc",
+        f"{CPU}/online": "0-3",
+        f"{CPU}/present": "0-3",
+        f"{CPU}/possible": "0-3",
+        f"{CPU}/smt/control": "on",
+        f"{CPU}/vulnerabilities/meltdown": "Mitigation: PTI",
+        f"{CPU}/vulnerabilities/srbds": "Not affected",
+        f"{CPU}/cpufreq/policy0/scaling_governor": "performance",
+        f"{CPU}/cpufreq/policy2/scaling_governor": "performance",
+        f"{NODES}/online": "0-1",
+        "/run/systemd/timesync/synchronized": "",
+        f"{EDAC}/mc0/ce_count": "0",
+        f"{EDAC}/mc0/ue_count": "0",
+        f"{EDAC}/power/control": "auto",
+        "/proc/1/status": "Name:\tsystemd\nPPid:\t0\nUid:\t0\t0\t0\t0",
+        "/proc/9/status": "Name:\tslurmd\nPPid:\t1\nUid:\t0\t0\t0\t0",
+        "/proc/9/limits": LIMITS.format("1048576", "1048576"),
+    }.items():
+        machine.put(path, f"{text}\n")
+    for number, cpus in enumerate(("0-1", "2-3")):
+        machine.put(f"{NODES}/node{number}/cpulist", f"{cpus}\n")
+        machine.put(f"{NODES}/node{number}/distance", "10 21\n")
+        memory(machine, number, 1 << 20)
+    return machine
+
+
+def memory(machine: GpuMachine, number: int, kbytes: int) -> None:
+    machine.put(f"{NODES}/node{number}/meminfo", f"Node {number} MemTotal:       {kbytes} kB\n")
+
+
+def look(host: Host) -> dict[tuple[str, str], Finding]:
+    host.forget()
+    return {(finding.name, finding.target): finding for finding in audit.findings(host)}
+
+
+def one(host: Host, name: str, target: str = "node") -> Finding:
+    return look(host)[name, target]
+
+
+def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
+    found = look(node)
+    assert [str(finding) for finding in found.values() if finding.is_bad] == []
+    passed = {name for name, _target in found if found[name, _target].verdict is Verdict.PASS}
+    assert {*audit.NAMES} - passed == {"swappiness", "time_sync", "smt", "mitigations", "pcie_link"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "name", "verdict", "found"),
+    [
+        (RELEASE, "5.4.0-150-generic", "kernel", "warn", "5.4.0-150-generic (5.19 brings"),
+        (RELEASE, "5.15.0-100-generic", "kernel", "pass", "5.15.0-100-generic (5.19 brings"),
+        (RELEASE, "6.1.0-18-amd64", "kernel", "pass", "6.1.0-18-amd64"),
+        (RELEASE, "5.14.0-427.el9.x86_64", "kernel", "skip", "5.14.0-427.el9.x86_64: its vendor"),
+        (RELEASE, "strange", "kernel", "unknown", "'strange' is not a kernel version"),
+        ("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never", "thp", "fail", "always"),
+        ("/proc/swaps", SWAP_ON, "swap", "warn", "/dev/sda2"),
+        ("/proc/swaps", SWAP_ON, "swappiness", "fail", "60"),
+        ("/proc/sys/kernel/numa_balancing", "1", "numa_balancing", "warn", "1"),
+        ("/proc/sys/kernel/numa_balancing", "many", "numa_balancing", "unknown", "'many' is not a number"),
+        ("/proc/sys/vm/zone_reclaim_mode", "1", "zone_reclaim", "warn", "1"),
+        (CLOCK, "hpet", "clocksource", "fail", "hpet"),
+        (f"{HOLES}/srbds", "Vulnerable: No microcode", "mitigations", "skip", "1 active of 2 known; open"),
+        (f"{FREQ}/policy2/scaling_governor", "powersave", "governor", "fail", "performance: 0; powersave: 2"),
+        (f"{CPU}/present", "0-5", "cpus_offline", "warn", "4-5"),
+        (f"{EDAC}/mc0/ce_count", "7", "memory_errors", "warn", "0 not corrected, 7 corrected since boot"),
+        (f"{EDAC}/mc0/ue_count", "1", "memory_errors", "fail", "1 not corrected, 0 corrected since boot"),
+        (f"{EDAC}/mc0/ue_count", "lots", "memory_errors", "unknown", f"{EDAC}/mc0/ue_count: 'lots'"),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_one_file(
+    node: GpuMachine, path: str, text: str, name: str, verdict: str, found: str
+) -> None:
+    node.put(path, f"{text}\n")
+    finding = one(node, name)
+    assert (str(finding.verdict), finding.found[: len(found)]) == (verdict, found)
+    assert bool(finding.advice) is (verdict in ("fail", "warn"))
+    assert finding.cost
+    assert finding.reference
+
+
+@pytest.mark.parametrize("name", ["kernel", "thp", "swap", "clocksource", "governor", "memory_errors"])
+def test_what_cannot_be_read_is_unknown_and_what_is_not_there_is_told(node: GpuMachine, name: str) -> None:
+    path = {
+        "kernel": "/proc/sys/kernel/osrelease",
+        "thp": "/sys/kernel/mm/transparent_hugepage/enabled",
+        "swap": "/proc/swaps",
+        "clocksource": CLOCK,
+        "governor": f"{CPU}/cpufreq/policy0/scaling_governor",
+        "memory_errors": f"{EDAC}/mc0/ce_count",
+    }[name]
+    node.unreadable[path] = errno.EIO
+    assert one(node, name).verdict is Verdict.UNKNOWN
+    del node.unreadable[path]
+    node.remove(path)
+    assert one(node, name).verdict is not Verdict.FAIL
+
+
+def test_threads_that_are_switched_off_are_no_fault(node: GpuMachine) -> None:
+    node.put(f"{CPU}/present", "0-7\n")
+    node.put(f"{CPU}/smt/control", "forceoff\n")
+    finding = one(node, "cpus_offline")
+    assert (finding.verdict, finding.found) == (Verdict.SKIP, "4-7, as second threads are switched off")
+
+
+def test_cores_that_are_gone_are_no_second_threads(node: GpuMachine) -> None:
+    node.put(f"{CPU}/present", "0-15\n")
+    node.put(f"{CPU}/smt/control", "forceoff\n")
+    assert one(node, "cpus_offline").verdict is not Verdict.SKIP
+
+
+def test_a_guest_may_have_the_clock_of_its_hypervisor(node: GpuMachine) -> None:
+    node.put("/proc/cpuinfo", "flags\t\t: fpu tsc hypervisor\n")
+    node.put(CLOCK, "kvm-clock\n")
+    assert one(node, "clocksource").verdict is Verdict.SKIP
+    node.put(CLOCK, "acpi_pm\n")
+    assert one(node, "clocksource").verdict is Verdict.FAIL
+
+
+def test_memory_of_the_nodes(node: GpuMachine) -> None:
+    memory(node, 1, 1 << 19)
+    assert one(node, "memory_even").found == "1.0 GiB: 0; 0.5 GiB: 1"
+    assert one(node, "memory_even").verdict is Verdict.WARN
+    memory(node, 1, 0)
+    assert one(node, "node_memory").found == "node 1 has none"
+    assert one(node, "node_memory").verdict is Verdict.FAIL
+    node.put(f"{NODES}/node1/meminfo", "nothing\n")
+    assert one(node, "node_memory").verdict is Verdict.UNKNOWN
+    node.put(f"{NODES}/online", "0\n")
+    assert one(node, "memory_even").verdict is Verdict.SKIP
+    assert one(node, "numa_balancing").verdict is Verdict.SKIP
+
+
+# -- GPUs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("columns", "verdict", "found"),
+    [
+        ("Enabled, 3, 0", "pass", "0 not corrected, 3 corrected since the driver was loaded"),
+        ("Enabled, 0, 2", "fail", "2 not corrected, 0 corrected since the driver was loaded"),
+        ("Disabled, [N/A], [N/A]", "warn", "ECC is disabled"),
+        ("[N/A], [N/A], [N/A]", "skip", "this GPU has no ECC"),
+        (
+            "Enabled, [Unknown Error], 0",
+            "unknown",
+            "it counts '[Unknown Error]' and '0', which are not numbers",
+        ),
+    ],
+)
+def test_ecc(node: GpuMachine, columns: str, verdict: str, found: str) -> None:
+    node.ecc[SECOND] = columns
+    finding = one(node, "gpu_ecc", f"GPU {SECOND}")
+    assert (str(finding.verdict), finding.found) == (verdict, found)
+    assert one(node, "gpu_ecc", f"GPU {FIRST}").verdict is Verdict.PASS
+
+
+def test_xids_are_counted_by_gpu(node: GpuMachine) -> None:
+    node.log = (
+        "[1.0] NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+        "[2.0] NVRM: Xid (PCI:0000:1c:00): 31, pid=7, name=python, Ch 00000008\n" * 2
+    )
+    finding = one(node, "gpu_xid")
+    assert finding.verdict is Verdict.FAIL
+    assert finding.found == "Xid 79 on 0000:1b:00 (2 times), 31 on 0000:1c:00 (2 times)"
+    node.log = None
+    finding = one(node, "gpu_xid")
+    assert finding.verdict is Verdict.UNKNOWN
+    assert "Operation not permitted" in finding.found
+
+
+def test_persistence(node: GpuMachine) -> None:
+    node.modes[SECOND] = "Disabled"
+    finding = one(node, "gpu_persistence", f"GPU {SECOND}")
+    assert (finding.verdict, finding.severity) == (Verdict.WARN, Severity.MEDIUM)
+    node.modes[SECOND] = "[N/A]"
+    assert one(node, "gpu_persistence", f"GPU {SECOND}").verdict is Verdict.SKIP
+    del node.modes[SECOND]
+    assert one(node, "gpu_persistence", f"GPU {SECOND}").verdict is Verdict.UNKNOWN
+
+
+def test_a_tool_that_hangs_fails_or_is_not_there(node: GpuMachine) -> None:
+    node.hangs = True
+    found = look(node)
+    for name in ("gpu_ecc", "gpu_persistence"):
+        assert found[name, "node"].verdict is Verdict.UNKNOWN
+        assert "no answer in 60 s" in found[name, "node"].found
+    node.hangs = False
+    node.answer = Finished(9, "", "NVIDIA-SMI has failed\n")
+    assert one(node, "gpu_ecc").verdict is Verdict.UNKNOWN
+    node.installed = False
+    assert one(node, "gpu_ecc").found == "nvidia-smi is not installed"
+    node.remove("/proc/driver/nvidia/version")
+    assert one(node, "gpu_xid").verdict is Verdict.SKIP
+
+
+def test_gpus_of_others(tmp_path: pathlib.Path) -> None:
+    amd = GpuMachine.of(str(tmp_path / "amd"), 1, "0x1002")
+    assert one(amd, "gpu_ecc").found == "nothing here reads this of GPUs of AMD"
+    assert amd.asked == []
+
+
+def test_links_are_those_of_the_rdma_checks() -> None:
+    found = look(Host(build.tree("hgx"), audit.MOUNTS))
+    links = [finding for (name, _target), finding in found.items() if name == "pcie_link"]
+    assert len(links) > 8
+    assert {str(finding.verdict) for finding in links} <= {"pass", "skip", "warn", "fail"}
+    assert {finding.severity for finding in links} == {Severity.HIGH}
+
+
+# -- what runs beside jobs -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "verdict", "found"),
+    [
+        ("1024", "4096", "warn", "1024, and up to 4096 for who asks"),
+        ("1024", "524288", "pass", "1024, and up to 524288 for who asks"),
+        ("unlimited", "unlimited", "pass", "unlimited"),
+        ("x", "y", "unknown", "/proc/9/limits has no row Max open files"),
+    ],
+)
+def test_open_files_of_who_starts_jobs(
+    node: GpuMachine, soft: str, hard: str, verdict: str, found: str
+) -> None:
+    node.put("/proc/9/limits", LIMITS.format(soft, hard))
+    finding = one(node, "nofile", "slurmd")
+    assert (str(finding.verdict), finding.found) == (verdict, found)
+
+
+def test_processes_that_are_hidden(node: GpuMachine) -> None:
+    node.unreadable["/proc/9/status"] = errno.EACCES
+    assert one(node, "nofile").verdict is Verdict.UNKNOWN
+
+
+def test_services_that_tune(node: GpuMachine) -> None:
+    node.tuned()
+    node.install("thermald.service", runs=False)
+    found = look(node)
+    assert found["tuning_services", "tuned"].found == "tuned.service runs"
+    assert found["tuning_services", "tuned"].severity is Severity.MEDIUM
+    assert "starts" not in found["tuning_services", "thermald"].found
+    assert found["tuning_services", "thermald"].found.endswith(".wants/thermald.service")
+    assert ("tuning_services", "node") not in found
+
+
+def test_a_daemon_of_the_clock(node: GpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.remove("/run/systemd/timesync/synchronized")
+    node.put("/run/systemd/system/.keep", "")
+    assert one(node, "time_sync").found == "nothing that is known here keeps the clock"
+    node.install("systemd-timesyncd.service")
+    assert one(node, "time_sync").verdict is Verdict.WARN
+    node.install("ntpsec.service")
+    assert one(node, "time_sync").verdict is Verdict.SKIP
+    node.install("chrony.service")
+    answers = {
+        "text": "A29FC87B,162.159.200.123,4,1763754000.1,0.0,0.0,0.0,1.0,0.0,0.0,0.0,0.0,64.2,Normal\n"
+    }
+    outer = node.run
+
+    def run(command: Any, seconds: float = 60) -> Finished:
+        return Finished(0, answers["text"], "") if command[0] == "chronyc" else outer(command, seconds)
+
+    monkeypatch.setattr(node, "run", run)
+    assert one(node, "time_sync").verdict is Verdict.PASS
+    answers["text"] = answers["text"].replace("Normal", "Not synchronised")
+    assert one(node, "time_sync").found == "chronyd: Not synchronised"
+    assert one(node, "time_sync").verdict is Verdict.WARN
+    answers["text"] = "506 Cannot talk to daemon\n"
+    assert one(node, "time_sync").verdict is Verdict.UNKNOWN
+
+
+def test_in_a_container_the_clock_is_the_hosts(node: GpuMachine) -> None:
+    node.put("/run/systemd/container", "docker\n")
+    assert one(node, "time_sync").verdict is Verdict.SKIP
+
+
+# -- all together --------------------------------------------------------------------------
+
+
+def test_what_matters_most_comes_first(node: GpuMachine) -> None:
+    node.put("/proc/sys/kernel/numa_balancing", "1\n")
+    node.put("/proc/swaps", f"{SWAP_ON}\n")
+    node.put(CLOCK, "hpet\n")
+    node.log = None
+    names = [finding.name for finding in audit.findings(node)]
+    assert names[:5] == ["swappiness", "clocksource", "numa_balancing", "swap", "gpu_xid"]
+
+
+def test_names_that_are_left_out(node: GpuMachine) -> None:
+    assert "thp" not in {finding.name for finding in audit.findings(node, ["thp"])}
+    with pytest.raises(DeclarationError, match="skip: 'thpp' is not a check; did you mean thp"):
+        schema.refuse_others("skip", ["thpp"], "check", audit.NAMES)
+    with pytest.raises(DeclarationError, match="known are kernel, thp"):
+        schema.refuse_others("skip", ["?"], "check", audit.NAMES)
+
+
+@pytest.mark.parametrize("name", [*machines.ALL])
+def test_captured_trees_of_whole_machines(name: str) -> None:
+    found = audit.findings(Host(build.tree(name), audit.MOUNTS))
+    assert {finding.name for finding in found} == {*audit.NAMES}
+    for finding in found:
+        assert finding.found
+        assert finding.source
+    assert report(found, 80)
+
+
+def test_an_empty_tree_passes_nothing_that_was_not_seen(tmp_path: pathlib.Path) -> None:
+    found = audit.findings(Host(str(tmp_path), audit.MOUNTS))
+    passed = {finding.name for finding in found if finding.verdict is Verdict.PASS}
+    assert passed <= {"tuning_services"}
+
+
+def test_the_report(node: GpuMachine) -> None:
+    node.put(CLOCK, "hpet\n")
+    node.log = None
+    text = report(audit.findings(node), 100)
+    assert text.startswith(
+        "HIGH      clocksource, node: hpet (expected tsc)\n"
+        "costs     each look at the clock is a system call and a slow register: a microsecond, not 20 ns\n"
+    )
+    assert "\ndo        look in dmesg for why tsc" in text
+    assert "\nNOT KNOWN  gpu_xid, node: cannot read the kernel's log with dmesg" in text
+    assert "\nNOT JUDGED  " in text
+    assert (
+        text.splitlines()[-1].startswith("28 checks: 1 fail, ") or "checks: 1 fail" in text.splitlines()[-1]
+    )
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_what_would_move_a_cursor_is_not_printed(node: GpuMachine) -> None:
+    [finding, *_more] = audit.findings(node)
+    assert "\x1b" not in report([replace(finding, verdict=Verdict.WARN, found="\x1b[2J")], None)

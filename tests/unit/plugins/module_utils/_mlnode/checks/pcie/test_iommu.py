@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
+    GPU,
+    NIC,
+    bad,
+    named,
+    run,
+    virtual,
+)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+
+GROUP = "/sys/kernel/iommu_groups/16/type"
+LINK = f"/sys/bus/pci/devices/{NIC}/iommu_group"
+
+
+def switched_off(tree: Tree) -> None:
+    shutil.rmtree(tree.root / "sys/class/iommu/dmar0")
+    for nic in (NIC, "0000:94:00.0"):
+        os.unlink(tree.host.real(f"/sys/bus/pci/devices/{nic}/iommu_group", follow=False))
+
+
+@pytest.mark.parametrize("word", ["DMA", "DMA-FQ"])
+def test_translated(fabric: Tree, word: str) -> None:
+    fabric.put(GROUP, word)
+    found = run(fabric.host)
+    assert bad(found) == {("iommu", "mlx5_0"): "fail"}
+    check = named(found, "iommu")["mlx5_0"]
+    assert check.found == f"{word} (booted with intel_iommu=on iommu=pt)"
+    assert (check.expected, check.source) == ("off or identity", GROUP)
+    assert "iommu=pt" in check.advice
+
+
+def test_translated_without_gpus_only_costs(fabric: Tree) -> None:
+    fabric.put(GROUP, "DMA")
+    for gpu in (GPU, "0000:93:00.0"):
+        os.unlink(str(fabric.root) + f"/sys/bus/pci/devices/{gpu}")
+    assert named(run(fabric.host), "iommu")["mlx5_0"].verdict == "warn"
+    assert named(run(fabric.host, {"iommu": "identity"}), "iommu")["mlx5_0"].verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    "declared, on, off",
+    [(None, "pass", "pass"), ("identity", "pass", "fail"), ("off", "fail", "pass"), (False, "fail", "pass")],
+)
+def test_off_or_identity(fabric: Tree, declared: object, on: str, off: str) -> None:
+    assert named(run(fabric.host, {"iommu": declared}), "iommu")["mlx5_0"].verdict == on
+    switched_off(fabric)
+    check = named(run(fabric.host, {"iommu": declared}), "iommu")["mlx5_0"]
+    assert (check.verdict, check.source) == (off, "/sys/class/iommu")
+
+
+def test_no_group_beside_an_iommu_is_no_proof(fabric: Tree) -> None:
+    os.unlink(fabric.host.real(LINK, follow=False))
+    check = named(run(fabric.host), "iommu")["mlx5_0"]
+    assert check.verdict == "unknown"
+    assert check.found == f"dmar0 in use, and {LINK} does not exist"
+
+
+def test_a_kernel_without_iommu(fabric: Tree) -> None:
+    switched_off(fabric)
+    os.rmdir(fabric.root / "sys/class/iommu")
+    assert named(run(fabric.host), "iommu")["mlx5_0"].verdict == "skip"
+    assert named(run(fabric.host, {"iommu": "off"}), "iommu")["mlx5_0"].verdict == "skip"
+
+
+@pytest.mark.parametrize("word", ["", "blocked", "unmanaged", "identity DMA", "IDENTITY", "\xff"])
+def test_other_words(fabric: Tree, word: str) -> None:
+    fabric.put(GROUP, word)
+    check = named(run(fabric.host), "iommu")["mlx5_0"]
+    assert check.verdict == "unknown"
+    assert GROUP in check.found
+
+
+def test_a_link_to_somewhere_else(fabric: Tree) -> None:
+    real = fabric.host.real(LINK, follow=False)
+    os.unlink(real)
+    os.symlink("../../../../etc", real)
+    check = named(run(fabric.host), "iommu")["mlx5_0"]
+    assert (check.verdict, check.found) == ("unknown", f"{LINK} leads to 'etc'")
+
+
+def test_unreadable(fabric: Tree) -> None:
+    assert "EACCES" in named(run(fabric.refusing({GROUP: errno.EACCES})), "iommu")["mlx5_0"].found
+    os.unlink(fabric.host.real(LINK, follow=False))
+    found = named(run(fabric.refusing({"/sys/class/iommu": errno.EACCES})), "iommu")["mlx5_0"]
+    assert (found.verdict, "EACCES" in found.found) == ("unknown", True)
+
+
+def test_a_virtual_machine(fabric: Tree) -> None:
+    virtual(fabric)
+    fabric.put(GROUP, "DMA")
+    assert named(run(fabric.host), "iommu")["mlx5_0"].verdict == "skip"
+    assert named(run(fabric.host, {"iommu": "identity"}), "iommu")["mlx5_0"].verdict == "fail"
+
+
+def test_without_a_command_line_the_group_still_decides(fabric: Tree) -> None:
+    os.unlink(fabric.root / "proc/cmdline")
+    assert named(run(fabric.host), "iommu")["mlx5_0"].found == "identity"

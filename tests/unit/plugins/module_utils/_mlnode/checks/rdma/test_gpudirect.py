@@ -1,0 +1,207 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import gpudirect
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
+    CLOSED,
+    GPU,
+    NIC,
+    OPEN,
+    named,
+    run,
+)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+
+VERSION, RELEASE = gpudirect.VERSION, gpudirect.RELEASE
+P2P = f"/sys/bus/pci/devices/{NIC}/p2p"
+
+
+def only(tree: Tree, **expect: object) -> Check:
+    (check,) = named(run(tree.host, expect), "gpudirect").values()
+    return check
+
+
+def registered(tree: Tree, name: str) -> None:
+    tree.put(f"{gpudirect.PEERS}/{name}/version", "1.0")
+
+
+def loaded(tree: Tree, name: str) -> None:
+    tree.put(f"/sys/module/{name}/version", "570.124.06")
+
+
+@pytest.mark.parametrize("release", ["5.12.0", "5.14.0-570.el9.x86_64", "6.1", "10.0.0"])
+def test_dmabuf(fabric: Tree, release: str) -> None:
+    fabric.put(RELEASE, release)
+    check = only(fabric)
+    assert (check.verdict, check.target) == ("pass", "NVIDIA GPUs")
+    assert check.found == "the open kernel modules export DMA-BUF"
+    assert check.source == f"{VERSION}, {RELEASE}"
+
+
+@pytest.mark.parametrize("release", ["5.11.22", "4.18.0-553.el8.x86_64"])
+def test_a_kernel_without_dmabuf(fabric: Tree, release: str) -> None:
+    fabric.put(RELEASE, release)
+    check = only(fabric)
+    assert check.verdict == "fail"
+    assert f"kernel {release} has no DMA-BUF" in check.found
+    assert "nvidia_peermem" in check.advice
+
+
+def test_the_closed_driver_has_no_dmabuf(fabric: Tree) -> None:
+    fabric.put(VERSION, CLOSED)
+    check = only(fabric)
+    assert check.verdict == "fail"
+    assert "not the open kernel modules" in check.found
+
+
+@pytest.mark.parametrize("name", ["nv_mem", "nv_mem_nc", "nvidia-peermem"])
+def test_peer_memory(fabric: Tree, name: str) -> None:
+    fabric.put(VERSION, CLOSED)
+    registered(fabric, name)
+    check = only(fabric)
+    assert (check.verdict, check.found) == ("pass", f"{name} is registered with the RDMA core")
+
+
+@pytest.mark.parametrize("name", ["nvidia_peermem", "nv_peer_mem", "efa_nv_peermem"])
+def test_loaded_is_not_registered(fabric: Tree, name: str) -> None:
+    fabric.put(VERSION, CLOSED)
+    loaded(fabric, name)
+    check = only(fabric)
+    assert check.verdict == "warn"
+    assert f"{name} is loaded, but not registered" in check.found
+    assert only(fabric, gpudirect="peermem").verdict == "warn"
+    assert only(fabric, gpudirect="dmabuf").verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    "words, verdict", [("NVIDIA", "pass"), ("NVIDIA peermem", "pass"), ("NEURON", "fail"), ("", "fail")]
+)
+def test_efa_says_itself(fabric: Tree, words: str, verdict: str) -> None:
+    fabric.put(VERSION, CLOSED)
+    fabric.put(P2P, words)
+    assert only(fabric).verdict == verdict
+
+
+def test_one_way_may_be_asked_for(fabric: Tree) -> None:
+    assert only(fabric, gpudirect="dmabuf").verdict == "pass"
+    assert only(fabric, gpudirect="peermem").verdict == "fail"
+    registered(fabric, "nv_mem")
+    assert only(fabric, gpudirect="peermem").verdict == "pass"
+    assert (
+        only(fabric).found
+        == "nv_mem is registered with the RDMA core; the open kernel modules export DMA-BUF"
+    )
+
+
+def test_no_driver(fabric: Tree) -> None:
+    os.unlink(fabric.host.real(VERSION))
+    assert only(fabric).verdict == "unknown"  # a driver holds the GPUs, and its file is not there
+    for gpu in (GPU, "0000:93:00.0"):
+        os.unlink(fabric.host.real(f"/sys/bus/pci/devices/{gpu}/driver", follow=False))
+    check = only(fabric)
+    assert check.verdict == "fail"
+    assert "no driver of NVIDIA is loaded" in check.found
+
+
+@pytest.mark.parametrize("path", [VERSION, RELEASE, P2P, gpudirect.PEERS])
+def test_unreadable(fabric: Tree, path: str) -> None:
+    fabric.put(P2P, "")
+    if path in (P2P, gpudirect.PEERS):
+        fabric.put(VERSION, CLOSED)
+    real = fabric.host.real(path)[len(str(fabric.root)) :]
+    refused = {path: errno.EACCES, real: errno.EACCES}
+    if path == gpudirect.PEERS:
+        refused = {f"{path}/{name}/version": errno.EACCES for name in ("nv_mem", "nv_mem_nc")}
+    (check,) = named(run(fabric.refusing(refused)), "gpudirect").values()
+    assert check.verdict == "unknown"
+    assert "EACCES" in check.found
+
+
+@pytest.mark.parametrize("text", ["", "linux", "5", "5.x", "\xff\x00", "9" * 5000 + ".1"])
+def test_a_release_that_is_none(fabric: Tree, text: str) -> None:
+    fabric.put(RELEASE, text)
+    check = only(fabric)
+    assert check.verdict == "unknown"
+    assert len(check.found) < 300
+
+
+@pytest.mark.parametrize("text", ["", "\n" + OPEN, "NVIDIA", "\xff" * 3000])
+def test_a_version_that_is_none(fabric: Tree, text: str) -> None:
+    fabric.put(VERSION, text)
+    check = only(fabric)
+    assert check.verdict in ("unknown", "fail")
+    assert len(check.found) < 400
+
+
+def test_the_first_line_counts(fabric: Tree) -> None:
+    fabric.put(VERSION, CLOSED + "\nGCC version:  NVIDIA UNIX Open Kernel Module")
+    assert only(fabric).verdict == "fail"
+
+
+# -- other makers ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def instinct(fabric: Tree) -> Tree:
+    for gpu in (GPU, "0000:93:00.0"):
+        fabric.put(f"/sys/bus/pci/devices/{gpu}/vendor", "0x1002")
+        os.unlink(fabric.host.real(f"/sys/bus/pci/devices/{gpu}/driver", follow=False))
+        fabric.link(f"/sys/bus/pci/devices/{gpu}/driver", "/sys/bus/pci/drivers/amdgpu")
+    os.unlink(fabric.host.real(VERSION))
+    return fabric
+
+
+BUILT = "/boot/config-6.8.0-60-generic"
+
+
+@pytest.mark.parametrize(
+    "lines, verdict",
+    [
+        ("CONFIG_PCI_P2PDMA=y\nCONFIG_DMABUF_MOVE_NOTIFY=y", "pass"),
+        ("CONFIG_PCI_P2PDMA=y", "pass"),
+        ("CONFIG_PCI_P2PDMA=y\n# CONFIG_DMABUF_MOVE_NOTIFY is not set", "fail"),
+        ("# CONFIG_PCI_P2PDMA is not set\nCONFIG_DMABUF_MOVE_NOTIFY=y", "fail"),
+        ("CONFIG_PCI_P2PDMA=yes", "fail"),
+    ],
+)
+def test_amd(instinct: Tree, lines: str, verdict: str) -> None:
+    instinct.put(BUILT, lines)
+    check = only(instinct)
+    assert (check.verdict, check.target) == (verdict, "AMD GPUs")
+
+
+def test_amd_without_the_kernels_configuration(instinct: Tree) -> None:
+    check = only(instinct)
+    assert check.verdict == "unknown"
+    assert f"{BUILT} does not exist" in check.found
+    registered(instinct, "amdkfd")
+    assert only(instinct).verdict == "pass"
+
+
+def test_amd_without_a_driver(instinct: Tree) -> None:
+    instinct.put(BUILT, "CONFIG_PCI_P2PDMA=y")
+    for gpu in (GPU, "0000:93:00.0"):
+        os.unlink(instinct.host.real(f"/sys/bus/pci/devices/{gpu}/driver", follow=False))
+    assert only(instinct).verdict == "fail"
+
+
+def test_who_is_not_known_is_not_judged(fabric: Tree) -> None:
+    for gpu in (GPU, "0000:93:00.0"):
+        fabric.put(f"/sys/bus/pci/devices/{gpu}/vendor", "0x1da3")
+        fabric.put(f"/sys/bus/pci/devices/{gpu}/class", "0x120000")
+    check = only(fabric)
+    assert (check.verdict, check.target) == ("skip", "Habana GPUs")
+
+
+def test_a_word_that_is_none(fabric: Tree) -> None:
+    with pytest.raises(
+        DeclarationError, match=r"expect\.gpudirect: must be one of auto, peermem, dmabuf, got 'yes'"
+    ):
+        only(fabric, gpudirect="yes")

@@ -1,0 +1,271 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+import pathlib
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import link as rdma_link
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma_values import MTUS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import (
+    PORT,
+    of_port,
+)
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
+from hypothesis import HealthCheck, given, settings
+
+FILES = ("state", "phys_state", "link_layer", "rate")
+
+
+@pytest.fixture
+def roce(tmp_path: pathlib.Path) -> Machine:
+    return bench.node(tmp_path, bench.roce())
+
+
+@pytest.fixture
+def infiniband(tmp_path: pathlib.Path) -> Machine:
+    return bench.node(tmp_path, bench.infiniband())
+
+
+def told(machine: Machine, name: str, **declared: object) -> tuple[str, str, str]:
+    found = of_port(machine, name, **declared)
+    return str(found.verdict), found.found, found.expected
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "advice"),
+    [
+        ("4: ACTIVE", "pass", ""),
+        ("2: INIT", "warn", "subnet manager"),
+        ("3: ARMED", "warn", "subnet manager"),
+        ("1: DOWN", "fail", "cable"),
+        ("5: ACTIVE_DEFER", "fail", "cable"),
+        ("nonsense", "fail", "cable"),
+    ],
+)
+def test_state_of_infiniband(infiniband: Machine, text: str, verdict: str, advice: str) -> None:
+    infiniband.put(f"{PORT}/state", f"{text}\n")
+    found = of_port(infiniband, "state")
+    assert (str(found.verdict), found.expected, found.found) == (verdict, "4: ACTIVE", text)
+    assert found.source == f"{PORT}/state"
+    assert advice in found.advice
+
+
+def test_a_roce_port_has_no_subnet_manager_to_wait_for(roce: Machine) -> None:
+    assert told(roce, "state")[0] == "pass"
+    roce.put(f"{PORT}/state", "2: INIT\n")
+    assert told(roce, "state")[0] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "advice"),
+    [("5: LinkUp", "pass", ""), ("2: Polling", "fail", "cable"), ("3: Disabled", "fail", "disabled: raise")],
+)
+def test_physical_state(roce: Machine, text: str, verdict: str, advice: str) -> None:
+    roce.put(f"{PORT}/phys_state", f"{text}\n")
+    found = of_port(roce, "phys_state")
+    assert (str(found.verdict), found.found) == (verdict, text)
+    assert advice in found.advice
+
+
+def test_link_layer(roce: Machine) -> None:
+    assert told(roce, "link_layer") == ("skip", "Ethernet", "")
+    assert told(roce, "link_layer", link_layer="Ethernet")[0] == "pass"
+    assert told(roce, "link_layer", link_layer="InfiniBand") == ("fail", "Ethernet", "InfiniBand")
+
+
+@pytest.mark.parametrize(
+    ("text", "declared", "width", "verdict"),
+    [
+        ("200 Gb/sec (4X HDR)", "HDR", None, "pass"),
+        ("200 Gb/sec (4X HDR)", 200, "4X", "pass"),
+        ("200 Gb/sec (4X HDR)", "EDR", None, "fail"),
+        ("200 Gb/sec (4X HDR)", "NDR200", None, "fail"),
+        ("200 Gb/sec (2X NDR)", "NDR200", None, "pass"),
+        ("200 Gb/sec (2X NDR)", "NDR", "2X", "pass"),
+        ("100 Gb/sec (2X HDR)", "HDR", None, "fail"),
+        ("100 Gb/sec (2X HDR)", "HDR100", "2X", "pass"),
+        ("56 Gb/sec (4X FDR)", "FDR", None, "pass"),
+        ("2.5 Gb/sec (1X SDR)", 2.5, None, "pass"),
+        ("400 Gb/sec (4X NDR)", "HDR", None, "fail"),
+    ],
+)
+def test_rate_of_infiniband(
+    infiniband: Machine, text: str, declared: str | float, width: str | None, verdict: str
+) -> None:
+    infiniband.put(f"{PORT}/rate", f"{text}\n")
+    assert told(infiniband, "rate", rate=declared, width=width)[:2] == (verdict, text)
+
+
+def test_on_ethernet_the_number_counts_and_not_the_generation(roce: Machine) -> None:
+    roce.put(f"{PORT}/rate", "100 Gb/sec (2X HDR)\n")
+    assert told(roce, "rate", rate="EDR") == ("pass", "100 Gb/sec (2X HDR)", "100 Gb/s (EDR)")
+    assert told(roce, "rate", rate="HDR")[0] == "fail"
+
+
+def test_too_slow_and_too_fast_have_their_own_advice(roce: Machine) -> None:
+    assert "trained down" in of_port(roce, "rate", rate=400).advice
+    assert "or declare this" in of_port(roce, "rate", rate=25).advice
+
+
+def test_width(roce: Machine) -> None:
+    assert told(roce, "width") == ("skip", "4X", "")
+    assert told(roce, "width", width="4X") == ("pass", "4X", "4X")
+    roce.put(f"{PORT}/rate", "50 Gb/sec (2X EDR)\n")
+    assert told(roce, "width", width=4) == ("fail", "2X", "4X")
+
+
+def test_netdev(roce: Machine) -> None:
+    assert told(roce, "netdev") == ("pass", "rail0 up", "rail0 up")
+    assert told(roce, "netdev", netdev="rail0")[0] == "pass"
+    assert told(roce, "netdev", netdev="rail1") == ("fail", "rail0", "rail1")
+    roce.put("/sys/class/net/rail0/operstate", "down\n")
+    assert told(roce, "netdev")[:2] == ("fail", "rail0 down")
+
+
+def test_ipoib_that_nobody_uses_is_no_fault(infiniband: Machine) -> None:
+    assert told(infiniband, "netdev")[0] == "pass"
+    infiniband.put("/sys/class/net/ib0/operstate", "down\n")
+    assert told(infiniband, "netdev")[0] == "skip"
+    assert told(infiniband, "netdev", netdev="ib0")[0] == "fail"
+
+
+def test_a_device_without_an_interface_here(tmp_path: pathlib.Path) -> None:
+    card = bench.roce()
+    machine = bench.node(tmp_path, card)
+    machine.remove("/sys/class/net/rail0")
+    assert told(machine, "netdev")[0] == told(machine, "netdev_mtu")[0] == told(machine, "mtu")[0] == "skip"
+    assert told(machine, "netdev", netdev="rail0")[0] == "unknown"
+    assert told(machine, "netdev_mtu", netdev_mtu=9000)[0] == told(machine, "mtu", mtu=4096)[0] == "unknown"
+
+
+def test_speed_of_the_interface(roce: Machine) -> None:
+    assert told(roce, "netdev_speed") == ("skip", "100000 Mb/s", "")
+    assert told(roce, "netdev_speed", rate="EDR") == ("pass", "100000 Mb/s", "100000 Mb/s")
+    assert told(roce, "netdev_speed", rate=400)[0] == "fail"
+    roce.put("/sys/class/net/rail0/speed", "-1\n")
+    assert told(roce, "netdev_speed", rate=100)[0] == "unknown"
+    assert told(roce, "netdev_speed")[0] == "skip"
+
+
+# -- MTUs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("netdev", "rdma"),
+    [(68, 0), (351, 0), (352, 256), (1500, 1024), (4191, 2048), (4192, 4096), (4200, 4096), (9000, 4096)],
+)
+def test_the_mtu_of_roce_follows_from_the_interface(roce: Machine, netdev: int, rdma: int) -> None:
+    assert rdma_link.roce_mtu(netdev) == rdma
+    roce.put("/sys/class/net/rail0/mtu", f"{netdev}\n")
+    assert told(roce, "mtu") == ("skip", str(rdma), "")
+    assert told(roce, "mtu", mtu=4096)[0] == ("pass" if rdma == 4096 else "fail")
+    assert told(roce, "netdev_mtu", netdev_mtu=9000) == (
+        "pass" if netdev == 9000 else "fail",
+        str(netdev),
+        "9000",
+    )
+
+
+def test_advice_names_the_mtu_that_is_needed(roce: Machine) -> None:
+    roce.put("/sys/class/net/rail0/mtu", "1500\n")
+    assert "at least 4192" in of_port(roce, "mtu", mtu=4096).advice
+    assert "declare 1024, or a smaller one" in of_port(roce, "mtu", mtu=512).advice
+
+
+def test_ipoib_proves_the_mtu_of_infiniband(infiniband: Machine) -> None:
+    assert told(infiniband, "mtu", mtu=4096) == ("pass", "4096", "4096")
+    assert told(infiniband, "mtu", mtu=2048)[0] == "fail"
+
+
+class WithTool(Machine):
+    out = ""
+
+    def run(self, command: object, seconds: float = 60) -> Finished:  # as Host has it
+        assert command == ["ibv_devinfo", "-d", "mlx5_0", "-i", "1"]
+        return Finished(0, self.out, "")
+
+
+@pytest.mark.parametrize(
+    ("out", "verdict", "found"),
+    [
+        ("\t\tport:\t1\n\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tactive_mtu:\t\t2048 (4)\n", "fail", "2048"),
+        ("\t\t\tactive_mtu:\t\t4096 (5)\n", "pass", "4096"),
+        ("no devices\n", "unknown", "ibv_devinfo -d mlx5_0 -i 1 names no active_mtu"),
+    ],
+)
+def test_else_ibv_devinfo_is_asked(infiniband: Machine, out: str, verdict: str, found: str) -> None:
+    infiniband.put("/sys/class/net/ib0/mtu", "2044\n")
+    machine = WithTool(infiniband.root)
+    machine.out = out
+    assert told(machine, "mtu", mtu=4096)[:2] == (verdict, found)
+
+
+def test_where_nobody_tells_the_mtu_of_infiniband_it_is_not_known(infiniband: Machine) -> None:
+    infiniband.put("/sys/class/net/ib0/mtu", "65520\n")
+    assert told(infiniband, "mtu", mtu=4096)[0] == "unknown"
+    verdict, found, _expected = told(infiniband, "mtu")
+    assert verdict == "skip"
+    assert "captured tree" in found
+
+
+# -- what cannot be read ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_gone_empty_or_unreadable_is_never_a_pass(roce: Machine, name: str) -> None:
+    path = f"{PORT}/{name}"
+    declared = {"link_layer": "Ethernet", "rate": 100, "width": 4}
+    assert told(roce, name, **declared)[0] == "pass"
+    text = roce.read(path)
+    roce.unreadable[path] = errno.EIO
+    assert told(roce, name, **declared)[0] == told(roce, name)[0] == "unknown"
+    roce.unreadable.clear()
+    roce.put(path, "")
+    assert told(roce, name, **declared)[0] == "unknown"
+    roce.put(path, text)
+    roce.remove(path)
+    verdict, found, _expected = told(roce, name, **declared)
+    assert verdict == "unknown"
+    assert found == f"{path} does not exist"
+    if name == "rate":
+        assert told(roce, "width", width=4)[0] == "unknown"
+
+
+@settings(
+    quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=60
+)
+@given(values)
+def test_odd_texts_pass_nothing(roce: Machine, text: str) -> None:
+    for name in ("state", "phys_state", "rate"):
+        roce.put(f"{PORT}/{name}", text)
+    for name in ("rate", "width"):
+        assert of_port(roce, name, rate=100, width=4).verdict is Verdict.UNKNOWN
+    for name in ("state", "phys_state"):
+        assert of_port(roce, name).verdict in (Verdict.FAIL, Verdict.UNKNOWN)
+
+
+def test_the_mtus_are_those_of_the_kernel() -> None:
+    assert MTUS == (256, 512, 1024, 2048, 4096)
+
+
+@pytest.mark.parametrize(
+    ("carrier", "verdict", "words"),
+    [
+        ("1", "pass", "rail0 unknown, with a carrier: its driver reports no operational state"),
+        ("0", "fail", "rail0 unknown"),
+        ("", "fail", "rail0 unknown"),
+    ],
+)
+def test_an_interface_whose_driver_tells_no_state_is_up_with_a_carrier(
+    roce: Machine, carrier: str, verdict: str, words: str
+) -> None:
+    """networking/operstates.rst. Of an interface that is not raised no carrier can be read (EINVAL)."""
+    roce.put("/sys/class/net/rail0/operstate", "unknown\n")
+    roce.put("/sys/class/net/rail0/carrier", f"{carrier}\n" if carrier else "")
+    assert told(roce, "netdev") == (verdict, words, "rail0 up")

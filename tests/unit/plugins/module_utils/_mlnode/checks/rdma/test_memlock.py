@@ -1,0 +1,360 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin, file_entry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
+from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
+    DROP_IN,
+    bad,
+    daemon,
+    named,
+    run,
+)
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+
+ETC = "/etc/systemd/system.conf.d"
+LOW = "8388608"
+
+
+def default(tree: Tree, **expect: object) -> Check:
+    return named(run(tree.host, expect), "memlock_default")["systemd"]
+
+
+@pytest.mark.parametrize("name", ["slurmd", "containerd", "dockerd", "crio", "pbs_mom"])
+def test_who_starts_jobs(fabric: Tree, name: str) -> None:
+    daemon(fabric, 950, name, LOW)
+    if name == "slurmd":
+        os.unlink(fabric.root / "proc/900/status")
+    found = run(fabric.host)
+    assert bad(found) == {("memlock", name): "fail"}
+    check = named(found, "memlock")[name]
+    assert (check.expected, check.found, check.source) == ("unlimited", f"{LOW} bytes", "/proc/950/limits")
+    assert "LimitMEMLOCK=infinity" in check.advice
+
+
+@pytest.mark.parametrize("name, words", [("sshd", "limits.d"), ("kubelet", "runtime")])
+def test_whose_children_get_others(fabric: Tree, name: str, words: str) -> None:
+    daemon(fabric, 901, name, LOW)
+    found = run(fabric.host)
+    assert bad(found) == {("memlock", name): "warn"}
+    assert words in named(found, "memlock")[name].advice
+
+
+def test_the_soft_limit_counts(fabric: Tree) -> None:
+    daemon(fabric, 900, "slurmd", LOW, "unlimited")
+    check = named(run(fabric.host), "memlock")["slurmd"]
+    assert (check.verdict, check.found) == ("fail", f"{LOW} bytes, and up to unlimited for who asks")
+
+
+def test_sessions_have_the_limits_of_their_users(fabric: Tree) -> None:
+    daemon(fabric, 1234, "sshd", "65536", parent=901)
+    daemon(fabric, 1235, "slurmd", "65536", parent=900)
+    assert bad(run(fabric.host)) == {}
+
+
+def test_two_of_them(fabric: Tree) -> None:
+    daemon(fabric, 950, "slurmd", LOW)
+    found = [check for check in run(fabric.host) if check.name == "memlock" and check.target == "slurmd"]
+    assert [(check.verdict, check.source) for check in found] == [
+        ("pass", "/proc/900/limits"),
+        ("fail", "/proc/950/limits"),
+    ]
+
+
+def test_anybody_may_call_theirs_slurmd(fabric: Tree) -> None:
+    daemon(fabric, 5000, "slurmd", "0", user=1000)
+    assert bad(run(fabric.host)) == {}
+
+
+@pytest.mark.parametrize(
+    "declared, verdict",
+    [(8388608, "pass"), ("8388608", "pass"), (8388609, "fail"), ("unlimited", "fail"), (None, "fail")],
+)
+def test_an_amount_may_be_enough(fabric: Tree, declared: object, verdict: str) -> None:
+    daemon(fabric, 900, "slurmd", LOW)
+    assert named(run(fabric.host, {"memlock": declared}), "memlock")["slurmd"].verdict == verdict
+
+
+@pytest.mark.parametrize("declared", ["infinity", -1, True, "64M", ["unlimited"], "9" * 40])
+def test_an_amount_that_is_none(fabric: Tree, declared: object) -> None:
+    with pytest.raises(
+        DeclarationError, match=r"expect\.memlock: .* is neither unlimited nor a number of bytes"
+    ):
+        run(fabric.host, {"memlock": declared})
+
+
+# -- processes -------------------------------------------------------------------------------
+
+
+def test_nobody_runs(fabric: Tree) -> None:
+    for pid in (900, 901):
+        os.unlink(fabric.root / f"proc/{pid}/status")
+    check = named(run(fabric.host), "memlock")["node"]
+    assert check.verdict == "skip"
+    assert check.found.startswith("none of slurmd, containerd")
+
+
+def test_hidden_processes(fabric: Tree) -> None:
+    """hidepid=1: the folder is there, and nothing in it may be read."""
+    host = fabric.refusing({"/proc/900/status": errno.EACCES})
+    found = named(run(host), "memlock")
+    assert (found["node"].verdict, found["sshd"].verdict) == ("unknown", "pass")
+    assert "EACCES" in found["node"].found
+
+
+def test_a_process_that_ends_meanwhile(fabric: Tree) -> None:
+    fabric.put("/proc/7777/comm", "slurmd")
+    assert bad(run(fabric.host)) == {}
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_limits_that_cannot_be_read(fabric: Tree, removed: bool) -> None:
+    host = fabric.host
+    if removed:
+        os.unlink(fabric.root / "proc/900/limits")
+    else:
+        host = fabric.refusing({"/proc/900/limits": errno.EPERM})
+    assert named(run(host), "memlock")["slurmd"].verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "",
+        "Max locked memory",
+        "Max locked memory   lots   lots   bytes",
+        "Max locked memory 8 8 pages",
+        "\xff\x00",
+    ],
+)
+def test_limits_that_say_nothing(fabric: Tree, row: str) -> None:
+    fabric.put("/proc/900/limits", row)
+    check = named(run(fabric.host), "memlock")["slurmd"]
+    assert (check.verdict, check.found) == ("unknown", "/proc/900/limits has no row Max locked memory")
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["", "Name:\tslurmd", "Name:\tslurmd\nPPid:\tx\nUid:\t0", "Name: slurmd\nPPid: 1\nUid: 0", "\xff" * 200],
+)
+def test_a_status_that_says_nothing(fabric: Tree, status: str) -> None:
+    fabric.put("/proc/900/status", status)
+    assert "slurmd" not in named(run(fabric.host), "memlock")
+
+
+@pytest.mark.parametrize("soft, verdict", [("unlimited", "pass"), (LOW, "fail")])
+def test_a_container_has_its_own(fabric: Tree, soft: str, verdict: str) -> None:
+    fabric.put("/.dockerenv", "")
+    daemon(fabric, 1, "python3", soft)
+    daemon(fabric, 900, "slurmd", LOW)
+    found = [check for check in run(fabric.host) if check.name.startswith("memlock")]
+    assert [(check.target, check.verdict) for check in found] == [("this container", verdict)]
+
+
+# -- systemd ---------------------------------------------------------------------------------
+
+
+def low(tree: Tree) -> None:
+    """A daemon whose next start depends on the default."""
+    daemon(tree, 900, "slurmd", LOW)
+
+
+@pytest.mark.parametrize(
+    "value, verdict",
+    [
+        ("infinity", "pass"),
+        ("infinity:infinity", "pass"),
+        ("64M", "warn"),
+        ("8M:infinity", "warn"),
+        ("unlimited", "warn"),
+        ("-1", "warn"),
+        ("", "warn"),
+        ("9" * 400, "warn"),
+    ],
+)
+def test_what_systemd_takes(fabric: Tree, value: str, verdict: str) -> None:
+    low(fabric)
+    fabric.put(DROP_IN, f"[Manager]\nDefaultLimitMEMLOCK={value}")
+    check = default(fabric)
+    assert check.verdict == verdict
+    assert ("DefaultLimitMEMLOCK=infinity" in check.advice) == (verdict != "pass")
+    assert len(check.found) < 200
+
+
+@pytest.mark.parametrize(
+    "value, least, verdict", [("64M", 64 << 20, "pass"), ("1G", 64 << 20, "pass"), ("64K", 64 << 20, "fail")]
+)
+def test_suffixes(fabric: Tree, value: str, least: int, verdict: str) -> None:
+    low(fabric)
+    fabric.put(DROP_IN, f"[Manager]\nDefaultLimitMEMLOCK={value}")
+    assert default(fabric, memlock=least).verdict == verdict
+
+
+def test_set_nowhere(fabric: Tree) -> None:
+    low(fabric)
+    os.unlink(fabric.host.real(DROP_IN))
+    check = default(fabric)
+    assert check.verdict == "warn"
+    assert "is set nowhere" in check.found
+    assert default(fabric, memlock="unlimited").verdict == "fail"
+
+
+def test_not_needed_where_the_units_say_it(fabric: Tree) -> None:
+    os.unlink(fabric.host.real(DROP_IN))
+    check = default(fabric)
+    assert check.verdict == "skip"
+    assert "have enough of their own" in check.found
+
+
+@pytest.mark.parametrize(
+    "files, where",
+    [
+        ({f"{ETC}/10-a.conf": "64M", f"{ETC}/99-z.conf": "infinity"}, f"{ETC}/99-z.conf:2"),
+        ({"/etc/systemd/system.conf": "64M", DROP_IN: "infinity"}, f"{DROP_IN}:2"),
+        (
+            {"/usr/lib/systemd/system.conf": "64M", "/etc/systemd/system.conf": "infinity"},
+            "/etc/systemd/system.conf:2",
+        ),
+        ({"/usr/lib/systemd/system.conf": "infinity"}, "/usr/lib/systemd/system.conf:2"),
+        ({"/usr/lib/systemd/system.conf.d/50.conf": "64M", f"{ETC}/50.conf": "infinity"}, f"{ETC}/50.conf:2"),
+        (
+            {"/run/systemd/system.conf.d/60.conf": "infinity", f"{ETC}/50.conf": "64M"},
+            "/run/systemd/system.conf.d/60.conf:2",
+        ),
+    ],
+)
+def test_which_file_wins(fabric: Tree, files: dict[str, str], where: str) -> None:
+    low(fabric)
+    for path in (DROP_IN, "/etc/systemd/system.conf"):
+        os.unlink(fabric.host.real(path))
+    for path, value in files.items():
+        fabric.put(path, f"[Manager]\nDefaultLimitMEMLOCK = {value}")
+    check = default(fabric)
+    assert (check.verdict, check.source) == ("pass", where)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DefaultLimitMEMLOCK=infinity",
+        "[Service]\nDefaultLimitMEMLOCK=infinity",
+        "[Manager]\n#DefaultLimitMEMLOCK=infinity",
+        "[Manager]\nDefaultLimitMEMLOCK=infinity\nDefaultLimitMEMLOCK=",
+        "[Manager]\nLimitMEMLOCK=infinity",
+        "\xff\x00[",
+    ],
+)
+def test_lines_that_do_not_count(fabric: Tree, text: str) -> None:
+    low(fabric)
+    fabric.put(DROP_IN, text)
+    assert default(fabric).verdict == "warn"
+
+
+def test_a_hidden_file_and_one_of_another_name(fabric: Tree) -> None:
+    low(fabric)
+    os.rename(fabric.host.real(DROP_IN), fabric.host.real(f"{ETC}/90-rdma.conf.bak"))
+    fabric.put("/usr/lib/systemd/system.conf.d/50.conf", "[Manager]\nDefaultLimitMEMLOCK=infinity")
+    pathlib.Path(fabric.root, ETC[1:], "50.conf").touch()
+    assert default(fabric).verdict == "warn"
+
+
+def test_unreadable(fabric: Tree) -> None:
+    for path in (DROP_IN, ETC):
+        check = named(run(fabric.refusing({path: errno.EACCES})), "memlock_default")["systemd"]
+        assert check.verdict == "unknown"
+        assert "EACCES" in check.found
+
+
+def test_no_systemd(fabric: Tree) -> None:
+    (fabric.root / "run/systemd/system/.keep").unlink()
+    os.rmdir(fabric.root / "run/systemd/system")
+    assert default(fabric).verdict == "skip"
+
+
+# -- until a restart -------------------------------------------------------------------------
+
+UNITS = "/usr/lib/systemd/system"
+OWN = "/etc/systemd/system/{}.service.d/zz-mlnode-default.conf"
+LOGINS = "/etc/security/limits.d/zz-mlnode-default.conf"
+
+
+def given(tree: Tree, unit: str, process: str, pid: int) -> None:
+    """A drop-in that was written after the daemon was started."""
+    tree.put(f"{UNITS}/{unit}.service", "[Service]\nExecStart=/x")
+    tree.put(OWN.format(unit), "[Service]\nLimitMEMLOCK=infinity")
+    daemon(tree, pid, process, LOW)
+
+
+def test_who_starts_jobs_fails_until_it_is_restarted(fabric: Tree) -> None:
+    given(fabric, "slurmd", "slurmd", 900)
+    check = named(run(fabric.host), "memlock")["slurmd"]
+    where = f"{OWN.format('slurmd')}:2"
+    assert (check.verdict, check.advice) == ("fail", "systemctl restart slurmd.service")
+    assert check.found == (
+        f"pending: slurmd runs with {LOW} bytes, and gets unlimited ({where}) from `systemctl restart "
+        "slurmd.service`"
+    )
+
+
+def test_what_every_service_gets_counts_where_a_unit_says_nothing(fabric: Tree) -> None:
+    fabric.put(f"{UNITS}/slurmd.service", "[Service]\nExecStart=/x")
+    daemon(fabric, 900, "slurmd", LOW)
+    assert f"unlimited ({DROP_IN}:2)" in named(run(fabric.host), "memlock")["slurmd"].found
+
+
+def test_sshd_that_waits_for_a_restart_is_pending_as_for_the_kind_limits(fabric: Tree) -> None:
+    """What its sessions have is PAM's, and is enough."""
+    given(fabric, "ssh", "sshd", 901)
+    fabric.put("/etc/pam.d/sshd", "session required pam_limits.so")
+    fabric.put(LOGINS, "* - memlock unlimited")
+    check = named(run(fabric.host), "memlock")["sshd"]
+    where = f"{OWN.format('ssh')}:2"
+    words = f"pending: sshd runs with {LOW} bytes, and gets unlimited ({where}) from `systemctl restart ssh"
+    assert (check.verdict, check.advice) == ("skip", "systemctl restart ssh.service")
+    assert check.found.startswith(words)
+    assert check.found.endswith(f"logins get unlimited from {LOGINS}:1 all the same")
+
+    spec = {"memlock": "unlimited", "services": ["ssh"]}
+    Origin(fabric.host, []).remember([file_entry(fabric.host, LOGINS)])  # as of a node that was tuned
+    host = captured(fabric.host.root, limits.MOUNTS)
+    plan = engine.evaluate(host, Request("default", limits, spec, (Layer.RUNTIME,)))
+    (row,) = [row for row in plan.rows if row.setting.key == "limits.services.memlock"]
+    assert str(row.status) == "ok", row.reason
+    assert row.reason.startswith(f"pending: sshd runs with {LOW}, and gets unlimited from `systemctl restart")
+
+
+@pytest.mark.parametrize(
+    ("lines", "pam", "verdict"),
+    [
+        ("* - memlock unlimited", "pam_limits.so", "skip"),
+        ("* soft memlock unlimited", "pam_limits.so", "warn"),  # nobody knows the hard limit
+        ("* - memlock 8192", "pam_limits.so", "warn"),
+        ("* - memlock unlimited", "pam_unix.so", "warn"),
+        ("# nothing", "pam_limits.so", "warn"),
+    ],
+)
+def test_what_sshd_runs_with_counts_where_pam_gives_less(
+    fabric: Tree, lines: str, pam: str, verdict: str
+) -> None:
+    daemon(fabric, 901, "sshd", LOW)
+    fabric.put("/etc/pam.d/sshd", f"session required {pam}")
+    fabric.put(LOGINS, lines)
+    assert named(run(fabric.host), "memlock")["sshd"].verdict == verdict
+
+
+def test_a_unit_that_cannot_be_read_is_told(fabric: Tree) -> None:
+    given(fabric, "slurmd", "slurmd", 900)
+    check = named(run(fabric.refusing({OWN.format("slurmd"): errno.EACCES})), "memlock")["slurmd"]
+    assert (check.verdict, "its next start is unknown" in check.found) == ("fail", True)

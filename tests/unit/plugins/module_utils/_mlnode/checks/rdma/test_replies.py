@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two RoCE rails of one node; rdma_node's tests look at their ARP."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.rail_machine import Ip
+
+
+class Rails(Machine):
+    """rail0 is 10.77.0.1/24, rail1 is 10.77.0.2/24."""
+
+    ip: Ip
+
+    def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
+        return self.ip.run(command) if command[0] == "ip" else super().run(command, seconds)
+
+
+@pytest.fixture(name="rails")
+def _rails(tmp_path: pathlib.Path) -> Rails:
+    rails = Rails(bench.two_rails(tmp_path).root)
+    rails.ip = Ip()
+    rails.ip.addresses = {"rail0": ["10.77.0.1/24"], "rail1": ["10.77.0.2/24"]}
+    return rails
+
+
+def look(rails: Rails) -> dict[str, Check]:
+    declared = {"devices": {"mlx5_0": {}, "mlx5_1": {}}}
+    found = bench.look(rails, declared)
+    return {target: check for (name, target), check in found.items() if name == "reply_path"}
+
+
+def verdicts(rails: Rails) -> dict[str, str]:
+    return {target: str(check.verdict) for target, check in look(rails).items()}
+
+
+def test_in_one_subnet_the_first_route_takes_the_replies_of_both(rails: Rails) -> None:
+    found = look(rails)
+    assert verdicts(rails) == {"rail0": "pass", "rail1": "warn"}
+    assert found["rail1"].found == "10.77.0.2 to 10.77.0.3 leaves by rail0"
+    assert found["rail1"].expected == "replies leave by rail1"
+    for words in ("network manager", "rule `from 10.77.0.2 lookup TABLE`", "`10.77.0.0/24 dev rail1`"):
+        assert words in found["rail1"].advice
+    assert found["rail0"].found == "10.77.0.1 to 10.77.0.3 leaves by rail0"
+    assert found["rail0"].advice == ""
+
+
+def test_with_a_rule_for_its_address_each_rail_passes(rails: Rails) -> None:
+    rails.ip.rules = {"10.77.0.2": "rail1"}
+    assert verdicts(rails) == {"rail0": "pass", "rail1": "pass"}
+    rails.ip.rules["10.77.0.1"] = "mgmt"
+    assert verdicts(rails) == {"rail0": "warn", "rail1": "pass"}
+
+
+def test_with_a_subnet_each_no_rule_is_needed(rails: Rails) -> None:
+    rails.ip.addresses["rail1"] = ["10.78.0.2/31"]
+    assert verdicts(rails) == {"rail0": "pass", "rail1": "pass"}
+    assert look(rails)["rail1"].found == "10.78.0.2 to 10.78.0.3 leaves by rail1"
+
+
+def test_each_address_counts_and_only_wrong_ones_are_named(rails: Rails) -> None:
+    rails.ip.addresses["rail1"] = ["10.78.0.2/24", "10.77.0.2/24"]
+    found = look(rails)["rail1"]
+    assert (str(found.verdict), found.found) == ("warn", "10.77.0.2 to 10.77.0.3 leaves by rail0")
+    assert "10.78" not in found.advice
+
+
+def test_a_vrf_has_a_table_of_its_own(rails: Rails) -> None:
+    rails.ip.vrfs["rail1"] = "red"
+    assert verdicts(rails) == {"rail0": "pass", "rail1": "pass"}
+
+
+def test_the_address_may_be_on_a_vlan_of_the_rail(rails: Rails) -> None:
+    folder = "/sys/devices/virtual/net/rail1.100"
+    rails.put(f"{folder}/uevent", "DEVTYPE=vlan\nINTERFACE=rail1.100\n")
+    rails.put(f"{folder}/operstate", "up\n")
+    rails.link("/sys/class/net/rail1.100", "../../devices/virtual/net/rail1.100")
+    rails.link("/sys/class/net/rail1/upper_rail1.100", folder)
+    rails.link(f"{folder}/lower_rail1", "/sys/class/net/rail1")
+    rails.ip.addresses["rail1.100"] = rails.ip.addresses.pop("rail1")
+    assert verdicts(rails) == {"rail0": "pass", "rail1.100": "warn"}
+    rails.ip.missing = True
+    assert verdicts(rails) == {"node": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("addresses", "down", "words"),
+    [([], False, "it has no IPv4 address"), (["10.77.0.2/24"], True, "it is down, and has no routes"),
+     (["10.77.0.2/32"], False, "its subnet has no room for a peer")],
+)  # fmt: skip
+def test_what_does_not_apply(rails: Rails, addresses: list[str], down: bool, words: str) -> None:
+    rails.ip.addresses["rail1"] = addresses
+    rails.ip.down.update(["rail1"] if down else [])
+    found = look(rails)["rail1"]
+    assert (str(found.verdict), found.found) == ("skip", words)
+
+
+def test_what_nobody_can_be_asked_is_unknown(rails: Rails) -> None:
+    rails.ip.prints["route"] = "nonsense"
+    assert verdicts(rails) == {"rail0": "unknown", "rail1": "unknown"}
+    rails.ip.missing = True
+    assert verdicts(rails) == {"rail0": "unknown", "rail1": "unknown"}
+    assert "install iproute2" in look(rails)["rail0"].found
+
+
+def test_without_roce_there_is_nothing_to_ask(tmp_path: pathlib.Path) -> None:
+    found = bench.look(bench.node(tmp_path, bench.infiniband()))["reply_path", "node"]
+    assert (str(found.verdict), found.found) == ("skip", "no RoCE interface is judged")

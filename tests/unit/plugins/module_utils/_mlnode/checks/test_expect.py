@@ -1,0 +1,311 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import (
+    expect,
+    rdma_limits,
+    rdma_values,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.expect import parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma_limits import Limit
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import RdmaDevice, RdmaPort
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+DECLARED = {
+    "all": {"mtu": 1024, "width": "4X", "numa": 0, "netns": "shared"},
+    "rails": {"count": 8, "mtu": 2048, "width": "2X", 3: {"mtu": 4096}, "4": {"mtu": 512}},
+    "devices": {"mlx5_3": {"mtu": 256, "width": 1}, "mlx5_3/2": {"width": 8}},
+}
+
+
+@pytest.mark.parametrize(
+    ("device", "port", "rail", "mtu", "width"),
+    [
+        ("mlx5_9", 1, None, 1024, 4),
+        ("mlx5_0", 1, 0, 2048, 2),
+        ("mlx5_0", 1, 3, 4096, 2),
+        ("mlx5_0", 1, 4, 512, 2),
+        ("mlx5_3", None, 3, 256, 1),
+        ("mlx5_3", 1, 3, 256, 1),
+        ("mlx5_3", 2, 3, 256, 8),
+    ],
+)
+def test_the_most_specific_section_wins_key_by_key(
+    device: str, port: int | None, rail: int | None, mtu: int, width: int
+) -> None:
+    found = parse(DECLARED).of(device, port, rail)
+    assert (found["mtu"], found["width"], found["numa"]) == (mtu, width, 0)
+
+
+def test_as_a_mapping_it_is_what_is_declared_of_the_node() -> None:
+    found = parse({**DECLARED, "exact": True})
+    assert dict(found) == {"mtu": 1024, "width": 4, "numa": 0, "netns": "shared"}
+    assert (found.count, found.exact, found.devices) == (8, True, ("mlx5_3",))
+    assert found.get("memlock") is None
+    assert dict(parse(None)) == {}
+
+
+def test_bit_error_rates_are_merged_kind_by_kind() -> None:
+    found = expect.parse(
+        {
+            "all": {"ber": {"effective": "1e-12", "raw": 1e-6}},
+            "devices": {"mlx5_0": {"ber": {"raw": "0.00001"}}},
+        }
+    )
+    assert found.of("mlx5_0", 1)["ber"] == {"effective": 1e-12, "raw": 1e-5}
+    assert found.of("mlx5_1", 1)["ber"] == {"effective": 1e-12, "raw": 1e-6}
+
+
+def test_counters_are_merged_counter_by_counter() -> None:
+    found = parse(
+        {
+            "all": {"counters": {"symbol_error": {"per_hour": 10}, "out_of_buffer": 5}},
+            "devices": {"mlx5_0": {"counters": {"out_of_buffer": False}}},
+        }
+    )
+    assert found.of("mlx5_0", 1)["counters"] == {
+        "symbol_error": (Limit("per_hour", 10),),
+        "out_of_buffer": (),
+    }
+    assert found.of("mlx5_1", 1)["counters"]["out_of_buffer"] == (Limit("rise", 5),)
+
+
+def test_null_declares_nothing() -> None:
+    assert parse({"all": None, "rails": None, "devices": {"mlx5_0": None}}).of("mlx5_0", 1) == {}
+    assert parse({"all": {"mtu": None}}).of("mlx5_0") == {}
+
+
+# -- what is judged ------------------------------------------------------------------------
+
+
+def judged(
+    declared: dict[str, Any], rail: int | None = None, virtual: bool = False, name: str = "mlx5_0"
+) -> bool:
+    device = RdmaDevice(name, ports=(RdmaPort(1, "Ethernet", "ACTIVE", ""),), rail=rail)
+    return parse(declared).judges(device, 1, virtual, rails=True)
+
+
+def test_where_nothing_is_declared_the_rails_are_judged() -> None:
+    assert judged({}, rail=0)
+    assert not judged({})
+    device = RdmaDevice("mlx5_0")
+    assert parse({}).judges(device, 1, virtual=False, rails=False)
+    assert not parse({}).judges(device, 1, virtual=True, rails=False)
+
+
+def test_a_key_of_ports_for_all_means_all_but_virtual_functions() -> None:
+    assert judged({"all": {"mtu": 4096}})
+    assert not judged({"all": {"mtu": 4096}}, virtual=True)
+    assert judged({"all": {"mtu": 4096}, "devices": {"mlx5_0": {}}}, virtual=True)
+
+
+def test_a_key_of_the_node_for_all_means_no_device() -> None:
+    assert not judged({"all": {"memlock": "unlimited"}, "rails": {"count": 8}})
+    assert not judged({"all": {"netns": "shared"}, "devices": {"mlx5_1": {}}}, rail=0)
+    assert judged({"all": {"netns": "shared"}}, rail=0)
+
+
+def test_rails_and_names_are_judged_and_nothing_else() -> None:
+    declared = {"rails": {"count": 8}, "devices": {"mlx5_1": {}, "mlx5_2/2": {}}}
+    assert judged(declared, rail=5)
+    assert judged(declared, name="mlx5_1")
+    assert not judged(declared, name="mlx5_2")
+    assert not judged(declared, name="mlx5_3")
+
+
+def test_what_is_not_used_is_not_judged() -> None:
+    declared = {"all": {"mtu": 4096}, "devices": {"mlx5_0": {"used": False}}}
+    assert not judged(declared, rail=0)
+    assert judged(declared, name="mlx5_1")
+
+
+# -- values --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw", "gbits", "generation"),
+    [
+        (400, 400, ""),
+        ("100", 100, ""),
+        (2.5, 2.5, ""),
+        ("SDR", 10, "SDR"),
+        ("FDR", 56, "FDR"),
+        ("FDR10", 40, "FDR10"),
+        ("edr", 100, "EDR"),
+        ("HDR100", 100, "HDR"),
+        ("NDR", 400, "NDR"),
+        ("NDR200", 200, "NDR"),
+        ("XDR", 800, "XDR"),
+    ],
+)
+def test_rates(raw: Any, gbits: float, generation: str) -> None:
+    found = rdma_values.rate("rate", raw)
+    assert (found.gbits, found.generation) == (gbits, generation)
+
+
+def test_a_width_says_what_a_generation_gives() -> None:
+    assert rdma_values.rate("rate", "HDR").of_lanes(2) == 100
+    assert rdma_values.rate("rate", "HDR").of_lanes(None) == 200
+    assert rdma_values.rate("rate", 200).of_lanes(2) == 200
+
+
+@pytest.mark.parametrize(
+    ("key", "raw", "value"),
+    [
+        ("width", "4x", 4),
+        ("width", 2, 2),
+        ("link_layer", "infiniband", "InfiniBand"),
+        ("gid_type", "roce V2", "RoCE v2"),
+        ("firmware", "28.43.1014", ("28.43.1014",)),
+        ("firmware", ["a", "b", "a"], ("a", "b")),
+        ("slot", "00000000:1A:00.0", "0000:1a:00.0"),
+        ("pkey", "0xFFFF", 0xFFFF),
+        ("pkey", 32769, 0x8001),
+        ("rdma_cm_tos", 106, 106),
+        ("used", False, False),
+    ],
+)
+def test_values_in_other_spellings(key: str, raw: Any, value: Any) -> None:
+    assert parse({"all": {key: raw}}).of("mlx5_0")[key] == value
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ({"al": {}}, "expect.al: unknown; did you mean all?"),
+        ({"all": {"link_laier": "Ethernet"}}, "expect.all.link_laier: unknown; did you mean link_layer?"),
+        ({"rails": {"cuont": 8}}, "expect.rails.cuont: unknown; did you mean count?"),
+        ({"rails": {"3": {"rat": 1}}}, "expect.rails.3.rat: unknown; did you mean rate?"),
+        ({"devices": {"mlx5_0": {"slots": 1}}}, "expect.devices.mlx5_0.slots: unknown; did you mean slot?"),
+        ({"devices": {"mlx5_0": {"netns": "shared"}}}, "is of the whole node, and belongs in expect.all"),
+        ({"all": {"zzz": 1}}, "expect.all.zzz: unknown; known are "),
+        ({"devices": {"mlx5_0/x": {}}}, "'mlx5_0/x' is neither a device such as mlx5_0 nor a port"),
+        ({"devices": {3: {}}}, "3 is neither a device"),
+        ({"devices": []}, "expect.devices: [] is not a dictionary"),
+        ({"all": 3}, "expect.all: 3 is not a dictionary"),
+        ([], "expect: [] is not a dictionary"),
+        ({"exact": "perhaps"}, "expect.exact: must be true or false, got 'perhaps'"),
+        ({"rails": {"count": "many"}}, "expect.rails.count: must be a whole number, got 'many'"),
+        ({"all": {"rate": "NDRR"}}, "expect.all.rate: 'NDRR' is unknown; did you mean NDR?"),
+        ({"all": {"rate": True}}, "expect.all.rate: True is not a number of Gb/s or one of SDR, DDR"),
+        ({"all": {"rate": 0}}, "expect.all.rate: 0 is not a number"),
+        ({"all": {"width": "3X"}}, "expect.all.width: '3X'"),
+        ({"all": {"link_layer": "Infiniban"}}, "did you mean InfiniBand?"),
+        (
+            {"all": {"mtu": 9000}},
+            "expect.all.mtu: 9000 is none of the MTUs of RDMA, 256, 512, 1024, 2048, 4096; that of",
+        ),
+        ({"all": {"netdev_mtu": 65536}}, "expect.all.netdev_mtu: must be from 68 to 65535, got 65536"),
+        ({"all": {"netdev": "a/b"}}, "expect.all.netdev: must be an interface such as eth0, got 'a/b'"),
+        ({"all": {"firmware": 28.43}}, "expect.all.firmware: 28.43 is neither a text nor a list of texts"),
+        ({"all": {"firmware": []}}, "expect.all.firmware: []"),
+        (
+            {"all": {"slot": "1a:00.0"}},
+            "expect.all.slot: must be a PCI address such as 0000:41:00.0, in quotes, got '1a:00.0'",
+        ),
+        ({"all": {"pkey": "0x10000"}}, "expect.all.pkey: '0x10000' is not a partition key"),
+        ({"all": {"pkey": 0}}, "expect.all.pkey: 0"),
+        ({"all": {"pkey": "010"}}, None),
+        ({"all": {"rdma_cm_tos": 256}}, "expect.all.rdma_cm_tos: must be from 0 to 255, got 256"),
+        ({"all": {"numa": -1}}, "expect.all.numa: must be from 0 to 9999999999, got -1"),
+        ({"all": {"used": "never"}}, "expect.all.used: must be true or false, got 'never'"),
+        (
+            {"all": {"counters": {"symbol_errors": 1}}},
+            "'symbol_errors' is unknown; did you mean symbol_error?",
+        ),
+        ({"all": {"counters": {"symbol_error": {"per_day": 1, "per_our": 1}}}}, "did you mean per_hour?"),
+        ({"all": {"counters": {"symbol_error": {}}}}, "symbol_error: give it one of rise, per_second"),
+        ({"all": {"counters": {"symbol_error": True}}}, "symbol_error: must be a whole number, got True"),
+        ({"all": {"counters": 3}}, "expect.all.counters: 3 is not a dictionary"),
+        ({"all": {"ber": 3}}, "expect.all.ber: 3 is not a dictionary such as {effective: 1e-12}"),
+        ({"all": {"ber": {}}}, "expect.all.ber: {} is not a dictionary such as"),
+        ({"all": {"ber": {"efective": 1e-9}}}, "'efective' is unknown; did you mean effective?"),
+        ({"all": {"ber": {"raw": "low"}}}, "expect.all.ber.raw: 'low' is not a number below 1 such as 1e-12"),
+        ({"all": {"ber": {"raw": True}}}, "expect.all.ber.raw: True is not a number below 1"),
+        ({"all": {"ber": {"raw": 1.0}}}, "expect.all.ber.raw: 1.0 is not a number below 1"),
+        ({"all": {"ber": {"raw": -1e-9}}}, "expect.all.ber.raw: -1e-09 is not a number below 1"),
+        ({"all": {"ber": {"raw": float("nan")}}}, "expect.all.ber.raw: nan is not a number below 1"),
+        (
+            {"all": {"netns": "shred"}},
+            "expect.all.netns: must be one of shared, exclusive, got 'shred'; did you mean shared?",
+        ),
+        (
+            {"all": {"mrrs": 4000}},
+            "expect.all.mrrs: must be one of 128, 256, 512, 1024, 2048, 4096, got 4000",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(declared: Any, words: str | None) -> None:
+    if words is None:
+        parse(declared)
+        return
+    with pytest.raises(DeclarationError) as caught:
+        parse(declared)
+    assert words in str(caught.value)
+
+
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
+anything = st.recursive(
+    scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(scalars, inner, max_size=3)),
+    max_leaves=6,
+)
+sections = st.dictionaries(
+    st.one_of(st.sampled_from([*expect.PORT_KEYS, *expect.NODE_KEYS, "count", 3, "4"]), scalars),
+    anything,
+    max_size=4,
+)
+
+
+@quick
+@given(
+    st.one_of(
+        anything,
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "all": st.one_of(sections, anything),
+                "rails": st.one_of(sections, anything),
+                "devices": st.one_of(st.dictionaries(st.sampled_from(["mlx5_0", "a/1"]), sections), anything),
+                "exact": anything,
+            },
+        ),
+    )
+)
+def test_any_declaration_is_taken_or_refused_with_words(declared: Any) -> None:
+    try:
+        found = parse(declared)
+    except DeclarationError:
+        return
+    found.of("mlx5_0", 1, 3)
+
+
+def test_every_limit_is_in_a_window_and_every_counter_has_advice() -> None:
+    for counter in rdma_limits.COUNTERS:
+        assert counter.check in rdma_limits.ADVICE
+        assert all(limit.window in rdma_limits.WINDOWS for limit in counter.limits)
+    assert len(rdma_limits.BY_NAME) == len(rdma_limits.COUNTERS)
+
+
+@pytest.mark.parametrize(
+    ("limit", "rise", "seconds", "allowed"),
+    [
+        (Limit("rise", 0), 0, 9e9, True),
+        (Limit("rise", 0), 1, 9e9, False),
+        (Limit("per_hour", 120), 120, 1, True),
+        (Limit("per_hour", 120), 121, 1, False),
+        (Limit("per_hour", 120), 240, 7200, True),
+        (Limit("per_hour", 120), 241, 7200, False),
+        (Limit("per_second", 10), 11, 0.0, False),
+        (Limit("per_second", 10), 600, 60, True),
+    ],
+)
+def test_limits(limit: Limit, rise: int, seconds: float, allowed: bool) -> None:
+    assert limit.allows(rise, seconds) is allowed

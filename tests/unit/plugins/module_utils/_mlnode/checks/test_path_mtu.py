@@ -1,0 +1,345 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The measurement on simulated paths; tests/system has real ones."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import path_mtu
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.path_mtu import Peer
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    DeclarationError,
+    HostError,
+)
+from ansible_collections.mlnode.tuning.tests.unit.path_machine import HERE, NIC, ROUTER, Path, PathMachine
+
+PEER = "10.0.0.7"
+GOOD = Path()
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> PathMachine:
+    return PathMachine(str(tmp_path))
+
+
+def measure(machine: Host, *peers: Any, size: int | None = 9000) -> list[Check]:
+    return path_mtu.measure(machine, path_mtu.parse(peers, size, 3, 1.0))
+
+
+def one(machine: PathMachine, path: Path = GOOD, size: int | None = 9000) -> Check:
+    machine.paths[PEER] = path
+    [check] = measure(machine, PEER, size=size)
+    return check
+
+
+# -- verdicts and words --------------------------------------------------------------------
+
+
+def test_a_good_path_takes_one_packet(machine: PathMachine) -> None:
+    assert one(machine).document() == {
+        "name": "path_mtu",
+        "target": PEER,
+        "verdict": "pass",
+        "expected": "packets of 9000 bytes arrive",
+        "found": "packets of 9000 bytes arrive",
+        "source": f"ICMP echo, don't fragment, from {HERE}",
+        "advice": "",
+    }
+    assert machine.sizes == {PEER: [9000]}
+
+
+@pytest.mark.parametrize(
+    ("mtu", "sizes"),
+    [
+        (8999, "8950 do"),
+        (4242, "4200 do and 8896 do not"),
+        (1500, "1500 do and 2044 do not"),
+        (576, "84 do and 1280 do not"),
+    ],
+)
+def test_a_black_hole_names_the_sizes_and_where_to_look(machine: PathMachine, mtu: int, sizes: str) -> None:
+    check = one(machine, Path(mtu=mtu))
+
+    assert check.verdict is Verdict.FAIL
+    assert path_mtu.line(check) == f"{PEER}: packets of 9000 bytes do not arrive, {sizes}"
+    assert "every switch port" in check.advice
+    # Each that is lost takes three seconds: the wanted one, and the first above the MTU.
+    assert len([size for size in machine.sizes[PEER] if size > mtu]) == 2
+
+
+def test_a_packet_lost_by_chance_does_not_fail_a_path(
+    machine: PathMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(command: list[str], seconds: float = 60) -> Finished:
+        machine.paths[PEER] = Path(mtu=0 if command[0] == "ping" and not machine.sizes else 9000)
+        return PathMachine.run(machine, command, seconds)
+
+    monkeypatch.setattr(machine, "run", run)
+    [check] = measure(machine, PEER)
+
+    assert check.verdict is Verdict.PASS
+    assert [*machine.sizes[PEER][:3], *machine.sizes[PEER][-2:]] == [9000, 84, 1280, 8950, 9000]
+
+
+@pytest.mark.parametrize("size", [9000, None])
+def test_a_router_is_named_with_its_mtu(machine: PathMachine, size: int | None) -> None:
+    check = one(machine, Path(router=1400), size)
+
+    assert check.verdict is Verdict.FAIL
+    assert check.found == (
+        "packets of 9000 bytes do not arrive, 1400 do and 1420 do not; "
+        f"{ROUTER} reports: Frag needed and DF set (mtu = 1400)"
+    )
+    assert ROUTER in check.advice
+
+
+def test_a_router_that_refuses_large_packets_by_rule_is_named(machine: PathMachine) -> None:
+    check = one(machine, Path(above=1500, report=f"From {ROUTER} icmp_seq=1 Packet filtered"))
+
+    assert check.found == (
+        f"packets of 9000 bytes do not arrive, 1500 do and 2044 do not; {ROUTER} reports: Packet filtered"
+    )
+
+
+def test_what_was_reported_before_the_address_was_found_is_no_reason(machine: PathMachine) -> None:
+    late = f"From {HERE} icmp_seq=1 Destination Host Unreachable"
+    check = one(machine, Path(mtu=1500, above=8000, report=late))
+
+    assert check.found == "packets of 9000 bytes do not arrive, 1500 do and 2044 do not"
+    assert "every switch port" in check.advice
+
+
+def test_the_own_interface_is_blamed_where_it_is_to_blame(tmp_path: pathlib.Path) -> None:
+    check = one(PathMachine(str(tmp_path), mtu=1500))
+
+    assert check.verdict is Verdict.FAIL
+    assert check.found == (
+        f"packets of 9000 bytes do not leave this node, whose interface {NIC} has an MTU of 1500; "
+        "1500 do and 2044 do not"
+    )
+    assert check.advice == "raise the MTU of this node's interface to the peer"
+
+
+def test_behind_an_own_interface_that_is_too_small_the_path_is_smaller_still(tmp_path: pathlib.Path) -> None:
+    check = one(PathMachine(str(tmp_path), mtu=4200), Path(mtu=1500))
+
+    assert "has an MTU of 4200; 1500 do" in check.found
+    assert "but before that: no router reports why" in check.advice
+
+
+def test_what_the_kernel_has_learned_is_not_taken_for_the_interface(machine: PathMachine) -> None:
+    check = one(machine, Path(learned=1400), size=None)
+
+    assert check.verdict is Verdict.FAIL
+    assert check.found == (
+        "packets of 9000 bytes do not leave this node, which knows of an MTU of 1400 on the way; "
+        "1400 do and 1420 do not"
+    )
+    assert "ip route flush cache" in check.advice
+
+
+def test_the_mtu_of_the_own_interface_is_proven_where_no_size_is_given(machine: PathMachine) -> None:
+    machine.paths = {"fd00::8": Path(mtu=1500)}
+    good, bad = measure(machine, "fd00::7", "fd00::8", size=None)
+
+    assert path_mtu.line(good) == "fd00::7: packets of 9000 bytes arrive"
+    assert path_mtu.line(bad) == ("fd00::8: packets of 9000 bytes do not arrive, 1500 do and 2044 do not")
+    assert good.source.endswith(" from fd00::1")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (Path(mtu=0), ""),
+        (
+            Path(above=0, report=f"From {ROUTER} icmp_seq=1 Packet filtered"),
+            f"; {ROUTER} reports: Packet filtered",
+        ),
+    ],
+)
+def test_a_peer_that_answers_nothing_is_unknown_and_not_failed(
+    machine: PathMachine, path: Path, words: str
+) -> None:
+    check = one(machine, path)
+
+    assert check.verdict is Verdict.UNKNOWN
+    assert check.found == "no answer to packets of 9000 bytes, nor to small ones" + words
+    assert check.advice.startswith("nothing is proven")
+    assert machine.sizes[PEER] == [9000, 84]
+
+
+# -- what cannot be asked ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "package"),
+    [("ping", "iputils-ping on Debian and Ubuntu, iputils elsewhere"), ("ip", "iproute2")],
+)
+def test_a_program_that_is_missing_is_named_with_its_package(
+    machine: PathMachine, program: str, package: str
+) -> None:
+    machine.missing.add(program)
+
+    check = one(machine)
+
+    assert (check.verdict, check.expected) == (Verdict.UNKNOWN, "packets of 9000 bytes arrive")
+    assert f"cannot run {program}: " in check.found
+    assert package in check.advice
+
+
+def test_another_ping_than_that_of_iputils_is_not_believed(machine: PathMachine) -> None:
+    machine.says["ping"] = Finished(1, "", "ping: invalid option -- 'M'\nBusyBox v1.36.1\n")
+
+    check = one(machine)
+
+    assert check.verdict is Verdict.UNKNOWN
+    assert "iputils-ping" in check.advice
+
+
+@pytest.mark.parametrize(
+    ("program", "done", "words"),
+    [
+        ("ip", Finished(2, "", "RTNETLINK answers: Network is unreachable\n"), "Network is unreachable"),
+        ("ip", Finished(0, "", ""), "ip -j route get 10.0.0.7"),
+        ("ip", Finished(0, "[]", ""), "ip -j route get 10.0.0.7"),
+        ("ip", Finished(0, "[7]", ""), "ip -j route get 10.0.0.7"),
+        ("ip", Finished(0, "{}", ""), "ip -j route get 10.0.0.7"),
+        ("ip", Finished(0, '[{"dst": "10.0.0.7"}]', ""), "ip -j route get 10.0.0.7"),
+        ("ip", Finished(0, '[{"dev": "gone"}]', ""), "/sys/class/net/gone/mtu"),
+        ("ping", Finished(2, "", "ping: socket: Operation not permitted\n"), "Operation not permitted"),
+    ],
+)
+def test_what_a_program_refuses_is_unknown(
+    machine: PathMachine, program: str, done: Finished, words: str
+) -> None:
+    machine.says[program] = done
+
+    check = one(machine)
+
+    assert check.verdict is Verdict.UNKNOWN
+    assert words in check.found
+    assert "ip route get" in check.advice
+
+
+def test_an_address_of_the_node_itself_proves_nothing(machine: PathMachine) -> None:
+    machine.kinds = {HERE: "local", "10.0.0.255": "broadcast"}
+
+    for check in measure(machine, HERE, "10.0.0.255"):
+        assert check.verdict is Verdict.UNKNOWN
+        assert check.found.endswith(
+            f"it is a {machine.kinds[check.target]} address here, not that of another node"
+        )
+    assert machine.sizes == {}
+
+
+def test_a_captured_tree_is_no_machine_to_ask(tmp_path: pathlib.Path) -> None:
+    [check] = measure(Host(str(tmp_path)), PEER)
+
+    assert check.verdict is Verdict.UNKNOWN
+    assert "is a captured tree" in check.found
+
+
+def test_one_bad_peer_leaves_the_others_alone(machine: PathMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], seconds: float = 60) -> Finished:
+        if command[-1] == "10.0.0.8" and command[0] == "ping":
+            raise HostError("run", "ping", None, f"no answer in {seconds:.0f} s")
+        return PathMachine.run(machine, command, seconds)
+
+    monkeypatch.setattr(machine, "run", run)
+    peers = [f"10.0.0.{number}" for number in range(2, 202)]
+
+    checks = measure(machine, *peers)
+
+    assert [check.target for check in checks] == peers
+    assert [check.target for check in checks if check.verdict is not Verdict.PASS] == ["10.0.0.8"]
+
+
+# -- names and rails -----------------------------------------------------------------------
+
+
+def test_a_name_is_shown_with_its_address_and_a_rail_with_its_interface(machine: PathMachine) -> None:
+    machine.finds["gpu7"] = PEER
+    rail = {"address": "10.0.0.8", "interface": "rail1", "source": "10.0.0.9"}
+
+    named, rail, unknown = measure(machine, "gpu7", rail, "gpu.invalid")
+
+    assert (named.target, rail.target) == (f"gpu7 ({PEER})", "10.0.0.8 on rail1")
+    assert rail.source == "ICMP echo, don't fragment, from 10.0.0.9"
+    asked = ["ip", "-j", "route", "get", "10.0.0.8", "from", "10.0.0.9", "oif", "rail1"]
+    assert asked in machine.commands
+    assert unknown.verdict is Verdict.UNKNOWN
+    assert "the address of gpu.invalid" in unknown.found
+    assert ["getent", "ahosts", "--", "gpu.invalid"] in machine.commands
+
+
+def test_the_zone_of_a_link_local_address_is_its_interface(machine: PathMachine) -> None:
+    [check] = measure(machine, "fe80::7%rail1")
+
+    assert (check.target, check.verdict) == ("fe80::7%rail1", Verdict.PASS)
+    assert ["ip", "-j", "route", "get", "fe80::7", "oif", "rail1"] in machine.commands
+    assert machine.commands[-1][-4:] == ["-I", "rail1", "--", "fe80::7"]
+
+
+# -- what is asked for ---------------------------------------------------------------------
+
+
+def test_peers_are_told_by_address_or_in_full_and_once() -> None:
+    rail = {"address": "gpu8", "interface": "rail0"}
+    again = {"address": "10.0.0.7", "source": None}
+    request = path_mtu.parse(["10.0.0.7", rail, "10.0.0.7", again], None, 3, 1.0)
+    assert request.peers == (Peer("10.0.0.7"), Peer("gpu8", "rail0"))
+
+
+@pytest.mark.parametrize(
+    ("peers", "words"),
+    [
+        ([], "peers: name at least one"),
+        ([7], "peers[0].address: 7 is not a name"),
+        ([None], "peers[0].address: missing"),
+        ([""], "peers[0].address: missing"),
+        ([[]], "peers[0].address: missing"),
+        ([["10.0.0.7"]], "peers[0].address: ['10.0.0.7'] is not a name"),
+        (["10.0.0.7", "10.0.0"], "peers[1].address: '10.0.0' is not an IPv4 address"),
+        (["010.0.0.1"], "peers[0].address: '010.0.0.1' is not an IPv4 address"),
+        (["10.0.0.256"], "peers[0].address: '10.0.0.256' is not an IPv4 address"),
+        (["a b"], "peers[0].address: 'a b' is not a name"),
+        (["gpu\x1b[2J"], "peers[0].address: 'gpu\\x1b[2J' is not a name"),
+        ([{"interface": "eth0"}], "peers[0].address: missing"),
+        ([{"address": "gpu7", "dev": "eth0"}], "peers[0].dev: unknown; known are address, interface, source"),
+        ([{"address": "gpu7", 1: "eth0"}], "peers[0].1: unknown"),
+        ([{"address": "gpu7", "interface": 0}], "peers[0].interface: 0 is not a name"),
+        ([{"address": "gpu7", "source": "10.1"}], "peers[0].source: '10.1' is not an IPv4 or IPv6 address"),
+        ([{"address": "gpu7", "source": "gpu8"}], "peers[0].source: 'gpu8' is not an IPv4 or IPv6 address"),
+        (["-f"], "peers[0].address: '-f' is not a name"),
+        ([{"address": "gpu7", "interface": "--help"}], "peers[0].interface: '--help' is not a name"),
+    ],
+)
+def test_peers_that_are_none(peers: Any, words: str) -> None:
+    with pytest.raises(DeclarationError) as raised:
+        path_mtu.parse(peers, None, 3, 1.0)
+    assert str(raised.value).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((0, 3, 1.0), "size: 0"),
+        ((575, 3, 1.0), "size: 575"),
+        ((65536, 3, 1.0), "size: 65536"),
+        ((9000, 0, 1.0), "tries: 0"),
+        ((9000, 21, 1.0), "tries: 21"),
+        ((9000, 3, 0.1), "timeout: 0.1"),
+        ((9000, 3, float("nan")), "timeout: nan"),
+        ((9000, 3, float("inf")), "timeout: inf"),
+    ],
+)
+def test_numbers_out_of_range(arguments: tuple[int, int, float], words: str) -> None:
+    with pytest.raises(DeclarationError, match="is not between") as raised:
+        path_mtu.parse(["10.0.0.7"], *arguments)
+    assert str(raised.value).startswith(words)

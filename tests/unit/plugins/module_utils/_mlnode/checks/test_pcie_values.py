@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import pcie_values
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.pcie_values import (
+    Bytes,
+    LinkWanted,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+KEYS = {**pcie_values.DEVICE_KEYS, **pcie_values.NODE_KEYS}
+
+_ANYTHING = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=12)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["speed", "width", "x"]), inner, max_size=3),
+    ),
+    max_leaves=4,
+)
+
+
+def test_every_key_has_a_default_that_is_valid() -> None:
+    assert {*pcie_values.DEFAULTS} == {*KEYS}
+    for key in KEYS:
+        assert pcie_values.wanted({}, key)[1] is False
+        assert pcie_values.wanted({key: None}, key)[1] is False
+        assert pcie_values.wanted({key: pcie_values.DEFAULTS[key]}, key)[1] is True
+
+
+@pytest.mark.parametrize(
+    "raw, expected",
+    [
+        ("max", LinkWanted()),
+        ({"speed": 32}, LinkWanted(32.0)),
+        ({"speed": "2.5", "width": 16}, LinkWanted(2.5, 16)),
+        ({"speed": "32.0 GT/s PCIe", "width": "x8"}, LinkWanted(32.0, 8)),
+        ({"speed": "Gen5", "width": None}, LinkWanted(32.0)),
+        ({"speed": 64.0}, LinkWanted(64.0)),
+    ],
+)
+def test_links(raw: Any, expected: LinkWanted) -> None:
+    assert pcie_values.link("pcie", raw) == expected
+
+
+@pytest.mark.parametrize(
+    "key, raw",
+    [
+        ("pcie", "fast"),
+        ("pcie", {}),
+        ("pcie", {"speed": 6}),
+        ("pcie", {"speed": "gen7"}),
+        ("pcie", {"speed": True}),
+        ("pcie", {"width": 3}),
+        ("pcie", {"width": True}),
+        ("pcie", {"lanes": 16}),
+        ("mrrs", 4095),
+        ("mrrs", True),
+        ("mrrs", "4K"),
+        ("ats", "yes"),
+        ("relaxed_ordering", "auto"),
+        ("acs", 1.0),
+        ("iommu", "pt"),
+        ("iommu", True),
+        ("gpudirect", False),
+        ("memlock", -1),
+    ],
+)
+def test_what_cannot_be(key: str, raw: Any) -> None:
+    with pytest.raises(DeclarationError, match=rf"here\.{key}"):
+        KEYS[key](f"here.{key}", raw)
+
+
+@quick
+@given(st.sampled_from([*KEYS]), _ANYTHING)
+def test_never_anything_but_an_answer_or_a_refusal(key: str, raw: Any) -> None:
+    found = None
+    with contextlib.suppress(DeclarationError):
+        found = KEYS[key]("here", raw)
+    if found is not None:
+        assert KEYS[key]("here", found) == found
+
+
+@pytest.mark.parametrize(
+    "has, least, enough",
+    [(None, None, True), (None, 5, True), (5, None, False), (5, 5, True), (4, 5, False), (0, 0, True)],
+)
+def test_enough(has: int | None, least: int | None, enough: bool) -> None:
+    assert Bytes(has).allows(Bytes(least)) is enough

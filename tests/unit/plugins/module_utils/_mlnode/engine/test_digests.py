@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import Declaration
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.digests import differences, digests
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given, strategies
+
+SPEC: dict[str, Any] = {"settings": {"vm.swappiness": 1, "vm.b": {"at_least": 5}}, "allow": ["hugepages"]}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"allow": ["hugepages"], "settings": {"vm.b": {"at_least": 5}, "vm.swappiness": 1}},
+        {**SPEC, "sizing": {}},
+        {**SPEC, "sizing": {"hosts": None}},
+        {**SPEC, "settings": {**SPEC["settings"], "vm.c": None}},
+    ],
+)
+def test_what_means_the_same_has_one_digest(other: Any) -> None:
+    assert digests({"sysctl": other}) == digests({"sysctl": SPEC})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {**SPEC, "settings": {"vm.swappiness": 1}},
+        {**SPEC, "settings": {**SPEC["settings"], "vm.swappiness": 2}},
+        {**SPEC, "settings": {**SPEC["settings"], "vm.swappiness": 0}},
+        {**SPEC, "allow": ["min_free"]},
+        {**SPEC, "allow": []},
+        {**SPEC, "sizing": {"hosts": 0}},
+    ],
+)
+def test_what_means_another_thing_has_another_digest(other: Any) -> None:
+    assert digests({"sysctl": other}) != digests({"sysctl": SPEC})
+
+
+def test_the_order_of_a_list_counts() -> None:
+    one, two = {"rules": [{"name": "a"}, {"name": "b"}]}, {"rules": [{"name": "b"}, {"name": "a"}]}
+
+    assert digests({"nic": one}) != digests({"nic": two})
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "declares"),
+    [
+        ("sysctl", {"settings": {}, "sizing": {"rtt_us": 100}, "allow": ["hugepages"]}, False),
+        ("sysctl", {"settings": {"vm.a": None}}, False),
+        ("cpu", {"cpus": "0-3"}, False),
+        ("cpu", {"cpus": "0-3", "boost": False}, True),
+        ("nic", {"max_disruption": "none", "rules": []}, False),
+        ("irq", {"irqbalance": "agree"}, True),
+        ("thp", {"use_zero_page": 0}, True),
+    ],
+)
+def test_what_declares_nothing_has_no_digest(kind: str, spec: Any, declares: bool) -> None:
+    assert bool(digests({kind: spec})) == declares
+
+
+def test_each_way_to_differ_is_named() -> None:
+    there = Declaration(
+        "training_node", {"sysctl": SPEC, "thp": {"enabled": "madvise"}, "nccl": {"variables": {"A": "1"}}}
+    )
+    known = digests(there.kinds)
+
+    assert differences({"training_node": known}, [there], "gpu001") == []
+    assert differences({"other": {}}, [there], "gpu001") == []
+    wanted = {"sysctl": "0", "thp": known["thp"], "cpu": "1"}
+    [words] = differences({"training_node": wanted}, [there], "gpu001")
+    assert "training_node is not declared on the node as the inventory says (" in words
+    assert "other than there: sysctl; missing there: cpu; left over there: nccl" in words
+
+
+OLD = Declaration("training_node", {"sysctl": SPEC})
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        (
+            {"node": {}, "training_node": {}},
+            "nothing: ansible-playbook playbooks/revert.yml --limit gpu001",
+        ),
+        (
+            {"node": {"sysctl": digests(OLD.kinds)["sysctl"]}, "training_node": {}},
+            "only node: ansible gpu001 --become -m mlnode.tuning.declare -a name=training_node",
+        ),
+    ],
+)
+def test_what_is_not_expected_is_named_with_the_command_that_reverts_it(
+    expected: dict[str, dict[str, str]], words: str
+) -> None:
+    there = [OLD, Declaration("node", {"sysctl": SPEC})] if expected["node"] else [OLD]
+
+    [found] = differences(expected, there, "gpu001")
+    assert found == f"declared on the node as training_node, and the inventory declares {words}"
+
+
+values = strategies.recursive(
+    strategies.one_of(
+        strategies.booleans(), strategies.integers(), strategies.floats(), strategies.text(max_size=5)
+    ),
+    lambda inner: strategies.one_of(
+        strategies.lists(inner, max_size=3),
+        strategies.dictionaries(strategies.text(max_size=3), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@quick
+@given(strategies.dictionaries(strategies.text(max_size=4), values, max_size=4))
+def test_a_declaration_has_the_same_digest_after_its_way_through_a_file(spec: Any) -> None:
+    text = json.dumps(spec, ensure_ascii=False)
+
+    assert digests({"sysctl": json.loads(text)}) == digests({"sysctl": spec})

@@ -1,0 +1,403 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An agent and what another version of mlnode has written on the node."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import archive as agent_zip
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli, node
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
+    declared,
+    engine,
+    handlers,
+    origin,
+    origin_paths,
+    partial,
+    revert,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    DeclarationError,
+    StoreError,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
+from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+
+RULE: dict[str, Any] = {"name": "fabric", "nics": {"names": ["eth2"]}}
+
+#: One sound setting of each kind, with others in a form that only a newer version knows; what is left of it,
+#: and how often something is reported
+NEWER: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
+    "services": (
+        {"services": {"tuned": "stop", "newd": "stop", "irqbalanced": {"mode": "x"}}},
+        {"services": {"tuned": "stop"}},
+        2,
+    ),
+    "modules": ({"modules": ["a/b", "tcp_bbr", {"name": "x"}]}, {"modules": ["tcp_bbr"]}, 2),
+    "thp": (
+        {
+            "enabled": "madvise",
+            "defrag": {"mode": "x"},
+            "file": "always",
+            "khugepaged": {"defrag": 1, "new": 2},
+            "sizes": {"64kB": {"enabled": "always", "new": 1}, "2 MB": {"enabled": "always"}},
+        },
+        {
+            "enabled": "madvise",
+            "khugepaged": {"defrag": 1},
+            "sizes": {"64kB": {"enabled": "always"}},
+        },
+        5,
+    ),
+    "sysctl": (
+        {
+            "settings": {
+                "vm.swappiness": 10,
+                "vm.dirty_ratio": {"at_most": 3},
+                "vm.max_map_count": {"at_least": 5, "at_most": 7},
+                "vm.zone_reclaim_mode": None,
+            },
+            "profile": "x",
+            "allow": ["overcommit", "new_guard"],
+        },
+        {
+            "settings": {"vm.swappiness": 10, "vm.zone_reclaim_mode": None},
+            "allow": ["overcommit"],
+        },
+        4,
+    ),
+    "limits": ({"memlock": "unlimited", "nofile": "auto", "nice": 3}, {"memlock": "unlimited"}, 2),
+    "cpu": (
+        {"governor": "performance", "boost": "auto", "uncore": 1, "cpus": "all"},
+        {"governor": "performance", "cpus": "all"},
+        2,
+    ),
+    "gpu": ({"persistence": True, "clocks": 1}, {"persistence": True}, 1),
+    "nic": (
+        {
+            "rules": [
+                {**RULE, "mtu": 9000, "rss": {"key": 1}, "coalesce": {"rx-usecs": 8, "new": 1}},
+                {"name": "a", "nics": {"new_selector": 1}, "mtu": 1500},
+                {"name": "b", "rings": "new"},
+                {"mtu": 1500},
+                "x",
+            ],
+            "max_disruption": "none",
+            "allow": ["busy", "new"],
+        },
+        {
+            "rules": [{**RULE, "mtu": 9000, "coalesce": {"rx-usecs": 8}}],
+            "max_disruption": "none",
+            "allow": ["busy"],
+        },
+        7,
+    ),
+    "rail": (
+        {"rules": [{**RULE, "arp_ignore": 1, "rp_filter": 7, "new": {"metric": 3}}]},
+        {"rules": [{**RULE, "arp_ignore": 1}]},
+        2,
+    ),
+    "qos": (
+        {"rules": [{**RULE, "trust": "dscp", "pfc": "auto", "cnp": {"dscp": 48, "new": 1}}]},
+        {"rules": [{**RULE, "trust": "dscp", "cnp": {"dscp": 48}}]},
+        2,
+    ),
+    "irq": (
+        {
+            "rules": [
+                {**RULE, "strategy": "new", "cpus": "0-3", "rps": "auto"},
+                {"name": "a", "strategy": "list", "cpus": "0-3", "xps": "new"},
+            ],
+            "irqbalance": "new",
+        },
+        {
+            "rules": [{**RULE, "rps": "auto"}, {"name": "a", "strategy": "list", "cpus": "0-3"}],
+        },
+        3,
+    ),
+    "nccl": (
+        {"variables": {"NCCL_DEBUG": "WARN", "NCCL_NEW": 1, "NCCL_IB_TC": {"by": 1}}, "new": 1},
+        {"variables": {"NCCL_DEBUG": "WARN"}},
+        3,
+    ),
+    "boot": (
+        {
+            "parameters": {"mitigations": "auto", "iommu": {"new": 1}},
+            "absent": ["quiet", {"x": 1}],
+            "isolate": {"cpus": "2-3", "new": True},
+        },
+        {"parameters": {"mitigations": "auto"}, "absent": ["quiet"]},
+        3,
+    ),
+}  # fmt: skip
+
+
+def test_every_kind_is_there() -> None:
+    assert {*NEWER} == {*KINDS}
+
+
+@pytest.mark.parametrize("kind", NEWER)
+def test_a_setting_in_a_newer_form_costs_itself(kind: str) -> None:
+    spec, left, count = NEWER[kind]
+    with pytest.raises(DeclarationError):
+        KINDS[kind].parse(spec, None)
+    before = json.dumps(spec)
+
+    found, errors = partial.understood(KINDS[kind], spec)
+
+    assert found == left
+    assert json.dumps(spec) == before
+    assert list(found) == [name for name in spec if name in left], "the order of the declaration"
+    assert len(errors) == count, errors
+    assert KINDS[kind].parse(found, None)
+    assert partial.understood(KINDS[kind], left) == (left, [])
+
+
+def test_a_rule_is_told_by_its_place() -> None:
+    _left, errors = partial.understood(KINDS["nic"], NEWER["nic"][0])
+    assert [words for words in errors if words.startswith("nic.rules[3].name: is required")]
+    assert [words for words in errors if words.startswith("nic.rules[4]: must be a dictionary, got 'x'")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("limits", {"memlock": "unlimited", "domains": [{"group": "x"}]}),
+        ("cpu", {"governor": "performance", "cpus": {"node": 1}}),
+        ("nic", {"rules": [{**RULE, "mtu": 9000}], "max_disruption": "new"}),
+        ("nic", {"rules": [{**RULE, "mtu": 9000, "beyond_max": "new"}]}),
+        ("sysctl", {"settings": {"vm.swappiness": 10}, "sizing": {"new": 1}}),
+        ("sysctl", {"settings": {"vm.dirty_ratio": 10, "vm.dirty_bytes": 1 << 30}}),
+        ("nic", {"rules": [{**RULE, "mtu": 9000}, {**RULE, "mtu": 1500}]}),
+        ("nic", {"rules": [{**RULE, "coalesce": {"adaptive-rx": "on", "rx-usecs": 8}}]}),
+        ("thp", {"khugepaged": ["x"]}),
+    ],
+)
+def test_what_gives_the_others_their_meaning_costs_them_all(kind: str, spec: dict[str, Any]) -> None:
+    found, errors = partial.understood(KINDS[kind], spec)
+    assert KINDS[kind].parse(found, None) == []
+    assert len(errors) == 1
+
+
+# -- runs ----------------------------------------------------------------------------------
+
+
+def declare(machine: Machine, name: str, kinds: Mapping[str, Any], form: int = declared.FORMAT) -> str:
+    text = json.dumps({"format": form, "name": name, "kinds": kinds, "comment": "of a newer version"})
+    machine.put(declared.path_of(name), text)
+    return text
+
+
+def test_a_boot_applies_the_rest_and_keeps_what_it_does_not_understand(machine: Machine) -> None:
+    machine.enable_agent()
+    spec: dict[str, dict[str, Any]] = {"settings": {"vm.swappiness": 10, "vm.max_map_count": 262144}}
+    engine.apply(machine, Request("a", sysctl, spec))
+    spec["settings"]["vm.dirty_ratio"] = {"at_most": 3}
+    text = declare(machine, "a", {"sysctl": spec, "thp": {"enabled": "madvise", "new": 1}, "new": {"x": 1}})
+    drop_in = "/etc/sysctl.d/zz-mlnode-a.conf"
+    machine.put(drop_in, machine.read(drop_in) + "vm.dirty_ratio = 3\n")
+    lines = machine.read(drop_in)
+    machine.put("/proc/sys/vm/swappiness", "60\n")
+
+    found = node.apply_all(machine)
+
+    assert {item.row.setting.key: item.row.status for item in found.rows} == {
+        "agent.boot": Status.OK,
+        "vm.swappiness": Status.CHANGED,
+        "vm.max_map_count": Status.OK,
+        "thp.enabled": Status.CHANGED,
+    }
+    where = [words.partition(":")[0] for words in found.errors]
+    assert where == [declared.path_of("a"), "a, thp", "a, sysctl"]
+    assert "thp.new: unknown" in found.errors[1]
+    assert "vm.dirty_ratio: {'at_most': 3} is not" in found.errors[2]
+    assert machine.read(drop_in) == lines, "its line of the setting that is not understood"
+    assert machine.read(declared.path_of("a")) == text
+
+    again = node.survey(machine)
+    assert not again.compliant
+    assert {item.row.status for item in again.rows} == {Status.OK}
+    assert again.errors == found.errors
+
+
+def test_a_playbook_refuses_all_of_it_before_anything_is_touched(machine: Machine) -> None:
+    before = machine.tree()
+    for spec in ({"enabled": "madvise", "new": 1}, {"enabled": "madvise", "khugepaged": {"new": 1}}):
+        with pytest.raises(DeclarationError, match="new: unknown"):
+            engine.apply(machine, Request("a", thp, spec))
+    assert machine.tree() == before
+    declare(machine, "b", {"thp": {"defrag": "never", "new": 1}})
+    before = machine.tree()
+    with pytest.raises(DeclarationError, match=r"b\.json: thp\.new: unknown"):
+        engine.apply(machine, Request("a", thp, {"enabled": "madvise"}))
+    assert machine.tree() == before
+
+
+def test_names_that_disagree_are_seen_beside_what_is_not_understood(machine: Machine) -> None:
+    declare(machine, "a", {"thp": {"enabled": "madvise", "new": 1}})
+    declare(machine, "b", {"thp": {"enabled": "never"}})
+    found = node.apply_all(machine)
+    assert found.rows == ()
+    assert len(found.errors) == 2
+    assert all("the two must agree" in words for words in found.errors)
+
+
+def recorded(machine: Machine, **more: Any) -> None:
+    """The origin of a drop-in, with something that only a newer version knows."""
+    machine.enable_agent()
+    engine.apply(machine, Request("a", sysctl, {"settings": {"vm.swappiness": 10}}))
+    document = json.loads(machine.read(origin.PATH))
+    entry = next(entry for entry in document["entries"] if entry["id"].startswith("file:/etc/sysctl.d"))
+    entry.update(more)
+    machine.put(origin.PATH, json.dumps(document), 0o600)
+
+
+@pytest.mark.parametrize("more", [{"notify": "a newer one"}, {"merge": "lines"}])
+def test_a_revert_that_is_not_understood_removes_nothing(machine: Machine, more: dict[str, Any]) -> None:
+    recorded(machine, **more)
+    before = machine.tree()
+    with pytest.raises(StoreError, match="nothing was changed: use the version that has recorded it"):
+        revert.revert(machine)
+    assert machine.tree() == before
+
+
+def test_nor_does_one_of_a_sort_that_is_not_known(machine: Machine) -> None:
+    recorded(machine)
+    document = json.loads(machine.read(origin.PATH))
+    document["entries"].append({"id": "firmware:x", "key": "x", "value": "1", "firmware": "x"})
+    machine.put(origin.PATH, json.dumps(document), 0o600)
+    before = machine.tree()
+    with pytest.raises(StoreError, match="the field 'firmware' is unknown"):
+        revert.revert(machine)
+    assert machine.tree() == before
+
+
+def test_every_refresh_of_this_version_is_known() -> None:
+    for name in handlers.HANDLERS:
+        entry = {"id": "file:/x", "key": "/x", "value": "", "file": "/x", "notify": name}
+        origin_paths.refuse_unknown(entry)
+
+
+# -- agents of other versions --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sources() -> dict[str, bytes]:
+    return agent._files()
+
+
+def built(sources: Mapping[str, bytes], path: pathlib.Path, changes: Mapping[str, tuple[str, str]]) -> str:
+    """An agent of a version whose sources differ by these replacements."""
+    files = dict(sources)
+    for name, (old, new) in changes.items():
+        text = files[name].decode("utf-8")
+        assert old in text, f"{name} no longer holds {old!r}"
+        files[name] = text.replace(old, new).encode("utf-8")
+    path.write_bytes(agent_zip.build(files, sys.executable, compiled=False))
+    return str(path)
+
+
+def run(command: str, *words: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-I", command, *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+KIND_REMOVED = {"mlnode/agent/registry.py": ('"thp", ', "")}
+OPTION_REMOVED = {
+    "mlnode/knobs/thp/schema.py": ('"defrag": Option(\n        "str"', '"of_later": Option(\n        "str"')
+}
+FORM_REMOVED = {"mlnode/knobs/sysctl/parse.py": ('("at_least", "for_bytes")', '("at_least",)')}
+NEXT_FORMAT = {"mlnode/engine/declared.py": ("FORMAT = 1", "FORMAT = 2")}
+
+#: Changes of the sources → settings that are judged all the same, and the words of the error
+OLDER: dict[str, tuple[dict[str, tuple[str, str]], list[str], str]] = {
+    "without a kind": (
+        KIND_REMOVED,
+        ["vm.swappiness", "vm.nr_hugepages"],
+        "kind 'thp' is unknown to this version",
+    ),
+    "without an option": (
+        OPTION_REMOVED,
+        ["vm.swappiness", "vm.nr_hugepages", "thp.enabled"],
+        "all, thp: thp.defrag: unknown",
+    ),
+    "without a form": (
+        FORM_REMOVED,
+        ["vm.swappiness", "thp.enabled", "thp.defrag"],
+        "all, sysctl: vm.nr_hugepages: {'for_bytes': 1048576} is not",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("changes, judged, words", OLDER.values(), ids=OLDER)
+def test_an_older_agent_judges_what_it_understands(
+    changes: dict[str, tuple[str, str]],
+    judged: list[str],
+    words: str,
+    sources: dict[str, bytes],
+    machine: Machine,
+    tmp_path: pathlib.Path,
+) -> None:
+    machine.enable_agent()
+    engine.apply(machine, Request("all", thp, {"enabled": "madvise", "defrag": "never"}))
+    settings = {"vm.swappiness": 10, "vm.nr_hugepages": {"for_bytes": 1 << 20}}
+    engine.apply(machine, Request("all", sysctl, {"settings": settings}))
+    assert cli.main(["check", "--root", machine.root]) == cli.OK
+    before = machine.tree()
+
+    status, out, err = run(built(sources, tmp_path / "older", changes), "status", "--root", machine.root)
+
+    assert status == cli.ERROR
+    assert [line.split()[0] for line in out.splitlines()[1:-2]] == [
+        "agent.boot",
+        *sorted(judged, key=lambda key: not key.startswith("thp")),
+    ]
+    assert len(err.splitlines()) == 1
+    assert words in err
+    assert machine.tree() == before
+
+
+def test_an_older_agent_names_the_document_of_a_newer_one(
+    sources: dict[str, bytes], machine: Machine, tmp_path: pathlib.Path
+) -> None:
+    declare(machine, "new", {"thp": {"enabled": "never"}}, form=2)
+    declare(machine, "old", {"thp": {"defrag": "madvise"}})
+    older = built(sources, tmp_path / "older", {})
+    status, out, err = run(older, "status", "--root", machine.root)
+    assert status == cli.ERROR
+    assert "thp.defrag" in out
+    assert err == (
+        f"mlnode: {declared.path_of('new')}: format 2 is newer than 1, the newest that this version of "
+        "mlnode reads: install the agent of the version that wrote it\n"
+    )
+    with pytest.raises(StoreError, match="format 2 is newer than 1"):
+        engine.apply(machine, Request("old", thp, {"defrag": "never"}))
+    assert machine.now(f"{THP}/defrag").partition("[")[2].startswith("madvise")
+
+
+def test_a_newer_agent_names_the_document_of_an_older_one(
+    sources: dict[str, bytes], machine: Machine, tmp_path: pathlib.Path
+) -> None:
+    declare(machine, "new", {"thp": {"defrag": "madvise"}}, form=2)
+    declare(machine, "old", {"thp": {"enabled": "never"}})
+    newer = built(sources, tmp_path / "newer", NEXT_FORMAT)
+    status, out, err = run(newer, "status", "--root", machine.root)
+    assert status == cli.ERROR
+    assert "thp.defrag" in out
+    assert err == (
+        f"mlnode: {declared.path_of('old')}: format 1 is not 2, which this version of mlnode writes\n"
+    )

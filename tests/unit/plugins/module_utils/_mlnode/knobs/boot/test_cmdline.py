@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import cmdline as boot_words
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot.cmdline import (
+    LOADER_QUOTES,
+    merged,
+    of,
+    split,
+)
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", []),
+        ("  \t ", []),
+        ("ro  quiet\t x=1\n", ["ro", "quiet", "x=1"]),
+        ('dyndbg="file a.c +p" quiet', ['dyndbg="file a.c +p"', "quiet"]),
+        ('"dyndbg=file a.c +p" quiet', ['"dyndbg=file a.c +p"', "quiet"]),
+        ('a="b c"d e', ['a="b c"d', "e"]),
+        ('a="never closed  quiet', ['a="never closed  quiet']),
+        # What is for init is no parameter of the kernel.
+        ("ro -- quiet single", ["ro"]),
+        ("ro --x quiet", ["ro", "--x", "quiet"]),
+        ('ro "a -- b" quiet', ["ro", '"a -- b"', "quiet"]),
+        # Single quotes are text to the kernel.
+        ("a='b c' d", ["a='b", "c'", "d"]),
+    ],
+)
+def test_words_are_what_the_kernel_takes_for_one(line: str, words: list[str]) -> None:
+    assert [word.text for word in split(line)] == words
+
+
+def test_a_loader_knows_single_quotes_too() -> None:
+    found = split("a='b \" c' d=\"it's one\" e", LOADER_QUOTES)
+    assert [word.text for word in found] == ["a='b \" c'", 'd="it\'s one"', "e"]
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "words"),
+    [
+        ("ro quiet", "quiet", ("quiet",)),
+        ("ro quiet=1", "quiet", ("quiet=1",)),
+        ("quieter not-quiet rd.quiet quiet.x", "quiet", ()),
+        ("console=tty0 ro console=ttyS0,115200", "console", ("console=tty0", "console=ttyS0,115200")),
+        # - and _ are one to the kernel; the answer is in the spelling of who asks.
+        ("nohz-full=2 nohz_full=3", "nohz_full", ("nohz_full=2", "nohz_full=3")),
+        ("nohz_full=2-3", "nohz-full", ("nohz-full=2-3",)),
+        ("a=b=c-d", "a", ("a=b=c-d",)),
+        ("Quiet QUIET", "quiet", ()),
+        ("ro -- quiet", "quiet", ()),
+        (
+            "intel_idle.max_cstate=1 intel_idleXmax_cstate=2",
+            "intel_idle.max_cstate",
+            ("intel_idle.max_cstate=1",),
+        ),
+    ],
+)
+def test_the_words_of_one_parameter(line: str, name: str, words: tuple[str, ...]) -> None:
+    assert of(line, name) == words
+
+
+def test_what_is_not_there_is_shown_as_absent_and_read_back_as_nothing() -> None:
+    assert boot_words.shown(()) == "absent"
+    assert boot_words.wanted("absent") == ()
+    assert boot_words.wanted(boot_words.shown(("console=tty0", "console=ttyS0"))) == (
+        "console=tty0",
+        "console=ttyS0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "changes", "result"),
+    [
+        (["ro  quiet"], {}, ["ro  quiet"]),
+        (["ro  quiet"], {"iommu": ["iommu=pt"]}, ["iommu=pt ro  quiet"]),
+        ([""], {"iommu": ["iommu=pt"]}, ["iommu=pt"]),
+        (["  "], {"iommu": ["iommu=pt"]}, ["iommu=pt"]),
+        ([""], {"iommu": []}, [""]),
+        # What is right stays where it is, spaces and all.
+        (["ro  iommu=pt   quiet"], {"iommu": ["iommu=pt"]}, ["ro  iommu=pt   quiet"]),
+        (["ro", "quiet iommu=pt"], {"iommu": ["iommu=pt"]}, ["ro", "quiet iommu=pt"]),
+        (["iommu=pt", "iommu=off"], {"iommu": ["iommu=pt"]}, ["iommu=pt", ""]),
+        (["ro iommu=off x"], {"iommu": ["iommu=pt"]}, ["iommu=pt ro x"]),
+        (["quiet ro", "quiet  splash"], {"quiet": []}, ["ro", "splash"]),
+        (["ro", "quiet"], {"quiet": []}, ["ro", ""]),
+        (["a=2 a=1"], {"a": ["a=1", "a=2"]}, ["a=1 a=2"]),
+        (["ro -- quiet"], {"quiet": [], "a": ["a=1"]}, ["a=1 ro -- quiet"]),
+        (['x="a quiet b" quiet'], {"quiet": []}, ['x="a quiet b"']),
+        (['"quiet=a b" ro'], {"quiet": []}, ["ro"]),
+        (['x="open'], {"a": ["a=1"]}, ['a=1 x="open']),
+    ],
+)
+def test_a_merge_changes_the_named_parameters_and_nothing_else(
+    lines: list[str], changes: dict[str, list[str]], result: list[str]
+) -> None:
+    assert merged(lines, changes) == result
+
+
+_name = st.sampled_from(["quiet", "nohz_full", "nohz-full", "a", "console"])
+_plain = st.builds(
+    lambda name, value: f"{name}={value}" if value else name, _name, st.sampled_from(["", "1", "2-3"])
+)
+_other = st.sampled_from(["ro", 'x="a quiet b"', '"a-b=c d"', "quieter", "root=UUID=1", "a.b=1", "--x"])
+_line = st.tuples(st.lists(st.one_of(_plain, _other), max_size=6), st.sampled_from([" ", "  ", "\t"])).map(
+    lambda two: two[1].join(two[0])
+)
+_changes = st.dictionaries(
+    st.sampled_from(["quiet", "nohz_full", "a"]),
+    st.lists(st.sampled_from(["1", "2-3", "x"]), max_size=2),
+    max_size=3,
+).map(lambda found: {name: [f"{name}={value}" for value in given] for name, given in found.items()})
+
+
+@quick
+@given(st.lists(_line, min_size=1, max_size=3), _changes)
+def test_after_a_merge_every_parameter_is_as_wanted_and_all_others_are_as_before(
+    lines: list[str], changes: dict[str, list[str]]
+) -> None:
+    keys = {boot_words.key_of(name) for name in changes}
+    result = merged(lines, changes)
+    for name, words in changes.items():
+        assert [word for line in result for word in of(line, name)] == words
+
+    def others(some: list[str]) -> list[str]:
+        return [word.text for line in some for word in split(line) if word.key not in keys]
+
+    assert others(result) == others(lines)
+    assert merged(result, changes) == result
+
+
+@quick
+@given(st.text(max_size=40), st.sampled_from(['"', LOADER_QUOTES]))
+def test_no_line_is_too_strange(line: str, quotes: str) -> None:
+    for word in split(line, quotes):
+        assert line[word.start : word.end] == word.text
+    assert of(merged([line], {"a": ["a=1"]}, quotes)[0], "a", quotes) == ("a=1",)

@@ -1,0 +1,318 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import itertools
+import pathlib
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import cmdline as boot_words
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import grub as boot_grub
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot.grub import (
+    Entry,
+    edited,
+    entries,
+)
+from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, DROP_INS, MENU, menu, sourced
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+#: Every shell there is: Debian's and Ubuntu's /bin/sh is dash, others' is bash
+SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
+
+
+# -- grub.cfg ------------------------------------------------------------------------------
+
+
+def test_the_entries_are_the_installed_kernels_without_recovery_and_what_else_a_menu_holds() -> None:
+    found = entries(menu("iommu=pt", "quiet"), MENU)
+    assert [entry.where for entry in found] == [f"{MENU}:16", f"{MENU}:22"]
+    assert {entry.line for entry in found} == {"root=UUID=1111 ro iommu=pt quiet"}
+
+
+def test_without_installed_kernels_every_entry_counts() -> None:
+    text = 'set timeout=0\nmenuentry "lab" {\n    linux /boot/vmlinuz-6 root=/dev/vda1 ro console=ttyS0\n}\n'
+    assert entries(text, MENU) == [Entry(f"{MENU}:3", "root=/dev/vda1 ro console=ttyS0")]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("linux /boot/vmlinuz a", "a"),
+        ("linux16\t/vmlinuz-5.4  a  b", "a  b"),
+        ("linuxefi ($root)/vmlinuz-5 a", "a"),
+        ("linux /kernel-5.4-gentoo a", "a"),
+        ("linux /boot/vmlinux-6.1", ""),
+        ("linux /boot/memtest86+x64.bin", None),
+        ("linux16 /boot/mt86plus console=ttyS0", None),
+        ("initrd /boot/vmlinuz", None),
+        ("linuxx /boot/vmlinuz a", None),
+        ("# linux /boot/vmlinuz a", None),
+        ("echo 'linux /boot/vmlinuz'", None),
+    ],
+)
+def test_what_starts_a_kernel(line: str, words: str | None) -> None:
+    found = entries(f"menuentry 'x' {{\n\t{line}\n}}\n", MENU)
+    assert [entry.line for entry in found] == ([] if words is None else [words])
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "'Ubuntu' --class ubuntu $menuentry_id_option 'osprober-gnulinux-simple-2222' {",
+        "'Debian, Linux 6 (reparo)' $menuentry_id_option 'gnulinux-6.1.0-recovery-1111' {",
+        "'Debian, with Linux 6 (recovery mode)' {",
+        "'Fedora (0-rescue-0123456789abcdef) 40'  --id 'x-0-rescue-y' {",
+    ],
+)
+def test_recovery_and_other_systems_are_left_out(title: str) -> None:
+    assert entries(f"menuentry {title}\n\tlinux /boot/vmlinuz a\n}}\n", MENU) == []
+
+
+def test_a_variable_with_a_plain_text_brings_its_words_and_names_its_line() -> None:
+    """tuned keeps its parameters in one, in every entry."""
+    text = (
+        'set tuned_params="isolcpus=1-3 quiet"\nset vt_handoff=vt.handoff=7\nset computed="$other"\n'
+        "menuentry 'x' {\n\tlinux /vmlinuz ro $tuned_params ${vt_handoff} $computed isolcpus=2\n}\n"
+    )
+    (found,) = entries(text, MENU)
+    assert found.of("isolcpus") == (("isolcpus=2", "isolcpus=1-3"), f"{MENU}:1", True)
+    assert found.of("quiet") == (("quiet",), f"{MENU}:1", True)
+    assert found.of("ro") == (("ro",), f"{MENU}:5", False)
+    assert found.of("iommu") == ((), f"{MENU}:5", False)
+
+
+def test_a_variable_counts_only_where_it_is_used() -> None:
+    (found,) = entries("set a=\"quiet\"\nmenuentry 'x' {\n linux /vmlinuz ro\n}\n", MENU)
+    assert found.of("quiet") == ((), f"{MENU}:3", False)
+
+
+# -- the drop-in, read by real shells --------------------------------------------------------
+
+
+def put(root: pathlib.Path, name: str, content: bytes | str) -> None:
+    path = root / DROP_INS[1:] / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def assigned(everywhere: str, normal: str) -> str:
+    """A file that gives the variables these very texts."""
+    quote = {ord("'"): "'\\''"}
+    return (
+        f"GRUB_CMDLINE_LINUX='{everywhere.translate(quote)}'\n"
+        f"GRUB_CMDLINE_LINUX_DEFAULT='{normal.translate(quote)}'\n"
+    )
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("before", "changes", "after"),
+    [
+        (("", ""), {"iommu": ["iommu=pt"]}, ("iommu=pt", "")),
+        (("a", "quiet splash"), {"quiet": []}, ("a", "splash")),
+        (
+            ("iommu=off a", "b iommu quiet iommu=x"),
+            {"iommu": ["iommu=pt"]},
+            ("iommu=pt a", "b quiet"),
+        ),
+        (("nohz-full=1 nohz_full=2 nohzzfull=3", ""), {"nohz_full": []}, ("nohzzfull=3", "")),
+        (("nohz_full=1", "x"), {"nohz-full": ["nohz-full=2"]}, ("nohz-full=2", "x")),
+        (("intel_idleXmax_cstate=1", ""), {"intel_idle.max_cstate": []}, ("intel_idleXmax_cstate=1", "")),
+        (("quieter rd.quiet", "not-quiet"), {"quiet": []}, ("quieter rd.quiet", "not-quiet")),
+        # Words of several pieces stay together, and go together.
+        (('x="a quiet b" quiet', "'c quiet'"), {"quiet": []}, ('x="a quiet b"', "'c quiet'")),
+        (('"quiet=a b" c', ""), {"quiet": []}, ("c", "")),
+        # Neither a file name nor a variable nor an escape is what it seems.
+        (("* /bin/* ?", "$HOME `id` \\n %s -n"), {"quiet": []}, ("* /bin/* ?", "$HOME `id` \\n %s -n")),
+        # What is for init stays behind.
+        (("a -- quiet", ""), {"quiet": [], "b": ["b=1"]}, ("b=1 a -- quiet", "")),
+        (("a  \t b\n c", ""), {"quiet": []}, ("a b c", "")),
+        (("", ""), {"console": ["console=tty0", "console=ttyS0"]}, ("console=tty0 console=ttyS0", "")),
+    ],
+)
+def test_the_drop_in_takes_out_the_named_parameters_and_sets_them_anew(
+    tmp_path: pathlib.Path,
+    shell: str,
+    before: tuple[str, str],
+    changes: dict[str, list[str]],
+    after: tuple[str, str],
+) -> None:
+    put(tmp_path, "50-cloud.cfg", assigned(*before))
+    put(tmp_path, "zz-mlnode-x.cfg", boot_grub.drop_in("x", changes))
+    everywhere, normal = sourced(str(tmp_path), shell)
+    assert (everywhere.rstrip(" "), normal) == after
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_several_declarations_can_follow_in_any_order(tmp_path: pathlib.Path, shell: str) -> None:
+    files = {
+        "a": {"iommu": ["iommu=pt"], "quiet": []},
+        "b": {"nosmt": ["nosmt"], "quiet": []},
+        "c": {"iommu": ["iommu=pt"]},
+    }
+    seen = set()
+    for number, order in enumerate(itertools.permutations(files)):
+        root = tmp_path / str(number)
+        put(root, "50-cloud.cfg", assigned("iommu=off x", "quiet y"))
+        for place, name in enumerate(order):
+            put(root, f"zz-mlnode-{place}.cfg", boot_grub.drop_in(name, files[name]))
+        everywhere, normal = sourced(str(root), shell)
+        seen.add((*sorted(everywhere.split()), "|", *normal.split()))
+    assert seen == {("iommu=pt", "nosmt", "x", "|", "y")}
+
+
+def test_the_drop_in_leaves_the_shell_as_it_was(tmp_path: pathlib.Path) -> None:
+    put(tmp_path, "x.cfg", boot_grub.drop_in("x", {"quiet": []}))
+    path = f"{tmp_path}{DROP_INS}/x.cfg"
+    script = f"set -eu; GRUB_CMDLINE_LINUX= GRUB_CMDLINE_LINUX_DEFAULT=; . {path}; set; echo flags=$-"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, encoding="utf-8", check=True)
+    assert not [
+        line for line in done.stdout.splitlines() if line.startswith(("kept", "word", "sign", "_mlnode"))
+    ]
+    assert "f" not in done.stdout.rpartition("flags=")[2]  # names of files are expanded as before
+    assert done.stderr == ""
+
+
+_piece = st.sampled_from(
+    [
+        "quiet",
+        "quiet=1",
+        "nohz-full=2",
+        "nohz_full=3",
+        '"',
+        "'",
+        'x="',
+        "b",
+        "--",
+        "*",
+        "$x",
+        "\\",
+        "=",
+        "a=1",
+    ]
+)
+_line = st.lists(_piece, max_size=7).map(" ".join)
+
+
+@quick
+@given(_line, _line)
+def test_the_shell_and_the_library_agree_about_words(
+    tmp_path_factory: Any, everywhere: str, normal: str
+) -> None:
+    """Both take the same words out of any line, open quotes included."""
+    root = tmp_path_factory.mktemp("grub")
+    changes: dict[str, list[str]] = {"quiet": [], "nohz_full": []}
+    put(root, "50.cfg", assigned(everywhere, normal))
+    put(root, "zz.cfg", boot_grub.drop_in("x", changes))
+    expected = [
+        boot_words.merged([line], changes, boot_words.LOADER_QUOTES)[0].split()
+        for line in (everywhere, normal)
+    ]
+    assert [line.split() for line in sourced(str(root))] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("", []),
+        ("# iommu=off\n  # iommu\n", []),
+        ("A=1\nB='x iommu=off'\nC=$iommu\n", [2, 3]),
+        ("iommus=1\nintel_iommu=1\namd-iommu\nx.iommu\niommu.x\n", []),
+        ("GRUB_CMDLINE_LINUX=iommu\n", [1]),
+    ],
+)
+def test_lines_that_name_a_parameter(text: str, numbers: list[int]) -> None:
+    assert [number for number, _line in boot_grub.naming(text, "iommu")] == numbers
+
+
+# -- /etc/default/grub -----------------------------------------------------------------------
+
+PT = {"iommu": ["iommu=pt"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "after"),
+    [
+        ("", PT, 'GRUB_CMDLINE_LINUX="iommu=pt"\n'),
+        ("A=1", PT, 'A=1\nGRUB_CMDLINE_LINUX="iommu=pt"\n'),
+        ('GRUB_CMDLINE_LINUX=""\n', PT, 'GRUB_CMDLINE_LINUX="iommu=pt"\n'),
+        ("GRUB_CMDLINE_LINUX=\n", PT, 'GRUB_CMDLINE_LINUX="iommu=pt"\n'),
+        ("GRUB_CMDLINE_LINUX=quiet", PT, 'GRUB_CMDLINE_LINUX="iommu=pt quiet"'),
+        (
+            "# top\n\n  export GRUB_CMDLINE_LINUX='quiet $vt'   # why\nB=`id`\n",
+            PT,
+            '# top\n\n  export GRUB_CMDLINE_LINUX="iommu=pt quiet \\$vt"   # why\nB=`id`\n',
+        ),
+        (
+            'GRUB_CMDLINE_LINUX="x=\\"a b\\" iommu=off"\n',
+            PT,
+            'GRUB_CMDLINE_LINUX="iommu=pt x=\\"a b\\""\n',
+        ),
+        # Both variables, and only what has to change
+        (
+            'GRUB_CMDLINE_LINUX="a  b"\nGRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=off"\n',
+            {"iommu": []},
+            'GRUB_CMDLINE_LINUX="a  b"\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\n',
+        ),
+        (
+            'GRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\n',
+            PT,
+            'GRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\n',
+        ),
+        # The last one counts; comments and other names do not.
+        (
+            'GRUB_CMDLINE_LINUX="a"\n#GRUB_CMDLINE_LINUX=x\nGRUB_CMDLINE_LINUX_XEN=y\nGRUB_CMDLINE_LINUX=b\n',
+            {"a": [], "b": []},
+            'GRUB_CMDLINE_LINUX="a"\n#GRUB_CMDLINE_LINUX=x\nGRUB_CMDLINE_LINUX_XEN=y\nGRUB_CMDLINE_LINUX=""\n',
+        ),
+        ("GRUB_CMDLINE_LINUX=iommu=pt\n", PT, "GRUB_CMDLINE_LINUX=iommu=pt\n"),
+        ("A=1\r\nGRUB_CMDLINE_LINUX=\"a\"\r\n", {}, "A=1\r\nGRUB_CMDLINE_LINUX=\"a\"\r\n"),
+    ],
+)  # fmt: skip
+def test_the_defaults_keep_every_byte_that_is_not_named(before: str, changes: Any, after: str) -> None:
+    assert edited(before, changes) == after
+    assert edited(after, changes) == after
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_reads_what_was_written(tmp_path: pathlib.Path, shell: str) -> None:
+    """Dollars, backquotes, backslashes and quotes are the same texts to it before and after."""
+    strange = "x='a b' y=\"c d\" $HOME `id` back\\slash"
+    path = tmp_path / DEFAULTS[1:]
+    path.parent.mkdir(parents=True)
+    path.write_text(edited(assigned_in_double_quotes(strange), PT))
+    assert sourced(str(tmp_path), shell) == (f"iommu=pt {strange}", "")
+
+
+def assigned_in_double_quotes(text: str) -> str:
+    for sign in '\\"$`':
+        text = text.replace(sign, "\\" + sign)
+    return f'GRUB_CMDLINE_LINUX="{text}"\n'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX quiet"',
+        'GRUB_CMDLINE_LINUX="`cat /x`"',
+        "GRUB_CMDLINE_LINUX=$(cat /x)",
+        'GRUB_CMDLINE_LINUX+=" quiet"',
+        'GRUB_CMDLINE_LINUX="a" "b"',
+        'GRUB_CMDLINE_LINUX="a"b',
+        'GRUB_CMDLINE_LINUX="a"; id',
+        'GRUB_CMDLINE_LINUX="never closed',
+        'GRUB_CMDLINE_LINUX="a\\',
+        "GRUB_CMDLINE_LINUX=a b",
+        "GRUB_CMDLINE_LINUX_DEFAULT='a'\\''b'",
+    ],
+)
+def test_what_only_a_shell_could_tell_is_left_to_people(line: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"/etc/default/grub:2 is not a plain GRUB_CMDLINE_LINUX(_DEFAULT)?=\"...\""
+    ):
+        edited(f"A=1\n{line}\nB=2\n", {})

@@ -1,0 +1,265 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is read of each machine, and what is said where it cannot be had. What a run makes of it is in
+test_cpu_runs.py."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
+    AGENT_UNIT,
+    Context,
+    Facts,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
+    Layer,
+    Severity,
+    Value,
+)
+from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.cpu.reading import (
+    PREFERENCE,
+    policy,
+    reading,
+    readings,
+)
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> str:
+    return str(tmp_path / "node")
+
+
+@pytest.fixture
+def intel(root: str) -> CpuMachine:
+    return CpuMachine.intel(root)
+
+
+@pytest.fixture
+def amd(root: str) -> CpuMachine:
+    return CpuMachine.amd(root)
+
+
+@pytest.fixture
+def acpi(root: str) -> CpuMachine:
+    return CpuMachine.acpi(root)
+
+
+# -- CPUs ----------------------------------------------------------------------------------
+
+
+def test_a_list_takes_the_policies_of_its_cpus_only(intel: CpuMachine) -> None:
+    found = reading(intel, {"governor": "performance", "cpus": "1-2"})
+    assert [part.number for part in found.parts] == [1, 2]
+    assert (found.refusal, found.invalid) == ("", "")
+
+
+def test_a_part_of_a_policy_is_refused(acpi: CpuMachine) -> None:
+    found = reading(acpi, {"governor": "performance", "cpus": "1-3"})
+    assert found.refusal == (
+        "policy 0 sets the CPUs 0-1 together, and CPU 0 is not in the list: name all of them, or none"
+    )
+    assert reading(acpi, {"governor": "performance", "cpus": "2-3"}).refusal == ""
+
+
+def test_cpus_that_the_machine_does_not_have_are_named(intel: CpuMachine) -> None:
+    found = reading(intel, {"governor": "performance", "cpus": "2-7"})
+    assert found.invalid == "CPUs 4-7 are not on this machine, which has 0-3"
+    assert [part.number for part in found.parts] == [2, 3]
+    alone = reading(intel, {"max_latency_us": 0, "cpus": "9"})
+    assert (alone.invalid, alone.parts) == ("CPU 9 is not on this machine, which has 0-3", ())
+    assert reading(intel, {"governor": "performance", "cpus": "9"}).invalid == alone.invalid
+
+
+@pytest.mark.parametrize("how", ["EBUSY", "empty", "absent", "no folder"])
+def test_the_policy_of_an_offline_cpu_is_left_out_and_said(root: str, how: str) -> None:
+    machine = CpuMachine.intel(root, online="0-2", present="0-3")
+    path = policy(3, "affected_cpus")
+    if how != "no folder":
+        machine.policy(3, [], "<unsupported>", "")
+    if how == "EBUSY":  # since Linux 6.0 (cpufreq.c: show)
+        machine.unreadable[path] = errno.EBUSY
+    if how == "absent":
+        machine.remove(path)
+    found = reading(machine, {"governor": "performance"})
+    assert [part.number for part in found.parts] == [0, 1, 2]
+    assert found.note == "CPU 3 is offline and left out"
+    assert found.runtime.text == "powersave"
+
+
+def test_offline_cpus_of_a_list_are_said_and_others_not(root: str) -> None:
+    machine = CpuMachine.intel(root, online="0-3", present="0-7")
+    assert reading(machine, {"max_latency_us": 0, "cpus": "0-5"}).note == "CPUs 4-5 are offline and left out"
+    assert reading(machine, {"max_latency_us": 0, "cpus": "0-3"}).note == ""
+    gone = reading(machine, {"max_latency_us": 0, "cpus": "4-5"})
+    assert gone.runtime == Value(absent="CPUs 4-5 are offline")
+
+
+def test_a_policy_that_has_lost_one_cpu_is_one_of_the_others(acpi: CpuMachine) -> None:
+    acpi.put(f"{CPU}/online", "1-3\n")
+    acpi.put(policy(0, "affected_cpus"), "1\n")
+    found = reading(acpi, {"governor": "performance", "cpus": "1"})
+    assert [part.number for part in found.parts] == [0]
+    assert found.refusal == ""
+
+
+def test_without_a_driver_it_is_unsupported_with_the_reason(root: str) -> None:
+    machine = CpuMachine.bare(root, "0-3")
+    spec = {"governor": "performance", PREFERENCE: "performance"}
+    for found in readings(machine, spec).values():
+        assert found.runtime == Value(
+            absent=f"{CPUFREQ} has no policy: no cpufreq driver is loaded, as in most virtual machines"
+        )
+        assert found.parts == ()
+
+
+def test_a_cpu_without_a_policy_is_unsupported_too(intel: CpuMachine) -> None:
+    for number in (1, 2):
+        for name in os.listdir(intel.root + f"{CPUFREQ}/policy{number}"):
+            intel.remove(policy(number, name))
+        os.rmdir(intel.root + f"{CPUFREQ}/policy{number}")
+    found = reading(intel, {"governor": "performance"})
+    assert found.runtime == Value(absent=f"CPUs 1-2 are in no policy of {CPUFREQ}")
+    assert reading(intel, {"governor": "performance", "cpus": "3"}).runtime.text == "powersave"
+
+
+@pytest.mark.parametrize("file", ["present", "online"])
+@pytest.mark.parametrize("knob", [{"governor": "performance"}, {"max_latency_us": 0}])
+def test_unknown_cpus_are_unknown(intel: CpuMachine, file: str, knob: dict[str, Any]) -> None:
+    path = f"{CPU}/{file}"
+    intel.put(path, "zero\n")
+    assert "is not a list of CPUs" in (reading(intel, knob).runtime.unreadable or "")
+    intel.put(path, "")
+    assert reading(intel, knob).runtime.unreadable == f"{path} is empty"
+    intel.unreadable[path] = errno.EIO
+    assert "EIO" in (reading(intel, knob).runtime.unreadable or "")
+    del intel.unreadable[path]
+    intel.remove(path)
+    assert reading(intel, knob).runtime.absent == f"{path} does not exist"
+
+
+@pytest.mark.parametrize("file", ["scaling_governor", "affected_cpus"])
+def test_a_policy_that_cannot_be_read_is_not_absent(intel: CpuMachine, file: str) -> None:
+    intel.unreadable[policy(1, file)] = errno.EIO
+    found = reading(intel, {"governor": "performance"})
+    assert found.runtime.absent is None
+    assert policy(1, file) in (found.runtime.unreadable or "")
+
+
+def test_cpus_of_a_policy_that_are_no_list_are_not_guessed(intel: CpuMachine) -> None:
+    intel.put(policy(1, "affected_cpus"), "1 two\n")
+    assert "'1,two' is not a list" in (reading(intel, {"governor": "performance"}).runtime.unreadable or "")
+
+
+def test_policies_that_cannot_be_listed_are_unknown(intel: CpuMachine) -> None:
+    intel.unreadable[CPUFREQ] = errno.EACCES
+    assert "EACCES" in (reading(intel, {"governor": "performance"}).runtime.unreadable or "")
+
+
+def test_what_is_no_policy_is_passed_over(intel: CpuMachine) -> None:
+    for name in ("ondemand/up_threshold", "policy/x", "policy-1/x", "policy1x/affected_cpus"):
+        intel.put(f"{CPUFREQ}/{name}", "9\n")
+    assert len(reading(intel, {"governor": "performance"}).parts) == 4
+
+
+def test_one_read_only_file_blocks_all(intel: CpuMachine) -> None:
+    intel.read_only[policy(3)] = "a container"
+    assert reading(intel, {"governor": "performance"}).blocked == "a container"
+
+
+# -- boot, origin and the rest of a kind ---------------------------------------------------
+
+FULL: dict[str, Any] = {
+    "governor": "performance",
+    PREFERENCE: "performance",
+    "energy_perf_bias": 0,
+    "boost": False,
+    "min_perf_pct": 50,
+    "max_latency_us": "unlimited",
+}
+
+
+class BuildHost(Machine):
+    """A machine whose hardware must not be looked at: every access below /proc and /sys is a failure."""
+
+    def real(self, path: str, follow: bool = True) -> str:
+        assert not path.startswith(("/proc", "/sys")), f"looked at {path} of the build host"
+        return super().real(path, follow)
+
+
+def test_a_boot_only_run_looks_at_no_hardware(root: str) -> None:
+    found = readings(BuildHost(root), FULL, layers=(Layer.BOOT,), agent=True)
+    assert len(found) == 6
+    for each in found.values():
+        assert each.runtime == Value()
+        assert (each.boot.value.text, each.boot.source) == (each.target, AGENT_UNIT)
+
+
+@pytest.mark.parametrize("agent", [True, False])
+def test_the_agent_brings_it_back(intel: CpuMachine, agent: bool) -> None:
+    for found in readings(intel, FULL, agent=agent).values():
+        assert not found.boot.foreign
+        assert found.boot.value.text == (found.target if agent else None)
+        assert agent or f"{AGENT_UNIT} is not enabled" in (found.boot.value.absent or "")
+
+
+def test_the_origin_is_told_in_the_words_of_the_declaration(intel: CpuMachine) -> None:
+    latency = f"{CPU}/cpu{{}}/power/pm_qos_resume_latency_us"
+    origins = {
+        policy(0): "powersave",
+        policy(1): "powersave",
+        f"{PSTATE}/no_turbo": "0",
+        latency.format(0): "0",
+        latency.format(1): "n/a",
+    }
+    found = readings(intel, FULL, origins=origins)
+    assert {name: each.origin for name, each in found.items()} == {
+        "governor": "powersave",
+        PREFERENCE: None,
+        "energy_perf_bias": None,
+        "boost": "on",
+        "min_perf_pct": None,
+        "max_latency_us": "unlimited: 0; 0: 1",
+    }
+
+
+def test_no_file_of_the_system_carries_it(intel: CpuMachine) -> None:
+    assert cpu.boot_files("default", [], Context(intel, Facts(intel))) == []
+
+
+def test_the_kernel_command_line_is_mentioned(intel: CpuMachine) -> None:
+    assert cpu.boot_sources("cpu.governor", intel) == []
+    line = "ro cpufreq.default_governor=powersave cpufreq.default_governor=ondemand"
+    intel.put("/proc/cmdline", f"{line}\n")
+    assert cpu.boot_sources("cpu.governor[0-3]", intel) == [
+        "/proc/cmdline: cpufreq.default_governor=ondemand"
+    ]
+    assert cpu.boot_sources("cpu.boost", intel) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "runtime", "severity"),
+    [
+        ("cpu.governor", "powersave", Severity.HIGH),
+        ("cpu.governor[0-3]", "performance: 0-2; powersave: 3", Severity.HIGH),
+        ("cpu.governor", "performance", Severity.MEDIUM),
+        ("cpu.governor", None, Severity.MEDIUM),
+        (f"cpu.{PREFERENCE}", "power", Severity.MEDIUM),
+        ("cpu.energy_perf_bias[1]", "15", Severity.LOW),
+        ("cpu.boost", "off", Severity.MEDIUM),
+        ("cpu.min_perf_pct", "22", Severity.LOW),
+        ("cpu.max_latency_us", "unlimited", Severity.MEDIUM),
+    ],
+)
+def test_every_knob_has_a_severity_and_a_reason(key: str, runtime: str | None, severity: Severity) -> None:
+    found = cpu.info(key, Value(text=runtime))
+    assert found.severity is severity
+    assert found.reason
+    assert ".rst" in found.source

@@ -1,0 +1,380 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole runs of the engine on machines whose kernel refuses, ignores and moves things along."""
+
+from __future__ import annotations
+
+import errno
+import pathlib
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Outcome, Request
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    DeclarationError,
+    MlnodeError,
+    RefusedError,
+    TransactionError,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
+from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
+
+PREFERENCE = "energy_performance_preference"
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> str:
+    return str(tmp_path / "node")
+
+
+def enabled(machine: CpuMachine) -> CpuMachine:
+    machine.enable_agent()
+    return machine
+
+
+@pytest.fixture
+def intel(root: str) -> CpuMachine:
+    return enabled(CpuMachine.intel(root))
+
+
+@pytest.fixture
+def amd(root: str) -> CpuMachine:
+    return enabled(CpuMachine.amd(root))
+
+
+def apply(machine: CpuMachine, name: str = "default", **spec: Any) -> Outcome:
+    return engine.apply(machine, Request(name, cpu, spec))
+
+
+def statuses(outcome: Outcome) -> dict[str, Status]:
+    return {row.setting.key: row.status for row in outcome.rows}
+
+
+def kernel(machine: CpuMachine) -> dict[str, str]:
+    """Every value of the kernel, without what mlnode itself keeps."""
+    return {path: text for path, (text, _mode) in machine.tree().items() if path.startswith("/sys")}
+
+
+def ruled(machine: CpuMachine, number: int) -> tuple[str, str]:
+    """Governor and preference of a policy."""
+    base = f"{CPUFREQ}/policy{number}"
+    return machine.now(f"{base}/scaling_governor"), machine.now(f"{base}/{PREFERENCE}")
+
+
+def by_hand(machine: CpuMachine, path: str, value: str) -> None:
+    """Somebody else's write."""
+    machine.write_kernel(path, value)
+    machine.writes.clear()
+
+
+FULL: dict[str, Any] = {
+    "governor": "performance",
+    PREFERENCE: "performance",
+    "energy_perf_bias": "performance",
+    "boost": False,
+    "min_perf_pct": 50,
+    "max_latency_us": 0,
+}
+
+
+def test_everything_is_set_verified_and_put_back(intel: CpuMachine) -> None:
+    before = kernel(intel)
+
+    outcome = apply(intel, **FULL)
+
+    assert {*statuses(outcome).values()} == {Status.CHANGED}
+    assert ruled(intel, 3) == ("performance", "performance")
+    assert intel.now(f"{CPU}/cpu3/power/energy_perf_bias") == "0"
+    assert intel.now(f"{CPU}/cpu3/power/pm_qos_resume_latency_us") == "n/a"
+    assert (intel.now(f"{PSTATE}/no_turbo"), intel.now(f"{PSTATE}/min_perf_pct")) == ("1", "50")
+    assert {row.setting.key: row.origin for row in outcome.rows} == {
+        "cpu.governor": "powersave",
+        f"cpu.{PREFERENCE}": "balance_performance",
+        "cpu.energy_perf_bias": "6",
+        "cpu.boost": "on",
+        "cpu.min_perf_pct": "22",
+        "cpu.max_latency_us": "unlimited",
+    }
+
+    again = apply(intel, **FULL)
+    assert not again.changed
+    assert again.plan.steps == ()
+
+    revert.revert(intel)
+    assert kernel(intel) == before
+
+
+def test_only_what_differs_is_written(intel: CpuMachine) -> None:
+    by_hand(intel, f"{CPUFREQ}/policy2/scaling_governor", "performance")
+
+    apply(intel, governor="performance")
+
+    assert [path for path, _value in intel.writes] == [
+        f"{CPUFREQ}/policy{number}/scaling_governor" for number in (0, 1, 3)
+    ]
+
+
+@pytest.mark.parametrize("driver", ["intel", "amd"])
+@pytest.mark.parametrize("preference", ["performance", "balance_performance", "power"])
+def test_the_preference_sticks_when_the_governor_leaves_performance(
+    root: str, driver: str, preference: str
+) -> None:
+    """The kernel brings back a preference of its own then, even where the present one is as declared."""
+    machine: CpuMachine = enabled(getattr(CpuMachine, driver)(root))
+    for number in range(4):
+        by_hand(machine, f"{CPUFREQ}/policy{number}/scaling_governor", "performance")
+    before = kernel(machine)
+    spec = {"governor": "powersave", PREFERENCE: preference}
+
+    outcome = apply(machine, **spec)
+
+    assert [row.origin for row in outcome.rows] == ["performance", "performance"]
+    assert {*statuses(outcome).values()} == {Status.CHANGED}
+    assert ruled(machine, 0) == ("powersave", preference)
+    assert apply(machine, **spec).plan.steps == ()
+    revert.revert(machine)
+    assert kernel(machine) == before
+
+
+def test_going_back_and_forth_keeps_the_first_origin(intel: CpuMachine) -> None:
+    before = kernel(intel)
+    apply(intel, governor="performance")
+    apply(intel, governor="powersave", **{PREFERENCE: "power"})
+    apply(intel, **{PREFERENCE: "balance_power"})
+    apply(intel, governor="performance", **{PREFERENCE: "performance"})
+
+    revert.revert(intel)
+
+    assert kernel(intel) == before
+
+
+def test_a_preference_goes_back_though_somebody_set_the_governor(intel: CpuMachine) -> None:
+    before = kernel(intel)
+    apply(intel, **{PREFERENCE: "power"})
+    by_hand(intel, f"{CPUFREQ}/policy0/scaling_governor", "performance")
+
+    revert.revert(intel)
+
+    assert kernel(intel) == before
+
+
+def test_the_least_performance_sticks_when_boost_goes(intel: CpuMachine) -> None:
+    by_hand(intel, f"{PSTATE}/min_perf_pct", "100")
+    before = kernel(intel)
+
+    outcome = apply(intel, boost=False, min_perf_pct=100)
+
+    assert {*statuses(outcome).values()} == {Status.CHANGED}
+    assert (intel.now(f"{PSTATE}/no_turbo"), intel.now(f"{PSTATE}/min_perf_pct")) == ("1", "100")
+    revert.revert(intel)
+    assert kernel(intel) == before
+
+
+def test_boost_alone_puts_back_the_least_performance_too(intel: CpuMachine) -> None:
+    by_hand(intel, f"{PSTATE}/min_perf_pct", "100")
+    before = kernel(intel)
+    apply(intel, boost=False)
+    assert intel.now(f"{PSTATE}/min_perf_pct") == "74"
+
+    revert.revert(intel)
+
+    assert kernel(intel) == before
+
+
+@pytest.mark.parametrize("boost", [True, False])
+@pytest.mark.parametrize("machine_wide", ["0", "1"])
+def test_boost_of_the_machine_and_its_policies(amd: CpuMachine, boost: bool, machine_wide: str) -> None:
+    by_hand(amd, f"{CPUFREQ}/policy1/boost", "0")
+    if machine_wide == "0":
+        by_hand(amd, f"{CPUFREQ}/boost", "0")
+    before = kernel(amd)
+
+    apply(amd, boost=boost)
+
+    switches = [amd.now(path) for path in amd.matching(f"{CPUFREQ}/policy*/boost")]
+    assert {*switches, amd.now(f"{CPUFREQ}/boost")} == {"1" if boost else "0"}
+    assert apply(amd, boost=boost).plan.steps == ()
+    revert.revert(amd)
+    assert kernel(amd) == before
+
+
+def test_a_rollback_of_boost_gives_each_policy_its_own_back(amd: CpuMachine) -> None:
+    """The write to the machine's switches on what was off before, even where nothing was written to it."""
+    by_hand(amd, f"{CPUFREQ}/policy1/boost", "0")
+    before = amd.tree()
+    amd.fails[f"{CPU}/cpu3/power/pm_qos_resume_latency_us"] = errno.EIO
+    with pytest.raises(TransactionError) as caught:
+        apply(amd, boost=False, max_latency_us=5)
+    assert "COULD NOT" not in str(caught.value)
+    assert amd.tree() == before
+
+
+@pytest.mark.parametrize("spec", [FULL, {"governor": "powersave", PREFERENCE: "power", "boost": False}])
+def test_any_failing_write_leaves_everything_as_it_was(root: str, spec: dict[str, Any]) -> None:
+    paths = {path for path, _value in _writes_of(root, spec)}
+    assert len(paths) >= 5
+    for at, path in enumerate(sorted(paths)):
+        machine = enabled(CpuMachine.intel(f"{root}-{at}"))
+        before = machine.tree()
+        machine.fails[path] = errno.EIO
+        with pytest.raises(TransactionError) as caught:
+            apply(machine, **spec)
+        assert "COULD NOT" not in str(caught.value)
+        assert machine.tree() == before
+
+
+def _writes_of(root: str, spec: dict[str, Any]) -> list[tuple[str, str]]:
+    machine = enabled(CpuMachine.intel(root))
+    apply(machine, **spec)
+    return machine.writes
+
+
+def test_a_write_that_the_kernel_ignores_is_no_success(intel: CpuMachine) -> None:
+    intel.ignores.add(f"{CPUFREQ}/policy2/scaling_governor")
+    before = intel.tree()
+
+    with pytest.raises(TransactionError) as caught:
+        apply(intel, governor="performance")
+
+    assert "policy2/scaling_governor" in str(caught.value)
+    assert "the kernel now shows 'powersave'" in str(caught.value)
+    assert intel.tree() == before
+
+
+def test_a_number_that_has_a_word_is_put_back_and_told(intel: CpuMachine) -> None:
+    before = intel.tree()
+
+    with pytest.raises(TransactionError) as caught:
+        apply(intel, **{PREFERENCE: 128 + 64})
+
+    assert "to '192'" in str(caught.value)
+    assert "the kernel now shows 'balance_power'" in str(caught.value)
+    assert intel.tree() == before
+
+
+def test_a_number_without_a_word_is_kept(intel: CpuMachine) -> None:
+    assert statuses(apply(intel, **{PREFERENCE: "37"})) == {f"cpu.{PREFERENCE}": Status.CHANGED}
+    assert ruled(intel, 0) == ("powersave", "37")
+
+
+def test_less_than_the_processor_can_is_told_and_put_back(intel: CpuMachine) -> None:
+    by_hand(intel, f"{PSTATE}/min_perf_pct", "50")
+    with pytest.raises(TransactionError, match="the kernel now shows '22'"):
+        apply(intel, min_perf_pct=5)
+    assert intel.now(f"{PSTATE}/min_perf_pct") == "50"
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "words"),
+    [
+        ({"governor": "ondemand"}, DeclarationError, "do not offer 'ondemand'"),
+        ({"governor": "performance", "cpus": "0-7"}, DeclarationError, "CPUs 4-7 are not on this machine"),
+        ({"governor": "performance", PREFERENCE: "power"}, DeclarationError, "(EBUSY): declare powersave"),
+    ],
+)
+def test_what_can_never_be_stops_before_the_first_write(
+    intel: CpuMachine, spec: dict[str, Any], error: type[MlnodeError], words: str
+) -> None:
+    before = intel.tree()
+    with pytest.raises(error) as caught:
+        apply(intel, max_latency_us=0, **spec)
+    assert words in str(caught.value)
+    assert intel.tree() == before
+
+
+def test_a_preference_under_somebody_elses_performance_is_refused(intel: CpuMachine) -> None:
+    apply(intel, **{PREFERENCE: "power"})
+    by_hand(intel, f"{CPUFREQ}/policy1/scaling_governor", "performance")
+
+    with pytest.raises(RefusedError, match="policy 1 takes no other preference than performance"):
+        apply(intel, **{PREFERENCE: "power"})
+    (row,) = engine.evaluate(intel, Request("default", cpu, {PREFERENCE: "power"})).rows
+    assert row.status is Status.REFUSED
+
+
+def test_a_part_of_a_policy_is_refused_only_where_it_differs(root: str) -> None:
+    machine = enabled(CpuMachine.acpi(root))
+    with pytest.raises(RefusedError, match="name all of them, or none"):
+        apply(machine, governor="performance", cpus="0")
+    assert statuses(apply(machine, governor="schedutil", cpus="0")) == {"cpu.governor[0]": Status.CHANGED}
+
+
+def test_boost_without_turbo_is_unsupported_and_stops_nothing(intel: CpuMachine) -> None:
+    intel.firmware_turbo = False
+    intel.put(f"{PSTATE}/no_turbo", "1\n")
+    intel.put("/proc/cpuinfo", "flags\t\t: fpu arat\n")
+
+    outcome = apply(intel, boost=True, governor="performance")
+
+    assert statuses(outcome) == {"cpu.governor": Status.CHANGED, "cpu.boost": Status.UNSUPPORTED}
+
+
+def test_turbo_that_goes_away_later_is_an_error_of_the_kernel(intel: CpuMachine) -> None:
+    by_hand(intel, f"{PSTATE}/no_turbo", "1")
+    intel.firmware_turbo = False
+    with pytest.raises(TransactionError, match="EPERM"):
+        apply(intel, boost=True)
+
+
+def test_a_machine_without_cpufreq_ends_well(root: str) -> None:
+    machine = enabled(CpuMachine.bare(root, "0-3"))
+
+    outcome = apply(machine, **FULL)
+
+    assert statuses(outcome) == {
+        "cpu.governor": Status.UNSUPPORTED,
+        f"cpu.{PREFERENCE}": Status.UNSUPPORTED,
+        "cpu.energy_perf_bias": Status.UNSUPPORTED,
+        "cpu.boost": Status.UNSUPPORTED,
+        "cpu.min_perf_pct": Status.UNSUPPORTED,
+        "cpu.max_latency_us": Status.CHANGED,
+    }
+
+
+def test_two_names_share_the_cpus_but_not_one_of_them(intel: CpuMachine) -> None:
+    apply(intel, "training", governor="performance", cpus="0-1")
+    apply(intel, "serving", governor="powersave", cpus="2-3")
+    with pytest.raises(DeclarationError, match=r"cpu.governor\[1-2\] \(declared by other\) and cpu.governor"):
+        apply(intel, "other", governor="performance", cpus="1-2")
+    with pytest.raises(DeclarationError, match="change each other"):
+        apply(intel, "all", governor="performance")
+    assert [ruled(intel, number)[0] for number in range(4)] == ["performance"] * 2 + ["powersave"] * 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [({"governor": "powersave"}, {PREFERENCE: "power"}), ({"boost": False}, {"min_perf_pct": 90})],
+)
+def test_what_moves_the_other_needs_one_name(
+    intel: CpuMachine, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """At boot the names come in their own order, and the last write would win."""
+    apply(intel, "zulu", **one)
+    with pytest.raises(DeclarationError, match="change each other"):
+        apply(intel, "alpha", **other)
+    assert {*statuses(apply(intel, "zulu", **one, **other)).values()} == {Status.OK, Status.CHANGED}
+
+
+def test_a_boot_that_is_denied_one_thing_does_the_others(intel: CpuMachine) -> None:
+    """And what it is denied does not take back the governor that was set before it."""
+    for number in range(4):
+        by_hand(intel, f"{CPUFREQ}/policy{number}/scaling_governor", "performance")
+    spec = {"governor": "powersave", PREFERENCE: "power", "max_latency_us": 5}
+    intel.fails[f"{CPUFREQ}/policy3/{PREFERENCE}"] = errno.EIO
+
+    _outcome, errors = boot_run.apply_each(intel, Request("default", cpu, spec))
+
+    (error,) = errors
+    assert f"policy3/{PREFERENCE}" in error
+    assert [ruled(intel, number)[0] for number in range(4)] == ["powersave"] * 4
+    assert intel.now(f"{CPU}/cpu3/power/pm_qos_resume_latency_us") == "5"
+
+
+def test_an_offline_cpu_changes_nothing_but_the_note(root: str) -> None:
+    machine = enabled(CpuMachine.intel(root, online="0-2", present="0-3"))
+    (row,) = apply(machine, governor="performance").rows
+    (again,) = engine.evaluate(machine, Request("default", cpu, {"governor": "performance"})).rows
+    assert row.status is Status.CHANGED
+    assert (again.status, again.reason) == (Status.OK, "CPU 3 is offline and left out")

@@ -1,0 +1,251 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers import nvidia
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.gpu import kind as gpu
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    DeclarationError,
+    HostError,
+    TransactionError,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status, Value
+from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
+from ansible_collections.mlnode.tuning.tests.unit.service_machine import UNITS, WANTS
+from hypothesis import given
+from hypothesis import strategies as st
+
+FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
+START = "[Service]\nExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced"
+
+
+@pytest.fixture
+def node(tmp_path: pathlib.Path) -> GpuMachine:
+    return GpuMachine.of(str(tmp_path / "node"), 2)
+
+
+def row(host: Host, persistence: bool = True, layers: tuple[Layer, ...] = tuple(Layer)) -> Row:
+    host.forget()
+    [found] = engine.evaluate(host, Request("training", gpu, {"persistence": persistence}, layers)).rows
+    return found
+
+
+def apply(host: Host, persistence: bool = True) -> engine.Outcome:
+    host.forget()
+    return engine.apply(host, Request("training", gpu, {"persistence": persistence}))
+
+
+@pytest.mark.parametrize("value", ["always", 2, "", ["on"], {}])
+def test_only_a_switch_is_taken(value: Any) -> None:
+    with pytest.raises(DeclarationError, match=r"gpu\.persistence: must be true or false"):
+        gpu.parse({"persistence": value}, None)
+    with pytest.raises(DeclarationError, match=r"gpu\.ecc: unknown; known are persistence"):
+        gpu.parse({"ecc": value}, None)
+    assert gpu.parse({"persistence": None}, None) == []
+
+
+def test_the_driver_keeps_the_mode_where_there_is_no_daemon(node: GpuMachine) -> None:
+    node.modes[SECOND] = "Enabled"
+    before = row(node)
+    assert before.status is Status.DRIFTED
+    assert before.reason.startswith("runtime is off: 0; on: 1")
+    done = apply(node)
+    [now] = done.rows
+    assert (now.status, now.reading.boot.source) == (Status.CHANGED, "mlnode-apply.service")
+    assert node.modes == {FIRST: "Enabled", SECOND: "Enabled"}
+    assert [asked for asked in node.asked if "-pm" in asked] == [("nvidia-smi", "-i", FIRST, "-pm", "1")]
+    assert not apply(node).changed
+    revert.revert(node)
+    assert node.modes == {FIRST: "Disabled", SECOND: "Enabled"}
+
+
+def test_the_daemon_runs_where_it_is_installed(node: GpuMachine) -> None:
+    node.install(gpu.DAEMON, enabled=False, runs=False, text=START)
+    assert row(node).reading.runtime.text == "off; nvidia-persistenced is stopped"
+    apply(node)
+    assert node.runs(gpu.DAEMON)
+    assert row(node).reading.boot.source == "mlnode-apply.service"
+    revert.revert(node)
+    assert not node.runs(gpu.DAEMON)
+    assert {*node.modes.values()} == {"Disabled"}
+
+
+@pytest.mark.parametrize(
+    ("option", "source"), [("", f"{WANTS}/{gpu.DAEMON}"), (" --no-persistence-mode", None)]
+)
+def test_a_daemon_that_is_enabled_brings_it_at_boot(
+    node: GpuMachine, option: str, source: str | None
+) -> None:
+    node.install(gpu.DAEMON, text=f"{START}{option}\n")
+    apply(node)
+    assert row(node).reading.boot.source == (source or "mlnode-apply.service")
+
+
+def test_off_while_the_daemon_brings_on(node: GpuMachine) -> None:
+    node.install(gpu.DAEMON, text=START)
+    found = row(node, False)
+    assert found.status is Status.OVERRIDDEN
+    assert found.reason == f"boot: {WANTS}/{gpu.DAEMON} sets on"
+
+
+def test_a_masked_daemon_is_none(node: GpuMachine) -> None:
+    node.install(gpu.DAEMON, runs=False, text=START)
+    node.link(f"/etc/systemd/system/{gpu.DAEMON}", "/dev/null")
+    apply(node)
+    assert not node.runs(gpu.DAEMON)
+    assert row(node).status is Status.OK
+
+
+def test_a_daemon_that_does_not_start_leaves_all_as_it_was(node: GpuMachine) -> None:
+    node.install(gpu.DAEMON, runs=False, text=START)
+    node.refuses.add(gpu.DAEMON)
+    with pytest.raises(
+        TransactionError, match=r"cannot start nvidia-persistenced.service: systemctl: Job for"
+    ):
+        apply(node)
+    assert {*node.modes.values()} == {"Disabled"}
+
+
+def test_what_is_no_such_node(tmp_path: pathlib.Path) -> None:
+    bare = row(GpuMachine.of(str(tmp_path / "bare"), 0))
+    assert (bare.status, bare.reason) == (Status.UNSUPPORTED, "there is no GPU of NVIDIA here")
+    amd = row(GpuMachine.of(str(tmp_path / "amd"), 1, "0x1002"))
+    assert (amd.status, amd.reason) == (Status.UNSUPPORTED, "GPUs of AMD have no such mode")
+
+
+def test_without_driver_tool_or_mode(node: GpuMachine) -> None:
+    node.modes = {FIRST: "[N/A]", SECOND: "[N/A]"}
+    found = row(node)
+    assert found.status is Status.UNSUPPORTED
+    assert found.reason == f"GPU {FIRST} has no persistence mode; GPU {SECOND} has no persistence mode"
+    node.installed = False
+    assert row(node).reason == "nvidia-smi, which sets it, is not installed"
+    node.remove("/proc/driver/nvidia/version")
+    assert row(node).reason == "/proc/driver/nvidia/version does not exist: NVIDIA's driver is not loaded"
+
+
+def test_one_without_the_mode_beside_others_is_said(node: GpuMachine) -> None:
+    node.modes[SECOND] = "[N/A]"
+    apply(node)
+    assert row(node).reason == f"GPU {SECOND} has no persistence mode"
+
+
+def test_a_gpu_that_the_tool_does_not_show_is_unknown(node: GpuMachine) -> None:
+    del node.modes[SECOND]
+    found = row(node)
+    assert found.status is Status.UNKNOWN
+    assert found.reason == (
+        f"nvidia-smi does not show GPU {SECOND}: it may have failed (look for Xid in dmesg)"
+    )
+
+
+def test_a_gpu_of_a_guest_is_left_out(node: GpuMachine) -> None:
+    node.add("0000:2b:00.0", driver="vfio-pci")
+    del node.modes["0000:2b:00.0"]
+    apply(node)
+    assert row(node).reason == "GPU 0000:2b:00.0 belongs to vfio-pci"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Finished(0, "No devices were found\n", ""), "it says 'No devices were found'"),
+        (Finished(0, f"0, 0000{FIRST}, Perhaps\n", ""), "persistence mode is 'Perhaps'"),
+        (Finished(0, f"x, 0000{FIRST}, Enabled\n", ""), "it says 'x, 0000"),
+        (Finished(0, f"0, {FIRST}, Enabled, more\n", ""), "it says"),
+        (Finished(9, "", "NVIDIA-SMI has failed because it couldn't communicate\n"), "NVIDIA-SMI has failed"),
+        (Finished(255, "Unable to determine the device handle\n", ""), "Unable to determine"),
+        (Finished(1, "", ""), "exit status 1"),
+    ],
+)
+def test_nonsense_and_failure_leave_it_unknown(node: GpuMachine, answer: Finished, words: str) -> None:
+    node.answer = answer
+    found = row(node)
+    assert found.status is Status.UNKNOWN
+    assert words in found.reason
+
+
+def test_a_tool_that_hangs(node: GpuMachine) -> None:
+    node.hangs = True
+    found = row(node)
+    assert (found.status, found.reason) == (Status.UNKNOWN, "cannot run nvidia-smi: no answer in 60 s")
+
+
+def test_a_write_that_fails_is_put_back(node: GpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = node.run
+
+    def run(command: Any, seconds: float = 60) -> Finished:
+        if list(command[1:3]) == ["-i", SECOND]:
+            return Finished(3, "", "Insufficient Permissions\n")
+        return outer(command, seconds)
+
+    monkeypatch.setattr(node, "run", run)
+    with pytest.raises(TransactionError, match="Insufficient Permissions"):
+        apply(node)
+    assert {*node.modes.values()} == {"Disabled"}
+
+
+def test_in_a_container_it_is_the_hosts(node: GpuMachine) -> None:
+    node.put("/run/systemd/container", "docker\n")
+    found = row(node)
+    assert found.status is Status.UNSUPPORTED
+    assert "container's host" in found.reason
+
+
+def test_an_image_build_asks_nobody(node: GpuMachine) -> None:
+    row(node, layers=(Layer.BOOT,))
+    assert node.asked == []
+
+
+def test_a_captured_tree_has_the_answer_or_says_that_it_has_none(node: GpuMachine) -> None:
+    found = row(captured(node.root, gpu.MOUNTS))
+    assert found.status is Status.UNKNOWN
+    assert "is a captured tree, not a machine" in found.reason
+    node.put(nvidia.CAPTURED, f"0, 0000{FIRST.upper()}, Enabled\n1, 0000{SECOND.upper()}, Enabled\n")
+    assert row(captured(node.root, gpu.MOUNTS)).reading.runtime.text == "on"
+
+
+def test_the_files(node: GpuMachine) -> None:
+    assert node.names("/gpu") == [FIRST, SECOND]
+    assert node.names(f"/gpu/{FIRST}") == ["persistence"]
+    assert node.exists(f"/gpu/{FIRST}/persistence")
+    assert not node.exists("/gpu/0000:ff:00.0")
+    assert node.value("/gpu/0000:ff:00.0/persistence").absent == "nvidia-smi shows no GPU 0000:ff:00.0"
+    assert node.value(f"/gpu/{FIRST}/ecc").absent == f"/gpu/{FIRST}/ecc does not exist"
+    with pytest.raises(HostError, match="EINVAL"):
+        node.write_kernel(f"/gpu/{FIRST}/persistence", "maybe")
+    with pytest.raises(HostError, match="does not exist"):
+        node.write_kernel("/gpu/-h/persistence", "on")
+
+
+def test_domains_of_both_spellings() -> None:
+    text = "0, 00000000:1B:00.0, Enabled\n1, 0000:1C:00.0, Enabled\n2, 00010000:E1:00.0, Enabled\n\n"
+    assert [*nvidia.rows(text, 1)] == [FIRST, SECOND, "10000:e1:00.0"]
+
+
+@given(st.text(max_size=80))
+def test_any_answer_is_a_table_or_an_error(text: str) -> None:
+    try:
+        found = nvidia.rows(text, 1)
+    except HostError:
+        return
+    assert all(len(words) == 1 for words in found.values())
+
+
+def test_an_explanation_tells_how_the_daemon_is_started(node: GpuMachine) -> None:
+    node.install(gpu.DAEMON, text=START)
+    assert gpu.boot_sources(gpu.KEY, node) == [
+        f"{WANTS}/{gpu.DAEMON} starts it",
+        f"{UNITS}/{gpu.DAEMON}:2: ExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced",
+    ]
+    assert "waits for seconds" in gpu.info(gpu.KEY, Value()).reason

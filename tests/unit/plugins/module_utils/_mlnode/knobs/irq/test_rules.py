@@ -1,0 +1,169 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
+    AGENT_UNIT,
+    Context,
+    Facts,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import kind as irq
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
+    Layer,
+    Severity,
+    Status,
+    Value,
+)
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+
+from .node import IrqNode, apply, plan, request, row, rows, with_cpus
+
+SPREAD = {"name": "all", "strategy": "spread"}
+ETH2_SPREAD = {"name": "two", "nics": {"names": ["eth2"]}, "strategy": "spread"}
+
+
+@pytest.fixture(name="folder")
+def _folder() -> Iterator[pathlib.Path]:
+    """On a tmpfs, as a tree is a thousand small files."""
+    yield from in_memory()
+
+
+@pytest.fixture
+def node(folder: pathlib.Path) -> IrqNode:
+    found = IrqNode.made(str(folder / "node"))
+    found.enable_agent()
+    return found
+
+
+# -- rules together ------------------------------------------------------------------------
+
+
+def test_two_rules_that_want_something_else_of_one_nic_are_both_named(node: IrqNode) -> None:
+    rule = {"name": "one", "nics": {"drivers": ["mlx5_core"]}, "strategy": "list", "cpus": "7"}
+    with pytest.raises(DeclarationError) as caught:
+        plan(node, ETH2_SPREAD, rule)
+    assert str(caught.value) == (
+        "irq.two and irq.one both rule /proc/irq/28/smp_affinity_list, and one wants 0, the other 7: let "
+        "their nics not overlap"
+    )
+
+
+def test_two_rules_that_agree_on_a_nic_may_meet_there(node: IrqNode) -> None:
+    again = {**ETH2_SPREAD, "name": "again"}
+    apply(node, ETH2_SPREAD, again)
+    assert not apply(node, ETH2_SPREAD, again).changed
+
+
+def test_a_rule_that_is_refused_anyway_is_no_rival(node: IrqNode) -> None:
+    rule = {**ETH2_SPREAD, "name": "one", "strategy": "list", "cpus": "99"}
+    assert rows(node, ETH2_SPREAD, rule)["irq.one"].status is Status.UNSUPPORTED
+
+
+def test_rules_of_two_declarations_are_compared_as_well(node: IrqNode) -> None:
+    apply(node, ETH2_SPREAD, name="fabric")
+    rule = {"name": "serving", "strategy": "housekeeping", "cpus": "4-5"}
+    with pytest.raises(DeclarationError) as caught:
+        plan(node, rule, name="inference")
+    assert "irq.serving and irq.two (declared by fabric) both rule /proc/irq/28/smp_affinity_list" in str(
+        caught.value
+    )
+    assert rows(node, {**rule, "nics": {"names": ["eth3"]}}, name="inference")["irq.serving"]
+
+
+def test_what_is_allowed_in_one_declaration_is_not_in_the_other(folder: pathlib.Path) -> None:
+    node = IrqNode.made(str(folder), with_cpus(isolated=(0, 8)))
+    apply(node, ETH2_SPREAD, name="fabric", allow=["isolated_cpus"])
+    rule = {**ETH2_SPREAD, "name": "mine"}
+    with pytest.raises(DeclarationError, match=r"irq\.mine and irq\.two \(declared by fabric\) both rule"):
+        plan(node, rule, name="other")
+
+
+def test_another_declaration_that_makes_no_sense_is_its_own_affair(node: IrqNode) -> None:
+    apply(node, ETH2_SPREAD)
+    bad = {"format": 1, "name": "bad", "kinds": {"irq": {"rules": "all"}}}
+    node.put("/etc/mlnode/declared.d/bad.json", json.dumps(bad))
+    node.put("/etc/mlnode/declared.d/worse.json", "{")
+    alone = request(ETH2_SPREAD)._replace(alone=True)
+    assert [item.status for item in engine.evaluate(node, alone).rows] == [Status.OK]
+
+
+def test_a_selection_that_matches_nothing_is_unsupported(node: IrqNode) -> None:
+    found = row(node, {**SPREAD, "nics": {"drivers": ["bnxt_en"]}})
+    assert found.status is Status.UNSUPPORTED
+    assert found.reason.startswith(
+        "no NIC here matches drivers bnxt_en; here are: eth4 (virtio_net, 0000:00:03.0)"
+    )
+
+
+# -- the boot layer ------------------------------------------------------------------------
+
+
+def test_the_agent_brings_a_rule_back(node: IrqNode) -> None:
+    apply(node, ETH2_SPREAD)
+    found = row(node, ETH2_SPREAD)
+    assert found.reading.boot.source == AGENT_UNIT
+    assert found.reading.boot.value.text == "eth2: 0..3"
+    assert node.names("/etc/mlnode/declared.d") == ["default.json"]
+
+
+def test_without_the_agent_nothing_brings_it_back(folder: pathlib.Path) -> None:
+    found = row(IrqNode.made(str(folder)), ETH2_SPREAD)
+    assert found.reason.startswith("boot: nothing brings it back")
+
+
+def test_an_image_build_reads_no_hardware(folder: pathlib.Path) -> None:
+    bare = Machine.debian(str(folder))
+    bare.enable_agent()
+    rule = {**ETH2_SPREAD, "rfs_entries": 1024}
+    engine.apply(bare, request(rule, layers=(Layer.BOOT,)))
+    found = engine.evaluate(bare, request(rule, layers=(Layer.BOOT,))).rows
+    assert [(item.status, item.reading.parts) for item in found] == [(Status.OK, ()), (Status.OK, ())]
+    assert bare.writes == []
+
+
+def test_the_origin_is_what_there_was_before(node: IrqNode) -> None:
+    node.place(28, "9")
+    apply(node, ETH2_SPREAD)
+    assert row(node, ETH2_SPREAD).origin == "eth2: 9 1..3"
+    context = Context(node, Facts(node))
+    (found,) = irq.read(irq.parse({"rules": [ETH2_SPREAD]}, None), context)
+    assert found.origin is None
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "severity", "source"),
+    [
+        ("irq.rails", Severity.MEDIUM, "irq-affinity.rst"),
+        ("irq.rps", Severity.MEDIUM, "irq-affinity.rst"),  # a rule of that name
+        ("irq.rails.rps", Severity.LOW, "scaling.rst"),
+        ("irq.rails.xps", Severity.LOW, "scaling.rst"),
+        ("irq.rails.rfs", Severity.LOW, "scaling.rst"),
+        ("irq.irqbalance", Severity.MEDIUM, "irqbalance(1)"),
+    ],
+)
+def test_every_setting_has_a_severity_and_a_reason(key: str, severity: Severity, source: str) -> None:
+    found = irq.info(key, Value(text="x"))
+    assert found.severity is severity
+    assert found.reason
+    assert source in found.source
+
+
+def test_keys_alone_exclude_nothing() -> None:
+    assert not irq.conflicts("irq.a", "irq.b")
+
+
+def test_the_command_line_is_mentioned_where_it_speaks_of_interrupts(node: IrqNode) -> None:
+    assert irq.boot_sources("irq.rails", node) == []
+    node.put("/proc/cmdline", "ro irqaffinity=0-1\n")
+    assert irq.boot_sources("irq.rails", node) == ["/proc/cmdline: irqaffinity=0-1"]

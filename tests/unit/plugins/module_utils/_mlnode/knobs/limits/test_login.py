@@ -1,0 +1,313 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Logins that do not get what /etc/security says, as sshd, PAM and shells would do it."""
+
+from __future__ import annotations
+
+import errno
+import pathlib
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import login as limits_login
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
+from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given, strategies
+
+SPEC: dict[str, Any] = {"nofile": "65536:1048576", "memlock": "unlimited", "core": 0}
+CONFIG = "/etc/ssh/sshd_config"
+PAM_SSHD = "/etc/pam.d/sshd"
+YES = "UsePAM yes\n"
+#: As Debian has it
+STACK = (
+    "# PAM configuration for the Secure Shell service\n@include common-auth\n@include common-session\n"
+    "session    required     pam_limits.so\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting() -> Iterator[None]:
+    yield from no_disk()
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[pathlib.Path]:
+    yield from in_memory()
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> LimitsMachine:
+    found = LimitsMachine.node(str(tmp_path / "node"))
+    found.put(CONFIG, f"Include /etc/ssh/sshd_config.d/*.conf\n{YES}")
+    found.put(PAM_SSHD, STACK)
+    found.put("/etc/pam.d/common-session", "session required pam_unix.so\n")
+    engine.apply(found, Request("default", limits, SPEC))
+    assert rows(found) == {("ok", "")}
+    return found
+
+
+def rows(machine: Machine, limit: str = "nofile") -> set[tuple[str, str]]:
+    """Status and reason of the logins of everybody and of root."""
+    found = engine.evaluate(machine, Request("default", limits, SPEC)).rows
+    keys = [f"limits.login.{domain}.{limit}" for domain in ("*", "root")]
+    return {(str(row.status), row.reason) for row in found if row.setting.key in keys}
+
+
+def overridden(whom: str, words: str, runtime: str = "65536:1048576") -> tuple[str, str]:
+    return "overridden", f"runtime is less for {whom}, else {runtime}; boot: {words}"
+
+
+# -- sshd ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({CONFIG: "Port 22\nusepam=no\nUsePAM yes\n"}, f"{CONFIG}:2 says UsePAM no"),
+        (
+            {"/etc/ssh/sshd_config.d/50-x.conf": 'UsePAM "no"\n'},
+            "/etc/ssh/sshd_config.d/50-x.conf:1 says UsePAM no",
+        ),
+        (
+            {CONFIG: "Include more/*.conf\nUsePAM yes\n", "/etc/ssh/more/x.conf": "\n\tUsePAM\tno # x\n"},
+            "/etc/ssh/more/x.conf:2 says UsePAM no",
+        ),
+        ({CONFIG: "#UsePAM yes\n"}, f"{CONFIG} does not say UsePAM yes, and sshd's own default is no"),
+        (
+            {CONFIG: "Match User x\nUsePAM yes\n"},
+            f"{CONFIG} does not say UsePAM yes, and sshd's own default is no",
+        ),
+        (
+            {PAM_SSHD: "session required pam_unix.so\n#session required pam_limits.so\n"},
+            f"{PAM_SSHD} and what it includes do not use pam_limits.so for sessions",
+        ),
+        (
+            {PAM_SSHD: "auth required pam_limits.so\n"},
+            f"{PAM_SSHD} and what it includes do not use pam_limits.so for sessions",
+        ),
+        (
+            {PAM_SSHD: "session include nothing\n" + "@include sshd\nsession include sshd\n" * 9},
+            f"{PAM_SSHD} and what it includes do not use pam_limits.so for sessions",
+        ),
+        (
+            {PAM_SSHD: "session required pam_limits.so conf=/etc/x\n"},
+            f"{PAM_SSHD} has pam_limits.so read another file (conf=/etc/x)",
+        ),
+        (
+            {
+                CONFIG: f"{YES}PAMServiceName ssh-jobs\n",
+                "/etc/pam.d/ssh-jobs": "session required pam_unix.so\n",
+            },
+            "/etc/pam.d/ssh-jobs and what it includes do not use pam_limits.so for sessions",
+        ),
+    ],
+)
+def test_an_sshd_that_does_not_ask(machine: LimitsMachine, files: dict[str, str], words: str) -> None:
+    for path, text in files.items():
+        machine.put(path, text)
+    assert rows(machine) == {overridden("SSH", f"{words}: logins over SSH get what sshd has")}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {CONFIG: f"{YES}UsePAM no\n"},
+        {CONFIG: f"{YES}Match User x\n  UsePAM no\n"},
+        {"/etc/ssh/sshd_config.d/50-x.conf": "Match all\nUsePAM no\n"},
+        {"/etc/ssh/sshd_config.d/50-x.bak": "UsePAM no\n"},
+        {CONFIG: "Include /etc/ssh/sshd_config\n" * 9 + "UsePAM yes\n"},
+        {
+            PAM_SSHD: "@include common-session\n",
+            "/etc/pam.d/common-session": "session required pam_limits.so\n",
+        },
+        {PAM_SSHD: "session include a\n", "/etc/pam.d/a": "-session [default=1 x=2] /lib/pam_limits.so\n"},
+        {
+            PAM_SSHD: "session substack a\n",
+            "/usr/lib/pam.d/a": "SESSION \\\n required pam_limits.so set_all\n",
+        },
+    ],
+)
+def test_an_sshd_that_asks(machine: LimitsMachine, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        machine.put(path, text)
+    assert rows(machine) == {("ok", "")}
+
+
+def test_without_a_file_of_its_own_sshd_has_that_of_all_others(machine: LimitsMachine) -> None:
+    machine.remove(PAM_SSHD)
+    assert rows(machine) == {("ok", "")}  # PAM itself would refuse every session then
+    machine.put("/etc/pam.d/other", "session required pam_deny.so\n")
+    words = "/etc/pam.d/other and what it includes do not use pam_limits.so for sessions"
+    assert rows(machine) == {overridden("SSH", f"{words}: logins over SSH get what sshd has")}
+
+
+def test_without_sshd_there_is_nothing_to_ask(machine: LimitsMachine) -> None:
+    machine.remove(CONFIG)
+    machine.remove(PAM_SSHD)
+    assert rows(machine) == {("ok", "")}
+
+
+def test_where_nothing_uses_pam_limits_an_sshd_is_no_excuse(machine: LimitsMachine) -> None:
+    machine.remove("/etc/pam.d/login")
+    machine.put(PAM_SSHD, "session required pam_unix.so\n")
+    ((status, _reason),) = rows(machine)
+    assert status == "overridden"
+
+
+# -- lines for some ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "whom"),
+    [
+        ("1000: - nofile 10", "1000:"),
+        ("1000:2000 soft nofile 1024", "1000:2000"),
+        (":1000 hard nofile 65536", ":1000"),
+        ("@students hard nofile 4096", "@students"),
+        ("@100:200 - nofile 4096", "@100:200"),
+        ("alice soft nofile 65535", "alice"),
+    ],
+)
+def test_a_closer_line_that_gives_less(machine: LimitsMachine, line: str, whom: str) -> None:
+    machine.put("/etc/security/limits.d/a.conf", f"{line}\n")
+    words = f"/etc/security/limits.d/a.conf:1 gives less to {whom}: {line}"
+    assert rows(machine) == {("ok", ""), overridden(whom, words)}
+
+
+def test_a_line_that_takes_all_limits_from_some(machine: LimitsMachine) -> None:
+    machine.put("/etc/security/limits.d/a.conf", "alice -\n")
+    words = "/etc/security/limits.d/a.conf:1 takes all limits from alice"
+    assert rows(machine) == {("ok", ""), overridden("alice", words)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1000: - nofile 1048576",
+        "@staff hard nofile unlimited",
+        "@staff soft nofile 70000",
+        "alice hard nofile x",
+        "alice - nproc 5",
+        "alice - memlock -1",
+        "%staff - nofile 5",
+    ],
+)
+def test_a_closer_line_that_gives_as_much(machine: LimitsMachine, line: str) -> None:
+    machine.put("/etc/security/limits.d/a.conf", f"{line}\n")
+    for limit in ("nofile", "memlock"):
+        assert {status for status, _reason in rows(machine, limit)} == {"ok"}
+
+
+# -- shells --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "shown"),
+    [
+        ("/etc/profile", "ulimit -n 1024", ""),
+        (
+            "/etc/profile.d/x.sh",
+            "if [ -n \"$BASH\" ]; then ulimit -Sn '1024' >/dev/null 2>&1; fi",
+            "-Sn 1024",
+        ),
+        ("/etc/profile.d/x.sh", "\tulimit -S -n1024 || true", "-S -n1024"),
+        ("/etc/bash.bashrc", "ulimit -u 4096 -n 65536  # x", "-u 4096 -n 65536"),
+        ("/etc/bashrc", "command ulimit -Hn 1048575", "-Hn 1048575"),
+        ("/etc/profile", "{ ulimit -Hn soft; }", "-Hn soft"),
+    ],
+)
+def test_a_shell_that_takes_less(machine: LimitsMachine, path: str, line: str, shown: str) -> None:
+    machine.put(path, f"# head\n{line}\n")
+    words = f"{path}:2 has shells do `ulimit {shown or '-n 1024'}`"
+    assert rows(machine) == {overridden("shells", words)}
+    assert rows(machine, "memlock") == {("ok", "")}
+
+
+def test_memory_of_a_shell_is_in_kib(machine: LimitsMachine) -> None:
+    machine.put("/etc/profile", "ulimit -l 64\nulimit -n 2000000\n")
+    words = "/etc/profile:1 has shells do `ulimit -l 64`"
+    assert rows(machine, "memlock") == {overridden("shells", words, "unlimited")}
+    assert rows(machine) == {("ok", "")}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ulimit -c 0",
+        "ulimit -S -c 0 > /dev/null 2>&1",
+        "ulimit -n 1048576",
+        "ulimit -Sn 65536",
+        "ulimit -n unlimited",
+        "ulimit -Sn hard",
+        'ulimit -n "$(ulimit -Hn)"',
+        "ulimit -n `ulimit -Hn`",
+        "ulimit -a",
+        "ulimit -n",
+        "# ulimit -n 1024",
+        "true # ulimit -n 1024",
+        'echo "see ulimit -n 1024"',
+        "ulimit 1024",
+        "myulimit -n 1024",
+        "ulimit -x 5",
+    ],
+)
+def test_a_shell_that_leaves_enough(machine: LimitsMachine, line: str) -> None:
+    machine.put("/etc/profile", f"{line}\n")
+    for limit in ("nofile", "memlock", "core"):
+        assert rows(machine, limit) == {("ok", "")}
+
+
+@pytest.mark.parametrize("value", ["$FILES", "$(cat /etc/files)", "${FILES:-10}"])
+def test_what_only_the_shell_can_tell_is_unknown(machine: LimitsMachine, value: str) -> None:
+    machine.put("/etc/profile", f"ulimit -n {value}\n")
+    ((status, reason),) = rows(machine)
+    assert status == "unknown"
+    assert reason.startswith("/etc/profile:1 has shells do `ulimit -n $")
+    machine.put("/etc/bash.bashrc", "ulimit -n 1024\n")
+    ((status, reason),) = rows(machine)
+    assert (status, "/etc/bash.bashrc:1" in reason) == ("overridden", True)
+
+
+def test_files_of_other_shells_do_not_count(machine: LimitsMachine) -> None:
+    machine.put("/etc/profile.d/x.csh", "ulimit -n 1024\n")
+    machine.put("/etc/profile.d/x.sh.rpmnew", "ulimit -n 1024\n")
+    assert rows(machine) == {("ok", "")}
+
+
+@pytest.mark.parametrize("path", ["/etc/profile", CONFIG, PAM_SSHD, "/etc/pam.d/common-session"])
+def test_what_cannot_be_read_is_unknown(machine: LimitsMachine, path: str) -> None:
+    machine.put(path, "")
+    machine.unreadable[path] = errno.EIO
+    ((status, reason),) = rows(machine)
+    assert (status, path in reason) == ("unknown", True)
+
+
+def test_an_image_build_sees_it_too(machine: LimitsMachine) -> None:
+    machine.put("/etc/profile", "ulimit -n 1024\n")
+    request = Request("default", limits, SPEC, (Layer.BOOT,))
+    found = {row.setting.key: str(row.status) for row in engine.evaluate(machine, request).rows}
+    assert found["limits.login.*.nofile"] == "overridden"
+
+
+pieces = strategies.sampled_from(
+    ["ulimit", "-n", "-Sn", "5", "$(", ")", "`", ";", "\n", " ", "#", "UsePAM", "no", "Include", "@include",
+     "session", "sshd", "pam_limits.so", "[", "]", "\\", "*", "\0", '"', "="]
+)  # fmt: skip
+
+
+@quick
+@given(strategies.lists(pieces).map("".join), strategies.sampled_from([CONFIG, PAM_SSHD, "/etc/profile"]))
+def test_no_file_breaks_it(text: str, path: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(folder)
+        machine.put(CONFIG, YES)
+        machine.put(path, text)
+        limits_login.load(machine)

@@ -1,0 +1,191 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is expected here is what logins got from pam_limits of Linux-PAM 1.5.2 with the same files."""
+
+from __future__ import annotations
+
+import errno
+import pathlib
+import tempfile
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import pam as limits_pam
+from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given, strategies
+
+MAIN, FOLDER = "/etc/security/limits.conf", "/etc/security/limits.d"
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> LimitsMachine:
+    return LimitsMachine.node(str(tmp_path / "node"))
+
+
+def found(machine: Machine, domain: str = "*", item: str = "nofile") -> tuple[str, list[str]]:
+    limit = limits_pam.load(machine).of(domain, item)
+    return str(limit), [line.where for line in limit.lines]
+
+
+def test_the_folder_comes_after_the_file_in_the_order_of_names(machine: LimitsMachine) -> None:
+    machine.put(MAIN, "* - nofile 1\n")
+    assert found(machine) == ("1", [f"{MAIN}:1"])
+    machine.put(f"{FOLDER}/a.conf", "* - nofile 3\n")
+    machine.put(f"{FOLDER}/B.conf", "* - nofile 2\n")
+    machine.put(f"{FOLDER}/9.conf", "* - nofile 4\n")
+    assert found(machine) == ("3", [f"{FOLDER}/a.conf:1"])
+    machine.put(f"{FOLDER}/a.conf.rpmsave", "* - nofile 5\n")
+    machine.put(f"{FOLDER}/.zz.conf", "* - nofile 6\n")
+    assert found(machine) == ("3", [f"{FOLDER}/a.conf:1"])
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("* soft nofile 1\n* hard nofile 2\n", "1:2"),
+        ("* - nofile 5\n* hard nofile 9\n", "5:9"),
+        ("* hard nofile 9\n* - nofile 5\n", "5"),
+        ("* soft nofile 1\n", "1:inherited"),
+        ("* hard nofile 2\n", "inherited:2"),
+        ("  *\tSOFT  NoFile 1 # x\n", "1:inherited"),
+        ("* - nofile 0100\n", "100"),
+        ("* - nofile 12x\n", "12"),
+        ("* - nofile +300\n", "300"),
+        ("* - nofile 5 more\n", "5"),
+        ("* - nofile 5#x\n", "5"),
+        ("* - nofile unlimited\n", "unlimited"),
+        ("* - nofile -1\n", "unlimited"),
+        ("* - nofile -\n", "unlimited"),
+        ("* - nofile INFINITY\n", "unlimited"),
+        ("* - nofile 99999999999999999999\n", "unlimited"),
+        ("* - nofile x\n", "inherited"),
+        ("* both nofile 5\n", "inherited"),
+        ("# * - nofile 5\n", "inherited"),
+        ("* - # nofile 5\n", "inherited"),
+        ("* - nofile\n", "inherited"),
+        ("% - nofile 5\n", "inherited"),
+        ("@users - nofile 5\n", "inherited"),
+        ("* -\n", "inherited"),
+    ],
+)
+def test_lines(machine: LimitsMachine, text: str, amount: str) -> None:
+    machine.put(MAIN, text)
+    assert found(machine)[0] == amount
+
+
+@pytest.mark.parametrize(
+    ("item", "amount"), [("memlock", "65536"), ("core", "65536"), ("stack", "65536"), ("nproc", "64")]
+)
+def test_memory_is_in_kib(machine: LimitsMachine, item: str, amount: str) -> None:
+    machine.put(MAIN, f"* - {item} 64\n")
+    assert found(machine, item=item)[0] == amount
+
+
+@pytest.mark.parametrize(
+    ("name", "applies"),
+    [
+        ("root", True), (":0", True), ("0:", True), ("0:0", True), ("0:100", True),
+        (":5", False), ("1:", False), ("1:5", False), (":", False), ("*", False), ("ROOT", False),
+        ("@root", False),
+    ],
+)  # fmt: skip
+def test_root_is_also_user_0(machine: LimitsMachine, name: str, applies: bool) -> None:
+    machine.put(MAIN, f"{name} - nofile 5\n")
+    assert found(machine, "root")[0] == ("5" if applies else "inherited")
+    machine.put(MAIN, f"{name} -\nroot - nofile 6\n")
+    assert (limits_pam.load(machine).of("root", "nofile").exempt is not None) is applies
+
+
+def test_what_is_closer(machine: LimitsMachine) -> None:
+    machine.put(
+        MAIN, "* - nofile 1\n@a - nofile 2\nb - nofile 3\nc -\nroot - nofile 4\n% - nofile 5\nb - core 6\n"
+    )
+    limits = limits_pam.load(machine)
+    assert [line.text for line in limits.closer("*", "nofile")] == ["@a - nofile 2", "b - nofile 3", "c -"]
+    assert [line.text for line in limits.closer("@z", "nofile")] == ["b - nofile 3", "c -"]
+    assert limits.closer("b", "nofile") == []
+
+
+def test_ranges_of_numbers(machine: LimitsMachine) -> None:
+    machine.put("/etc/passwd", "root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\nbad\n")
+    machine.put(
+        MAIN, "* - nofile 9\n1000: - nofile 1\n@100: - nofile 2\n:0 - nofile 3\n0: - core 4\n: - nofile 5\n"
+    )
+    limits = limits_pam.load(machine)
+    texts = ["1000: - nofile 1", "@100: - nofile 2", ": - nofile 5"]
+    assert [line.text for line in limits.closer("*", "nofile")] == texts
+    assert [line.text for line in limits.closer("@staff", "nofile")] == texts
+    # A user that is known here is in a range or is not; one of a directory service may be.
+    assert found(machine, "alice") == ("1", [f"{MAIN}:2"])
+    assert limits.closer("alice", "nofile") == []
+    assert [line.text for line in limits.closer("bob", "nofile")] == ["1000: - nofile 1", ": - nofile 5"]
+    # All users, and not root alone
+    assert [line.text for line in limits.closer("*", "core")] == ["0: - core 4"]
+
+
+# -- who uses it ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "used", "other"),
+    [
+        ("session required pam_limits.so\n", True, False),
+        ("session [success=ok] /lib/security/pam_limits.so conf=/etc/x\n", True, True),
+        ("# session required pam_limits.so\n", False, False),
+        ("session required pam_unix.so # pam_limits.so\n", False, False),
+        ("", False, False),
+    ],
+)
+def test_services_have_to_ask_for_it(machine: LimitsMachine, text: str, used: bool, other: bool) -> None:
+    machine.put("/etc/pam.d/login", text)
+    limits = limits_pam.load(machine)
+    assert limits.unused == (
+        "" if used else "no file in /etc/pam.d uses pam_limits.so: logins get their limits elsewhere"
+    )
+    assert limits.other == (("/etc/pam.d/login",) if other else ())
+
+
+@pytest.mark.parametrize("path", [MAIN, f"{FOLDER}/a.conf", "/etc/pam.d/login"])
+def test_what_cannot_be_read_is_no_silence(machine: LimitsMachine, path: str) -> None:
+    machine.put(path, "")
+    machine.unreadable[path] = errno.EACCES
+    assert path in limits_pam.load(machine).unreadable
+
+
+@quick
+@given(
+    strategies.lists(
+        strategies.sampled_from(
+            [
+                "*",
+                "root",
+                "@a",
+                "-",
+                "soft",
+                "hard",
+                "nofile",
+                "core",
+                "1",
+                "9" * 30,
+                "x",
+                "#",
+                "\n",
+                " ",
+                "\t",
+                "\0",
+                ":",
+                "²",
+            ]
+        )
+    ).map(" ".join)
+)
+def test_no_file_breaks_it(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(folder)
+        machine.put(MAIN, text)
+        limits = limits_pam.load(machine)
+        for domain in ("*", "root", "@a"):
+            amount = str(limits.of(domain, "nofile"))
+            assert all(part in ("inherited", "unlimited") or part.isdigit() for part in amount.split(":"))
+            limits.closer(domain, "nofile")

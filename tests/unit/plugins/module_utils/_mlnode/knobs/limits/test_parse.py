@@ -1,0 +1,191 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import parse as limits_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import units as limits_units
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits.parse import LIMITS, Amount
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
+from hypothesis import given, strategies
+
+
+def keys(spec: dict[str, Any]) -> list[str]:
+    return [setting.key for setting in limits_parse.parse(spec)]
+
+
+def test_who_gets_a_limit() -> None:
+    assert keys({"nofile": 65536}) == [
+        "limits.login.*.nofile",
+        "limits.login.root.nofile",
+        "limits.systemd.nofile",
+        "limits.services.nofile",
+    ]
+    assert keys({"nofile": 65536, "domains": ["@a.b", "@a.b"], "services": [], "defaults": False}) == [
+        "limits.login.@a.b.nofile"
+    ]
+    assert keys({"domains": ["*"]}) == keys({"nofile": None}) == keys({}) == []
+
+
+def test_keys_can_be_taken_apart() -> None:
+    for name in LIMITS:
+        for key in keys({name: 1 << 30, "domains": ["*", "@a.b", "c"]}):
+            scope, domain, limit = limits_parse.taken_apart(key)
+            assert limit.name == name
+            assert key == ".".join(filter(None, ["limits", scope, domain, name]))
+
+
+def test_claims_tell_services_that_are_named() -> None:
+    def claim(**spec: Any) -> str:
+        return limits_parse.parse({"nofile": 65536, **spec})[-1].claim
+
+    assert claim() == claim(services=["auto"]) == "65536"
+    assert (
+        claim(services=["slurmd.service", "sshd"])
+        == claim(services=["slurmd", "sshd"])
+        == "65536 for slurmd, sshd"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "text"),
+    [
+        ("nofile", 1048576, "1048576"),
+        ("nofile", "1048576", "1048576"),
+        ("nofile", "1024:524288", "1024:524288"),
+        ("nofile", "524288:524288", "524288"),
+        ("memlock", "unlimited", "unlimited"),
+        ("memlock", "65536:unlimited", "65536:unlimited"),
+        ("memlock", 0, "0"),
+        ("core", "0:unlimited", "0:unlimited"),
+        ("stack", 8 << 20, "8388608"),
+        ("nproc", "unlimited", "unlimited"),
+    ],
+)
+def test_amounts(name: str, raw: Any, text: str) -> None:
+    (setting,) = limits_parse.parse({name: raw, "domains": [], "services": []})
+    assert setting.want == text
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"nofile": "unlimited"}, "no unlimited number of files, only fs.nr_open"),
+        ({"nofile": "1024:unlimited"}, "no unlimited number of files, only fs.nr_open"),
+        ({"nofile": 1023}, "1023 is less than 1024"),
+        ({"nofile": 0}, "0 is less than 1024"),
+        ({"nproc": 1}, "1 is less than 1024"),
+        ({"stack": "1048576:unlimited"}, "1048576 is less than 8388608"),
+        ({"memlock": 1000}, "1000 bytes are not a multiple of 1024"),
+        ({"memlock": 1 << 62}, "too much; write unlimited"),
+        ({"memlock": "unlimited:65536"}, "the soft limit is above the hard one"),
+        ({"nofile": "4096:2048"}, "the soft limit is above the hard one"),
+        ({"nofile": True}, "must be a text"),
+        ({"nofile": -1}, "neither a number"),
+        ({"nofile": 65536.0}, "neither a number"),
+        ({"nofile": ""}, "neither a number"),
+        ({"nofile": "1048576\n"}, "does not print"),
+        ({"nofile": "1048576\nroot - core 0"}, "does not print"),
+        ({"nofile": "1048576 # all"}, "neither a number"),
+        ({"nofile": "1048576;"}, "neither a number"),
+        ({"nofile": "1M"}, "neither a number"),
+        ({"nofile": "1024:2048:4096"}, "neither a number"),
+        ({"nofile": "٤٠٩٦"}, "neither a number"),
+        ({"nofile": "9" * 5000}, "neither a number"),
+        ({"nofile": [1024]}, "must be a text"),
+        ({"memlock": "infinity"}, "neither a number"),
+        ({"nofiles": 1024}, "nofiles: unknown; known are nofile, memlock"),
+        ({"nofile": 4096, "domains": "*"}, "must be a list"),
+        ({"nofile": 4096, "domains": ["*\nroot"]}, "does not print"),
+        ({"nofile": 4096, "domains": ["a b"]}, ", a user, or @ and a group"),
+        ({"nofile": 4096, "domains": ["#a"]}, ", a user, or @ and a group"),
+        ({"nofile": 4096, "domains": ["%a"]}, ", a user, or @ and a group"),
+        ({"nofile": 4096, "domains": ["1000:2000"]}, ", a user, or @ and a group"),
+        ({"nofile": 4096, "domains": [""]}, ", a user, or @ and a group"),
+        ({"nofile": 4096, "domains": ["-"]}, ", a user, or @ and a group"),
+        ({"nofile": 4096, "domains": [1]}, ", a user, or @ and a group"),
+        ({"nofile": 4096, "services": "slurmd"}, "must be a list"),
+        ({"nofile": 4096, "services": ["../x"]}, "is none of slurmd, containerd"),
+        ({"nofile": 4096, "services": ["slurmd\n"]}, "does not print"),
+        ({"nofile": 4096, "services": ["auto", "slurmd"]}, "is none of slurmd, containerd"),
+        ({"nofile": 4096, "services": [{"a": 1}]}, "must be a text"),
+        ({"nofile": 4096, "defaults": "auto"}, "must be true or false"),
+    ],
+)
+def test_what_is_wrong(spec: dict[str, Any], words: str) -> None:
+    with pytest.raises(DeclarationError, match="(?s)" + words.replace("(", "\\(")):
+        limits_parse.parse(spec)
+
+
+@quick
+@given(strategies.sampled_from([*LIMITS]), values, values)
+def test_what_is_taken_is_one_word_that_everybody_reads_alike(name: str, soft: str, hard: str) -> None:
+    limit = LIMITS[name]
+    for raw in (soft, f"{soft}:{hard}"):
+        try:
+            amount = limits_parse.amount(limit, raw)
+        except DeclarationError:
+            continue
+        assert limits_parse.amount(limit, str(amount)) == amount
+        assert limits_units.amount(limit, amount.in_systemd()) == amount
+        for _kind, text in amount.in_pam(limit):
+            assert text == "unlimited" or text.isdigit()
+
+
+numbers = strategies.one_of(strategies.none(), strategies.integers(1 << 13, 1 << 51))
+
+
+@quick
+@given(numbers, numbers)
+def test_memory_survives_the_unit_of_pam(soft: int | None, hard: int | None) -> None:
+    limit = LIMITS["memlock"]
+    given = Amount(*(None if number is None else number * 1024 for number in (soft, hard)))
+    lines = dict(given.in_pam(limit))
+    found = [lines.get(kind, lines.get("-")) for kind in ("soft", "hard")]
+    assert found == ["unlimited" if number is None else str(number) for number in (soft, hard)]
+
+
+# -- as systemd takes them -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("nofile", "1024", (1024, 1024)),
+        ("nofile", "1024:infinity", (1024, None)),
+        ("nofile", "infinity", (None, None)),
+        ("nofile", "010", (8, 8)),
+        ("nofile", "0x10", (16, 16)),
+        ("nofile", "0", (0, 0)),
+        ("nofile", "64K", None),
+        ("nofile", "08", None),
+        ("nofile", "18446744073709551615", None),
+        ("memlock", "8M", (8 << 20, 8 << 20)),
+        ("memlock", "1.5K", (1536, 1536)),
+        ("memlock", "1G 5M", ((1 << 30) + (5 << 20),) * 2),
+        ("memlock", "8 M:infinity", (8 << 20, None)),
+        ("memlock", "7B", (7, 7)),
+        ("memlock", "9KB", None),
+        ("memlock", "0x10", None),
+        ("memlock", "-1", None),
+        ("memlock", "", None),
+        ("memlock", "3:", None),
+        ("memlock", ":3", None),
+        ("memlock", "infinity:5", None),
+        ("memlock", "5:4", None),
+        ("memlock", "unlimited", None),
+    ],
+)  # fmt: skip
+def test_systemd_passes_over_what_it_does_not_understand(
+    name: str, text: str, found: tuple[int | None, int | None] | None
+) -> None:
+    assert limits_units.amount(LIMITS[name], text) == (Amount(*found) if found else None)
+
+
+@quick
+@given(strategies.sampled_from([*LIMITS]), values)
+def test_no_text_breaks_it(name: str, text: str) -> None:
+    limits_units.amount(LIMITS[name], text)

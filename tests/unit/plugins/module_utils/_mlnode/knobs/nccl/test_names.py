@@ -1,0 +1,224 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table of variables, and what each check takes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import auto as nccl_auto
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import names as nccl_names
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import parse as nccl_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import values as nccl_values
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl.names import (
+    DEBUGGING,
+    KNOWN,
+    SYSTEM,
+    UNDOCUMENTED,
+    UNFIT,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+#: The headings of NCCL's user guide, Environment Variables, as of 2.32
+GUIDE = """
+SOCKET_IFNAME SOCKET_FAMILY SOCKET_MAGIC SOCKET_RETRY_CNT SOCKET_RETRY_SLEEP_MSEC SOCKET_POLL_TIMEOUT_MSEC
+PSK SOCKET_NTHREADS NSOCKS_PERTHREAD CROSS_NIC IB_HCA IB_RAIL_POLICY IB_TIMEOUT IB_RETRY_CNT IB_GID_INDEX
+IB_ADDR_FAMILY IB_ADDR_RANGE IB_ROCE_VERSION_NUM IB_PKEY IB_PKEY_VALUE IB_SL IB_TC IB_FIFO_TC
+IB_RETURN_ASYNC_EVENTS IB_EVENT_BASED_LB OOB_NET_ENABLE OOB_NET_IFNAME UID_STAGGER_THRESHOLD
+UID_STAGGER_RATE NET NET_PLUGIN GIN_PLUGIN RMA_PLUGIN TUNER_PLUGIN PROFILER_PLUGIN ENV_PLUGIN
+IGNORE_CPU_AFFINITY CONF_FILE DEBUG DEBUG_LEVELS DEBUG_FILE DEBUG_SUBSYS DEBUG_TIMESTAMP_FORMAT
+DEBUG_TIMESTAMP_LEVELS COLLNET_ENABLE COLLNET_NODE_THRESHOLD CTA_POLICY NETDEVS_POLICY
+MULTI_RANK_GPU_ENABLE TOPO_FILE TOPO_DUMP_FILE SET_THREAD_NAME P2P_DISABLE P2P_LEVEL P2P_DIRECT_DISABLE
+SHM_DISABLE BUFFSIZE NTHREADS MAX_NCHANNELS MIN_NCHANNELS CHECKS_DISABLE CHECK_POINTERS CHECK_MODE
+LAUNCH_MODE IB_DISABLE IB_AR_THRESHOLD IB_OOO_RQ IB_QPS_PER_CONNECTION IB_SPLIT_DATA_ON_QPS
+IB_CUDA_SUPPORT IB_PCI_RELAXED_ORDERING IB_ADAPTIVE_ROUTING IB_ECE_ENABLE MEM_SYNC_DOMAIN CUMEM_ENABLE
+CUMEM_HOST_ENABLE NET_GDR_LEVEL NET_GDR_C2C NET_GDR_READ GDRCOPY_ENABLE GDRCOPY_FIFO_ENABLE
+GDRCOPY_SYNC_ENABLE GDRCOPY_FLUSH_ENABLE NET_SHARED_BUFFERS NET_SHARED_COMMS IGNORE_NET_MISMATCH
+IGNORE_COLLNET_MISMATCH SINGLE_RING_THRESHOLD LL_THRESHOLD TREE_THRESHOLD ALGO PROTO NVB_DISABLE
+PXN_DISABLE P2P_PXN_LEVEL PXN_C2C RUNTIME_CONNECT GRAPH_REGISTER LOCAL_REGISTER LEGACY_CUDA_REGISTER
+WIN_ENABLE SET_STACK_SIZE GRAPH_MIXING_SUPPORT GRAPH_STREAM_ORDERING RMA_EAGER_INIT DMABUF_ENABLE
+P2P_NET_CHUNKSIZE P2P_LL_THRESHOLD ALLOC_P2P_NET_LL_BUFFERS COMM_BLOCKING CGA_CLUSTER_SIZE MAX_CTAS
+MIN_CTAS NVLS_ENABLE IB_MERGE_NICS NET_MERGE_POLICY MNNVL_ENABLE MNNVL_UUID MNNVL_CLIQUE_ID RAS_ENABLE
+RAS_ADDR RAS_TIMEOUT_FACTOR LAUNCH_ORDER_IMPLICIT LAUNCH_RACE_FATAL IPC_USE_ABSTRACT_SOCKET
+SYM_GIN_KERNELS_ENABLE
+"""
+
+
+def spelled(check: str, text: str) -> str | None:
+    try:
+        return nccl_values.check(check).spelled(text)
+    except ValueError:
+        return None
+
+
+def test_every_documented_variable_is_known_or_refused_with_a_reason() -> None:
+    guide = {f"NCCL_{word}" for word in GUIDE.split()}
+    documented = {name for name, known in KNOWN.items() if known.group != UNDOCUMENTED}
+
+    assert guide - {*UNFIT} == documented
+    assert not {*KNOWN} & {*UNFIT}
+
+
+def test_no_variable_is_listed_twice() -> None:
+    tables = (nccl_names._SYSTEM, nccl_names._DEBUGGING, nccl_names._UNDOCUMENTED)
+    names = [re.split("[@=]", entry)[0] for table in tables for entry in table.split()]
+
+    assert len({*names}) == len(names) == len(KNOWN) - 1
+
+
+def test_every_entry_is_sane() -> None:
+    for name, known in KNOWN.items():
+        assert re.fullmatch(r"NCCL_[A-Z0-9_]+|SHARP_COLL_LOG_LEVEL", name)
+        assert re.fullmatch(r"(?:2\.[0-9]+(?:\.[0-9]+)?)?", known.since), name
+        assert nccl_values.check(known.check).words
+        assert spelled(known.check, "\x7f\n") is None or known.check == "text", name
+        assert known.check in nccl_values.NAMED or re.search(r"\.\.|\|", known.check), name
+    assert {*nccl_auto.RESOLVERS} <= {*KNOWN}
+
+
+@pytest.mark.parametrize(
+    ("name", "since", "group"),
+    [
+        ("NCCL_IB_HCA", "", SYSTEM),
+        ("NCCL_IB_TC", "2.1.15", SYSTEM),
+        ("NCCL_BUFFSIZE", "", DEBUGGING),
+        ("NCCL_NVLS_ENABLE", "2.17", DEBUGGING),
+        ("NCCL_IB_USE_INLINE", "", UNDOCUMENTED),
+    ],
+)
+def test_the_version_that_introduced_a_variable(name: str, since: str, group: str) -> None:
+    assert KNOWN[name].since == since
+    assert KNOWN[name].group == group
+
+
+@pytest.mark.parametrize(
+    ("typo", "name"),
+    [
+        ("NCCL_IB_HCAS", "NCCL_IB_HCA"),
+        ("NCCL_SOCKET_IF_NAME", "NCCL_SOCKET_IFNAME"),
+        ("NCCL_IB_GIDINDEX", "NCCL_IB_GID_INDEX"),
+        ("nccl_ib_tc", "NCCL_IB_TC"),
+        ("NCCL_DEBUGG", "NCCL_DEBUG"),
+        ("NCCL_SHARP_ENABLED", "NCCL_SHARP_ENABLE"),
+        ("something else", ""),
+    ],
+)
+def test_the_nearest_name(typo: str, name: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        nccl_parse.parse({"variables": {typo: "1"}})
+    assert f"NCCL knows no such variable{f'; did you mean {name}' if name else ''}" in str(caught.value)
+
+
+def spell(name: str, text: str) -> str | None:
+    return spelled(KNOWN[name].check, text)
+
+
+#: Variable, text, and how it is written; None for what is refused
+SPELLED = [
+    ("NCCL_IB_TIMEOUT", "20", "20"),
+    ("NCCL_IB_TIMEOUT", "32", None),
+    ("NCCL_IB_TIMEOUT", "0x14", "20"),
+    ("NCCL_IB_TIMEOUT", "020", None),  # octal, 16
+    ("NCCL_IB_TIMEOUT", "+20", None),
+    ("NCCL_IB_TIMEOUT", "20s", None),
+    ("NCCL_IB_TIMEOUT", "٢٠", None),
+    ("NCCL_IB_TIMEOUT", "9" * 5000, None),
+    ("NCCL_IB_RETRY_CNT", "8", None),
+    ("NCCL_IB_TC", "106", "106"),
+    ("NCCL_IB_TC", "256", None),
+    ("NCCL_IB_GID_INDEX", "-1", "-1"),
+    ("NCCL_IB_GID_INDEX", "-2", None),
+    ("NCCL_IB_PKEY_VALUE", "0x8111", "33041"),
+    ("NCCL_IB_DISABLE", "2", None),
+    ("NCCL_BUFFSIZE", "8388608", "8388608"),
+    ("NCCL_BUFFSIZE", "8M", None),
+    ("NCCL_BUFFSIZE", "-1", None),
+    ("NCCL_NTHREADS", "256", "256"),
+    ("NCCL_MNNVL_UUID", "0xffffffffffffffff", None),
+    ("NCCL_DEBUG", "warn", "WARN"),
+    ("NCCL_DEBUG", "WARNING", None),
+    ("NCCL_DEBUG", "WARN,INFO", None),
+    ("NCCL_DEBUG_SUBSYS", "init,Net", "INIT,NET"),
+    ("NCCL_DEBUG_SUBSYS", "^ALLOC", "^ALLOC"),
+    ("NCCL_DEBUG_SUBSYS", "INIT,", None),
+    ("NCCL_DEBUG_SUBSYS", "INIT, NET", None),
+    ("NCCL_DEBUG_FILE", "/var/log/nccl.%h.%p", "/var/log/nccl.%h.%p"),
+    ("NCCL_DEBUG_TIMESTAMP_FORMAT", "[%F %T]", "[%F %T]"),
+    ("NCCL_NET_GDR_LEVEL", "phb", "PHB"),
+    ("NCCL_NET_GDR_LEVEL", "NVL", None),
+    ("NCCL_NET_GDR_LEVEL", "3", None),
+    ("NCCL_P2P_LEVEL", "NVL", "NVL"),
+    ("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1", "=mlx5_0:1,mlx5_1:1"),
+    ("NCCL_IB_HCA", "^=mlx5_1,mlx5_4", "^=mlx5_1,mlx5_4"),
+    ("NCCL_IB_HCA", "mlx5", "mlx5"),
+    ("NCCL_IB_HCA", "=mlx5_0:1:0:0,mlx5_1::0:1", "=mlx5_0:1:0:0,mlx5_1::0:1"),
+    ("NCCL_IB_HCA", "=mlx5_0:", None),
+    ("NCCL_IB_HCA", "=mlx5_0:1:0:0:0", None),
+    ("NCCL_IB_HCA", "==mlx5_0", None),
+    ("NCCL_IB_HCA", "=^mlx5_0", None),
+    ("NCCL_IB_HCA", "mlx5_0,mlx5_0", None),
+    ("NCCL_IB_HCA", "mlx5_0 ,mlx5_1", None),
+    ("NCCL_IB_HCA", "", None),
+    ("NCCL_IB_HCA", "a" * 64, None),
+    ("NCCL_IB_HCA", ",".join(f"a{number}" for number in range(32)), "unchanged"),
+    ("NCCL_IB_HCA", ",".join(f"a{number}" for number in range(33)), None),
+    ("NCCL_SOCKET_IFNAME", "^lo,docker", "^lo,docker"),
+    ("NCCL_SOCKET_IFNAME", "=bond0.100", "=bond0.100"),
+    ("NCCL_SOCKET_IFNAME", "eth0:1", None),
+    ("NCCL_SOCKET_IFNAME", "a" * 16, None),
+    ("NCCL_OOB_NET_IFNAME", "=mlx5_1:1", "=mlx5_1:1"),
+    ("NCCL_OOB_NET_IFNAME", "=mlx5_1:1:0", None),
+    ("NCCL_SOCKET_FAMILY", "af_inet6", "AF_INET6"),
+    ("NCCL_IB_ADDR_RANGE", "192.0.2.7/24", "192.0.2.0/24"),
+    ("NCCL_IB_ADDR_RANGE", "192.0.2.0/33", None),
+    ("NCCL_RAS_TIMEOUT_FACTOR", "2", "2"),
+    ("NCCL_RAS_TIMEOUT_FACTOR", "1.5", None),  # NCCL reads 1
+    (
+        "NCCL_ALGO",
+        "ring;allreduce:^TREE",
+        "ring;allreduce:^TREE",
+    ),  # NCCL itself refuses what it does not know
+    ("NCCL_NTHREADS", "256x", None),
+    ("NCCL_DEBUG_TIMESTAMP_LEVELS", "^warn,all", "^WARN,ALL"),
+    ("NCCL_DEBUG_SUBSYS", "^^ALLOC", None),
+    ("NCCL_LAUNCH_MODE", "group", "GROUP"),
+    ("NCCL_LAUNCH_MODE", "SERIAL", None),
+    ("NCCL_NCHANNELS_PER_NET_PEER", "4", "4"),
+    ("NCCL_NCHANNELS_PER_NET_PEER", "four", None),
+    ("SHARP_COLL_LOG_LEVEL", "6", None),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "written"), SPELLED)
+def test_what_a_variable_takes(name: str, text: str, written: str | None) -> None:
+    assert spell(name, text) == (text if written == "unchanged" else written)
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN))
+def test_what_is_written_is_taken_as_it_is(name: str) -> None:
+    """And by every check, of whatever variable: a value that was written once stays."""
+    for text in dict.fromkeys(text for _name, text, _written in SPELLED):
+        written = spell(name, text)
+        assert written is None or spell(name, written) == written
+
+
+@quick
+@given(st.sampled_from(sorted(KNOWN)), st.text(max_size=40))
+def test_no_text_is_too_odd(name: str, text: str) -> None:
+    written = spell(name, text)
+    if written is not None and KNOWN[name].check != "text":
+        assert nccl_values.PRINTABLE.match(written)
+        assert written != ""
+
+
+@quick
+@given(st.integers())
+def test_a_number_is_what_nccl_reads_of_all_of_it(number: int) -> None:
+    in_range = -(2**63) <= number < 2**63
+    assert spelled("..", str(number)) == (str(number) if in_range else None)
+    if number >= 0 and in_range:
+        assert spelled("..", hex(number)) == str(number)

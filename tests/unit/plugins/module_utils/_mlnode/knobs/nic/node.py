@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The machine of irq_node.py with drivers behind its NICs that answer ioctls.
+
+eth2 (mlx5_0) is on node 0, eth3 (mlx5_1) on node 1, each with four cores; eth4 is virtio, and carries the
+default route.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import (
+    Outcome,
+    Plan,
+    Request,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import BOTH_LAYERS, Layer
+from ansible_collections.mlnode.tuning.tests.fixtures import build
+from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, NicMachine
+
+from ..irq.node import HARDWARE
+
+ROUTES = "/proc/net/route"
+_HEADER = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+
+
+def virtio() -> Nic:
+    """Four queues, and nothing of what hardware has."""
+    most = {"ring": {"rx": 256, "tx": 256}, "channels": {"combined": 4}}
+    return Nic(
+        "virtio_net",
+        **{**BARE, **most, "ring_max": dict(most["ring"]), "channels_max": {"combined": 8}},
+    )
+
+
+class NicNode(NicMachine):
+    """eth2, eth3 and eth4 stand for what the test may change."""
+
+    @classmethod
+    def made(cls, folder: pathlib.Path) -> NicNode:
+        build.build(HARDWARE, str(folder))
+        node = cls(str(folder))
+        node.nics = {"eth2": Nic(), "eth3": Nic(), "eth4": virtio()}
+        node.carry("eth4")
+        node.enable_agent()
+        for name in node.nics:
+            node.put(f"/sys/class/net/{name}/carrier", "1\n")
+        return node
+
+    def carry(self, *names: str) -> None:
+        """These have a default route, and no other."""
+        rows = [f"{name}\t00000000\t0102A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n" for name in names]
+        self.put(ROUTES, _HEADER + "".join(rows))
+
+    @property
+    def eth2(self) -> Nic:
+        return self.nics["eth2"]
+
+    @property
+    def eth3(self) -> Nic:
+        return self.nics["eth3"]
+
+    @property
+    def eth4(self) -> Nic:
+        return self.nics["eth4"]
+
+
+def request(
+    *rules: Mapping[str, Any], name: str = "default", layers: tuple[Layer, ...] = BOTH_LAYERS, **more: Any
+) -> Request:
+    return Request(name, nic, {"rules": list(rules), **more}, layers)
+
+
+def plan(host: NicNode, *rules: Mapping[str, Any], **more: Any) -> Plan:
+    """Of the running kernel, as nothing is declared on the node yet."""
+    return engine.evaluate(host, request(*rules, layers=(Layer.RUNTIME,), **more))
+
+
+def apply(host: NicNode, *rules: Mapping[str, Any], **more: Any) -> Outcome:
+    return engine.apply(host, request(*rules, **more))
+
+
+def rows(host: NicNode, *rules: Mapping[str, Any], **more: Any) -> dict[str, Row]:
+    return {row.setting.key: row for row in plan(host, *rules, **more).rows}
+
+
+def row(host: NicNode, *rules: Mapping[str, Any], **more: Any) -> Row:
+    (found,) = rows(host, *rules, **more).values()
+    return found

@@ -1,0 +1,540 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import AGENT_UNIT, Row
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle as nic_settle
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.disruption import Disruption
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nics.targets import Target
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import kind as qos
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import switch as qos_switch
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos.guards import QosGuards, as_nic
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos.parse import QosSetting
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    DeclarationError,
+    HostError,
+    RefusedError,
+    TransactionError,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
+    KnobFile,
+    Layer,
+    Status,
+    Value,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
+from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
+
+from .node import ROCE, QosNode, apply, plan, request, row, rows, rule
+
+LLDPAD = "/etc/systemd/system/multi-user.target.wants/lldpad.service"
+JOB = {"/proc/812/comm": "slurmstepd\n", "/proc/812/cmdline": "slurmstepd: [4711.0]\0"}
+
+
+@pytest.fixture(name="host")
+def _host(tmp_path: pathlib.Path) -> QosNode:
+    return QosNode.made(tmp_path / "node")
+
+
+@pytest.fixture(autouse=True)
+def _unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links of these NICs are up again at once."""
+    monkeypatch.setattr(nic_settle, "RESET_SECONDS", 0.0)
+
+
+def statuses(found: dict[str, Row]) -> dict[str, Status]:
+    return {key: one.status for key, one in found.items()}
+
+
+def state(host: QosNode) -> list[Any]:
+    """What the hardware keeps."""
+    bridges = [(one.pfc, one.ets, one.apps, one.buffer, one.order) for one in host.bridges.values()]
+    pauses = [one.pause and (one.pause["rx"], one.pause["tx"]) for one in host.nics.values()]
+    return [repr(bridges), repr(pauses), repr(host.cm)]
+
+
+# -- the whole of it -----------------------------------------------------------------------
+
+
+def test_everything_is_set_once_and_stays(host: QosNode) -> None:
+    done = apply(host, ROCE)
+    assert {one.status for one in done.rows} == {Status.CHANGED}
+    assert host.bridge.pfc == {3}
+    assert (host.bridge.apps or set()) >= {(26, 3), (48, 6)}
+    assert host.nics["eth3"].pause == {"rx": 0, "tx": 0, "autoneg": 0}
+    assert host.cm["mlx5_1"][1].tos == 106
+    assert host.now("/sys/class/net/eth2/ecn/roce_np/enable/3") == "1"
+    assert host.now("/sys/class/net/eth2/ecn/roce_np/enable/4") == "0"
+
+    again = apply(host, ROCE)
+    assert (again.changed, again.plan.steps) == (False, ())
+    assert {one.status for one in again.rows} == {Status.OK}
+
+
+def test_a_revert_brings_everything_back(host: QosNode) -> None:
+    before, hardware = host.tree(), state(host)
+    apply(host, ROCE)
+    revert.revert(host)
+    assert state(host) == hardware
+    assert host.tree() == before
+
+
+def test_a_look_changes_nothing(host: QosNode) -> None:
+    before, hardware = host.tree(), state(host)
+    found = rows(host, ROCE)
+    assert set(statuses(found).values()) == {Status.DRIFTED}
+    assert (host.tree(), state(host)) == (before, hardware)
+
+
+def test_rows_show_nics_that_are_alike_together(host: QosNode) -> None:
+    host.bridge.apps = {(26, 1), (26, 2)}
+    found = rows(host, ROCE)
+    assert found["dscp"].reading.runtime.text == "eth2: 26:1,2 48:none; eth3: 26:none 48:none"
+    assert found["dscp"].reading.target == "eth2, eth3: 26:3 48:6"
+    host.put("/sys/class/net/eth2/ecn/roce_np/enable/3", "1\n")
+    assert rows(host, ROCE)["ecn"].reading.runtime.text == "eth2: roce_np/3 1, roce_rp/3 0; eth3: 0"
+
+
+def test_only_what_differs_is_written(host: QosNode) -> None:
+    host.bridge.pfc = {3}
+    host.bridges["eth3"].pfc = {3}
+    apply(host, {**ROCE})
+    assert not any("pfc" in path for path, _value in host.writes)
+
+
+def test_nics_are_changed_one_after_the_other(host: QosNode) -> None:
+    apply(host, ROCE)
+    nics = ["eth2" if "eth2" in path or "mlx5_0" in path else "eth3" for path, _value in host.writes]
+    assert nics == sorted(nics)
+
+
+def test_priorities_of_dscps_are_one_write(host: QosNode) -> None:
+    apply(host, rule(dscp={"24-31": 3}))
+    (write,) = [path for path, _value in host.writes]
+    assert write == "/dcb/eth2/dscp-prio/24,25,26,27,28,29,30,31"
+
+
+def test_pfc_is_exactly_what_is_declared(host: QosNode) -> None:
+    host.bridge.pfc = {3, 4, 5}
+    apply(host, rule(pfc=[3], global_pause=False))
+    assert host.bridge.pfc == {3}
+
+
+def test_pfc_can_be_taken_away(host: QosNode) -> None:
+    host.bridge.pfc = {3}
+    apply(host, rule(pfc=[]))
+    assert host.bridge.pfc == set()
+    revert.revert(host)
+    assert host.bridge.pfc == {3}
+
+
+def test_trust_in_tags_forgets_no_priority_of_a_dscp_for_good(host: QosNode) -> None:
+    host.bridge.apps = {(26, 3), (48, 6)}
+    apply(host, rule(trust="pcp"))
+    assert host.bridge.apps == set()
+    revert.revert(host)
+    assert host.bridge.apps == {(26, 3), (48, 6)}
+
+
+def test_buffers_that_pfc_moves_are_set_after_it(host: QosNode) -> None:
+    """mlx5 sizes its buffers when PFC changes, though they were right before."""
+    host.bridge.moves = True
+    assert host.bridge.buffer is not None
+    host.bridge.buffer.update(
+        {"prio-buffer": [0, 0, 0, 1, 0, 0, 0, 0], "buffer-size": [65536, 131072, *[0] * 6]}
+    )
+    apply(host, rule(pfc=[3], global_pause=False, buffer=ROCE["buffer"]))
+    assert host.bridge.buffer["buffer-size"] == [65536, 131072, 0, 0, 0, 0, 0, 0]
+    assert not apply(host, rule(pfc=[3], global_pause=False, buffer=ROCE["buffer"])).changed
+
+
+def test_without_dcb_the_vendors_tool_does_it_and_that_is_said(host: QosNode) -> None:
+    host.install("mlnx_qos")
+    done = apply(host, rule(pfc=[3], global_pause=False, trust="dscp", dscp={"26": 3}))
+    assert host.bridge.pfc == {3}
+    again = {one.setting.key: one for one in apply(host, rule(pfc=[3], trust="dscp")).rows}
+    pfc = next(one for key, one in again.items() if key.endswith(".pfc"))
+    assert "through mlnx_qos, as dcb (iproute2) is not installed" in pfc.reason
+    assert {one.status for one in done.rows} == {Status.CHANGED}
+
+
+def test_without_any_tool_nothing_is_known(host: QosNode) -> None:
+    host.install()
+    found = row(host, pfc=[3], global_pause=None)
+    assert found.status is Status.UNKNOWN
+    assert "dcb is not installed" in found.reason
+
+
+# -- what a NIC does not have --------------------------------------------------------------
+
+
+def test_a_nic_without_any_of_it_is_told(host: QosNode) -> None:
+    found = rows(host, {**ROCE, "nics": {"names": ["eth4"]}})
+    assert set(statuses(found).values()) == {Status.UNSUPPORTED}
+    assert found["pfc"].reason == "eth4: the driver virtio_net has no priority flow control (PFC)"
+    assert found["traffic_class"].reason == "eth4: there is no RDMA device on it"
+    assert "ROCE_CC_PRIO_MASK_P1" in found["ecn"].reason
+    assert "(CNP)" in found["cnp_dscp"].reason
+
+
+def test_what_one_of_several_nics_lacks_is_noted(host: QosNode) -> None:
+    host.bridges["eth3"].buffer = None
+    apply(host, {**ROCE})
+    found = rows(host, ROCE)["buffer"]
+    assert found.status is Status.OK
+    assert found.reason == "eth3: the driver mlx5_core has no receive buffers that can be set"
+
+
+def test_infiniband_has_no_traffic_class(host: QosNode) -> None:
+    host.put("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n")
+    found = row(host, traffic_class=106)
+    assert found.status is Status.UNSUPPORTED
+    assert found.reason == "eth2: mlx5_0 is InfiniBand, which has service levels instead"
+
+
+@pytest.mark.parametrize(
+    ("groups", "bridge", "words"),
+    [
+        ({"pfc": [3, 4]}, Bridge(pfc_cap=1), "eth2: PFC for 2 priorities, and the NIC has it for 1"),
+        (
+            {"buffer": ROCE["buffer"]},
+            Bridge(total=1000),
+            "eth2: buffers of 196608 bytes together, and the NIC has 1000",
+        ),
+    ],
+)
+def test_more_than_the_nic_has_is_an_error(
+    host: QosNode, groups: dict[str, Any], bridge: Bridge, words: str
+) -> None:
+    host.bridges = {**host.bridges, "eth2": bridge}
+    with pytest.raises(DeclarationError, match=re.escape(words)):
+        apply(host, rule(**groups), allow=["pfc_priorities"])
+    assert host.writes == []
+
+
+def test_the_kernels_own_file_of_notifications(host: QosNode) -> None:
+    folder = "/sys/class/net/eth2/ecn/roce_np"
+    host.remove(f"{folder}/cnp_dscp")
+    path = "/sys/kernel/debug/mlx5/0000:41:00.0/cc_params/np_cnp_dscp"
+    assert row(host, cnp={"dscp": 46}).status is Status.UNSUPPORTED
+    host.put(path, "48\n")
+    apply(host, rule(cnp={"dscp": 46}))
+    assert host.now(path) == "46"
+
+
+# -- guards --------------------------------------------------------------------------------
+
+
+def test_pfc_on_several_priorities_wants_to_be_allowed(host: QosNode) -> None:
+    both = rule(pfc=[3, 4], global_pause=False)
+    with pytest.raises(RefusedError, match=r"PFC on priorities 3,4: .*allow: \[pfc_priorities\]"):
+        apply(host, both)
+    assert host.bridge.pfc == set()
+    apply(host, both, allow=["pfc_priorities"])
+    assert host.bridge.pfc == {3, 4}
+
+
+def test_so_it_does_in_an_image(host: QosNode) -> None:
+    found = {
+        number: engine.evaluate(host, request(rule(pfc=[3, 4][:number]), layers=(Layer.BOOT,))).rows[0].status
+        for number in (1, 2)
+    }
+    assert found == {1: Status.DRIFTED, 2: Status.REFUSED}
+
+
+def test_global_pause_excludes_pfc(host: QosNode) -> None:
+    with pytest.raises(
+        RefusedError, match=r"eth2: global pause is on \(rx, tx\), which excludes PFC: declare glob"
+    ):
+        apply(host, rule(pfc=[3]))
+    host.nics["eth2"].pause = {"rx": 0, "tx": 0}
+    apply(host, rule(pfc=[3]))
+    assert host.bridge.pfc == {3}
+
+
+def test_global_pause_that_nobody_can_read_may_be_on(host: QosNode) -> None:
+    host.nics["eth2"].fails[0x12] = 5
+    assert "global pause may be on" in row(host, pfc=[3]).reason
+
+
+def test_no_pfc_needs_no_word_about_pause(host: QosNode) -> None:
+    host.bridge.pfc = {3}
+    assert row(host, pfc=[]).status is Status.DRIFTED
+
+
+def test_a_nic_that_shall_pause_by_another_declaration_is_an_error(host: QosNode) -> None:
+    pause = {"rules": [{"name": "all", "nics": {"names": ["eth2"]}, "pause": {"rx": True}}]}
+    engine.apply(host, Request("base", nic, pause))
+    words = r"eth2: nic\.all\.pause\.rx \(declared by base\) wants global pause on"
+    for groups in ({"global_pause": False}, {"pfc": [3]}):
+        with pytest.raises(DeclarationError, match=words):
+            apply(host, rule(**groups))
+    assert row(host, pfc=[]).status is Status.OK
+    assert row(host, trust="dscp").status is Status.DRIFTED
+
+
+def test_the_management_path_is_not_reset(host: QosNode) -> None:
+    host.carry("eth2")
+    with pytest.raises(RefusedError, match=r"eth2: .*default route.*allow: \[management\]"):
+        apply(host, rule(trust="dscp"))
+    apply(host, rule(dscp={"26": 3}))  # a register of mlx5
+    apply(host, rule(trust="dscp"), allow=["management"])
+
+
+def test_a_running_job_is_not_disturbed(host: QosNode) -> None:
+    for path, text in JOB.items():
+        host.put(path, text)
+    with pytest.raises(
+        RefusedError, match=r"eth2: this change resets its link, under what runs here: Slurm job"
+    ):
+        apply(host, rule(pfc=[3], global_pause=False))
+    apply(host, rule(ecn=[3], cnp={"dscp": 48}, traffic_class=106, rdma_cm_tos=106, ets=ROCE["ets"]))
+    apply(host, rule(pfc=[3], global_pause=False), allow=["busy"])
+
+
+def test_an_unknown_driver_is_expected_to_reset(host: QosNode) -> None:
+    guards = QosGuards(host, (), Disruption.NONE)
+    (setting,) = qos_parse.parse({"rules": [rule(dscp={"26": 3})]})
+    assert isinstance(setting, QosSetting)
+    found = {
+        driver: guards.disruption(as_nic(setting), Target("eth2", driver), KnobFile(0, "", "", "", ()))
+        for driver in ("mlx5_core", "netdevsim", "newdriver", None)
+    }
+    assert found == {
+        "mlx5_core": Disruption.NONE,
+        "netdevsim": Disruption.NONE,
+        "newdriver": Disruption.LINK_RESET,
+        None: Disruption.LINK_RESET,
+    }
+
+
+def test_a_play_may_want_no_reset_at_all(host: QosNode) -> None:
+    (pause, pfc) = plan(host, rule(pfc=[3], global_pause=False), max_disruption="none").rows
+    for one in (pause, pfc):
+        assert one.status is Status.REFUSED
+        assert "(driver mlx5_core); to do it all the same: max_disruption: link_reset" in one.reason
+
+
+# -- failures ------------------------------------------------------------------------------
+
+
+def test_what_a_driver_ignores_is_undone_and_told(host: QosNode) -> None:
+    host.bridge.ignores.add("pfc")
+    hardware = state(host)
+    with pytest.raises(TransactionError, match=r"qos\.roce\.pfc.*the kernel now shows 'none'"):
+        apply(host, ROCE)
+    assert state(host) == hardware
+    assert not host.exists("/etc/mlnode/declared.d/default.json")
+
+
+@pytest.mark.parametrize("group", ["pfc", "ets", "app", "buffer"])
+def test_what_a_driver_refuses_is_undone_and_told(host: QosNode, group: str) -> None:
+    host.bridges["eth3"].refuses[group] = "Attribute write: Invalid argument"
+    before, hardware = host.tree(), state(host)
+    with pytest.raises(TransactionError, match=r"dcb .* eth3 .*Attribute write: Invalid argument"):
+        apply(host, ROCE)
+    assert state(host) == hardware
+    assert host.tree() == before
+
+
+def test_every_write_that_fails_is_undone(tmp_path: pathlib.Path) -> None:
+    host = QosNode.made(tmp_path / "first")
+    apply(host, ROCE)
+    paths = list(dict.fromkeys(path for path, _value in host.writes))
+    assert len(paths) > 20
+    for number, path in enumerate(paths[::3]):
+        node = QosNode.made(tmp_path / str(number))
+        before, hardware = node.tree(), state(node)
+        node.fails[path] = 5
+        with pytest.raises(TransactionError, match="EIO"):
+            apply(node, ROCE)
+        assert (node.tree(), state(node)) == (before, hardware), path
+
+
+def test_an_unreadable_nic_is_unknown_and_left_alone(host: QosNode) -> None:
+    host.bridge.prints["pfc"] = "nonsense"
+    found = rows(host, {**ROCE})
+    assert found["pfc"].status is Status.UNKNOWN
+    assert "makes no sense" in found["pfc"].reason
+
+
+# -- the boot layer ------------------------------------------------------------------------
+
+
+def test_the_agent_brings_it_back(host: QosNode) -> None:
+    done = apply(host, ROCE)
+    assert {one.reading.boot.source for one in done.rows} == {AGENT_UNIT}
+    assert host.exists(management.RECORD)
+    for bridge in host.bridges.values():
+        if not bridge.none:
+            bridge.pfc, bridge.apps = set(), set()
+    found = rows(host, ROCE)
+    assert {key for key, one in found.items() if one.status is Status.DRIFTED} >= {"pfc", "dscp", "trust"}
+    outcome, errors = boot_run.apply_each(host, request(ROCE))
+    assert errors == []
+    assert {one.status for one in outcome.rows} <= {Status.OK, Status.CHANGED}
+    assert host.bridge.pfc == {3}
+
+
+def test_without_the_agent_a_boot_forgets_it(host: QosNode) -> None:
+    host.remove("/usr/local/bin/mlnode")
+    apply(host, rule(pfc=[3], global_pause=False))
+    _pause, found = engine.evaluate(host, request(rule(pfc=[3], global_pause=False))).rows
+    assert found.status is Status.DRIFTED
+    assert "install the agent" in found.reason
+
+
+def test_what_one_nic_refuses_at_boot_leaves_the_others_set(host: QosNode) -> None:
+    host.bridge.refuses["ets"] = "Attribute write: Invalid argument"
+    _outcome, errors = boot_run.apply_each(host, request(ROCE))
+    assert [error.partition(" ")[0] for error in errors] == ["eth2:"]
+    assert host.bridges["eth3"].ets != Bridge().ets
+    assert host.bridge.pfc == {3}
+
+
+def test_after_a_boot_the_old_origin_is_nobodys(host: QosNode) -> None:
+    apply(host, rule(pfc=[3], global_pause=False))
+    host.put("/proc/sys/kernel/random/boot_id", "two\n")
+    host.bridge.pfc = {5}
+    apply(host, rule(pfc=[3], global_pause=False))
+    revert.revert(host)
+    assert host.bridge.pfc == {5}
+
+
+# -- two declarations ----------------------------------------------------------------------
+
+
+def test_two_rules_for_one_nic_must_agree(host: QosNode) -> None:
+    apply(host, {**rule(pfc=[3], global_pause=False), "name": "one"}, name="first")
+    with pytest.raises(
+        DeclarationError, match=r"both rule /dcb/eth2/pfc/prio-pfc, and one wants 4, the other 3"
+    ):
+        apply(host, {**rule(pfc=[4], global_pause=False), "name": "two"}, name="second")
+    apply(host, {**rule(pfc=[3]), "name": "two"}, name="second")
+
+
+# -- what else is told ---------------------------------------------------------------------
+
+
+def test_who_else_negotiates_is_told(host: QosNode) -> None:
+    host.link(LLDPAD, "/lib/systemd/system/lldpad.service")
+    host.bridge.dcbx = ("lld_managed", "ieee")
+    host.bridge.pfc = {3}
+    found = row(host, pfc=[3], nics={"names": ["eth2"]})
+    assert found.status is Status.OK
+    assert "lldpad negotiates priorities with the switch" in found.reason
+    assert "eth2: its firmware negotiates with the switch (DCBX lld-managed ieee)" in found.reason
+    assert qos.boot_sources("qos.roce.pfc", host) == [
+        f"{LLDPAD}: lldpad negotiates priorities with the switch, which may differ"
+    ]
+
+
+def test_nobody_else_is_told_where_nobody_is(host: QosNode) -> None:
+    assert qos.boot_sources("qos.roce.pfc", host) == []
+
+
+def test_who_cannot_be_told_is_told(host: QosNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(path: str) -> bool:
+        raise HostError("look at", path, 13)
+
+    monkeypatch.setattr(host, "is_link", unreadable)
+    assert "EACCES" in qos.boot_sources("qos.roce.pfc", host)[0]
+
+
+def test_a_rule_for_no_nic_here_says_what_is_here(host: QosNode) -> None:
+    found = row(host, pfc=[3], nics={"names": ["eth9"]})
+    assert found.status is Status.DRIFTED
+    assert "no NIC here matches names eth9; here are: eth4" in found.reason
+
+
+def test_every_group_has_a_reason() -> None:
+    for group in qos_parse.PATHS:
+        info = qos.info(f"qos.some.{group}", Value())
+        assert info.reason
+        assert info.source
+    assert not qos.conflicts("qos.a.pfc", "qos.b.pfc")
+
+
+def test_what_the_switches_must_match(host: QosNode) -> None:
+    assert qos_switch.words(plan(host, ROCE).rows) == [
+        "global pause (IEEE 802.3x) off on the ports",
+        "trust DSCP on the ports, towards nodes and between switches",
+        "DSCP 26 in priority 3, DSCP 48 in priority 6",
+        "PFC on priority 3 and on no other, on every port between two nodes",
+        "ECN marking (RED or WRED with ECN) in the queue of priority 3",
+        "strict priority for the queue of priority 6, for congestion notifications (DSCP 48)",
+    ]
+    assert qos_switch.words(plan(host, rule(pfc=[], global_pause=True)).rows) == []
+
+
+def test_what_a_person_would_type(host: QosNode) -> None:
+    only = {**ROCE, "nics": {"names": ["eth2"]}}
+    prio = "prio-tc 0:0 1:0 2:0 3:1 4:0 5:0 6:2 7:0"
+    tsa = "tc-tsa 0:ets 1:ets 2:strict 3:strict 4:strict 5:strict 6:strict 7:strict"
+    sizes = "buffer-size 0:65536 1:131072 2:0 3:0 4:0 5:0 6:0 7:0"
+    assert qos_switch.commands(plan(host, only).rows) == [
+        "ethtool -A eth2 rx off tx off",
+        "dcb app replace dev eth2 dscp-prio 26:3 48:6",
+        f"dcb ets set dev eth2 {prio} {tsa} tc-bw 0:50 1:50 2:0 3:0 4:0 5:0 6:0 7:0",
+        "dcb pfc set dev eth2 prio-pfc all:off 3:on",
+        f"dcb buffer set dev eth2 prio-buffer 0:0 1:0 2:0 3:1 4:0 5:0 6:0 7:0 {sizes}",
+        "echo 1 > /sys/class/net/eth2/ecn/roce_np/enable/3",
+        "echo 1 > /sys/class/net/eth2/ecn/roce_rp/enable/3",
+        "echo 48 > /sys/class/net/eth2/ecn/roce_np/cnp_dscp",
+        "echo 6 > /sys/class/net/eth2/ecn/roce_np/cnp_802p_prio",
+        "cma_roce_tos -d mlx5_0 -p 1 -t 106",
+        "echo 106 > /sys/class/infiniband/mlx5_0/tc/1/traffic_class",
+    ]
+    assert qos_switch.commands(plan(host, rule(pfc=[])).rows) == ["dcb pfc set dev eth2 prio-pfc all:off"]
+
+
+# -- odd NICs ------------------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_looked_into_is_unknown(
+    host: QosNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exists = host.exists
+
+    def refusing(path: str) -> bool:
+        if "/ecn" in path or path.startswith(("/usr/sbin/dcb", "/usr/sbin/mlnx_qos")):
+            raise HostError("look at", path, 13)
+        return exists(path)
+
+    monkeypatch.setattr(host, "exists", refusing)
+    found = rows(host, ROCE)
+    for key in ("ecn", "cnp_dscp", "pfc"):
+        assert found[key].status is Status.UNKNOWN
+        assert "EACCES" in found[key].reason
+
+
+def test_more_classes_than_the_nic_has_are_an_error(host: QosNode) -> None:
+    host.bridge.ets_cap = 2
+    with pytest.raises(DeclarationError, match="eth2: 3 traffic classes, and the NIC has 2"):
+        apply(host, rule(ets=ROCE["ets"]))
+
+
+def test_a_damaged_declaration_of_nics_pauses_nothing(host: QosNode) -> None:
+    host.put(
+        "/etc/mlnode/declared.d/base.json", '{"format": 1, "name": "base", "kinds": {"nic": {"rules": 3}}}'
+    )
+    assert row(host, pfc=[]).status is Status.OK
+
+
+def test_negotiated_pause_pauses_what_it_is_allowed_to(host: QosNode) -> None:
+    for pause in ({"autoneg": False, "rx": False}, {"autoneg": True}):
+        declared = {"rules": [{"name": "all", "nics": {"names": ["eth2"]}, "pause": pause}]}
+        engine.apply(host, Request("base", nic, declared))
+    assert {one.status for one in apply(host, rule(pfc=[3], global_pause=False)).rows} <= {
+        Status.CHANGED,
+        Status.OK,
+    }

@@ -1,0 +1,431 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Facts
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import parse as sysctl_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import (
+    schema as sysctl_schema,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl.parse import parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    DeclarationError,
+    HostError,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Setting
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+GC = "net.ipv4.neigh.default.gc_thresh"
+
+
+def one(key: Any, value: Any, facts: Facts | None = None, **sizing: int) -> Setting:
+    (setting,) = parse({"settings": {key: value}, "sizing": sizing}, facts)
+    return setting
+
+
+# -- what is refused -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "../../etc/passwd",
+        "..",
+        "vm/../x",
+        "vm/../../../etc/passwd",
+        "vm/./x",
+        "vm..x",
+        "vm//x",
+        ".vm.x",
+        "-vm.x",
+        "/etc/passwd",
+        "/proc/sys/vm/swappiness",
+        "",
+        " ",
+        "vm.swappiness ",
+        "vm.swappiness\n",
+        "vm.swap\npiness",
+        "vm.$(id)",
+        "vm.x;id",
+        "vm.`id`",
+        "vm.x\0",
+        "net.ipv4.conf.*.rp_filter",
+        "vm.größe",
+        "vm.nr_hugepages@node",
+        "vm.nr_hugepages@node-1",
+        "vm.nr_hugepages@node01",
+        "vm.nr_hugepages@node0/2048",
+        "vm.nr_hugepages@node0/02048kB",
+        "vm.nr_hugepages@node0/../kB",
+        "vm.nr_hugepages@node0\n",
+        "vm.swappiness@node0",
+    ],
+)
+def test_a_key_that_is_no_name_below_proc_sys_is_refused(key: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        one(key, 1)
+    assert repr(key) in str(caught.value)
+    # An example of a good one, or what no name of anything has
+    assert re.search("such as vm.swappiness|does not print|the character NUL", str(caught.value))
+
+
+@pytest.mark.parametrize("key", [None, True, 1.5, ("vm", "x")])
+def test_a_key_that_yaml_made_no_text_is_refused(key: object) -> None:
+    with pytest.raises(DeclarationError, match="is not a text") as caught:
+        one(key, 1)
+    assert repr(key) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        (
+            "vm.swappiness",
+            "1\n",
+            "sysctl.settings.vm.swappiness: '1\\n' holds a character that does not print",
+        ),
+        (
+            "vm.swappiness",
+            "1\n2",
+            "sysctl.settings.vm.swappiness: '1\\n2' holds a character that does not print",
+        ),
+        ("kernel.core_pattern", "|/bin/sh", "'|'"),
+        ("kernel.core_pattern", "$(id);`id`", "'$', '(', ')', ';', '`'"),
+        ("vm.swappiness", "1 # one", "'#'"),
+        ("vm.swappiness", "1\0", "sysctl: settings.vm.swappiness: the text '1\\x00' holds the character NUL"),
+        ("vm.swappiness", "\uff11", "'\uff11'"),
+        ("vm.swappiness", "010", "'010' is not a plain decimal number, and the kernel reads it as 8"),
+        ("vm.swappiness", {"at_least": "010"}, "'010' is not a plain decimal number"),
+        ("vm.zone_reclaim_mode", "off", "'off' is refused by the kernel (EINVAL)"),
+        ("vm.swappiness", True, "YAML boolean true; the kernel wants a number, so write 1"),
+        ("vm.swappiness", False, "YAML boolean false; the kernel wants a number, so write 0"),
+        ("vm.swappiness", 1.5, "1.5 is not a number, a text"),
+        ("vm.swappiness", [1], "[1] is not a number, a text"),
+        ("vm.swappiness", {}, "{} is not a number, a text"),
+        ("vm.swappiness", {"minimum": 1}, "{'minimum': 1} is not a number, a text"),
+        ("vm.swappiness", {"at_least": 1, "for_bytes": 1}, "is not a number, a text"),
+        (
+            "vm.swappiness",
+            {1: 1},
+            "vm.swappiness: {'1': 1} is not a number, a text, `auto`, {at_least: N} or, for huge",
+        ),
+        (
+            "vm.swappiness",
+            {"at_least": None},
+            "vm.swappiness: {} is not a number, a text, `auto`, {at_least: N} or, for huge pages,",
+        ),
+        ("vm.swappiness", {"at_least": True}, "YAML boolean true"),
+        ("vm.swappiness", {"at_least": "high"}, "at_least 'high' is not an integer"),
+        ("vm.swappiness", {"at_least": ""}, "at_least '' is not an integer"),
+        ("vm.swappiness", {"at_least": "1-5"}, "at_least '1-5' is not an integer"),
+        ("vm.swappiness", {"at_least": {"at_least": 1}}, "is not a number, a text"),
+        ("net.ipv4.ip_local_reserved_ports", {"at_least": "9-5"}, "at_least '9-5' is not an integer"),
+        ("vm.swappiness", "auto", "no formula for `auto`; there is one for "),
+        ("vm.swappiness", {"at_least": "auto"}, "no formula for `auto`"),
+        ("vm.swappiness", {"for_bytes": 1}, "for_bytes is for vm.nr_hugepages and vm.nr_hugepages@nodeN"),
+        ("vm.nr_hugepages", {"for_bytes": "1 GiB"}, "for_bytes '1 GiB' is not a number of bytes"),
+        ("vm.nr_hugepages", {"for_bytes": -1}, "for_bytes -1 is not a number of bytes"),
+        ("vm.nr_hugepages", {"for_bytes": True}, "for_bytes True is not a number of bytes"),
+        ("vm.nr_hugepages", {"for_bytes": 1.5}, "for_bytes 1.5 is not a number of bytes"),
+        (f"{GC}3", "auto", "`auto` needs sizing.hosts and sizing.rails"),
+    ],
+)
+def test_a_bad_value_is_refused_with_the_key_and_what_is_wrong(key: str, value: object, words: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        one(key, value)
+    assert re.match(rf"(sysctl(\.|: )settings\.)?{re.escape(key)}: ", str(caught.value))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("key", sorted(sysctl_parse.ACTIONS))
+def test_an_action_is_no_state_in_either_spelling(key: str) -> None:
+    for spelling in (key, key.replace(".", "/")):
+        with pytest.raises(DeclarationError, match=f"^{key}: writing it is an action"):
+            one(spelling, 1)
+
+
+def test_another_door_to_the_huge_pages_is_refused_with_the_name_to_use() -> None:
+    for spelling in ("vm.nr_hugepages_mempolicy", "vm/nr_hugepages_mempolicy"):
+        with pytest.raises(DeclarationError) as caught:
+            one(spelling, 8)
+        words = "the same pool as vm.nr_hugepages or vm.nr_hugepages@nodeN: declare that"
+        assert str(caught.value) == f"vm.nr_hugepages_mempolicy: {words}"
+
+
+def test_a_name_that_no_kernel_has_is_no_action() -> None:
+    """The file of SysRq is /proc/sysrq-trigger, and not a sysctl."""
+    assert one("kernel.sysrq_trigger", 1).key == "kernel.sysrq_trigger"
+
+
+@pytest.mark.parametrize(
+    ("allow", "words"),
+    [
+        *((allow, ": must be a list") for allow in ("hugepages", True, 1, {"hugepages": True})),
+        (["all"], "[0]: must be one of hugepages, min_free, overcommit, one_way, got 'all'"),
+        (["hugepages", "x"], "[1]: must be one of hugepages, min_free, overcommit, one_way, got 'x'"),
+        *((allow, "[0]: must be a text") for allow in ([["hugepages"]], [{}])),
+    ],
+)
+def test_what_is_allowed_has_to_be_a_list_of_guards(allow: object, words: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        parse({"settings": {}, "allow": allow}, None)
+    assert str(caught.value).startswith(f"sysctl.allow{words}")
+
+
+@pytest.mark.parametrize("allow", [None, [], ["hugepages"], [*sysctl_schema.GUARDS]])
+def test_any_list_of_guards_can_be_allowed(allow: object) -> None:
+    assert parse({"settings": {}, "allow": allow}, None) == []
+
+
+@pytest.mark.parametrize("sizing", [{"hosts": 4}, {"rails": 4}])
+def test_the_neighbour_table_needs_both_numbers(machine: Machine, sizing: dict[str, int]) -> None:
+    with pytest.raises(DeclarationError, match=r"needs sizing\.hosts and sizing\.rails"):
+        one(f"{GC}1", "auto", Facts(machine), **sizing)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        *sysctl_parse.FAMILIES,
+        ("vm.nr_hugepages", "vm.nr_hugepages@node1"),
+    ],
+)
+def test_keys_that_change_each_other_cannot_stand_together(keys: tuple[str, str]) -> None:
+    for first, second in (keys, keys[::-1]):
+        with pytest.raises(DeclarationError, match="declare one and leave the other out") as caught:
+            parse({"settings": {first: 1, second: 2}}, None)
+        assert first in str(caught.value)
+        assert second in str(caught.value)
+        # null leaves the other one untouched
+        assert [setting.key for setting in parse({"settings": {first: 1, second: None}}, None)] == [first]
+
+
+def test_one_key_in_two_spellings_has_to_agree() -> None:
+    with pytest.raises(DeclarationError, match=r"vm\.swappiness is declared twice, as '1' and '2'"):
+        parse({"settings": {"vm.swappiness": 1, "vm/swappiness": 2}}, None)
+    both = parse({"settings": {"vm.swappiness": 1, "vm/swappiness": "1"}}, None)
+    assert [(setting.key, setting.want) for setting in both] == [("vm.swappiness", "1")]
+
+
+def test_two_vlan_spellings_are_one_key() -> None:
+    with pytest.raises(DeclarationError, match="declared twice"):
+        parse(
+            {"settings": {"net.ipv4.conf.eth0/100.rp_filter": 1, "net/ipv4/conf/eth0.100/rp_filter": 2}}, None
+        )
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"settings": ["vm.swappiness"]}, "sysctl.settings: must be a dictionary, got ['vm.swappiness']"),
+        ({"settings": "vm.swappiness=1"}, "sysctl.settings: must be a dictionary, got 'vm.swappiness=1'"),
+        ({"settings": {}, "sizing": [100]}, "sysctl.sizing: must be a dictionary, got [100]"),
+        ({"settings": {}, "sizing": {"rtt": 1}}, "sizing.rtt: unknown"),
+    ],
+)
+def test_a_section_of_the_wrong_form_is_refused(spec: dict[str, Any], words: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        parse(spec, None)
+    assert words in str(caught.value)
+
+
+def test_a_bad_value_is_found_before_the_hardware_is_looked_at() -> None:
+    """No machine at all stands behind these facts."""
+    facts = Facts(Machine("/nonexistent"))
+    with pytest.raises(DeclarationError, match=r"vm\.swappiness"):
+        one("vm.swappiness", "auto", facts)
+    with pytest.raises(HostError):
+        one("vm.min_free_kbytes", "auto", facts)
+
+
+# -- what is taken -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        (1, "1"),
+        (-1, "-1"),
+        (0, "0"),
+        ("1", "1"),
+        ("  4096\t131072  6291456 ", "4096 131072 6291456"),
+        ("9100,29400-29500", "9100,29400-29500"),
+        ("bbr", "bbr"),
+        ("/var/crash/%p=%e@x", "/var/crash/%p=%e@x"),
+        ("", ""),
+        ("automatic", "automatic"),
+    ],
+)
+def test_a_plain_value_is_wanted_as_written_with_single_blanks(value: object, want: str) -> None:
+    setting = one("vm.x", value)
+    assert (setting.want, setting.claim, setting.raise_only, setting.formula) == (want, want, False, "")
+    assert (setting.kind, setting.key, setting.path) == ("sysctl", "vm.x", "/proc/sys/vm/x")
+
+
+def test_null_leaves_a_setting_out_and_the_order_stays() -> None:
+    spec = {"settings": {"vm.b": 1, "vm.a": None, "vm.c": 3}}
+    assert [setting.key for setting in parse(spec, None)] == ["vm.b", "vm.c"]
+    assert parse({}, None) == []
+    assert parse({"settings": None, "sizing": None}, None) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "canonical", "path"),
+    [
+        ("vm/swappiness", "vm.swappiness", "/proc/sys/vm/swappiness"),
+        ("net.ipv4.conf.eth0/100.rp_filter", "net.ipv4.conf.eth0/100.rp_filter",
+         "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"),
+        ("net/ipv4/conf/eth0.100/rp_filter", "net.ipv4.conf.eth0/100.rp_filter",
+         "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"),
+        ("net.ipv4.conf.br-lan:1.rp_filter", "net.ipv4.conf.br-lan:1.rp_filter",
+         "/proc/sys/net/ipv4/conf/br-lan:1/rp_filter"),
+        ("vm.nr_hugepages@node3", "vm.nr_hugepages@node3",
+         "/sys/devices/system/node/node3/hugepages/hugepages-@kB/nr_hugepages"),
+        ("vm.nr_hugepages@node0/1048576kB", "vm.nr_hugepages@node0/1048576kB",
+         "/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages"),
+    ],
+)  # fmt: skip
+def test_a_key_has_one_spelling_and_one_file(key: str, canonical: str, path: str) -> None:
+    setting = one(key, 1)
+    assert (setting.key, setting.path) == (canonical, path)
+    assert sysctl_parse.canonical(canonical) == canonical
+
+
+@pytest.mark.parametrize(
+    ("key", "floor", "want"),
+    [
+        ("vm.max_map_count", 1048576, "1048576"),
+        ("net.ipv4.tcp_rmem", "4096 131072 16777216", "4096 131072 16777216"),
+        ("net.ipv4.ip_local_reserved_ports", "9100,29400-29500", "9100,29400-29500"),
+        # A range, so that it is added to a list and not compared with it
+        ("net.ipv4.ip_local_reserved_ports", 29500, "29500-29500"),
+    ],
+)
+def test_a_floor_only_raises(key: str, floor: object, want: str) -> None:
+    setting = one(key, {"at_least": floor})
+    assert (setting.want, setting.raise_only, setting.claim) == (want, True, f">= {floor}")
+
+
+# -- automatic values ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sizing", "want", "raise_only", "formula"),
+    [
+        ("net.core.rmem_max", "auto", {}, "16777216", True, "100 Gb/s, RTT 100 us"),
+        ("net.core.wmem_max", "auto", {"rtt_us": 20000}, "134217728", True, "100 Gb/s, RTT 20000 us"),
+        ("net.ipv4.tcp_rmem", "4096 131072 auto", {}, "4096 131072 16777216", True, "100 Gb/s"),
+        ("net.ipv4.tcp_wmem", "4096 auto auto", {}, "4096 16777216 16777216", True, "100 Gb/s"),
+        ("vm.min_free_kbytes", "auto", {}, "327680", True, "65536000 kB of memory / 200"),
+        ("vm.dirty_background_bytes", "auto", {}, "3999268864", False, "2 s x 2000000000 B/s"),
+        ("vm.dirty_bytes", "auto", {"disk_bytes_per_s": 10**9}, "9999220736", False, "10 s x 1000000000 B/s"),
+        (f"{GC}1", "auto", {"hosts": 128, "rails": 8}, "1024", True, "128 hosts x 8 rails, 1/4 of it"),
+        (f"{GC}2", "auto", {"hosts": 128, "rails": 8}, "2048", True, "128 hosts x 8 rails, 1/2 of it"),
+        (f"{GC}3", "auto", {"hosts": 128, "rails": 8}, "4096", True, "128 hosts x 8 rails, 1/1 of it"),
+    ],
+)
+def test_auto_is_computed_from_this_machine(
+    machine: Machine,
+    key: str,
+    value: str,
+    sizing: dict[str, int],
+    want: str,
+    raise_only: bool,
+    formula: str,
+) -> None:
+    """65536000 kB of memory, one 100 Gb/s link."""
+    setting = one(key, value, Facts(machine), **sizing)
+    said = f" ({', '.join(f'{name} {number}' for name, number in sizing.items())})" if sizing else ""
+    assert (setting.want, setting.raise_only, setting.claim) == (want, raise_only, value + said)
+    assert formula in setting.formula
+
+
+@pytest.mark.parametrize("key", sorted({"vm.dirty_bytes", *sysctl_parse.RAISE_ONLY_AUTO}))
+def test_auto_stays_open_where_no_hardware_may_be_looked_at(key: str) -> None:
+    setting = one(key, "auto", None, hosts=4, rails=2)
+    claim = "auto (hosts 4, rails 2)" if key.startswith(GC) else "auto"
+    assert (setting.want, setting.claim, setting.formula) == (None, claim, "")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "claim"),
+    [
+        ("net.core.rmem_max", "auto", "auto (rtt_us 20000)"),
+        ("net.ipv4.tcp_rmem", "4096 131072 auto", "4096 131072 auto (rtt_us 20000)"),
+        ("net.ipv4.tcp_rmem", {"at_least": "4096 131072 auto"}, ">= 4096 131072 auto (rtt_us 20000)"),
+        ("vm.min_free_kbytes", "auto", "auto"),
+        ("vm.dirty_bytes", "auto", "auto (disk_bytes_per_s 1000000000)"),
+        ("vm.dirty_background_bytes", "auto", "auto (disk_bytes_per_s 1000000000)"),
+        (f"{GC}3", "auto", "auto (hosts 128, rails 8)"),
+        ("net.core.rmem_max", 4096, "4096"),
+    ],
+)
+def test_a_claim_names_the_unusual_inputs_of_its_own_formula(key: str, value: Any, claim: str) -> None:
+    sizing = {"rtt_us": 20000, "disk_bytes_per_s": 10**9, "hosts": 128, "rails": 8}
+    assert one(key, value, None, **sizing).claim == claim
+
+
+def test_the_usual_inputs_are_not_worth_a_word() -> None:
+    assert one("net.core.rmem_max", "auto", None, rtt_us=100).claim == "auto"
+    assert one("vm.dirty_bytes", "auto", None, disk_bytes_per_s=2 * 10**9).claim == "auto"
+
+
+def test_a_link_without_speed_is_told_in_the_formula(machine: Machine) -> None:
+    machine.put("/sys/class/net/eth0/speed", "-1\n")
+    setting = one("net.core.rmem_max", "auto", Facts(machine))
+    assert setting.want == "16777216"
+    assert setting.formula.startswith("no link reports its speed, RTT 100 us")
+
+
+@pytest.mark.parametrize(
+    ("key", "need", "want"),
+    [
+        ("vm.nr_hugepages", 40 << 30, "21504"),
+        ("vm.nr_hugepages@node0", 40 << 30, "21504"),
+        ("vm.nr_hugepages@node1/1048576kB", 40 << 30, "42"),
+        ("vm.nr_hugepages", 0, "0"),
+    ],
+)
+def test_huge_pages_for_a_number_of_bytes(machine: Machine, key: str, need: int, want: str) -> None:
+    setting = one(key, {"for_bytes": need}, Facts(machine))
+    assert (setting.want, setting.claim) == (want, f"auto for {need} bytes")
+    assert f"{need} bytes" in setting.formula
+    assert one(key, {"for_bytes": need}).want is None
+
+
+# -- properties ----------------------------------------------------------------------------
+
+_keys = st.one_of(
+    st.text(max_size=12),
+    st.text(alphabet="ab./@:+-_ \n\0", max_size=10),
+    st.sampled_from(["vm.nr_hugepages@node0", "vm.drop_caches", "net.core.rmem_max"]),
+)
+_plain = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just("auto"))
+_specs = st.one_of(
+    _plain,
+    st.lists(_plain, max_size=2),
+    st.dictionaries(st.sampled_from(["at_least", "for_bytes", "x"]), _plain, max_size=2),
+)
+
+
+@quick
+@given(st.dictionaries(_keys, _specs, max_size=3))
+def test_any_declaration_is_taken_or_refused_in_words(declared: dict[str, Any]) -> None:
+    try:
+        found = parse({"settings": declared}, None)
+    except DeclarationError:
+        return
+    for setting in found:
+        # The file is where it looks to be, whatever the key was.
+        assert posixpath.normpath(setting.path) == setting.path
+        assert setting.path.startswith(("/proc/sys/", "/sys/devices/system/node/node"))
+        assert sysctl_parse.canonical(setting.key) == setting.key
+        assert setting.want is None or "\n" not in setting.want

@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs import sizing
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sizing import GIB, KIB, MIB
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+GIGABIT = 1_000_000_000
+
+positive = st.integers(1, 1 << 45)
+
+
+@pytest.mark.parametrize(
+    ("rate", "rtt_us", "memory", "expected"),
+    [
+        pytest.param(25 * GIGABIT, 100, 512 * GIB, 16 * MIB, id="25 Gb/s in one hall: the least"),
+        pytest.param(400 * GIGABIT, 100, 512 * GIB, 32 * MIB, id="400 Gb/s in one hall"),
+        pytest.param(100 * GIGABIT, 20_000, 512 * GIB, 128 * MIB, id="100 Gb/s across a continent: the cap"),
+        pytest.param(0, 100, 512 * GIB, 16 * MIB, id="no link tells its speed"),
+        pytest.param(100 * GIGABIT, 20_000, 4 * GIB, 64 * MIB, id="a small machine: memory / 64"),
+        pytest.param(25 * GIGABIT, 100, 512 * MIB, 8 * MIB, id="a tiny machine: memory counts more"),
+        pytest.param(100 * GIGABIT, 1000, 512 * GIB, 64 * MIB, id="4 x 12.5 MB rounded up to a power of two"),
+    ],
+)
+def test_socket_buffer(rate: int, rtt_us: int, memory: int, expected: int) -> None:
+    assert sizing.socket_buffer_max(rate, rtt_us, memory) == expected
+
+
+@pytest.mark.parametrize(("memory_gib", "expected_mib"), [(16, 81.92), (200, 1024), (2048, 1024), (100, 512)])
+def test_min_free(memory_gib: int, expected_mib: float) -> None:
+    """16 GiB gives 82 MiB, from 200 GiB on it is 1 GiB."""
+    assert sizing.min_free_kbytes(memory_gib * GIB // KIB) == int(expected_mib * KIB)
+
+
+@pytest.mark.parametrize(
+    ("memory", "disk", "background", "limit"),
+    [
+        pytest.param(2048 * GIB, 2_000_000_000, 3814, 19073, id="2 TB and one NVMe drive: the disk decides"),
+        pytest.param(16 * GIB, 2_000_000_000, 1638, 6553, id="16 GiB: memory decides"),
+        pytest.param(2048 * GIB, 100_000_000, 190, 953, id="one hard disk"),
+        pytest.param(4 * MIB, 1, 1, 1, id="never nothing"),
+    ],
+)
+def test_dirty_limits_are_whole_mib(memory: int, disk: int, background: int, limit: int) -> None:
+    assert sizing.dirty_background_bytes(memory, disk) == background * MIB
+    assert sizing.dirty_bytes(memory, disk) == limit * MIB
+
+
+@pytest.mark.parametrize(
+    ("hosts", "rails", "expected"), [(1, 1, 4), (128, 8, 4096), (129, 8, 8192), (1024, 8, 32768)]
+)
+def test_neighbour_table(hosts: int, rails: int, expected: int) -> None:
+    assert sizing.neighbour_gc_thresh3(hosts, rails) == expected
+
+
+@pytest.mark.parametrize(
+    ("need", "page", "expected"),
+    [
+        (0, 2 * MIB, 0),
+        (1, 2 * MIB, 1),
+        (2 * MIB, 2 * MIB, 2),
+        (40 * GIB, 2 * MIB, 21504),
+        (20 * GIB, GIB, 21),
+        (40 * GIB, GIB, 42),
+    ],
+)
+def test_huge_pages_hold_what_is_needed_and_five_percent(need: int, page: int, expected: int) -> None:
+    assert sizing.hugepages(need, page) == expected
+
+
+@pytest.mark.parametrize(("number", "expected"), [(-3, 1), (0, 1), (1, 1), (2, 2), (3, 4), (4096, 4096)])
+def test_next_power_of_two(number: int, expected: int) -> None:
+    assert sizing.next_power_of_two(number) == expected
+
+
+@quick
+@given(positive, positive, st.integers(1, 10**13), st.integers(1, 10**6), st.integers(1, 10**6))
+def test_more_memory_link_or_distance_never_gives_a_smaller_buffer(
+    memory: int, more: int, rate: int, rtt_us: int, farther: int
+) -> None:
+    size = sizing.socket_buffer_max(rate, rtt_us, memory)
+    assert size <= min(128 * MIB, memory // 64)
+    assert sizing.socket_buffer_max(rate, rtt_us, memory + more) >= size
+    assert sizing.socket_buffer_max(rate, rtt_us + farther, memory) >= size
+    assert sizing.socket_buffer_max(rate + more, rtt_us, memory) >= size
+
+
+@quick
+@given(positive, positive, positive)
+def test_the_other_formulas_grow_with_the_machine_and_keep_their_bounds(
+    memory: int, more: int, disk: int
+) -> None:
+    for formula in (sizing.dirty_background_bytes, sizing.dirty_bytes):
+        assert formula(memory, disk) <= formula(memory + more, disk)
+        assert formula(memory, disk) <= formula(memory, disk + more)
+        assert formula(memory, disk) % MIB == 0
+    assert sizing.dirty_background_bytes(memory, disk) <= sizing.dirty_bytes(memory, disk)
+    assert sizing.min_free_kbytes(memory) <= sizing.min_free_kbytes(memory + more) <= GIB // KIB
+    assert sizing.min_free_kbytes(memory) * 20 <= memory  # far below what the guard refuses
+
+
+@quick
+@given(st.integers(0, 1 << 45), st.sampled_from([64 * KIB, 2 * MIB, 512 * MIB, GIB]))
+def test_huge_pages_are_enough_and_not_one_page_too_many(need: int, page: int) -> None:
+    pages = sizing.hugepages(need, page)
+    assert pages * page * 100 >= need * 105
+    assert (pages - 1) * page * 100 < need * 105 or pages == 0
+
+
+@quick
+@given(st.integers(1, 10**5), st.integers(1, 64))
+def test_the_neighbour_table_is_a_power_of_two_with_room_for_every_rail(hosts: int, rails: int) -> None:
+    size = sizing.neighbour_gc_thresh3(hosts, rails)
+    assert 4 * hosts * rails <= size < 8 * hosts * rails
+    assert size & (size - 1) == 0

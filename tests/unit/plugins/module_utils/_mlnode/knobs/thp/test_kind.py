@@ -1,0 +1,399 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+from typing import Any, Mapping
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
+    AGENT_UNIT,
+    Context,
+    Facts,
+)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
+    BOTH_LAYERS,
+    Layer,
+    Reading,
+    Severity,
+    Value,
+    Write,
+)
+from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+RESERVE = Write("/proc/sys/vm/min_free_kbytes", "67584")
+
+
+def readings(
+    machine: Machine,
+    spec: Mapping[str, Any],
+    layers: tuple[Layer, ...] = BOTH_LAYERS,
+    agent: bool = False,
+) -> dict[str, Reading]:
+    settings = thp.parse(spec, None)
+    claims = {setting.key: setting.claim for setting in settings}
+    context = Context(machine, Facts(machine), layers=layers, agent=agent, on_disk=claims)
+    found = thp.read(settings, context)
+    return {setting.key: reading for setting, reading in zip(settings, found)}
+
+
+def reading(machine: Machine, spec: Mapping[str, Any], **how: Any) -> Reading:
+    (found,) = readings(machine, spec, **how).values()
+    return found
+
+
+# -- the declaration -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (
+            {"enable": "madvise"},
+            "thp.enable: unknown; known are enabled, defrag, shmem_enabled, use_zero_page",
+        ),
+        ({1: "madvise"}, "thp.1: unknown"),
+        (
+            {"enabled": True},
+            "thp.enabled: must be a text, got True, which is a YAML boolean: put the word in quotes",
+        ),
+        (
+            {"defrag": False},
+            "thp.defrag: must be a text, got False, which is a YAML boolean: put the word in quotes",
+        ),
+        ({"enabled": 1}, "thp.enabled: must be a word such as madvise, got 1"),
+        ({"enabled": ""}, "thp.enabled: must be a word such as madvise, got ''"),
+        ({"enabled": "[madvise]"}, "thp.enabled: must be a word such as madvise, got '[madvise]'"),
+        ({"enabled": "madvise\n"}, "thp.enabled: 'madvise\\n' holds a character that does not print"),
+        ({"enabled": "never; id"}, "thp.enabled: must be a word such as madvise, got 'never; id'"),
+        ({"enabled": ["madvise"]}, "thp.enabled: must be a text, got ['madvise']"),
+        (
+            {"use_zero_page": True},
+            "thp.use_zero_page: must be a whole number, got True",
+        ),
+        ({"use_zero_page": -1}, "thp.use_zero_page: must be at least 0, got -1"),
+        ({"use_zero_page": "yes"}, "thp.use_zero_page: must be a whole number, got 'yes'"),
+        ({"khugepaged": "1"}, "thp.khugepaged: must be a dictionary, got '1'"),
+        ({"khugepaged": ["defrag"]}, "thp.khugepaged: must be a dictionary, got ['defrag']"),
+        (
+            {"khugepaged": {"scan_sleep": 1}},
+            "thp.khugepaged.scan_sleep: unknown; known are defrag, scan_sleep_mil",
+        ),
+        (
+            {"khugepaged": {"defrag": False}},
+            "thp.khugepaged.defrag: must be a whole number, got False",
+        ),
+        (
+            {"khugepaged": {"pages_to_scan": 1.5}},
+            "thp.khugepaged.pages_to_scan: must be a whole number, got 1.5",
+        ),
+        (
+            {"khugepaged": {"pages_to_scan": "1\n"}},
+            "thp.khugepaged.pages_to_scan: must be a whole number, got '1\\n'",
+        ),
+        ({"sizes": "2048kB"}, "thp.sizes: must be a dictionary, got '2048kB'"),
+        (
+            {"sizes": {"2M": {"enabled": "always"}}},
+            "thp.sizes: the name '2M' must be a size as the kernel writes it, such as 2048kB",
+        ),
+        (
+            {"sizes": {2048: {"enabled": "always"}}},
+            "thp.sizes: the name '2048' must be a size as the kernel writes it, such as 2048kB",
+        ),
+        (
+            {"sizes": {"../2048kB": {"enabled": "always"}}},
+            "thp.sizes: the name '../2048kB' must be a size as the kernel writes it, such as 2048kB",
+        ),
+        (
+            {"sizes": {"02048kB": {"enabled": "always"}}},
+            "thp.sizes: the name '02048kB' must be a size as the kernel writes it, such as 2048kB",
+        ),
+        ({"sizes": {"9" * 5000 + "kB": {"enabled": "always"}}}, "thp.sizes: the name"),
+        ({"sizes": {"2048kB": "always"}}, "thp.sizes.2048kB: must be a dictionary, got 'always'"),
+        (
+            {"sizes": {"2048kB": {"defrag": "always"}}},
+            "thp.sizes.2048kB.defrag: unknown; known are enabled, shmem_enabled",
+        ),
+        (
+            {"sizes": {"2048kB": {"enabled": True}}},
+            "thp.sizes.2048kB.enabled: must be a text, got True, which is a YAML boolean: put the",
+        ),
+    ],
+)
+def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[Any, Any], words: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        thp.parse(spec, None)
+    assert words in str(caught.value)
+
+
+def test_settings_come_in_the_order_in_which_they_are_applied() -> None:
+    spec = {
+        "sizes": {"64kB": {"shmem_enabled": "never", "enabled": "inherit"}, "2048kB": None},
+        "khugepaged": {"pages_to_scan": "512", "defrag": 0},
+        "use_zero_page": 0,
+        "defrag": "defer+madvise",
+        "enabled": "madvise",
+        "shmem_enabled": None,
+    }
+    assert [(setting.key, setting.path, setting.want) for setting in thp.parse(spec, None)] == [
+        ("thp.enabled", f"{THP}/enabled", "madvise"),
+        ("thp.defrag", f"{THP}/defrag", "defer+madvise"),
+        ("thp.use_zero_page", f"{THP}/use_zero_page", "0"),
+        ("thp.khugepaged.pages_to_scan", f"{THP}/khugepaged/pages_to_scan", "512"),
+        ("thp.khugepaged.defrag", f"{THP}/khugepaged/defrag", "0"),
+        ("thp.hugepages-64kB.shmem_enabled", f"{THP}/hugepages-64kB/shmem_enabled", "never"),
+        ("thp.hugepages-64kB.enabled", f"{THP}/hugepages-64kB/enabled", "inherit"),
+    ]
+
+
+@pytest.mark.parametrize("spec", [{}, {"khugepaged": None, "sizes": None}, {"khugepaged": {"defrag": None}}])
+def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
+    assert thp.parse(spec, None) == []
+
+
+# -- runtime -------------------------------------------------------------------------------
+
+
+def test_the_bracketed_word_is_the_present_value_and_the_rest_is_offered(machine: Machine) -> None:
+    found = reading(machine, {"enabled": "madvise"})
+    assert found.runtime == Value(text="always")
+    assert found.target == "madvise"
+    assert found.offered == ("always", "madvise", "never")
+    assert found.invalid == ""
+    assert not found.native
+
+
+def test_a_word_that_this_kernel_does_not_offer_is_told_with_those_it_does(machine: Machine) -> None:
+    found = reading(machine, {"defrag": "sometimes"})
+    assert "does not offer 'sometimes'" in found.invalid
+    assert "always, defer, defer+madvise, madvise, never" in found.invalid
+
+
+def test_a_number_is_read_as_it_is(machine: Machine) -> None:
+    found = reading(machine, {"khugepaged": {"scan_sleep_millisecs": 1000}})
+    assert (found.runtime.text, found.target, found.offered, found.invalid) == ("10000", "1000", (), "")
+
+
+@pytest.mark.parametrize("file", ["enabled", "shmem_enabled"])
+def test_what_a_change_of_enabled_moves_is_kept_to_be_put_back(machine: Machine, file: str) -> None:
+    """khugepaged recomputes vm.min_free_kbytes as it starts."""
+    found = reading(machine, {file: "advise"})
+    assert found.undo == (Write(f"{THP}/{file}", found.runtime.text or ""), RESERVE)
+    sized = reading(machine, {"sizes": {"64kB": {"enabled": "madvise"}}})
+    assert sized.undo == (Write(f"{THP}/hugepages-64kB/enabled", "never"), RESERVE)
+
+
+def test_other_files_move_nothing_else(machine: Machine) -> None:
+    assert RESERVE not in reading(machine, {"defrag": "never"}).undo
+    machine.remove("/proc/sys/vm/min_free_kbytes")
+    assert len(reading(machine, {"enabled": "never"}).undo) == 1
+
+
+def test_a_file_that_may_not_be_written_is_told(machine: Machine) -> None:
+    machine.read_only[f"{THP}/enabled"] = "a container"
+    assert reading(machine, {"enabled": "never"}).blocked == "a container"
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"sizes": {"128kB": {"enabled": "always"}}}, "sizes here: 2048kB, 64kB"),
+        ({"sizes": {"64kB": {"shmem_enabled": "always"}}}, "hugepages-64kB/shmem_enabled does not exist"),
+        ({"khugepaged": {"max_ptes_shared": 1}}, "max_ptes_shared does not exist in this kernel"),
+    ],
+)
+def test_a_file_that_is_not_there_is_absent_with_the_reason(
+    machine: Machine, spec: dict[str, Any], words: str
+) -> None:
+    found = reading(machine, spec)
+    assert words in (found.runtime.absent or "")
+    assert found.undo == ()
+
+
+def test_a_kernel_without_sizes_says_so(tmp_path: Any) -> None:
+    machine = Machine(str(tmp_path))
+    machine.put("/proc/cmdline", "ro\n")
+    machine.put(f"{THP}/enabled", "[always] madvise never\n")
+    found = reading(machine, {"sizes": {"64kB": {"enabled": "always"}}})
+    assert (found.runtime.absent or "").endswith("sizes here: none")
+
+
+def test_a_kernel_without_huge_pages_says_so(tmp_path: Any) -> None:
+    machine = Machine(str(tmp_path))
+    machine.put("/proc/cmdline", "ro\n")
+    for found in readings(machine, {"enabled": "never", "sizes": {"64kB": {"enabled": "never"}}}).values():
+        assert found.runtime.absent == f"{THP} does not exist: this kernel has no transparent huge pages"
+
+
+def test_an_unreadable_file_is_not_absent(machine: Machine) -> None:
+    machine.unreadable[f"{THP}/enabled"] = errno.EIO
+    found = reading(machine, {"enabled": "never"})
+    assert found.runtime.absent is None
+    assert "EIO" in (found.runtime.unreadable or "")
+
+
+# -- boot ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "spec", "value", "parameter"),
+    [
+        ("transparent_hugepage=never", {"enabled": "madvise"}, "never", "transparent_hugepage=never"),
+        ("transparent_hugepage=never transparent_hugepage=always", {"enabled": "madvise"}, "always",
+         "transparent_hugepage=always"),
+        ("transparent_hugepage_shmem=advise", {"shmem_enabled": "never"}, "advise",
+         "transparent_hugepage_shmem=advise"),
+        ("thp_anon=16K-64K:always;2M:madvise", {"sizes": {"64kB": {"enabled": "never"}}}, "always",
+         "thp_anon=always"),
+        ("thp_anon=16K-64K:always;2M:madvise", {"sizes": {"2048kB": {"enabled": "never"}}}, "madvise",
+         "thp_anon=madvise"),
+        # Several add up, a size without a letter is in bytes, and what the kernel ignores changes nothing.
+        ("thp_anon=64K:always thp_anon=2M:madvise", {"sizes": {"64kB": {"enabled": "never"}}}, "always",
+         "thp_anon=always"),
+        ("thp_anon=65536:always", {"sizes": {"64kB": {"enabled": "never"}}}, "always", "thp_anon=always"),
+        ("transparent_hugepage=never transparent_hugepage=sometimes", {"enabled": "madvise"}, "never",
+         "transparent_hugepage=never"),
+        ("thp_shmem=64K:within_size", {"sizes": {"64kB": {"shmem_enabled": "never"}}}, "within_size",
+         "thp_shmem=within_size"),
+    ],
+)  # fmt: skip
+def test_the_kernel_command_line_rules_at_boot(
+    machine: Machine, line: str, spec: dict[str, Any], value: str, parameter: str
+) -> None:
+    machine.put("/proc/cmdline", f"ro {line}\n")
+    machine.put(f"{THP}/hugepages-64kB/shmem_enabled", "always inherit within_size advise [never]\n")
+    (setting,) = thp.parse(spec, None)
+    boot = reading(machine, spec, agent=True).boot
+    assert (boot.value.text, boot.foreign) == (value, True)
+    assert boot.source == f"kernel command line ({parameter})"
+    assert thp.boot_sources(setting.key, machine) == [f"/proc/cmdline: {parameter}"]
+
+
+@pytest.mark.parametrize(
+    ("line", "spec"),
+    [
+        ("ro", {"enabled": "never"}),
+        ("ro -- transparent_hugepage=always", {"enabled": "never"}),
+        ("transparent_hugepage=always", {"defrag": "never"}),
+        ("transparent_hugepage=always", {"khugepaged": {"defrag": 0}}),
+        ("transparent_hugepage=always", {"sizes": {"64kB": {"enabled": "never"}}}),
+        ("thp_anon=16K:always", {"sizes": {"64kB": {"enabled": "never"}}}),
+        ("thp_anon=64K:sometimes", {"sizes": {"64kB": {"enabled": "never"}}}),
+        ("thp_anon=64K", {"sizes": {"64kB": {"enabled": "never"}}}),
+        ("thp_anon=64K:always", {"enabled": "never"}),
+    ],
+)
+@pytest.mark.parametrize("agent", [True, False])
+def test_where_the_command_line_is_silent_the_agent_brings_it_back(
+    machine: Machine, line: str, spec: dict[str, Any], agent: bool
+) -> None:
+    machine.put("/proc/cmdline", f"{line}\n")
+    (setting,) = thp.parse(spec, None)
+    boot = reading(machine, spec, agent=agent).boot
+    assert not boot.foreign
+    if agent:
+        assert (boot.value.text, boot.source) == (setting.want, AGENT_UNIT)
+    else:
+        assert f"{AGENT_UNIT} is not enabled" in (boot.value.absent or "")
+    assert thp.boot_sources(setting.key, machine) == []
+
+
+class BuildHost(Machine):
+    """A machine whose hardware must not be looked at: every access below /proc and /sys is a failure."""
+
+    def real(self, path: str, follow: bool = True) -> str:
+        assert not path.startswith(("/proc", "/sys")), f"looked at {path} of the build host"
+        return super().real(path, follow)
+
+
+def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:
+    spec = {"enabled": "madvise", "sizes": {"2048kB": {"enabled": "inherit"}}, "khugepaged": {"defrag": 1}}
+    found = readings(BuildHost(str(tmp_path)), spec, layers=(Layer.BOOT,), agent=True)
+    assert len(found) == 3
+    for each in found.values():
+        assert each.runtime == Value()
+        assert each.boot.source == AGENT_UNIT
+
+
+@pytest.mark.parametrize(
+    ("text", "policies"),
+    [
+        ("16K-64K:always;2M:madvise", {16: "always", 32: "always", 64: "always", 2048: "madvise"}),
+        ("16K,64k:inherit", {16: "inherit", 64: "inherit"}),
+        ("16K-64K,512K-1M:never", {16: "never", 32: "never", 64: "never", 512: "never", 1024: "never"}),
+        ("64K:always;64K:never", {64: "never"}),
+        ("1G:always", {1048576: "always"}),
+        ("", {}),
+        ("64K", {}),
+        ("64K:", {}),
+        (":always", {}),
+        ("64K:sometimes", {}),
+        ("64K:always:never", {}),
+        ("48K:always", {}),
+        ("0K:always", {}),
+        ("64K-16K:always", {}),
+        ("64K-:always", {}),
+        ("64T:always", {}),
+        # One bad clause, and the kernel drops the whole parameter.
+        ("64K:always;2M:sometimes", {}),
+        ("64K:always;", {}),
+    ],
+)
+def test_sizes_and_policies_of_the_command_line(text: str, policies: dict[int, str]) -> None:
+    assert thp.sized_policies(text) == policies
+
+
+_size = st.tuples(st.integers(0, 10), st.sampled_from(["K", "M", "k"])).map(
+    lambda two: f"{1 << two[0]}{two[1]}"
+)
+_clause = st.tuples(_size, _size, st.sampled_from(["always", "madvise", "never"])).map(
+    lambda three: f"{three[0]}-{three[1]}:{three[2]}"
+)
+
+
+@quick
+@given(
+    st.one_of(
+        st.text(max_size=20),
+        st.text(alphabet="0123456789KMG-,:;alwys", max_size=20),
+        st.lists(_clause, max_size=4).map(";".join),
+    )
+)
+def test_whatever_stands_on_the_command_line_gives_powers_of_two_and_known_words(text: str) -> None:
+    for size, policy in thp.sized_policies(text).items():
+        assert size > 0
+        assert size & (size - 1) == 0
+        assert policy in text
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def test_no_file_of_the_system_carries_it_and_nothing_excludes_another() -> None:
+    machine = Machine("/nonexistent")
+    assert thp.boot_files("default", [], Context(machine, Facts(machine))) == []
+    assert not thp.conflicts("thp.enabled", "thp.defrag")
+
+
+@pytest.mark.parametrize(
+    ("key", "runtime", "severity"),
+    [
+        ("thp.enabled", "always", Severity.HIGH),
+        ("thp.enabled", "never", Severity.MEDIUM),
+        ("thp.defrag", "always", Severity.MEDIUM),
+        ("thp.shmem_enabled", "always", Severity.LOW),
+        ("thp.use_zero_page", "1", Severity.LOW),
+        ("thp.khugepaged.defrag", "1", Severity.LOW),
+        ("thp.hugepages-64kB.enabled", "always", Severity.LOW),
+    ],
+)
+def test_every_knob_has_a_severity_and_a_reason(key: str, runtime: str, severity: Severity) -> None:
+    found = thp.info(key, Value(text=runtime))
+    assert found.severity is severity
+    assert found.reason
+    assert "transhuge.rst" in found.source

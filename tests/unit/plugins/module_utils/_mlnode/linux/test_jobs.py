@@ -1,0 +1,247 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import jobs
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+
+class Busy(Machine):
+    """A machine on which folders can be closed to us, and links too."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.closed: dict[str, int] = {}
+
+    def names(self, path: str) -> list[str]:
+        if path in self.closed:
+            raise HostError("list", path, self.closed[path])
+        return super().names(path)
+
+    def link_target(self, path: str) -> str:
+        if path in self.closed:
+            raise HostError("read link", path, self.closed[path])
+        return super().link_target(path)
+
+
+@pytest.fixture
+def node(tmp_path: pathlib.Path) -> Busy:
+    node = Busy(str(tmp_path / "node"))
+    run(node, 1, "systemd", "/dev/null")
+    return node
+
+
+def run(node: Machine, pid: int, comm: str, *files: str, cmdline: str = "") -> None:
+    node.put(f"/proc/{pid}/comm", f"{comm[:15]}\n")
+    node.put(f"/proc/{pid}/cmdline", cmdline)
+    os.makedirs(f"{node.root}/proc/{pid}/fd", exist_ok=True)
+    for number, target in enumerate(files):
+        node.link(f"/proc/{pid}/fd/{number}", target)
+
+
+def test_an_idle_node_runs_nothing(node: Busy) -> None:
+    run(node, 900, "sshd", "socket:[1234]", "/dev/null", "pipe:[7]", "anon_inode:[eventpoll]")
+    node.put("/proc/self/comm", "python3\n")
+    node.put("/proc/net/route", "")
+    assert jobs.running(node) == []
+
+
+def test_a_tree_without_processes_has_none(tmp_path: pathlib.Path) -> None:
+    assert jobs.running(Machine.debian(str(tmp_path / "node"))) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dev/nvidia0",
+        "/dev/nvidia15",
+        "/dev/infiniband/uverbs0",
+        "/dev/infiniband/uverbs12",
+        "/dev/kfd",
+        "/dev/dri/renderD128",
+        "/dev/accel/accel0",
+        "/dev/vfio/42",
+        "/dev/vfio/noiommu-0",
+        "/dev/vfio/devices/vfio3",
+    ],
+)
+def test_who_holds_a_device_is_named(node: Busy, path: str) -> None:
+    run(node, 812, "python3", "/dev/null", path, path)
+    assert jobs.running(node) == [f"pid 812 (python3) holds {path}"]
+
+
+def test_a_device_whose_node_was_removed_is_held_all_the_same(node: Busy) -> None:
+    run(node, 812, "python3", "/dev/nvidia0 (deleted)")
+    assert jobs.running(node) == ["pid 812 (python3) holds /dev/nvidia0"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dev/nvidiactl",
+        "/dev/nvidia-uvm",
+        "/dev/nvidia-modeset",
+        "/dev/dri/card0",
+        "/dev/infiniband/rdma_cm",
+        "/dev/infiniband/umad0",
+        "/dev/vfio/vfio",
+        "/home/me/dev/nvidia0",
+        "/dev/nvidia0.bak",
+        "/dev/nvidia0\n",
+        "/dev/nvidia²",
+    ],
+)
+def test_what_monitors_and_consoles_hold_is_no_job(node: Busy, path: str) -> None:
+    run(node, 812, "python3", path)
+    assert jobs.running(node) == []
+
+
+def test_several_devices_are_one_finding(node: Busy) -> None:
+    run(node, 812, "python3", *(f"/dev/nvidia{number}" for number in (10, 2, 7)))
+    assert jobs.running(node) == ["pid 812 (python3) holds /dev/nvidia2 and 2 more"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nvidia-persistenced",
+        "nv-fabricmanager",
+        "nv-hostengine",
+        "dcgm-exporter",
+        "nvidia-device-plugin",
+        "nvidia-smi",
+        "ibacm",
+        "Xorg",
+        "gnome-shell",
+    ],
+)
+def test_services_that_always_hold_devices_are_no_jobs(node: Busy, name: str) -> None:
+    run(node, 812, name, "/dev/nvidia0", "/dev/infiniband/uverbs0")
+    assert jobs.running(node) == []
+
+
+def test_names_of_services_are_as_long_as_the_kernel_keeps_them() -> None:
+    assert all(len(name) <= 15 for name in jobs._SERVICES)
+
+
+def test_jobs_of_slurm_are_named_once_and_first(node: Busy) -> None:
+    for pid, title in enumerate(
+        ["[4711.extern]", "[4711.batch]", "[4711.0]", "[99.interactive]", "[5]"], 700
+    ):
+        run(node, pid, "slurmstepd", cmdline=f"slurmstepd: {title}\0")
+    run(node, 20, "ib_write_bw", "/dev/infiniband/uverbs0")
+    assert jobs.running(node) == [
+        "Slurm job 5",
+        "Slurm job 99",
+        "Slurm job 4711",
+        "pid 20 (ib_write_bw) holds /dev/infiniband/uverbs0",
+    ]
+
+
+def test_the_step_that_only_keeps_the_control_group_is_no_job(node: Busy) -> None:
+    run(node, 700, "slurmstepd", cmdline="/usr/sbin/slurmstepd\0infinity\0")
+    run(node, 701, "slurmd", cmdline="/usr/sbin/slurmd\0--systemd\0")
+    assert jobs.running(node) == []
+
+
+@pytest.mark.parametrize(
+    "cmdline", ["/usr/sbin/slurmstepd\0", "", "slurmstepd: [x.0]\0", "slurmstepd: [4711"]
+)
+def test_a_step_that_does_not_say_its_job_is_one(node: Busy, cmdline: str) -> None:
+    run(node, 700, "slurmstepd", cmdline=cmdline)
+    assert jobs.running(node) == ["pid 700 (slurmstepd) runs a Slurm job"]
+
+
+def test_a_long_list_is_cut_but_not_what_nobody_could_see(node: Busy) -> None:
+    for pid in range(100, 112):
+        run(node, pid, "python3", "/dev/nvidia0")
+    node.closed["/proc/1/fd"] = errno.EACCES
+    found = jobs.running(node)
+    assert found[:8] == [f"pid {pid} (python3) holds /dev/nvidia0" for pid in range(100, 108)]
+    assert found[8] == "4 more"
+    assert len(found) == 10
+    assert found[9].startswith("1 process that cannot be looked into: EACCES")
+
+
+def test_eight_are_not_cut(node: Busy) -> None:
+    for pid in range(100, 108):
+        run(node, pid, "python3", "/dev/nvidia0")
+    assert len(jobs.running(node)) == 8
+    assert "more" not in " ".join(jobs.running(node))
+
+
+@pytest.mark.parametrize("number", [errno.ESRCH, errno.ENOENT])
+def test_processes_that_end_meanwhile_are_no_error(node: Busy, number: int) -> None:
+    run(node, 10, "python3", "/dev/nvidia0", "/dev/nvidia1")
+    run(node, 20, "python3", "/dev/nvidia0")
+    run(node, 30, "python3", "/dev/nvidia0")
+    run(node, 40, "slurmstepd")
+    node.closed["/proc/10/fd/0"] = number
+    node.closed["/proc/20/fd"] = number
+    node.unreadable["/proc/30/comm"] = number
+    node.unreadable["/proc/40/cmdline"] = number
+    assert jobs.running(node) == ["pid 10 (python3) holds /dev/nvidia1"]
+
+
+def test_what_cannot_be_read_is_never_nothing(node: Busy) -> None:
+    for pid in (10, 20, 30):
+        run(node, pid, "python3", "/dev/nvidia0")
+    node.closed["/proc/10/fd"] = errno.EACCES
+    node.closed["/proc/20/fd/0"] = errno.EACCES
+    node.unreadable["/proc/30/comm"] = errno.EPERM
+    (found,) = jobs.running(node)
+    assert found.startswith("3 processes that cannot be looked into: EACCES")
+
+
+def test_processes_that_are_hidden_from_us_are_told(node: Busy) -> None:
+    run(node, 812, "python3")
+    os.rename(f"{node.root}/proc/1", f"{node.root}/proc/x")
+    assert jobs.running(node) == []  # root sees all there are
+    node.superuser = False
+    assert jobs.running(node) == ["processes of others, which only root sees here"]
+
+
+def test_no_processes_to_be_read_is_an_error(node: Busy) -> None:
+    node.closed["/proc"] = errno.EACCES
+    with pytest.raises(HostError):
+        jobs.running(node)
+
+
+def test_a_name_cannot_forge_the_message(node: Busy) -> None:
+    run(node, 812, "a\nb\x1b[31m\u202e", "/dev/nvidia0")
+    assert jobs.running(node) == ["pid 812 (a\\nb\\x1b[31m\\u202e) holds /dev/nvidia0"]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=50)
+@given(comm=st.binary(max_size=15), cmdline=st.binary(max_size=60))
+def test_no_process_is_too_odd(node: Busy, comm: bytes, cmdline: bytes) -> None:
+    if not node.exists("/proc/812"):
+        run(node, 812, "", "/dev/kfd")
+    for name, content in (("comm", comm), ("cmdline", b"slurmstepd: [" + cmdline)):
+        pathlib.Path(f"{node.root}/proc/812/{name}").write_bytes(content)
+    for line in jobs.running(node):
+        assert line.isprintable()
+
+
+def test_a_real_process_is_looked_into(tmp_path: pathlib.Path) -> None:
+    # The links of /proc are not like others: this is the kernel's own, without a device that counts.
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        try:
+            assert jobs._held(Host(), child.pid) == set()
+            assert jobs._process(Host(), child.pid, set()) == ""
+        finally:
+            child.communicate(b"\n")
+    with pytest.raises(HostError) as caught:
+        jobs._process(Host(), child.pid, set())
+    assert jobs._is_gone(caught.value)

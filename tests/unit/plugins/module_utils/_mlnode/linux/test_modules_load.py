@@ -1,0 +1,260 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+import pathlib
+import tempfile
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import modules_load
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given, strategies
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> Machine:
+    return Machine.debian(str(tmp_path / "node"))
+
+
+def listing(machine: Machine, name: str = "loop") -> str:
+    line = modules_load.load(machine).listing(name)
+    return line.where if line else ""
+
+
+def barred(machine: Machine, name: str = "loop") -> tuple[str, bool] | None:
+    barred = modules_load.load(machine).barred(name)
+    return (barred.words, barred.for_all) if barred else None
+
+
+# -- modules-load.d ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("loop\n", 1),
+        ("# loop\n\n  loop  \n", 3),
+        ("loop", 1),
+        ("loop\r\n", 1),
+        ("#loop\n", 0),
+        ("; loop\n", 0),
+        (";loop\n", 0),
+        ("loop max_loop=8\n", 0),
+        ("loop # always\n", 0),
+        ("loopback\n", 0),
+        ("", 0),
+    ],
+)
+def test_a_line_is_a_name(machine: Machine, text: str, line: int) -> None:
+    machine.put("/etc/modules-load.d/a.conf", text)
+    assert listing(machine) == (f"/etc/modules-load.d/a.conf:{line}" if line else "")
+
+
+@pytest.mark.parametrize("spelled", ["rdma-ucm", "rdma_ucm"])
+def test_both_signs_are_one(machine: Machine, spelled: str) -> None:
+    machine.put("/etc/modules-load.d/a.conf", f"{spelled}\n")
+    assert listing(machine, "rdma_ucm") == "/etc/modules-load.d/a.conf:1"
+
+
+@pytest.mark.parametrize("folder", ["/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"])
+def test_every_folder_counts(machine: Machine, folder: str) -> None:
+    machine.put(f"{folder}/modules-load.d/a.conf", "loop\n")
+    assert listing(machine) == f"{folder}/modules-load.d/a.conf:1"
+
+
+@pytest.mark.parametrize(
+    "earlier, later", [("/etc", "/run"), ("/run", "/usr/local/lib"), ("/usr/local/lib", "/usr/lib")]
+)
+def test_a_name_in_an_earlier_folder_hides_the_later(machine: Machine, earlier: str, later: str) -> None:
+    machine.put(f"{later}/modules-load.d/a.conf", "loop\n")
+    machine.put(f"{earlier}/modules-load.d/a.conf", "# nothing\n")
+    assert listing(machine) == ""
+
+
+def test_a_link_to_nowhere_masks(machine: Machine) -> None:
+    machine.put("/usr/lib/modules-load.d/a.conf", "loop\n")
+    machine.link("/etc/modules-load.d/a.conf", "/dev/null")
+    assert listing(machine) == ""
+
+
+def test_usr_lib_is_not_read_twice(machine: Machine) -> None:
+    (pathlib.Path(machine.root) / "lib").rename(f"{machine.root}/old")
+    machine.link("/lib", "usr/lib")
+    machine.put("/usr/lib/modprobe.d/a.conf", "blacklist loop\n")
+    assert barred(machine) == ("/usr/lib/modprobe.d/a.conf:1 blacklists it", False)
+
+
+@pytest.mark.parametrize("name", ["a.conf~", "a.con", ".a.conf", "a.conf.dpkg-old", "a.alias"])
+def test_other_files_are_not_read(machine: Machine, name: str) -> None:
+    machine.put(f"/etc/modules-load.d/{name}", "loop\n")
+    assert listing(machine) == ""
+
+
+def test_a_file_that_cannot_be_read_is_told(machine: Machine) -> None:
+    machine.put("/etc/modprobe.d/a.conf", "")
+    machine.unreadable["/etc/modprobe.d/a.conf"] = errno.EACCES
+    [words] = modules_load.load(machine).unreadable
+    assert words.startswith("cannot read /etc/modprobe.d/a.conf: EACCES")
+
+
+# -- modprobe.d ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("blacklist loop\n", "1 blacklists it"),
+        ("# why\nblacklist\tloop extra\n", "2 blacklists it"),
+        ("  blacklist loop\n", "1 blacklists it"),
+        ("black\\\nlist loop\n", "1 blacklists it"),
+        ("\\\nblacklist loop\n", "1 blacklists it"),
+        ("blacklist loop\\", "1 blacklists it"),
+        ("#\nblacklist \\\nloop\\\n", "2 blacklists it"),
+        ("#blacklist loop\n", ""),
+        (" # blacklist loop\n", ""),
+        ("# off \\\nblacklist loop\n", ""),
+        ("blacklist\n", ""),
+        ("blacklist lo*\n", ""),
+        ("blacklist loop_\n", ""),
+        ("Blacklist loop\n", ""),
+        ("options loop max_loop=8\n", ""),
+    ],
+)  # fmt: skip
+def test_a_blacklist_names_modules(machine: Machine, text: str, words: str) -> None:
+    machine.put("/etc/modprobe.d/a.conf", text)
+    assert barred(machine) == ((f"/etc/modprobe.d/a.conf:{words}", False) if words else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("install loop /bin/false\n", "/bin/false"),
+        ("install loop /bin/true # CIS 1.1.1\n", "/bin/true"),
+        ("install lo?p /usr/bin/false\n", "/usr/bin/false"),
+        ("install l[no]op false\n", "false"),
+        ("install loop /bin/false\ninstall loop /sbin/modprobe --ignore-install loop\n", "/bin/false"),
+        ("install loop /sbin/modprobe --ignore-install loop\ninstall loop /bin/false\n", ""),
+        ("install loop /bin/falsetto\n", ""),
+        ("install loop\n", ""),
+        ("install other /bin/false\n", ""),
+    ],
+)  # fmt: skip
+def test_the_first_install_command_counts(machine: Machine, text: str, command: str) -> None:
+    machine.put("/etc/modprobe.d/a.conf", text)
+    words = f"/etc/modprobe.d/a.conf:1 has {command} run instead of loading it"
+    assert barred(machine) == ((words, True) if command else None)
+
+
+def test_the_first_install_command_is_that_of_the_first_name(machine: Machine) -> None:
+    machine.put("/etc/modprobe.d/b.conf", "install loop /sbin/modprobe --ignore-install loop\n")
+    machine.put("/usr/lib/modprobe.d/a.conf", "install loop /bin/false\n")
+    assert (barred(machine) or ("",))[0].startswith("/usr/lib/modprobe.d/a.conf:1 ")
+    machine.put("/etc/modprobe.d/a.conf", "")
+    assert barred(machine) is None
+
+
+def test_mentions(machine: Machine) -> None:
+    machine.put("/etc/modules-load.d/a.conf", "other\nloop\n")
+    machine.put("/etc/modprobe.d/a.conf", "options loop max_loop=8\nblacklist other\ninstall lo* /bin/true\n")
+    lines = modules_load.load(machine).boot_sources("loop")
+    assert [f"{line.where}: {line.text}" for line in lines] == [
+        "/etc/modules-load.d/a.conf:2: loop",
+        "/etc/modprobe.d/a.conf:1: options loop max_loop=8",
+        "/etc/modprobe.d/a.conf:3: install lo* /bin/true",
+    ]
+
+
+# -- the kernel command line ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "listed", "words", "for_all"),
+    [
+        ("ro quiet", False, "", False),
+        ("modules-load=a,rdma-ucm ro", True, "", False),
+        ("modules_load=rdma_ucm", True, "", False),
+        (
+            "module_blacklist=a,rdma_ucm", False,
+            "(module_blacklist=a,rdma_ucm) has the kernel refuse it", True,
+        ),
+        ("module-blacklist=rdma-ucm", False, "(module-blacklist=rdma-ucm) has the kernel refuse it", True),
+        ("modprobe.blacklist=rdma_ucm", False, "(modprobe.blacklist=rdma_ucm) blacklists it", False),
+        (
+            "module_blacklist=rdma_ucm modprobe.blacklist=rdma_ucm", False,
+            "(module_blacklist=rdma_ucm) has the kernel refuse it", True,
+        ),
+        ("modprobe.blacklist=rdma_ucm2", False, "", False),
+        ("-- module_blacklist=rdma_ucm modules-load=rdma_ucm", False, "", False),
+        ("module_blacklist", False, "", False),
+    ],
+)  # fmt: skip
+def test_the_command_line(machine: Machine, line: str, listed: bool, words: str, for_all: bool) -> None:
+    machine.put("/proc/cmdline", f"{line}\n")
+    found, barred = modules_load.on_command_line(machine, "rdma_ucm")
+    assert found is listed
+    assert (barred.words if barred else "") == (f"kernel command line {words}" if words else "")
+    assert (barred.for_all if barred else False) is for_all
+
+
+# -- what there is -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "kernel/a/rdma-ucm.ko:",
+        "extra/rdma_ucm.ko.zst: kernel/b.ko",
+        "rdma_ucm.ko.xz:",
+        "updates/dkms/rdma_ucm.ko.gz:",
+    ],
+)
+def test_names_of_files(machine: Machine, path: str) -> None:
+    machine.put(f"/lib/modules/{RELEASE}/modules.dep", f"kernel/x.ko: kernel/rdma_ucx.ko\n{path}\n")
+    assert modules_load.is_loadable(machine, RELEASE, "rdma_ucm")
+    assert not modules_load.is_loadable(machine, RELEASE, "rdma_ucx")
+    assert not modules_load.is_loadable(machine, "5.10", "rdma_ucm")
+    assert not modules_load.is_built_in(machine, RELEASE, "rdma_ucm")
+    machine.put(f"/lib/modules/{RELEASE}/modules.builtin", f"{path.partition(':')[0]}\n")
+    assert modules_load.is_built_in(machine, RELEASE, "rdma_ucm")
+
+
+_TEXT = strategies.lists(
+    strategies.sampled_from(
+        [
+            "install",
+            "blacklist",
+            "options",
+            "loop",
+            "lo*",
+            "[",
+            "[!",
+            "/bin/false",
+            "#",
+            ";",
+            "\\",
+            "\n",
+            " ",
+            "\t",
+            "\r",
+            "\0",
+            "é",
+        ]
+    )
+).map("".join)
+
+
+@quick
+@given(_TEXT, _TEXT)
+def test_no_file_breaks_it(listed: str, rules: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(folder)
+        machine.put("/etc/modules-load.d/a.conf", listed)
+        machine.put("/etc/modprobe.d/a.conf", rules)
+        config = modules_load.load(machine)
+        config.listing("loop")
+        barred = config.barred("loop")
+        assert config.unreadable == ()
+        assert barred is None or "loop" in rules.replace("\\\n", "") or "*" in rules or "[" in rules
+        config.boot_sources("loop")

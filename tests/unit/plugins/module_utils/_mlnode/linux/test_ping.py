@@ -1,0 +1,149 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What ping prints, as captured from iputils 20221126 unless another one is named."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.ping import Reply, Way, ask
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
+from ansible_collections.mlnode.tuning.tests.unit.path_machine import PathMachine
+
+FOUR = Way("10.9.0.2", "", "", 3, 1.0)
+SIX = Way("fd00:9::2", "", "", 3, 1.0)
+
+ANSWER = """\
+PING 10.9.0.2 (10.9.0.2) 8972(9000) bytes of data.
+8980 bytes from 10.9.0.2: icmp_seq=1 ttl=64 time=0.092 ms
+
+--- 10.9.0.2 ping statistics ---
+1 packets transmitted, 1 received, 0% packet loss, time 0ms
+rtt min/avg/max/mdev = 0.092/0.092/0.092/0.000 ms
+"""
+ANSWER6 = """\
+PING fd00:9::2(fd00:9::2) 8952 data bytes
+8960 bytes from fd00:9::2: icmp_seq=1 ttl=64 time=0.159 ms
+
+--- fd00:9::2 ping statistics ---
+1 packets transmitted, 1 received, 0% packet loss, time 0ms
+rtt min/avg/max/mdev = 0.159/0.159/0.159/0.000 ms
+"""
+#: Printed where an answer is cut short (ping_common.c: gather_statistics)
+CUT = ANSWER.replace("8980 bytes from 10.9.0.2:", "72 bytes from 10.9.0.2:").replace(" time=", " (truncated)")
+
+
+def lost(line: str = "") -> str:
+    return f"""\
+PING 10.9.0.2 (10.9.0.2) 8972(9000) bytes of data.
+{line}
+--- 10.9.0.2 ping statistics ---
+1 packets transmitted, 0 received, +1 errors, 100% packet loss, time 0ms
+
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> PathMachine:
+    return PathMachine(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("way", "done", "reply"),
+    [
+        (FOUR, Finished(0, ANSWER, ""), Reply(True)),
+        (SIX, Finished(0, ANSWER6, ""), Reply(True)),
+        (FOUR, Finished(0, CUT, ""), Reply(False)),
+        (FOUR, Finished(1, lost(), ""), Reply(False)),
+        (
+            FOUR,
+            Finished(1, lost(), "ping: local error: message too long, mtu=1500\n"),
+            Reply(False, 1500),
+        ),
+        (  # 20180629
+            FOUR,
+            Finished(1, lost(), "ping: local error: Message too long, mtu=1500\n"),
+            Reply(False, 1500),
+        ),
+        (
+            SIX,
+            Finished(1, lost(), "ping: local error: message too long, mtu: 1500\n"),
+            Reply(False, 1500),
+        ),
+        (
+            FOUR,
+            Finished(1, lost("From 10.8.0.1 icmp_seq=1 Frag needed and DF set (mtu = 1400)\n"), ""),
+            Reply(False, 1400, "10.8.0.1", "Frag needed and DF set (mtu = 1400)"),
+        ),
+        (
+            SIX,
+            Finished(1, lost("From fd00:8::1 icmp_seq=1 Packet too big: mtu=1400\n"), ""),
+            Reply(False, 1400, "fd00:8::1", "Packet too big: mtu=1400"),
+        ),
+        (
+            FOUR,
+            Finished(1, lost("From 10.9.0.1 icmp_seq=1 Destination Host Unreachable\n"), ""),
+            Reply(False, 0, "10.9.0.1", "Destination Host Unreachable"),
+        ),
+        (  # of a router that is sent to through a raw socket (ping.c: ping4_parse_reply)
+            FOUR,
+            Finished(1, lost("From 10.8.0.1: icmp_seq=1 Packet filtered\n"), ""),
+            Reply(False, 0, "10.8.0.1", "Packet filtered"),
+        ),
+        (  # ping_common.c: pinger
+            FOUR,
+            Finished(1, lost(), "ping: sendmsg: Operation not permitted\n"),
+            Reply(False, 0, "this node", "Operation not permitted"),
+        ),
+    ],
+)
+def test_what_it_prints(machine: PathMachine, way: Way, done: Finished, reply: Reply) -> None:
+    machine.says["ping"] = done
+
+    assert ask(machine, way, 9000) == reply
+    assert reply.is_local == ("local error" in done.err)
+
+
+@pytest.mark.parametrize(
+    ("done", "words", "absent"),
+    [
+        (Finished(2, "", "ping: connect: Network is unreachable\n"), "Network is unreachable", False),
+        (Finished(2, "", "ping: SO_BINDTODEVICE nope: No such device\n"), "No such device", False),
+        (
+            Finished(2, "", "ping: socktype: SOCK_RAW\nping: socket: Operation not permitted\n"),
+            "socket: Operation not permitted",
+            False,
+        ),
+        # BusyBox 1.36 and GNU inetutils 2.4, which know no such -M
+        (Finished(1, "", "ping: invalid option -- 'M'\nBusyBox v1.36.1\n"), "not ping of iputils", True),
+        (Finished(64, "", "ping: invalid option -- 'M'\nTry 'ping --help'\n"), "not ping of iputils", True),
+        (
+            Finished(0, "1 packets transmitted, 1 packets received, 0% packet loss\n", ""),
+            "not ping of iputils: exit status 0",
+            True,
+        ),
+    ],
+)
+def test_what_is_no_verdict_is_an_error(
+    machine: PathMachine, done: Finished, words: str, absent: bool
+) -> None:
+    machine.says["ping"] = done
+
+    with pytest.raises(HostError, match=words) as raised:
+        ask(machine, FOUR, 9000)
+    assert raised.value.absent is absent
+
+
+def test_size_and_time_and_where_from(machine: PathMachine) -> None:
+    way = Way("fe80::7", "rail0", "fe80::1", 3, 0.5)
+
+    ask(machine, way, 9000)
+
+    assert machine.commands == [
+        [
+            *("ping", "-n", "-M", "do", "-c", "1", "-i", "0.5", "-w", "2", "-s", "8952"),
+            *("-I", "rail0", "-I", "fe80::1", "--", "fe80::7"),
+        ]
+    ]

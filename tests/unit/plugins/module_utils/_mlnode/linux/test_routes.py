@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the files mean is tested with who asks for it, in test_management.py; here is the arithmetic."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import routes
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.routes import Address, Route
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def through(nic: str, network: str) -> Route:
+    net = ipaddress.ip_network(network)
+    return Route(nic, net.version, int(net.network_address), net.prefixlen)
+
+
+@given(st.ip_addresses(), st.ip_addresses(), st.integers(0, 128))
+def test_a_route_leads_to_what_is_in_its_network(address: Address, base: Address, length: int) -> None:
+    net = ipaddress.ip_network(f"{base}/{min(length, base.max_prefixlen)}", strict=False)
+    route = Route("eth0", net.version, int(net.network_address), net.prefixlen)
+    assert route.leads_to(address) == (address in net)
+    assert route.leads_to(base)
+    assert route.is_default == (net.prefixlen == 0)
+
+
+@pytest.mark.parametrize(
+    ("network", "everywhere"),
+    [
+        ("fe80::/64", True),
+        ("fe80::1/128", True),
+        ("ff00::/8", True),
+        ("ff02::1/128", True),
+        ("::/0", False),
+        ("fd00::/64", False),
+        ("fec0::/10", False),
+        ("169.254.0.0/16", False),
+        ("224.0.0.0/4", False),
+    ],
+)
+def test_what_every_interface_has_is_told_from_what_was_set_up(network: str, everywhere: bool) -> None:
+    assert through("eth0", network).is_everywhere == everywhere
+
+
+def test_of_equally_long_routes_all_are_taken() -> None:
+    table = [through("a", "0.0.0.0/0"), through("b", "10.0.0.0/8"), through("c", "10.0.0.0/8")]
+    for address, expected in (("10.1.1.1", ["b", "c"]), ("11.1.1.1", ["a"]), ("::1", [])):
+        found = routes.longest(table, ipaddress.ip_address(address))
+        assert [route.nic for route in found] == expected

@@ -1,0 +1,169 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import re
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
+from ansible_collections.mlnode.tuning.tests.unit import strategies
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+cpus = st.sets(st.integers(0, cpulist.MAX_CPUS - 1), max_size=200)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", ()),
+        ("0", (0,)),
+        ("0-3,8", (0, 1, 2, 3, 8)),
+        ("8,0-3", (0, 1, 2, 3, 8)),
+        ("1,1,0-2", (0, 1, 2)),
+        ("5-5", (5,)),
+        ("007", (7,)),
+        ("2,10", (2, 10)),
+        ("8191", (8191,)),
+    ],
+)
+def test_a_list_is_read(text: str, expected: tuple[int, ...]) -> None:
+    assert cpulist.parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (" ", "not a list of CPUs"),
+        ("0-3\n", "not a list of CPUs"),
+        ("0,", "not a list of CPUs"),
+        (",0", "not a list of CPUs"),
+        ("0--3", "not a list of CPUs"),
+        ("-1", "not a list of CPUs"),
+        ("0-", "not a list of CPUs"),
+        ("0-3:1/2", "not a list of CPUs"),
+        ("all", "not a list of CPUs"),
+        ("(null)", "not a list of CPUs"),
+        ("0x3", "not a list of CPUs"),
+        ("٣", "not a list of CPUs"),
+        ("0 1", "not a list of CPUs"),
+        ("9" * 5000, "not a list of CPUs"),
+        ("3-0", "'3-0' in a list of CPUs runs backwards"),
+        ("8192", "CPU 8192 cannot exist: no kernel has more than 8192"),
+        ("0-999999999", "CPU 999999999 cannot exist"),
+    ],
+)
+def test_what_is_no_list_is_told(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)) as told:
+        cpulist.parse(text)
+
+    assert len(str(told.value)) < 120
+
+
+@pytest.mark.parametrize(
+    "numbers, expected",
+    [
+        ([], ""),
+        ([0], "0"),
+        ([3, 1, 2, 0, 8], "0-3,8"),
+        ([1, 3, 5], "1,3,5"),
+        ([6, 7, 134], "6-7,134"),
+        ([2, 2], "2"),
+    ],
+)
+def test_a_list_is_written_as_the_kernel_does(numbers: list[int], expected: str) -> None:
+    assert cpulist.render(numbers) == expected
+
+
+@pytest.mark.parametrize(
+    "numbers, expected",
+    [
+        ([], "0"),
+        ([0], "1"),
+        ([0, 1, 2, 3], "f"),
+        (range(32), "ffffffff"),
+        ([32], "1,00000000"),
+        ([0, 32, 33], "3,00000001"),
+        ([64], "1,00000000,00000000"),
+        ([0, 1056], "1" + ",00000000" * 32 + ",00000001"),
+    ],
+)
+def test_a_mask_has_a_comma_for_every_32_cpus(numbers: list[int], expected: str) -> None:
+    assert cpulist.mask(numbers) == expected
+
+
+def test_a_mask_of_more_than_1024_cpus_is_whole() -> None:
+    written = cpulist.mask(range(1100))
+
+    assert written.split(",") == ["fff", *["ffffffff"] * 34]
+    assert cpulist.from_mask(written) == tuple(range(1100))
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("0", ()),
+        ("00000000,00000000", ()),
+        ("f", (0, 1, 2, 3)),
+        ("F", (0, 1, 2, 3)),
+        ("00000000,0000000f", (0, 1, 2, 3)),
+        ("ff,00000001", (0, *range(32, 40))),
+        ("80000000" + ",00000000" * 255, (8191,)),
+    ],
+)
+def test_a_mask_is_read_as_the_kernel_prints_it(text: str, expected: tuple[int, ...]) -> None:
+    assert cpulist.from_mask(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("", "not a mask"),
+        ("0x1", "not a mask"),
+        ("f\n", "not a mask"),
+        ("1,", "not a mask"),
+        ("1ffffffff", "not a mask"),
+        ("g", "not a mask"),
+        ("-1", "not a mask"),
+        ("0" + ",00000000" * 256, "too long for a mask"),
+    ],
+)
+def test_what_is_no_mask_is_told(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        cpulist.from_mask(text)
+
+
+@quick
+@given(cpus)
+def test_a_list_and_a_mask_survive_the_way_there_and_back(numbers: set[int]) -> None:
+    expected = tuple(sorted(numbers))
+
+    assert cpulist.parse(cpulist.render(numbers)) == expected
+    assert cpulist.from_mask(cpulist.mask(numbers)) == expected
+    first, *rest = cpulist.mask(numbers).split(",")
+    assert all(len(group) == 8 for group in rest)
+    assert first == "0" or not first.startswith("0")
+
+
+@quick
+@given(strategies.ranges(300))
+def test_ranges_in_any_order_give_the_shortest_list(pairs: list[tuple[int, int]]) -> None:
+    numbers = {cpu for low, high in pairs for cpu in range(low, high + 1)}
+
+    found = cpulist.parse(strategies.spelled(pairs))
+
+    assert found == tuple(sorted(numbers))
+    assert len(cpulist.render(found)) <= len(strategies.spelled(pairs))
+
+
+@quick
+@given(strategies.values)
+def test_any_text_is_a_list_or_a_value_error(text: str) -> None:
+    for read in (cpulist.parse, cpulist.from_mask):
+        try:
+            found = read(text)
+        except ValueError:
+            continue
+        assert [*found] == sorted(set(found))
+        assert all(0 <= cpu < cpulist.MAX_CPUS for cpu in found)

@@ -1,0 +1,254 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import parse as nic_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail import parse as rail_parse
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.schema import Option
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+RULE: dict[str, Any] = {"name": "a", "mtu": 9000}
+
+
+def checked(area: str, spec: Any) -> dict[str, Any]:
+    return schema.checked(area, spec, registry.options(area))
+
+
+@pytest.mark.parametrize(
+    ("area", "spec", "found"),
+    [
+        # the type that is wanted
+        ("thp", {"khugepaged": {"defrag": "1"}}, {"khugepaged": {"defrag": 1}}),
+        ("thp", {"use_zero_page": "00"}, {"use_zero_page": 0}),
+        ("gpu", {"persistence": "Yes"}, {"persistence": True}),
+        ("gpu", {"persistence": 0}, {"persistence": False}),
+        ("limits", {"nofile": 1048576}, {"nofile": "1048576"}),
+        ("nic", {"rules": [{**RULE, "pause": {"rx": "off"}}]}, {"rules": [{**RULE, "pause": {"rx": False}}]}),
+        (
+            "nic",
+            {"rules": [{**RULE, "nics": {"nodes": ["1"]}}]},
+            {"rules": [{**RULE, "nics": {"nodes": [1]}}]},
+        ),
+        ("qos", {"rules": [{"name": "a", "dscp": {26: "3"}}]}, {"rules": [{"name": "a", "dscp": {"26": 3}}]}),
+        ("boot", {"parameters": {"nosmt": ""}}, {"parameters": {"nosmt": ""}}),
+        # texts in their one spelling
+        ("cpu", {"governor": "x", "cpus": "3,2,1,08"}, {"governor": "x", "cpus": "1-3,8"}),
+        ("cpu", {"energy_performance_preference": "0"}, {"energy_performance_preference": "performance"}),
+        ("boot", {"isolate": {"cpus": "34-63,2"}}, {"isolate": {"cpus": "2,34-63"}}),
+        (
+            "irq",
+            {"rules": [{"name": "a", "rps": False, "xps": 2}]},
+            {"rules": [{"name": "a", "rps": "off", "xps": "2"}]},
+        ),
+        ("nic", {"rules": [{**RULE, "fec": "rs auto"}]}, {"rules": [{**RULE, "fec": "auto rs"}]}),
+        # what is not given
+        ("thp", {"enabled": None, "defrag": "madvise"}, {"defrag": "madvise"}),
+        ("thp", {"khugepaged": {"defrag": None}, "sizes": {"64kB": {}}}, {}),
+        ("sysctl", {"settings": {"vm.swappiness": None, "vm.x": [1, None]}}, {"settings": {"vm.x": [1]}}),
+        ("nic", {"rules": [None, {**RULE, "nics": {"names": []}, "coalesce": {}}]}, {"rules": [RULE]}),
+        # an empty list that says something
+        ("qos", {"rules": [{"name": "a", "pfc": []}]}, {"rules": [{"name": "a", "pfc": []}]}),
+        ("limits", {"nofile": 1024, "services": []}, {"nofile": "1024", "services": []}),
+        # what declares nothing by itself
+        ("nic", {"rules": [], "allow": ["busy"], "max_disruption": "none"}, {}),
+        ("sysctl", {"settings": {}, "sizing": {"rtt_us": 5}, "allow": ["min_free"]}, {}),
+        ("limits", {"domains": ["root"], "services": [], "defaults": False}, {}),
+        ("cpu", {"cpus": "0-3"}, {}),
+        ("boot", {"allow": ["mitigations"]}, {}),
+        # lists that are given by name
+        ("nic", {"rules": {"a": {"mtu": 9000}, "b": None}}, {"rules": [RULE]}),
+        ("nic", {"rules": {"a": {"name": "a", "mtu": 9000}}}, {"rules": [RULE]}),
+        ("nic", {"rules": {}}, {}),
+        ("modules", {"modules": {"x": True, "y": "no", "z": None}}, {"modules": ["x"]}),
+    ],
+)
+def test_a_declaration_is_copied_in_its_plain_form(area: str, spec: Any, found: Any) -> None:
+    before = copy.deepcopy(spec)
+
+    assert checked(area, spec) == found
+    assert spec == before
+
+
+@pytest.mark.parametrize(
+    ("area", "spec", "words"),
+    [
+        ("thp", [], "thp: must be a dictionary, got []"),
+        ("rail", {"rule": []}, "rail.rule: unknown; known are rules, allow; did you mean rules?"),
+        ("thp", {"enabled": True},
+         "thp.enabled: must be a text, got True, which is a YAML boolean: put the word in quotes"),
+        ("thp", {"enabled": "a b"}, "thp.enabled: must be a word such as madvise, got 'a b'"),
+        ("thp", {"khugepaged": {"defrag": True}}, "thp.khugepaged.defrag: must be a whole number, got True"),
+        ("thp", {"khugepaged": {"defrag": -1}}, "thp.khugepaged.defrag: must be at least 0, got -1"),
+        ("thp", {"sizes": {"2 MB": {"enabled": "always"}}},
+         "thp.sizes: the name '2 MB' must be a size as the kernel writes it, such as 2048kB"),
+        ("thp", {"sizes": {"64kB": {"enabled": "always", "new": 1}}},
+         "thp.sizes.64kB.new: unknown; known are enabled, shmem_enabled"),
+        ("gpu", {"persistence": "always"}, "gpu.persistence: must be true or false, got 'always'"),
+        ("gpu", {"persistence": 2}, "gpu.persistence: must be true or false, got 2"),
+        ("modules", {"modules": "tcp_bbr"}, "modules.modules: must be a list, got 'tcp_bbr'"),
+        ("modules", {"modules": {"x": "perhaps"}}, "modules.modules.x: must be true or false, got 'perhaps'"),
+        ("services", {"services": {"tuned": "stopp"}},
+         "services.services.tuned: must be one of leave, stop, got 'stopp'; did you mean stop?"),
+        ("nic", {"rules": [{**RULE, "mtu": 1}]}, "nic.rules[0].mtu: must be from 1280 to 65536, got 1"),
+        ("nic", {"rules": [{**RULE, "mtu": 9e3}]}, "nic.rules[0].mtu: must be a whole number, got 9000.0"),
+        ("irq", {"rules": [{"name": "b"}]},
+         "irq.rules[0]: give it at least one of strategy, cpus, rps, xps, rfs_entries"),
+        ("nic", {"rules": [{"mtu": 9000}]}, "nic.rules[0].name: is required"),
+        ("nic", {"rules": {"b": RULE}}, "nic.rules.b.name: must be b, or left out, got 'a'"),
+        ("nic", {"rules": {"B": {"mtu": 9000}}},
+         "nic.rules.B.name: must be up to 31 of a-z, 0-9 and _, a letter first, got 'B'"),
+        ("nic", {"rules": [{**RULE, "nics": {"names": [".."]}}]},
+         "nic.rules[0].nics.names[0]: must be an interface such as eth0, got '..'"),
+        ("nic", {"rules": [], "allow": ["busi"]},
+         "nic.allow[0]: must be one of management, busy, got 'busi'; did you mean busy?"),
+        ("qos", {"rules": [{"name": "a", "pfc": [9]}]}, "qos.rules[0].pfc[0]: must be from 0 to 7, got 9"),
+        ("qos", {"rules": [{"name": "a", "dscp": {26: 3, "26": 3}}]},
+         "qos.rules[0].dscp.26: is there twice, as a number and as a text"),
+        ("qos", {"rules": [{"name": "a", "ecn": []}]},
+         "qos.rules[0].ecn: must have from 1 to 8 entries, got []"),
+        ("qos", {"rules": [{"name": "a", "buffer": {"prio_buffer": [0] * 7, "buffer_size": [0] * 8}}]},
+         "qos.rules[0].buffer.prio_buffer: must have 8 entries, got [0, 0, 0, 0, 0, 0, 0]"),
+        ("qos", {"rules": {"a": {"dscp": {"24-64": 3}}}},
+         "qos.rules.a.dscp: the name '24-64' must be a DSCP from 0 to 63, or a range such as 24-31"),
+        ("cpu", {"boost": True, "cpus": "0-"}, "cpu.cpus: '0-' is not a list of CPUs such as 0-3,8, nor all"),
+        ("sysctl", {"settings": {True: 1}}, "sysctl: the name True in settings is not a text"),
+        ("sysctl", {"settings": {"vm.x": "1\n"}},
+         "sysctl.settings.vm.x: '1\\n' holds a character that does not print"),
+        ("sysctl", {"settings": {"vm.x\x1b": 1}},
+         "sysctl.settings: 'vm.x\\x1b' holds a character that does not print"),
+        ("sysctl", {"settings": {"vm.x": ["\u202e"]}},
+         "sysctl.settings.vm.x[0]: '\\u202e' holds a character that does not print"),
+        ("boot", {"parameters": {"a": 10**30}}, "boot: parameters.a: a number of more than 64 bits"),
+        ("boot", {"parameters": {"a": {1}}}, "boot: parameters.a: set has no form in JSON"),
+        ("nccl", {"variables": {"NCCL_X": float("nan")}}, "nccl: variables.NCCL_X: nan is not a number"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_place_value_and_what_is_allowed(
+    area: str, spec: Any, words: str
+) -> None:
+    with pytest.raises(DeclarationError, match=f"^{re.escape(words)}$"):
+        checked(area, spec)
+
+
+# -- every table ---------------------------------------------------------------------------
+
+
+def every(table: schema.Table, at: str) -> list[tuple[str, Option]]:
+    found = []
+    for name, option in table.items():
+        inner = {**option.suboptions, **option.fields, **({"*": option.values} if option.values else {})}
+        found += [(f"{at}.{name}", option), *every(inner, f"{at}.{name}")]
+    return found
+
+
+TABLES = {area: every(registry.options(area), area) for area in KINDS}
+
+
+@pytest.mark.parametrize("area", TABLES)
+def test_a_table_contradicts_itself_nowhere(area: str) -> None:
+    for where, option in TABLES[area]:
+        assert (option.elements != "") == (option.type == "list"), where
+        assert option.default is None or not option.required, where
+        if option.choices and option.default:
+            assert {*([option.default] if option.type == "str" else option.default)} <= {*option.choices}, (
+                where
+            )
+        if option.keyed and option.elements == "dict":
+            assert option.suboptions[option.keyed].required, where
+        if option.joined:
+            assert [name for name, _option in TABLES[area] if name.endswith(f".{option.joined}")], where
+
+
+@pytest.mark.parametrize("area", TABLES)
+def test_each_option_that_ansible_is_shown_has_a_text(area: str) -> None:
+    def shown(table: schema.Table) -> list[Option]:
+        return [inner for option in table.values() for inner in (option, *shown(option.suboptions))]
+
+    for option in shown(registry.options(area)):
+        paragraphs = [" ".join(text.split()) for text in option.text.split("\n\n")]
+        assert all(text.endswith((".", ").")) for text in paragraphs), option.text
+
+
+@pytest.mark.parametrize("parser", [nic_parse, rail_parse, qos_parse])
+def test_a_parser_reads_each_option_of_a_rule(parser: Any) -> None:
+    rule = registry.options(parser.KIND)["rules"].suboptions
+    assert {name for name, option in rule.items() if option.declares} == {*parser.GROUPS}
+
+
+# -- properties ----------------------------------------------------------------------------
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 300),
+    st.sampled_from(
+        ["1", "on", "no", "auto", "eth0", "none", "leave", "performance", "0-3", "", "x y", "\n"]
+    ),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+ANYTHING = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text("ab1", max_size=2), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def of_option(option: Option) -> st.SearchStrategy[Any]:
+    """Something that mostly has the right shape."""
+    if option.type == "list":
+        element = of_option(option.element)
+        listed = st.lists(element, max_size=2)
+        return (
+            listed | st.dictionaries(st.sampled_from("ab"), element, max_size=2) if option.keyed else listed
+        )
+    if option.names:
+        known = {name: of_option(inner) for name, inner in option.names.items()}
+        return st.fixed_dictionaries({}, optional=known)
+    if option.values:
+        return st.dictionaries(
+            st.sampled_from(["1", "64kB", "a", "tso"]), of_option(option.values), max_size=2
+        )
+    if option.choices:
+        return st.sampled_from(option.choices) | LEAVES
+    if option.form:
+        return st.from_regex(option.form.pattern) | LEAVES
+    if option.type == "int":
+        return st.integers(option.least, option.most).flatmap(lambda one: st.sampled_from([one, str(one)]))
+    return {"bool": st.booleans() | st.sampled_from(["on", "off"]), "str": st.text("ab1-", max_size=3)}.get(
+        option.type, ANYTHING
+    )
+
+
+DECLARATIONS = st.sampled_from([*KINDS]).flatmap(
+    lambda area: st.tuples(
+        st.just(area), of_option(Option("dict", suboptions=registry.options(area))) | ANYTHING
+    )
+)
+
+
+@quick
+@given(DECLARATIONS)
+def test_what_was_checked_is_plain_and_stays_as_it_is(found: tuple[str, Any]) -> None:
+    area, spec = found
+    try:
+        plain = checked(area, spec)
+    except DeclarationError:
+        return
+    assert json.loads(json.dumps(plain)) == plain
+    assert checked(area, plain) == plain
+    assert None not in [*plain.values()]

@@ -1,0 +1,258 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import values
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.tests.unit import strategies
+from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("4096 131072 6291456", "4096\t131072\t6291456"),
+        ("  1 ", "1\n"),
+        ("010", "10"),
+        ("-0", "0"),
+        ("1,2,3", "1-3"),
+        ("9100,29400-29500", "29400-29499,29500,9100"),
+        ("5", "5-5"),
+        ("0-4294967295", "0-2147483647,2147483648-4294967295"),
+        ("", " \t"),
+        ("madvise", "madvise"),
+    ],
+)
+def test_two_spellings_of_one_value_are_the_same(one: str, other: str) -> None:
+    assert values.same(one, other)
+    assert values.same(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1", "10"),
+        ("1", "-1"),
+        ("1 2", "1"),
+        ("1 2", "2 1"),
+        ("y", "0"),
+        ("y", "1"),
+        ("Y", "on"),
+        ("N", "0"),
+        ("off", "n"),
+        ("on", "off"),
+        ("yes", "y"),
+        ("madvise", "Madvise"),
+        ("1-3", "1-4"),
+        ("1,3", "1-3"),
+        ("9-5,1", "1,9-5"),
+        ("defer-x", "defer+x"),
+        ("0x10", "16"),
+        ("", "0"),
+    ],
+)
+def test_values_that_the_kernel_tells_apart_are_not_the_same(one: str, other: str) -> None:
+    assert not values.same(one, other)
+    assert not values.same(other, one)
+
+
+@pytest.mark.parametrize(
+    ("text", "merged"),
+    [
+        ("7", ((7, 7),)),
+        ("5-9,1,2", ((1, 2), (5, 9))),
+        ("1-4,2-3", ((1, 4),)),
+        ("1-2,3-4", ((1, 4),)),
+        ("0-4294967295", ((0, 4294967295),)),
+        ("9-5", None),
+        ("0-9,9-5", None),
+        ("", None),
+        ("1,", None),
+        ("1 2", None),
+        ("-1", None),
+        ("1\n", None),
+    ],
+)
+def test_a_list_of_ranges_is_merged_and_anything_else_is_none(
+    text: str, merged: tuple[tuple[int, int], ...] | None
+) -> None:
+    assert values.number_ranges(text) == merged
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("4096 \t16384", (4096, 16384)), ("-1", (-1,)), ("", None), ("1 x", None), ("1.5", None), ("٣", None)],
+)
+def test_integers_are_all_tokens_or_none(text: str, numbers: tuple[int, ...] | None) -> None:
+    assert values.integers(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("floor", "current", "expected"),
+    [
+        ("10", "5", "10"),
+        ("10", "50", "50"),
+        ("-5", "-1", "-1"),
+        ("4096 16384 100", "1\t65536\t99", "4096 65536 100"),
+        ("29500-29500", "", "29500"),
+        ("9100,29500", "29400-29500", "9100,29400-29500"),
+        ("1-2", "3\n", "1-3"),
+    ],
+)
+def test_raising_takes_the_greater_or_every_member(floor: str, current: str, expected: str) -> None:
+    assert values.raised(floor, current) == expected
+    assert values.reaches(floor, expected)
+
+
+@pytest.mark.parametrize(
+    ("floor", "current", "named"),
+    [
+        ("1 2", "1 2 3", "same number of integers"),
+        ("1", "cubic", "same number of integers"),
+        ("bbr", "1", "same number of integers"),
+        ("1", "", "same number of integers"),
+        ("1,2", "reno", "not a list of numbers"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_with_both_values(floor: str, current: str, named: str) -> None:
+    with pytest.raises(DeclarationError, match=named) as caught:
+        values.raised(floor, current)
+    assert repr(floor) in str(caught.value)
+    assert repr(current) in str(caught.value)
+    assert not values.reaches(floor, current)
+
+
+@pytest.mark.parametrize(
+    ("floor", "value", "enough"),
+    [
+        ("10", "10", True),
+        ("10", "9", False),
+        ("4096 16384 100", "4096 16384 99", False),
+        ("4096 16384 100", "8192 16384 100", True),
+        ("29400,29500", "29000-30000", True),
+        ("29400,29500", "29400", False),
+        ("29500-29500", "", False),
+    ],
+)
+def test_a_floor_is_reached_by_as_much_or_more(floor: str, value: str, enough: bool) -> None:
+    assert values.reaches(floor, value) is enough
+
+
+@pytest.mark.parametrize(
+    ("text", "active", "offered"),
+    [
+        ("always [madvise] never", "madvise", ("always", "madvise", "never")),
+        ("always defer defer+madvise [madvise] never\n", "madvise",
+         ("always", "defer", "defer+madvise", "madvise", "never")),
+        ("[none] mq-deadline", "none", ("none", "mq-deadline")),
+        ("cubic\n", "cubic", ()),
+        ("[]", "[]", ()),
+        ("", "", ()),
+    ],
+)  # fmt: skip
+def test_the_bracketed_word_is_the_active_one(text: str, active: str, offered: tuple[str, ...]) -> None:
+    assert values.chosen(text) == active
+    assert values.choices(text) == offered
+
+
+@quick
+@given(strategies.values, strategies.values)
+def test_same_is_reflexive_and_symmetric(one: str, other: str) -> None:
+    assert values.same(one, one)
+    assert values.same(one, other) == values.same(other, one)
+
+
+@quick
+@given(st.lists(st.tuples(st.integers(), st.integers()), min_size=1, max_size=4))
+def test_raised_is_no_less_than_both_and_raising_again_changes_nothing(pairs: list[tuple[int, int]]) -> None:
+    floor = " ".join(str(low) for low, _now in pairs)
+    current = "\t".join(str(now) for _low, now in pairs)
+    high = values.raised(floor, current)
+    numbers = values.integers(high)
+    assert numbers == tuple(max(pair) for pair in pairs)
+    assert values.raised(floor, high) == high
+    assert values.reaches(floor, high)
+    assert values.reaches(current, high)
+
+
+@quick
+@given(strategies.ranges(), strategies.ranges())
+def test_raising_a_list_gives_the_union_and_raising_again_changes_nothing(
+    mine: list[tuple[int, int]], theirs: list[tuple[int, int]]
+) -> None:
+    floor, current = strategies.spelled(mine), strategies.spelled(theirs)
+    assume(len(mine) > 1 or "-" in floor)  # a single number is no list
+    union = values.raised(floor, current)
+    assert _members(union) == _members(floor) | _members(current)
+    assert values.same(values.raised(floor, union), union)
+    assert values.reaches(floor, union)
+
+
+@quick
+@given(strategies.ranges())
+def test_merged_ranges_hold_the_same_numbers_apart_and_in_order(pairs: list[tuple[int, int]]) -> None:
+    merged = values.number_ranges(strategies.spelled(pairs))
+    assert merged is not None
+    model = {number for low, high in pairs for number in range(low, high + 1)}
+    assert {number for low, high in merged for number in range(low, high + 1)} == model
+    assert all(first[1] + 1 < second[0] for first, second in zip(merged, merged[1:]))
+
+
+@quick
+@given(strategies.values, strategies.values)
+def test_nothing_but_a_declaration_error_ever_escapes(one: str, other: str) -> None:
+    values.same(one, other)
+    values.reaches(one, other)
+    values.number_ranges(one)
+    values.integers(one)
+    assert values.chosen(one) or not one.strip()
+    values.choices(one)
+    try:
+        higher = values.raised(one, other)
+    except DeclarationError:
+        return
+    assert values.reaches(one, higher)
+
+
+def _members(text: str) -> set[int]:
+    """What a list means, without the code under test."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _dash, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        ("00000000,000000ff", "ff", True),
+        ("ff,00000000", "000000ff,00000000", True),
+        ("ff,00000000", "ff", False),
+        ("00000001,00000000", "00000000,00000001", False),  # as lists of numbers they would be the same
+        ("1,2", "2,1", True),  # and these are lists
+        ("00000000", "0", True),
+        ("f", "e", False),
+        ("ffffffffff", "00ffffffffff", False),  # nine digits are no group of a mask
+        ("face", "0face", True),
+        ("ff", "0x", False),
+    ],
+)
+def test_masks_are_compared_by_their_bits(left: str, right: str, equal: bool) -> None:
+    assert values.same(left, right) is equal
+
+
+@pytest.mark.parametrize(
+    ("texts", "line"),
+    [
+        ({}, ""),
+        ({3: "performance"}, "performance"),
+        ({0: "performance", 1: "performance"}, "performance"),
+        ({0: "a", 1: "a", 2: "b", 5: "a"}, "a: 0-1,5; b: 2"),
+    ],
+)
+def test_many_values_in_one_line(texts: dict[int, str], line: str) -> None:
+    assert values.grouped(texts) == line

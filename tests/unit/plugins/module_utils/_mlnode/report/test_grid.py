@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import re
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import printable
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.grid import grid, wrapped
+from hypothesis import given
+from hypothesis import strategies as st
+
+HEAD = ("NODE", "MEMORY", "CPUS")
+ROWS = [("0", "8 GiB", "0-7"), ("10", "1024 GiB", "8,10,12,14,16,18,20,22,24,26")]
+
+
+def test_columns_are_as_wide_as_they_need() -> None:
+    assert grid(HEAD, ROWS, None) == [
+        "NODE  MEMORY    CPUS",
+        "0     8 GiB     0-7",
+        "10    1024 GiB  8,10,12,14,16,18,20,22,24,26",
+    ]
+
+
+def test_the_last_column_is_wrapped_where_the_terminal_ends() -> None:
+    assert grid(HEAD, ROWS, 38)[2:] == [
+        "10    1024 GiB  8,10,12,14,16,18,20,",
+        "                22,24,26",
+    ]
+
+
+def test_a_terminal_too_narrow_for_that_wraps_itself() -> None:
+    assert grid(HEAD, ROWS, 35) == grid(HEAD, ROWS, None)
+
+
+def test_no_line_ends_in_blanks() -> None:
+    assert grid(("A", "B"), [("xxxx", "")], None) == ["A     B", "xxxx"]
+
+
+@pytest.mark.parametrize(
+    "text, width, lines",
+    [
+        ("", 5, [""]),
+        ("0-3", 3, ["0-3"]),
+        ("one two three", 8, ["one two", "three"]),
+        ("1,2,3,4,5", 5, ["1,2,", "3,4,5"]),
+        ("1,2 and 3", 7, ["1,2 and", "3"]),
+    ],
+)
+def test_text_breaks_at_blanks_and_lists_at_commas(text: str, width: int, lines: list[str]) -> None:
+    assert wrapped(text, width) == lines
+
+
+@given(st.text(alphabet="0123456789-, ab", max_size=60), st.integers(12, 40))
+def test_wrapping_loses_nothing_but_blanks(text: str, width: int) -> None:
+    lines = wrapped(text, width)
+
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    # Only what cannot be broken is longer.
+    assert all(len(line) <= width or not re.search(r"[, ].", line) for line in lines)
+    assert wrapped(text, None) == [text]
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("eth0", "eth0"),
+        ("x\x1b[31m", "x\\x1b[31m"),
+        ("a\nb\r\t\x7f\x9b31m", "a\\nb\\r\\t\\x7f\\x9b31m"),
+        ("\udcff", "\\udcff"),
+        ("\u202ecba\u2069\U000e0001", "\\u202ecba\\u2069\\U000e0001"),
+        ("Größe", "Größe"),
+    ],
+)
+def test_nothing_moves_the_cursor(text: str, shown: str) -> None:
+    assert printable(text) == shown
+    assert grid(("A", "B"), [(text, text)], None)[1] == f"{shown}  {shown}"

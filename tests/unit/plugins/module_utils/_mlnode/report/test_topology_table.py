@@ -1,0 +1,309 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# ruff: noqa: E501 - lines of a table are as long as they are
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.topology_table import table
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import (
+    Binding,
+    Cpu,
+    Cpus,
+    Distance,
+    Gpu,
+    Link,
+    Machine,
+    Nic,
+    Node,
+    PciDevice,
+    Problem,
+    RdmaDevice,
+    RdmaPort,
+    Topology,
+)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
+    NET,
+    Tree,
+    rail,
+    two_nodes,
+)
+
+
+@pytest.fixture
+def tree(tmp_path: pathlib.Path) -> Tree:
+    return two_nodes(Tree(tmp_path / "tree"))
+
+
+def test_a_node_with_a_rail_from_top_to_bottom(tree: Tree) -> None:
+    tree.put("/proc/net/route", "Iface")
+    rail(tree, 0x15, 1, 0, link=("2.5 GT/s PCIe", 16))
+    tree.net("lo")
+
+    assert (
+        table(read.read(tree.host), None)
+        == """\
+MACHINE  bare metal
+CPUS     8 online (0-7): 2 sockets, 8 cores, 1 thread per core
+
+NODE  MEMORY    DISTANCES  CPUS
+0     62.5 GiB  10 20      0-3
+1     62.5 GiB  20 10      4-7
+
+NIC    RDMA    RAIL  NODE  ADDRESS       SPEED  STATE  MTU   QUEUES  DRIVER     LINK
+rail0  mlx5_0  0     1     0000:19:00.0  400G   up     1500  1       mlx5_core  Gen5 x16
+also: 1 virtual (lo)
+
+GPU   NODE  ADDRESS       DEVICE       DRIVER  LINK
+GPU0  1     0000:18:00.0  NVIDIA 2330  nvidia  Gen1 x16 of Gen5 x16
+
+DISTANCE      GPU0
+rail0 mlx5_0  PIX
+PIX: within one PCIe switch. PXB: across several. PHB: through the host bridge. NODE: between host bridges of a NUMA node. SYS: between NUMA nodes.
+
+GPU   NEAREST NIC   IS   OMP_NUM_THREADS  START WITH
+GPU0  rail0 mlx5_0  PIX  4                numactl --cpunodebind=1 --membind=1
+
+PCI
+pci0000:15
+  0000:15:01.0 > 0000:16:00.0
+    0000:17:00.0 > 0000:18:00.0  GPU0  Gen1 x16 of Gen5 x16
+    0000:17:01.0 > 0000:19:00.0  rail0 mlx5_0  Gen5 x16
+
+WARNING  GPU0 (0000:18:00.0): PCIe link at 2.5 GT/s x16 of 32.0 GT/s x16: normal while the GPU is idle, so look again under load"""
+    )
+
+
+def test_on_a_terminal_nothing_but_the_tables_is_wider_than_it(tree: Tree) -> None:
+    rail(tree, 0x15, 1, 0, link=("2.5 GT/s PCIe", 16))
+    for number in range(20):
+        tree.net(f"veth{number}")
+
+    lines = table(read.read(tree.host), 100).split("\n")
+
+    assert max(map(len, lines)) <= 100
+    assert "also: 20 virtual (veth0, veth1, veth2, veth3, veth4, veth5, veth6, veth7, 12 more)" in lines
+    assert "         idle, so look again under load" in lines
+
+
+def test_a_machine_of_which_nothing_is_known(tmp_path: pathlib.Path) -> None:
+    text = table(
+        Topology(Machine("unknown"), problems=(Problem("/x", "/x does not exist"), Problem("/y", "no /y"))),
+        None,
+    )
+
+    assert (
+        text
+        == """\
+MACHINE  unknown
+CPUS     0 online (none)
+
+NIC  none with hardware of its own
+
+NOT KNOWN  /x does not exist
+NOT KNOWN  no /y"""
+    )
+
+
+def test_the_machine_line_says_whose_it_is() -> None:
+    machine = Machine("container", "kvm", "docker", "aws", "Amazon EC2 p5.48xlarge")
+
+    assert table(Topology(machine), None).splitlines()[0] == (
+        "MACHINE  container, docker, hypervisor kvm, cloud aws, Amazon EC2 p5.48xlarge"
+    )
+
+
+def test_sets_of_cpus_that_are_special_are_shown() -> None:
+    every = tuple(
+        Cpu(at, online=True, package=0, siblings=(at,), kind="performance" if at < 2 else "efficiency")
+        for at in range(4)
+    )
+    cpus = Cpus(every, (), (), (0, 1, 2, 3), offline=(4,), isolated=(2, 3), nohz_full=(3,), allowed=(0, 1))
+
+    assert table(Topology(Machine("bare metal"), cpus), None).split("\n")[1:8] == [
+        "CPUS     4 online (0-3): 1 socket, 4 cores, 1 thread per core",
+        "         offline 4",
+        "         isolated 2-3",
+        "         nohz_full 3",
+        "         allowed here 0-1",
+        "         performance 0-1",
+        "         efficiency 2-3",
+    ]
+
+
+def test_nodes_in_reserve_are_counted_and_not_listed() -> None:
+    nodes = (
+        Node(0, (0, 1), 1048576, (10, 80, 80, 80)),
+        Node(1, (), 0, (80, 10, 80, 80)),
+        Node(2, (), 2097152, (80, 80, 10, 80)),
+        Node(3, (), 0, (80, 80, 80, 10)),
+        Node(4, (), None, ()),
+    )
+
+    lines = table(Topology(Machine("bare metal"), nodes=nodes), None).split("\n")
+
+    assert lines[3:8] == [
+        "NODE  MEMORY   DISTANCES  CPUS",
+        "0     1.0 GiB  10 80      0-1",
+        "2     2.0 GiB  80 10      -",
+        "4     -        -          -",
+        "also: 1,3 without CPUs and memory",
+    ]
+
+
+def nic(**fields: Any) -> list[str]:
+    """The cells of one NIC below the names of the columns."""
+    topology = Topology(Machine("bare metal"), nics=(Nic("eth0", "physical", **fields),))
+    return table(topology, None).split("\n")[4].split()
+
+
+@pytest.mark.parametrize(
+    "mbit, shown",
+    [(None, "-"), (100, "100M"), (1000, "1G"), (2500, "2.5G"), (25000, "25G"), (400000, "400G")],
+)
+def test_speeds_are_short(mbit: int | None, shown: str) -> None:
+    assert nic(speed_mbit=mbit)[5] == shown
+
+
+def test_queues_are_one_number_where_both_directions_are_alike() -> None:
+    assert nic(rx_queues=8, tx_queues=8)[8] == "8"
+    assert nic(rx_queues=4, tx_queues=8)[8] == "4/8"
+
+
+@pytest.mark.parametrize(
+    "link, shown",
+    [
+        (Link("16.0 GT/s PCIe", 8, "16.0 GT/s PCIe", 8), "Gen4 x8"),
+        (Link("16 GT/s", 8, "32.0 GT/s PCIe", 16), "Gen4 x8 of Gen5 x16"),
+        (Link("128.0 GT/s PCIe", 8, "128.0 GT/s PCIe", 8), "128.0 GT/s PCIe x8"),
+    ],
+)
+def test_a_link_is_told_by_its_generation(link: Link, shown: str) -> None:
+    device = PciDevice("0000:01:00.0", 1, 1, 0x020000, ("0000:01:00.0",), "pci0000:00", link=link)
+    eth0 = Nic("eth0", "physical", address=device.address)
+    text = table(Topology(Machine("bare metal"), nics=(eth0,), pci=(device,)), None)
+
+    assert text.split("\n")[4].endswith(f"  {shown}")
+
+
+def device(address: str, kind: int = 0x020000, physfn: str | None = None) -> PciDevice:
+    return PciDevice(address, 1, 1, kind, (address,), "pci0000:00", "efa", 0, None, physfn)
+
+
+def test_rdma_devices_without_an_interface_have_rows_and_virtual_ones_a_number() -> None:
+    ports = (RdmaPort(1, "Unspecified", "ACTIVE", "100 Gb/sec (4X EDR)"), RdmaPort(2, "", "", ""))
+    topology = Topology(
+        Machine("virtual machine"),
+        pci=(device("0000:10:1b.0"), device("0000:10:1b.1", physfn="0000:10:1b.0")),
+        gpus=(Gpu("0000:10:1c.0", "NVIDIA", 0x20B0),),
+        rdma=(
+            RdmaDevice("efa_0", "0000:10:1b.0", 0, ports, rail=0),
+            RdmaDevice("vf_0", "0000:10:1b.1"),
+            RdmaDevice("soft_0", None, None, ()),
+            RdmaDevice("taken", "0000:10:1b.0", netdevs=("eth0",)),
+        ),
+    )
+
+    lines = table(topology, None).split("\n")
+
+    assert lines[4].split() == [
+        "-",
+        "efa_0",
+        "0",
+        "0",
+        "0000:10:1b.0",
+        "100",
+        "Gb/sec",
+        "ACTIVE",
+        "-",
+        "-",
+        "efa",
+        "-",
+    ]
+    assert lines[5].split()[:5] == ["-", "soft_0", "-", "-", "-"]
+    assert lines[6] == "also: 1 virtual function (vf_0)"
+    assert "  0000:10:1b.0  efa_0  -" in lines
+
+
+def test_interfaces_without_hardware_are_told_by_kind() -> None:
+    nics = (
+        Nic("bond0", "bond"),
+        Nic("vf", "virtual function"),
+        *(Nic(f"veth{number}", "virtual") for number in range(10)),
+    )
+
+    text = table(Topology(Machine("bare metal"), nics=nics), None)
+
+    assert text.split("\n")[-2:] == [
+        "NIC  none with hardware of its own",
+        (
+            "also: 1 bond (bond0); 10 virtual (veth0, veth1, veth2, veth3, veth4, veth5, veth6, veth7, 2 more); "
+            "1 virtual function (vf)"
+        ),
+    ]
+
+
+def test_what_cannot_be_told_about_a_gpu_is_a_dash() -> None:
+    gpu = Gpu("0000:41:00.0", "AMD", 0x74A1)
+    topology = Topology(
+        Machine("bare metal"),
+        gpus=(gpu,),
+        distances=(),
+        bindings=(Binding(gpu.address, None, "", None, (), "unknown"),),
+        pci=(device(gpu.address, 0x120000),),
+    )
+
+    text = table(topology, None)
+
+    assert "GPU0  -     0000:41:00.0  AMD 74a1  -       -" in text
+    assert "GPU0  -            unknown  -                -" in text
+    assert "DISTANCE" not in text
+
+
+def test_functions_of_one_card_stand_below_each_other(tree: Tree) -> None:
+    rail(tree, 0x15, 0, 0)
+    for number in (0, 1):
+        tree.net(f"eth{number}", tree.pci(f"pci0000:26/0000:26:01.0/0000:29:00.{number}", NET, node=0))
+    tree.net("eth2", tree.pci("pci0000:26/0000:26:02.0", NET, node=0))
+
+    lines = table(read.read(tree.host), None).split("\n")
+
+    at = lines.index("pci0000:26")
+    assert lines[at + 1 : at + 5] == [
+        "  0000:26:01.0",
+        "    0000:29:00.0  eth0  -",
+        "    0000:29:00.1  eth1  -",
+        "  0000:26:02.0  eth2  -",
+    ]
+
+
+def test_a_device_above_another_has_its_name_too() -> None:
+    """A GPU with a bridge of its own is no leaf."""
+    above, below = "0000:01:00.0", "0000:02:00.0"
+    topology = Topology(
+        Machine("bare metal"),
+        gpus=(Gpu(above, "AMD", 1),),
+        nics=(Nic("eth0", "physical", address=below),),
+        pci=(device(above, 0x038000), PciDevice(below, 1, 1, 0x020000, (above, below), "pci0000:00")),
+        distances=(Distance(above, "eth0", "PIX"),),
+    )
+
+    lines = table(topology, None).split("\n")
+
+    assert lines[lines.index("pci0000:00") + 1 :][:2] == [
+        "  0000:01:00.0  GPU0  -",
+        "    0000:02:00.0  eth0  -",
+    ]
+
+
+def test_a_hostile_name_moves_no_cursor() -> None:
+    text = table(
+        Topology(Machine("bare metal", product="\x1b[2J"), nics=(Nic("e\x07\udcff", "physical"),)), None
+    )
+
+    assert "\x1b" not in text
+    assert "\\x1b[2J" in text
+    assert "e\\x07\\udcff" in text

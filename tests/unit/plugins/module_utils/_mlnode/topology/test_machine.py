@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import machine
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import Machine
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.reader import Reader
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+
+DMI = "/sys/class/dmi/id"
+VIRTUAL = "processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n"
+ARM = "processor\t: 0\nFeatures\t: fp asimd\n"
+
+
+def read(host: Host) -> tuple[Machine, list[str]]:
+    reader = Reader(host)
+    return machine.read(reader), [problem.what for problem in reader.problems]
+
+
+def dmi(tree: Tree, **texts: str) -> None:
+    for name, text in texts.items():
+        tree.put(f"{DMI}/{name}", text)
+
+
+@pytest.mark.parametrize(
+    "vendor, product, tag, expected",
+    [
+        ("NVIDIA", "DGXH100", "", Machine("bare metal", product="NVIDIA DGXH100")),
+        ("Supermicro", "Default string", "x", Machine("bare metal", product="Supermicro")),
+        ("To Be Filled By O.E.M.", "To be filled by O.E.M.", "", Machine("bare metal")),
+        ("", "", "OracleCloud.com", Machine("bare metal", cloud="oci")),
+        ("Amazon EC2", "p5.metal", "", Machine("bare metal", cloud="aws", product="Amazon EC2 p5.metal")),
+    ],
+)
+def test_bare_metal_has_no_hypervisor_bit(
+    tree: Tree, vendor: str, product: str, tag: str, expected: Machine
+) -> None:
+    dmi(tree, sys_vendor=vendor, product_name=product, chassis_asset_tag=tag)
+
+    assert read(tree.host) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    "vendor, product, tag, hypervisor, cloud",
+    [
+        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "", "qemu", ""),
+        ("Red Hat", "KVM", "", "kvm", ""),
+        ("Amazon EC2", "p5.48xlarge", "Amazon EC2", "amazon", "aws"),
+        ("Google", "Google Compute Engine", "", "google", "gcp"),
+        (
+            "Microsoft Corporation",
+            "Virtual Machine",
+            "7783-7084-3265-9085-8269-3286-77",
+            "microsoft",
+            "azure",
+        ),
+        ("Microsoft Corporation", "Virtual Machine", "5312-1", "microsoft", ""),
+        ("QEMU", "Standard PC", "OracleCloud.com", "qemu", "oci"),
+        ("Alibaba Cloud", "Alibaba Cloud ECS", "", "", "alibaba"),
+        ("DigitalOcean", "Droplet", "", "", "digitalocean"),
+        ("Hetzner", "vServer", "", "", "hetzner"),
+        ("OpenStack Foundation", "OpenStack Nova", "", "kvm", "openstack"),
+        ("VMware, Inc.", "VMware Virtual Platform", "", "vmware", ""),
+        ("Xen", "HVM domU", "", "xen", ""),
+        ("Somebody", "Something", "", "", ""),
+    ],
+)
+def test_a_virtual_machine_its_hypervisor_and_its_cloud(
+    tree: Tree, vendor: str, product: str, tag: str, hypervisor: str, cloud: str
+) -> None:
+    tree.put("/proc/cpuinfo", VIRTUAL)
+    dmi(tree, sys_vendor=vendor, product_name=product, chassis_asset_tag=tag)
+
+    found, problems = read(tree.host)
+
+    assert (found.kind, found.hypervisor, found.cloud) == ("virtual machine", hypervisor, cloud)
+    assert problems == []
+
+
+def test_a_virtual_machine_without_firmware_tables_is_one_all_the_same(tree: Tree) -> None:
+    tree.put("/proc/cpuinfo", VIRTUAL)
+
+    assert read(tree.host) == (Machine("virtual machine"), [])
+
+
+def test_an_old_instance_of_ec2_says_so_in_its_firmware(tree: Tree) -> None:
+    tree.put("/proc/cpuinfo", VIRTUAL)
+    tree.put("/sys/hypervisor/type", "xen")
+    dmi(tree, sys_vendor="Xen", product_name="HVM domU", bios_version="4.11.amazon")
+
+    found, _problems = read(tree.host)
+
+    assert (found.hypervisor, found.cloud) == ("xen", "aws")
+
+
+@pytest.mark.parametrize(
+    "vendor, product, kind, hypervisor",
+    [
+        ("Amazon EC2", "c7g.8xlarge", "virtual machine", "amazon"),
+        ("Amazon EC2", "c7g.metal", "bare metal", ""),
+        ("Amazon EC2", "m8g.metal-24xl", "bare metal", ""),
+        ("NVIDIA", "GB200 NVL", "bare metal", ""),
+        ("", "", "unknown", ""),
+    ],
+)
+def test_on_arm64_only_the_firmware_tells(
+    tree: Tree, vendor: str, product: str, kind: str, hypervisor: str
+) -> None:
+    tree.put("/proc/cpuinfo", ARM)
+    dmi(tree, sys_vendor=vendor, product_name=product)
+
+    found, problems = read(tree.host)
+
+    assert (found.kind, found.hypervisor) == (kind, hypervisor)
+    assert problems == []
+
+
+def test_a_processor_that_cannot_be_read_is_told_and_not_guessed(tree: Tree) -> None:
+    found, problems = read(tree.refusing({"/proc/cpuinfo": errno.EACCES}))
+
+    assert found.kind == "unknown"
+    assert len(problems) == 1
+    assert "EACCES" in problems[0]
+
+
+@pytest.mark.parametrize(
+    "path, text, name",
+    [
+        ("/run/systemd/container", "podman", "podman"),
+        ("/run/.containerenv", "", "podman"),
+        ("/.dockerenv", "", "docker"),
+        ("/proc/1/environ", "PATH=/bin\0container=lxc\0", "lxc"),
+        ("/proc/1/environ", "PATH=/bin\0KUBERNETES_SERVICE_HOST=10.0.0.1\0", "kubernetes"),
+    ],
+)
+def test_a_container_and_who_started_it(tree: Tree, path: str, text: str, name: str) -> None:
+    tree.put(path, text)
+    dmi(tree, sys_vendor="NVIDIA", product_name="DGXH100")
+
+    found, problems = read(tree.host)
+
+    assert (found.kind, found.container, found.product) == ("container", name, "NVIDIA DGXH100")
+    assert problems == []
+
+
+@pytest.mark.parametrize("text", ["PATH=/bin\0", "container=\0", "other_container=x\0", ""])
+def test_an_environment_that_says_nothing_of_a_container(tree: Tree, text: str) -> None:
+    tree.put("/proc/1/environ", text)
+
+    assert read(tree.host)[0].container == ""
+
+
+def test_an_environment_that_only_root_may_read_is_no_problem(tree: Tree) -> None:
+    dmi(tree, sys_vendor="NVIDIA")
+
+    assert read(tree.refusing({"/proc/1/environ": errno.EACCES})) == (
+        Machine("bare metal", product="NVIDIA"),
+        [],
+    )
+
+
+def test_a_container_file_that_nobody_may_look_for_is_told(tree: Tree) -> None:
+    _found, problems = read(tree.refusing({"/.dockerenv": errno.EACCES}))
+
+    assert len(problems) == 1
+    assert "/.dockerenv" in problems[0]

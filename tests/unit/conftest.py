@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import BootFile
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -44,6 +45,14 @@ def _known_files() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BootFile, "__new__", checked)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _unwatched() -> Iterator[None]:
+    """Links of NICs in a folder are up again at once; a test of the waiting itself says how long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settle, "RESET_SECONDS", 0.0)
         yield
 
 

@@ -153,15 +153,15 @@ def _packed(files: Files, interpreter: str, compiled: bool) -> tuple[bytes, int]
     """The whole file, and where in it the sources end."""
     stream = io.BytesIO()
     stream.write(_first_line(interpreter))
+    # Not packed: to unpack what a short command imports would take a tenth of its time, and other versions of
+    # zlib make other bytes.
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, content in sorted({**files, "__main__.py": _MAIN}.items()):
             archive.writestr(_entry(name), content)
         end = stream.tell()
         if compiled:
             for name, content in sorted(files.items()):
-                # Packed, which costs a start nothing. The sources are not: other versions of zlib make other
-                # bytes of them.
-                archive.writestr(_entry(f"{name}c"), _compiled(name, content), zipfile.ZIP_DEFLATED)
+                archive.writestr(_entry(f"{name}c"), _compiled(name, content))
             archive.comment = _MADE_BY
     return stream.getvalue(), end
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from dataclasses import asdict
 from typing import Any, Callable, Mapping, Sequence
 
 from ..engine import boot_service, confirm, lock
@@ -17,6 +16,7 @@ from ..engine.steps import Step
 from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import MlnodeError, StoreError, printable
+from ..model.record import asdict
 from ..model.schema import refuse_unknown
 from ..model.setting import Layer, Status
 from ..topology import read as topology

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn, Sequence
 
 from ..host.host import Host
-from ..model.errors import MlnodeError, paragraphs, printable
+from ..model.errors import MlnodeError, counted, paragraphs, printable, shown
 from ..model.version import VERSION
 from . import mounts, registry
 
@@ -143,7 +143,6 @@ def _apply(host: Host, options: argparse.Namespace) -> int:
 
 def _revert(host: Host, options: argparse.Namespace) -> int:
     from ..engine import confirm, revert
-    from ..report import document
     from . import node_report
 
     undone = confirm.report(host)
@@ -164,7 +163,7 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
         result = {"format": node_report.FORMAT, "mlnode": VERSION, "reverted": done, "reboot_required": waits}
         _print_json({**result, "stays": [*stays]})
         return OK
-    for line in document.counted(f"{item['key']}: {document.shown(item['value'])}" for item in done):
+    for line in counted(f"{item['key']}: {shown(item['value'])}" for item in done):
         _say(printable(line))
     number = sum(change.changes for change in changes)
     _say(f"{number} put back" if number else "nothing to put back")
@@ -266,11 +265,10 @@ def _audit(host: Host, options: argparse.Namespace) -> int:
 
 
 def _lines(value: Any) -> list[str]:
-    from ..report import document
 
     if isinstance(value, list):
         return [str(item) for item in value] or ["-"]
-    return [document.shown(value)]
+    return [shown(value)]
 
 
 _COMMANDS = {

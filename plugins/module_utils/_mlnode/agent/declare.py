@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from ..engine import declared, engine, origin
 from ..engine.declared import Spec
@@ -18,8 +17,8 @@ from ..host import places
 from ..host.host import Host
 from ..model import schema
 from ..model.errors import MlnodeError, RiskError, paragraphs, printable
+from ..model.record import NamedTuple, dataclass, field
 from ..model.setting import BOTH_LAYERS, Layer, Status
-from ..report import document
 from ..report.diff import closed, diff
 
 
@@ -148,7 +147,7 @@ def _fill(result: Result, host: Host, order: Order, found: Together) -> None:
         waits = waits_for_boot(outcome.rows)
         result.areas[area] = {
             "changed": outcome.changed,
-            "settings": [document.setting(row) for row in outcome.rows],
+            "settings": [row.document() for row in outcome.rows],
             "reboot_required": waits,
             **facts,
         }

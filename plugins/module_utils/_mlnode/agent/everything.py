@@ -24,7 +24,7 @@ PARTS = (
     node.survey,
     explain.explain,
     read.of,
-    document.setting,
+    document.summary,
     node_report.node,
     table.render,
     topology.document,

@@ -10,8 +10,7 @@ from typing import Any
 from ..engine import declared
 from ..host.host import Host
 from ..knobs.sysctl import parse as sysctl_parse
-from ..model.errors import DeclarationError, MlnodeError
-from ..report import document
+from ..model.errors import DeclarationError, MlnodeError, shown
 from . import rows
 from .node import NodeRow, survey
 from .registry import KINDS
@@ -48,7 +47,7 @@ def _canonical(key: str) -> str:
 
 def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
     row = item.row
-    data = document.setting(row)
+    data = row.document()
     source = f" ({data['boot_source']})" if data["boot_source"] else ""
     names: list[str] = [f"{name} ({declared.path_of(name)})" for name in item.declared_by]
     runtime = data["runtime"] if data["runtime"] is not None else row.reading.runtime.problem
@@ -64,7 +63,7 @@ def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
         "offered": list(row.reading.offered),
         "formula": row.setting.formula or "none: the declared value itself",
         "runtime": runtime,
-        "boot": f"{document.shown(boot)}{source}",
+        "boot": f"{shown(boot)}{source}",
         "origin": data["origin"] if data["origin"] is not None else "not known",
         "path": data["path"],
         "severity": data["severity"],

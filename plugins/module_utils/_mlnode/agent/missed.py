@@ -7,8 +7,9 @@ Settings are plain data here, so that a node and a controller judge alike.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
+from ..model.record import NamedTuple
 from ..model.setting import Severity, Status
 from ..report.document import drift_line
 from . import waivers
@@ -41,7 +42,7 @@ def severe(fail_at: str) -> tuple[str, ...]:
 
 
 def judge(settings: Settings, given: Sequence[Waiver], fail_at: str) -> Missed:
-    """settings: as render.document.setting() has them."""
+    """settings: as Row.document() has them."""
     drifted = {str(item["key"]): item for item in settings if _is_drift(item["status"])}
     judged = waivers.judge(given, [*drifted], waivers.today())
     lines = {key: drift_line(item) for key, item in drifted.items()}

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Sequence
+from typing import Callable, Sequence
 
 from ..engine import boot_run, confirm, declared, engine, leftovers, lock
 from ..engine.declared import Declaration
@@ -16,6 +16,7 @@ from ..engine.plan import kept
 from ..host import trust
 from ..host.host import Host
 from ..model.errors import HostError, LostOriginError, MlnodeError, UntrustedError
+from ..model.record import NamedTuple
 from ..model.setting import BOTH_LAYERS, Layer, Status
 from ..topology import management
 from . import rows as agent_rows

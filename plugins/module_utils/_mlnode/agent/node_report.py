@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A whole node as plain data. Apart from document.py, so that a module's payload needs no other kind."""
+"""A whole node as plain data. Apart from its rows, so that a module's payload needs no other kind."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..model.version import VERSION
-from ..report.document import drift_line, setting, summary
+from ..report.document import drift_line, summary
 from .node import Survey
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
@@ -16,7 +16,7 @@ FORMAT = 1
 
 def settings(survey: Survey) -> list[dict[str, Any]]:
     """All settings of a node, with the names that declare each."""
-    return [{**setting(item.row), "declared_by": list(item.declared_by)} for item in survey.rows]
+    return [{**item.row.document(), "declared_by": list(item.declared_by)} for item in survey.rows]
 
 
 def node(survey: Survey) -> dict[str, Any]:
@@ -34,4 +34,4 @@ def node(survey: Survey) -> dict[str, Any]:
 
 def drift_words(survey: Survey) -> list[str]:
     """One line per drifted setting, complete enough to act on without the table."""
-    return [drift_line(setting(item.row)) for item in survey.rows if item.row.status.is_drift]
+    return [drift_line(item.row.document()) for item in survey.rows if item.row.status.is_drift]

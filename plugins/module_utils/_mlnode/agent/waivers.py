@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-import re
 from datetime import date, datetime, timezone
 from fnmatch import fnmatchcase
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..model.errors import DeclarationError
+from ..model.record import NamedTuple, regex
 
 # date.fromisoformat() takes 20260131 and week dates, too, since Python 3.11.
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_DAY = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 #: What an exception has
 FIELDS = {"key": str, "reason": str, "until": str}

@@ -8,7 +8,7 @@ cannot be undone is named: values of the running kernel until a boot, and words 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from ..engine import confirm, declared, engine, handlers, origin
 from ..engine.declared import FOLDER as DECLARED
@@ -21,6 +21,7 @@ from ..host.host import Host
 from ..knobs.irq import irqbalance as irq_balance
 from ..knobs.nccl import file as nccl_file
 from ..model.errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError
+from ..model.record import NamedTuple
 from ..model.setting import Layer
 from ..model.values import same
 from . import mounts, registry

@@ -12,12 +12,12 @@ is not up, no usable GID, counters that rise more than rdma_limits.py allows, an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, Callable, Collection, Iterator, Mapping, Optional, Tuple
 
 from ..knobs.qos import parse as qos_parse
 from ..model import schema
 from ..model.errors import DeclarationError
+from ..model.record import dataclass, field, regex
 from ..topology.model import RdmaDevice
 from . import pcie_values
 from . import rdma_values as values
@@ -58,8 +58,8 @@ _NESTED = ("counters", "ber", "qos")
 _SECTIONS = ("all", "rails", "devices", "exact")
 
 #: A device, and maybe a port of it. Names: drivers/infiniband/core/device.c takes 63 bytes
-_TARGET = re.compile(r"([A-Za-z0-9_.:-]{1,63})(?:/([0-9]{1,3}))?\Z", re.ASCII)
-_RAIL = re.compile(r"[0-9]{1,4}\Z", re.ASCII)
+_TARGET = regex(r"([A-Za-z0-9_.:-]{1,63})(?:/([0-9]{1,3}))?\Z", re.ASCII)
+_RAIL = regex(r"[0-9]{1,4}\Z", re.ASCII)
 
 Section = Mapping[str, Any]
 Target = Tuple[str, Optional[int]]

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Iterable
+
+from ..model.record import dataclass
 
 
 class Verdict(str, Enum):

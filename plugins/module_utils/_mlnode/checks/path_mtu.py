@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..host.host import Host
 from ..linux.ping import PROGRAM, Reply, Way, ask
 from ..model.errors import DeclarationError, HostError
+from ..model.record import NamedTuple
 from ..model.schema import refuse_unknown
 from .model import Check, Verdict
 

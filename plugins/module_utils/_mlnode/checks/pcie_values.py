@@ -28,10 +28,10 @@ What deviates from a declaration fails. What deviates from these defaults and co
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
 from ..model.errors import DeclarationError
+from ..model.record import dataclass, regex
 from ..model.schema import Option, one_of, reader
 
 #: Bytes of a read request (PCI Express Base Specification, Device Control Register)
@@ -41,9 +41,9 @@ READ_REQUESTS = (128, 256, 512, 1024, 2048, 4096)
 _GENERATIONS = {"1": 2.5, "2": 5.0, "3": 8.0, "4": 16.0, "5": 32.0, "6": 64.0}
 _LANES = (1, 2, 4, 8, 12, 16, 32)
 
-_NUMBER = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
-_SPEED = re.compile(r"([0-9]{1,2}(?:\.[05])?)(?: GT/s(?: PCIe)?)?\Z", re.ASCII)
-_GENERATION = re.compile(r"gen ?([1-6])\Z", re.ASCII | re.IGNORECASE)
+_NUMBER = regex(r"[0-9]{1,18}\Z", re.ASCII)
+_SPEED = regex(r"([0-9]{1,2}(?:\.[05])?)(?: GT/s(?: PCIe)?)?\Z", re.ASCII)
+_GENERATION = regex(r"gen ?([1-6])\Z", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ Where a counter is decides which driver it is of: what a device does not have is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..model.record import dataclass
 from .model import Verdict
 
 #: Words of a limit → seconds of its window; `rise` is since the baseline, however long that is ago

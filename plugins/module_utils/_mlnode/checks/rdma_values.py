@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from ..knobs.nics.schema import INTERFACE
 from ..model.errors import DeclarationError
+from ..model.record import dataclass, regex
 from ..model.schema import Form, Option, one_of, reader
 from ..topology import pci
 from . import rdma_limits
@@ -38,10 +38,10 @@ NETNS = ("shared", "exclusive")
 
 #: The least IPv4 takes (RFC 791), and what IPoIB in connected mode has room for
 _NETDEV_MTUS = range(68, 65536)
-_NUMBER = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
-_HEX = re.compile(r"0x[0-9a-fA-F]{1,4}\Z", re.ASCII)
-_FRACTION = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE]-[0-9]{1,3})?\Z", re.ASCII)
-_RATE = re.compile(r"[0-9]{1,5}(\.[0-9]{1,2})?\Z", re.ASCII)
+_NUMBER = regex(r"[0-9]{1,10}\Z", re.ASCII)
+_HEX = regex(r"0x[0-9a-fA-F]{1,4}\Z", re.ASCII)
+_FRACTION = regex(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE]-[0-9]{1,3})?\Z", re.ASCII)
+_RATE = regex(r"[0-9]{1,5}(\.[0-9]{1,2})?\Z", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,7 @@ tos = reader(Option("int", least=0, most=255))
 netdev = reader(Option("str", form=INTERFACE))
 number = reader(Option("int", least=0, most=10**10 - 1))
 switch = reader(Option("bool"))
-slot = reader(
-    Option("str", form=Form(re.compile(""), "a PCI address such as 0000:41:00.0, in quotes", _slot))
-)
+slot = reader(Option("str", form=Form(regex(""), "a PCI address such as 0000:41:00.0, in quotes", _slot)))
 
 
 def mtu(where: str, raw: Any) -> int:

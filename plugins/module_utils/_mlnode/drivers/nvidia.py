@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from ..host.host import Host
 from ..model.errors import HostError, MissingError
+from ..model.record import regex
 
 T = TypeVar("T")
 
@@ -34,9 +35,9 @@ _WORDS = {"Enabled": ON, "Disabled": OFF}
 NOT_THERE = ("[N/A]", "N/A", "[Not Supported]", "Not Supported")
 
 _FILE = "persistence"
-_FOLDER = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
+_FOLDER = regex(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
 #: Where sysfs has a domain of four digits, the tool has eight
-_BUS_ID = re.compile(r"0{0,4}([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\Z", re.ASCII)
+_BUS_ID = regex(r"0{0,4}([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\Z", re.ASCII)
 
 
 def file_of(address: str) -> str:

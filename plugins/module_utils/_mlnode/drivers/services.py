@@ -14,6 +14,7 @@ import time
 
 from ..host.host import Host
 from ..model.errors import HostError, MissingError
+from ..model.record import regex
 
 TOP = "/service"
 
@@ -33,7 +34,7 @@ _GROUPS = (
     "/sys/fs/cgroup/systemd/system.slice",
     "/sys/fs/cgroup/unified/system.slice",
 )
-_UNIT = re.compile(r"[A-Za-z0-9_.@-]{1,200}\.service\Z", re.ASCII)
+_UNIT = regex(r"[A-Za-z0-9_.@-]{1,200}\.service\Z", re.ASCII)
 _FILE = "running"
 
 #: systemd reports a stop as done before it has removed the group, which is empty by then: a breath is enough

@@ -9,12 +9,13 @@ drop-ins from places that are not known here, and a unit that it could not load 
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Sequence
+from typing import Mapping, Sequence
 
 from ..host.host import Host
 from ..linux import systemd_show, systemd_unit
 from ..linux.systemd_show import Said
 from ..linux.systemd_unit import Line, Unit
+from ..model.record import NamedTuple
 from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
 from .units import (
     LINKS,

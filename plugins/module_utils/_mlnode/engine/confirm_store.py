@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..host import places, trust
 from ..host.host import Host
 from ..model.errors import HostError, MlnodeError, StoreError
+from ..model.record import NamedTuple, regex
 from .origin import Entry, boot_id, checked
 from .origin_paths import DAMAGE, check_texts
 
@@ -29,7 +29,7 @@ FORMAT = 1
 #: A moment for people, in both files
 TIME = "%Y-%m-%d %H:%M:%S UTC"
 
-_ID = re.compile(r"[0-9a-f]{8}\Z")
+_ID = regex(r"[0-9a-f]{8}\Z")
 
 
 class Pending(NamedTuple):

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from contextlib import contextmanager
-from typing import Any, Iterator, Mapping, NamedTuple
+from typing import Any, Iterator, Mapping
 
 from ..host import trust
 from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import DeclarationError, HostError, MlnodeError, StoreError
+from ..model.record import NamedTuple, regex
 
 FOLDER = "/etc/mlnode/declared.d"
 
@@ -24,7 +25,7 @@ FOLDER = "/etc/mlnode/declared.d"
 #: applies the rest (partial.py).
 FORMAT = 1
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z", re.ASCII)
+_NAME = regex(r"[a-z0-9][a-z0-9_-]{0,62}\Z", re.ASCII)
 
 Spec = Mapping[str, Any]
 

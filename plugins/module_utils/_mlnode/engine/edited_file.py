@@ -12,10 +12,11 @@ back whole. Else it was edited since: what we wrote is merged out, and the edits
 from __future__ import annotations
 
 import base64
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.errors import HostError
+from ..model.record import NamedTuple
 from . import merge
 from .origin_paths import Saved, content_of, is_known, is_named_ours, is_plain
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from types import MappingProxyType
-from typing import Callable, Mapping, NamedTuple, Sequence
+from typing import Callable, Mapping, Sequence
 
 from ..host import places
 from ..host.host import Host
 from ..model import schema
 from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
+from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
 from . import declared, left, lock
 from .declared import Declaration

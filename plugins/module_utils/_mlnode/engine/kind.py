@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import Any, Mapping, NamedTuple, Protocol, Sequence
+from typing import Any, Mapping, Protocol, Sequence
 
 from ..host import places
 from ..host.host import Host, Mounts
 from ..model import values
 from ..model.errors import HostError
+from ..model.record import NamedTuple
 from ..model.schema import Table
 from ..model.setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Severity, Status, Value
 
@@ -118,6 +119,25 @@ class Row(NamedTuple):
     reason: str
     info: Info
     origin: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Plain data for module results, `mlnode --json` and every report. A null value is explained by its
+        reason."""
+        reading = self.reading
+        return {
+            "kind": self.setting.kind,
+            "key": self.setting.key,
+            "path": reading.path,
+            "declared": self.setting.claim,
+            "want": reading.target if reading.target is not None else self.setting.want,
+            "runtime": reading.runtime.text,
+            "boot": reading.boot.value.text,
+            "boot_source": reading.boot.source or None,
+            "origin": self.origin,
+            "status": str(self.status),
+            "severity": str(self.info.severity),
+            "reason": self.reason,
+        }
 
 
 class Context(NamedTuple):

@@ -8,10 +8,11 @@ Files of the boot layer need nothing here: they are written again without it.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Iterator, Mapping, NamedTuple, Sequence
+from typing import Iterator, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.errors import MlnodeError
+from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
 from .kind import Context, Kind, Row
 from .origin import Entry, Origin, is_back, is_obsolete

@@ -8,10 +8,11 @@ Both look like a node on which all is well: nothing is compared, so nothing diff
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.errors import HostError, MlnodeError
+from ..model.record import NamedTuple, regex
 from . import declared
 from .declared import Declaration
 from .steps import FileWrite, Step
@@ -135,7 +136,7 @@ def _is_named(path: str, name: str) -> bool:
 
 
 def _exact(pattern: str) -> re.Pattern[str]:
-    return re.compile(re.escape(pattern).replace(r"\*", "[^/]*").replace(_NAME, r"([^./]+)"))
+    return regex(re.escape(pattern).replace(r"\*", "[^/]*").replace(_NAME, r"([^./]+)"))
 
 
 def _words(found: _Found) -> str:

@@ -19,11 +19,12 @@ import stat
 import time
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Iterator, Sequence
 
 from ..host import system, trust
 from ..host.host import Host
 from ..model.errors import HostError, LockTimeoutError, printable
+from ..model.record import NamedTuple
 
 #: On a tmpfs, so that no reboot ever finds a stale one; flock(2) itself dies with its holder.
 LOCK_PATH = "/run/mlnode.lock"

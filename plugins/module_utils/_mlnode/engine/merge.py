@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Container, Iterator, NamedTuple, Sequence
+from typing import Container, Iterator, Sequence
+
+from ..model.record import NamedTuple, regex
 
 #: Blanks belong to what follows them; the last token of a text is an empty one
-_TOKEN = re.compile(r"([^\S\n]*)(\n|[\"']|[^\s\"']+|\Z)", re.ASCII)
+_TOKEN = regex(r"([^\S\n]*)(\n|[\"']|[^\s\"']+|\Z)", re.ASCII)
 _QUOTES = ("'", '"')
 _LINE_END = "\n"
 

@@ -18,6 +18,7 @@ from ..host import places
 from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import StoreError
+from ..model.record import regex
 
 Entry = TypeVar("Entry", bound=Mapping[str, Any])
 #: A file as Host.snapshot() gives it
@@ -33,8 +34,8 @@ _LAST_ID = 0xFFFFFFFE
 _ALL_BITS = 0o7777
 
 #: As the kernel and modprobe spell them (MODULE_NAME_LEN: 56 bytes with a 64-bit kernel)
-_MODULE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,54}\Z", re.ASCII)
-_DEVICE = re.compile(r"/sys(?:/(?!\.\.?(?:/|\Z))[^/]+)+\Z")
+_MODULE = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,54}\Z", re.ASCII)
+_DEVICE = regex(r"/sys(?:/(?!\.\.?(?:/|\Z))[^/]+)+\Z")
 
 
 #: What every entry has

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Mapping, NamedTuple, Sequence
+from typing import Mapping, Sequence
 
 from ..host import places, trust
 from ..host.host import Host
 from ..model import schema
 from ..model.errors import DeclarationError, HostError, MlnodeError
+from ..model.record import NamedTuple
 from ..model.setting import BOTH_LAYERS, BootFile, KnobFile, Layer, Reading, Setting, Status
 from . import declared
 from .declared import Declaration

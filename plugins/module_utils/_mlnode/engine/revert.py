@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping
 
 from ..host.host import Host
 from ..model.errors import HostError, TransactionError
+from ..model.record import NamedTuple
 from . import confirm, edited_file, handlers, lock
 from .edited_file import WayBack
 from .lock import WAIT_SECONDS, locked

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Sequence, Union
+from typing import Iterator, Sequence, Union
 
 from ..host.host import Host
 from ..model.errors import HostError
+from ..model.record import NamedTuple
 from ..model.setting import KnobFile, Marker, Unit, Write
 from ..model.values import chosen, fits, same
 from .origin import Entry, device_entry, file_entry, kernel_entry, module_entry, restore

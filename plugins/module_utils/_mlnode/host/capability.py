@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 
+from ..model.record import regex
 from .host import Host
 
 #: include/uapi/linux/capability.h
 _NET_ADMIN = 12
 
-_EFFECTIVE = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE | re.ASCII)
+_EFFECTIVE = regex(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE | re.ASCII)
 
 
 def lacks_net_admin(host: Host, path: str) -> str:

@@ -9,10 +9,10 @@ mounts are those of /proc/self/mountinfo (proc_pid_mountinfo(5)), each a row of 
 from __future__ import annotations
 
 import os
-import re
-from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Sequence
 
 from ..model.errors import HostError
+from ..model.record import NamedTuple, regex
 
 if TYPE_CHECKING:
     from .host import Host
@@ -52,7 +52,7 @@ _HOMES = {
 #: The user ids of the machine itself, and no others (user_namespaces(7))
 _ALL_USERS = ["0", "0", "4294967295"]
 
-_ESCAPE = re.compile(r"\\([0-7]{3})")
+_ESCAPE = regex(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):

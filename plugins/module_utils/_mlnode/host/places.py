@@ -6,10 +6,10 @@ own. Host itself asks here; a test holds it against the constants of those who w
 from __future__ import annotations
 
 import errno
-import re
 from typing import TYPE_CHECKING
 
 from ..model.errors import HostError
+from ..model.record import regex
 
 if TYPE_CHECKING:
     from .host import Host
@@ -110,16 +110,16 @@ OWNED = {
 }
 
 _FOLDER_FILE = rf"(?:{'|'.join(FOLDERS)})/"
-_IS_OWN = re.compile("|".join([_FOLDER_FILE, *(f"(?:{one})\\Z" for one in _OWN.values())]))
-_IS_FILE = re.compile(
+_IS_OWN = regex("|".join([_FOLDER_FILE, *(f"(?:{one})\\Z" for one in _OWN.values())]))
+_IS_FILE = regex(
     "|".join([rf"(?:/etc/mlnode(?:/{_PART})+)\Z", *(f"(?:{one})\\Z" for one in (*_OWN.values(), *_SHARED))])
 )
-_IS_KERNEL = re.compile(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")
+_IS_KERNEL = regex(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")
 
 
 #: NUL ends a path in C, and half of a UTF-16 pair has no bytes: Python raises ValueError for both. The range
 #: U+DC80 to U+DCFF stands for bytes that are not UTF-8 (PEP 383).
-_NO_PATH = re.compile("[\x00\ud800-\udc7f\udd00-\udfff]")
+_NO_PATH = regex("[\x00\ud800-\udc7f\udd00-\udfff]")
 
 
 def checked(path: str) -> str:

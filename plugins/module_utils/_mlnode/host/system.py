@@ -15,9 +15,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from ..model.errors import HostError
+from ..model.record import NamedTuple
 
 # -- reading -----------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from ..model.record import NamedTuple
 
 KIB = 1024
 MIB = 1024 * KIB

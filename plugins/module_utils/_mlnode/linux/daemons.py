@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 import re
-from typing import Collection, Mapping, NamedTuple
+from typing import Collection, Mapping
 
 from ..host.host import Host
 from ..model.errors import HostError
+from ..model.record import NamedTuple, regex
 
-_PID = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
-_STATUS = re.compile(r"^(Name|PPid|Uid):\t(\S+)", re.MULTILINE)
+_PID = regex(r"[0-9]{1,10}\Z", re.ASCII)
+_STATUS = regex(r"^(Name|PPid|Uid):\t(\S+)", re.MULTILINE)
 #: Hierarchy with its controllers, and the path in it; v2 is hierarchy 0 without any: cgroups(7)
-_GROUP = re.compile(r"^([0-9]{1,10}:[^:\n]*):(/.*)$", re.MULTILINE | re.ASCII)
+_GROUP = regex(r"^([0-9]{1,10}:[^:\n]*):(/.*)$", re.MULTILINE | re.ASCII)
 _INIT = "/init.scope"
 
 

@@ -8,6 +8,7 @@ import re
 
 from ..host.host import Host
 from ..model.errors import HostError
+from ..model.record import regex
 
 #: Debian and most others; Red Hat and SUSE
 CONFIGS = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
@@ -19,7 +20,7 @@ _MENU_SECONDS = 300.0
 
 #: The line of a menu entry that names a kernel: linux of the GRUB manual, and what distributions had before.
 #: Named as 10_linux looks for them, so that a memory test is none.
-KERNEL_LINE = re.compile(
+KERNEL_LINE = regex(
     r"^[ \t]*linux(?:16|efi)?[ \t]+(?:[^ \t\n]*/)?(?:vmlinu|kernel)[^ \t\n]*(?:[ \t]+(.*))?$", re.MULTILINE
 )
 

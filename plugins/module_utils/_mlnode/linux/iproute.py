@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import json
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any, Callable, Mapping, NamedTuple, TypeVar
+from typing import Any, Callable, Mapping, TypeVar
 
 from ..host.host import Host
 from ..model.errors import HostError
+from ..model.record import NamedTuple
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ from typing import Sequence
 
 from ..host.host import Host
 from ..model.errors import HostError, printable
+from ..model.record import regex
 
 #: As many as fit into a message that people still read
 _MOST = 8
@@ -25,7 +26,7 @@ _MOST = 8
 #:   accelN       drivers/accel: accelerators other than GPUs
 #:   vfio         a guest, or a driver outside the kernel, owns a whole device. /dev/vfio/vfio owns none.
 #: The mark is the kernel's, for a node that was removed after it had been opened (fs/d_path.c).
-_DEVICE = re.compile(
+_DEVICE = regex(
     r"(/dev/(?:nvidia[0-9]+|infiniband/uverbs[0-9]+|kfd|dri/renderD[0-9]+|accel/accel[0-9]+"
     r"|vfio/(?:noiommu-)?[0-9]+|vfio/devices/(?:noiommu-)?vfio[0-9]+))(?: \(deleted\))?\Z",
     re.ASCII,
@@ -45,7 +46,7 @@ _SERVICES = {
 }
 
 #: The title that slurmstepd gives itself: [4711.0], [4711.batch], [4711.extern], and [4711] long ago
-_STEP = re.compile(rb"slurmstepd: \[([0-9]{1,20})[^0-9]")
+_STEP = regex(rb"slurmstepd: \[([0-9]{1,20})[^0-9]")
 #: One of these keeps Slurm's control group alive all the time (cgroup_v2.c of Slurm: _init_new_scope_dbus)
 _IDLE_STEP = b"infinity"
 

@@ -13,18 +13,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping
 
 from ..host.host import Host
 from ..model.errors import HostError, MlnodeError, StoreError
+from ..model.record import NamedTuple, dataclass, field, regex
 
 PATH = "/var/lib/mlnode/rdma-baseline.json"
 FORMAT = 1
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _UPTIME = "/proc/uptime"
-_SECONDS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,4})?) ", re.ASCII)
+_SECONDS = regex(r"([0-9]{1,12}(?:\.[0-9]{1,4})?) ", re.ASCII)
 
 #: No counter of the kernel has more bits, and no look is from before the boot
 _MOST = 1 << 64

@@ -11,10 +11,11 @@ from __future__ import annotations
 import errno
 import fnmatch
 import re
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Sequence
 
 from ..host.host import Host
 from ..model.errors import HostError
+from ..model.record import NamedTuple, regex
 
 #: Where the kernel shows what is loaded
 LOADED = "/sys/module"
@@ -26,7 +27,7 @@ _LOAD, _PROBE = "modules-load.d", "modprobe.d"
 _CONF, _ALIAS = ".conf", ".alias"
 
 #: Commands of an `install` line that load nothing
-_NOTHING = re.compile(r"(?:/usr)?(?:/s?bin/)?(?:true|false)\b", re.ASCII)
+_NOTHING = regex(r"(?:/usr)?(?:/s?bin/)?(?:true|false)\b", re.ASCII)
 
 #: Parameters of the kernel command line. The kernel itself refuses the first ones (kernel/module/main.c:
 #: blacklisted), kmod leaves out the second.

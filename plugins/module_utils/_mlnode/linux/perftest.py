@@ -13,12 +13,12 @@ import os
 import re
 import signal
 import time
-from dataclasses import dataclass
 from typing import Callable, Collection, Iterator
 
 from ..host.host import Host
 from ..host.system import Finished
 from ..model.errors import HostError
+from ..model.record import dataclass, regex
 
 PROGRAM = "ib_write_bw"
 
@@ -39,7 +39,7 @@ _GRACE = 5
 _PAUSE = 1.0
 
 _TITLE = "BW average[Gb/sec]"
-_ROW = re.compile(
+_ROW = regex(
     r"^ *([0-9]{1,10}) +([0-9]{1,12}) +([0-9]{1,6}\.[0-9]{1,6}) +([0-9]{1,6}\.[0-9]{1,6})\s", re.MULTILINE
 )
 _NOT_YET = "Couldn't connect to"
@@ -179,18 +179,18 @@ _PROVIDER = "user space does not know the device: install its driver's part of r
 
 #: What it prints → what to do. The first one that is found counts: later lines follow from earlier ones
 _MEANINGS = (
-    (re.compile(r"failed to run command.*"), "install perftest on both sides"),
-    (re.compile(r"Couldn't connect to \S+"), _NO_SERVER),
-    (re.compile(r"Couldn't listen to port.*|Failed to bind socket.*"), _BUSY_PORT),
-    (re.compile(r"Found Incompatibility issue with GID types.*"), _QUEUES),
-    (re.compile(r".*[Ff]ailed to modify QP.*RTR.*|Unable to Connect the HCA's through the link"), _QUEUES),
+    (regex(r"failed to run command.*"), "install perftest on both sides"),
+    (regex(r"Couldn't connect to \S+"), _NO_SERVER),
+    (regex(r"Couldn't listen to port.*|Failed to bind socket.*"), _BUSY_PORT),
+    (regex(r"Found Incompatibility issue with GID types.*"), _QUEUES),
+    (regex(r".*[Ff]ailed to modify QP.*RTR.*|Unable to Connect the HCA's through the link"), _QUEUES),
     # 12 is IBV_WC_RETRY_EXC_ERR: no answer to any of the retries
-    (re.compile(r"Failed status [0-9]+"), _PATH),
-    (re.compile(r"Completion with error at (?:client|server)"), _PATH),
-    (re.compile(r"Couldn't (?:allocate MR|create).*|[Ff]ailed to create (?:MR|mr)"), _MEMORY),
-    (re.compile(r"Unable to find the Infiniband/RoCE device.*|Did not detect devices.*"), _PROVIDER),
+    (regex(r"Failed status [0-9]+"), _PATH),
+    (regex(r"Completion with error at (?:client|server)"), _PATH),
+    (regex(r"Couldn't (?:allocate MR|create).*|[Ff]ailed to create (?:MR|mr)"), _MEMORY),
+    (regex(r"Unable to find the Infiniband/RoCE device.*|Did not detect devices.*"), _PROVIDER),
     (
-        re.compile(r"Unable to init the socket connection|Failed to exchange data.*|Couldn't read.*"),
+        regex(r"Unable to init the socket connection|Failed to exchange data.*|Couldn't read.*"),
         "the other side has ended: its own words say why",
     ),
 )

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NamedTuple
 
 from ..host.host import Host
 from ..host.system import Finished
 from ..model.errors import HostError, MissingError
+from ..model.record import NamedTuple, regex
 
 PROGRAM = "ping"
 
@@ -20,11 +20,11 @@ _IPV4, _IPV6, _ICMP = 20, 40, 8
 _GRACE = 10
 
 # What ping prints for LC_ALL=C: ping.c, ping6_common.c and ping_common.c of iputils, 20180629 to 20240905
-_STATISTICS = re.compile(r"^\d+ packets transmitted, \d+ received", re.MULTILINE)
-_LOCAL = re.compile(r"local error: message too long, mtu[=:] ?(\d{1,9})", re.IGNORECASE)
-_REPORT = re.compile(r"^From (\S+?):? icmp_seq=\d+ (.+)$", re.MULTILINE)
-_MTU = re.compile(r"\bmtu ?= ?(\d{1,9})")
-_SEND = re.compile(r"^(?:ping: )?sendmsg: (.+)$", re.MULTILINE)
+_STATISTICS = regex(r"^\d+ packets transmitted, \d+ received", re.MULTILINE)
+_LOCAL = regex(r"local error: message too long, mtu[=:] ?(\d{1,9})", re.IGNORECASE)
+_REPORT = regex(r"^From (\S+?):? icmp_seq=\d+ (.+)$", re.MULTILINE)
+_MTU = regex(r"\bmtu ?= ?(\d{1,9})")
+_SEND = regex(r"^(?:ping: )?sendmsg: (.+)$", re.MULTILINE)
 
 
 class Way(NamedTuple):

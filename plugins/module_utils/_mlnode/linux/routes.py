@@ -8,10 +8,11 @@ from __future__ import annotations
 import ipaddress
 import re
 import sys
-from typing import Iterator, Match, NamedTuple, Pattern, Sequence, Union
+from typing import Iterator, Match, Pattern, Sequence, Union
 
 from ..host.host import Host
 from ..model.errors import HostError
+from ..model.record import NamedTuple, regex
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 
@@ -21,13 +22,13 @@ IPV4, IPV6 = "/proc/net/route", "/proc/net/ipv6_route"
 _UP, _REJECT = 0x0001, 0x0200
 
 #: net/ipv4/fib_trie.c: fib_route_seq_show. The numbers are in the CPU's order of bytes; "*" stands for none.
-_LINE = re.compile(
+_LINE = regex(
     r"(?P<nic>[^\s/]+)\t(?P<network>[0-9A-F]{8})\t[0-9A-F]{8}\t(?P<flags>[0-9A-F]{4})"
     r"\t\d+\t\d+\t-?\d+\t(?P<mask>[0-9A-F]{8})\t",
     re.ASCII,
 )
 #: net/ipv6/ip6_fib.c: ipv6_route_native_seq_show. A route may have no interface.
-_LINE6 = re.compile(
+_LINE6 = regex(
     r"(?P<network>[0-9a-f]{32}) (?P<length>[0-9a-f]{2}) [0-9a-f]{32} [0-9a-f]{2} [0-9a-f]{32}"
     r"(?: [0-9a-f]{8}){3} (?P<flags>[0-9a-f]{8}) +(?P<nic>[^\s/]*)\Z",
     re.ASCII,

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import errno
 import fnmatch
-from typing import Iterable, NamedTuple
+from typing import Iterable
 
 from ..host.host import Host
 from ..model.errors import HostError
+from ..model.record import NamedTuple
 
 #: Earlier hides later (sysctl.d(5)); /lib counts only where it is not a link to /usr/lib.
 FOLDERS = (

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 
 from ..model.errors import DeclarationError
+from ..model.record import regex
 from ..model.values import number_ranges, tokens
 
 #: proc_dostring() and parsers of their own: a text that looks like a number is none
@@ -38,14 +39,14 @@ LISTS = {"net.ipv4.ip_local_reserved_ports": 1 << 16, "kernel.watchdog_cpumask":
 
 #: bitmap_parse(): hexadecimal masks (net/core/sysctl_net_core.c)
 MASKS = frozenset({"net.core.flow_limit_cpu_bitmap", "net.core.rps_default_mask"})
-_MASK = re.compile(r"[0-9a-fA-F]{1,8}(?:,[0-9a-fA-F]{1,8})*\Z", re.ASCII)
+_MASK = regex(r"[0-9a-fA-F]{1,8}(?:,[0-9a-fA-F]{1,8})*\Z", re.ASCII)
 
 #: What ends a number (proc_wspace_sep). str.split() would also split at blanks that the kernel refuses.
 _BLANKS = " \t\n"
-_SEPARATOR = re.compile(f"[{_BLANKS}]+")
+_SEPARATOR = regex(f"[{_BLANKS}]+")
 
 #: Without -0, which proc_dointvec takes for 0 and proc_doulongvec_minmax passes over: no certain number
-_NUMBER = re.compile(
+_NUMBER = regex(
     r"(-(?!0+\Z)(?!0[xX]0+\Z))?(?:0[xX](?P<hex>[0-9a-fA-F]+)|(?P<octal>0[0-7]*)|(?P<decimal>[1-9][0-9]*))\Z",
     re.ASCII,
 )
@@ -57,7 +58,7 @@ _ULONG_MAX = (1 << 64) - 1
 #: Spellings of a switch that people write and kstrtobool() takes, and no parser of sysctls
 _SWITCHES = {"y": 1, "yes": 1, "t": 1, "true": 1, "on": 1, "n": 0, "no": 0, "f": 0, "false": 0, "off": 0}
 #: What looks like a number and is not spelled as the kernel prints it
-_ODD_NUMBER = re.compile(r"[+-]?0[0-9]+\Z|[+-]?0[xX][0-9a-fA-F]+\Z|\+[0-9]+\Z|-0\Z", re.ASCII)
+_ODD_NUMBER = regex(r"[+-]?0[0-9]+\Z|[+-]?0[xX][0-9a-fA-F]+\Z|\+[0-9]+\Z|-0\Z", re.ASCII)
 
 
 def number(word: str) -> int | None:

@@ -5,9 +5,10 @@ systemd-system.conf(5): the main file first, then all drop-ins in the order of t
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Sequence
 
 from ..host.host import Host
+from ..model.record import NamedTuple
 
 #: A name in an earlier folder hides the same in a later one; /lib counts only if it is not a link to /usr/lib
 _CONF = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")

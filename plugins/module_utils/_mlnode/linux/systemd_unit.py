@@ -10,10 +10,11 @@ running node does.
 from __future__ import annotations
 
 import errno
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Sequence
 
 from ..host.host import Host
 from ..model.errors import HostError
+from ..model.record import NamedTuple
 from . import systemd_conf
 
 #: systemd.unit(5), "Unit File Load Path": an earlier folder hides the same name in a later one. /lib counts

@@ -7,11 +7,13 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
+from .record import regex
+
 #: No kernel can be built for more (arch/x86/Kconfig: NR_CPUS_RANGE_END; less on other architectures).
 MAX_CPUS = 8192
 
-_LIST = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*\Z", re.ASCII)
-_MASK = re.compile(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{1,8})*\Z", re.ASCII)
+_LIST = regex(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*\Z", re.ASCII)
+_MASK = regex(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{1,8})*\Z", re.ASCII)
 
 #: Bits and hexadecimal digits of one group of a mask (lib/bitmap-str.c: CHUNKSZ)
 _GROUP_BITS, _GROUP_DIGITS = 32, 8

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno as _errno
 import os
+from typing import Any, Iterable
 
 
 class MlnodeError(Exception):
@@ -159,3 +160,18 @@ def paragraphs(text: str) -> str:
     """As printable(), of a text whose line ends and tabs are meant."""
     lines = (line.split("\t") for line in text.split("\n"))
     return "\n".join("\t".join(map(printable, parts)) for parts in lines)
+
+
+def counted(lines: Iterable[str]) -> list[str]:
+    """Each line once, in their order, with the number of files where a setting has many of them."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        counts[line] = counts.get(line, 0) + 1
+    return [line if number == 1 else f"{line} ({number} files)" for line, number in counts.items()]
+
+
+def shown(value: Any) -> str:
+    """A value for people: an empty list and a missing one look different."""
+    if value is None:
+        return "-"
+    return str(value).replace("\t", " ") or '""'

@@ -3,7 +3,7 @@
 """The options of each area as a table, from which argument specs, the reference and the check of what is
 declared are made.
 
-The table of an area is OPTIONS in knobs/AREA_schema.py. Texts have the marks of Ansible's documentation, such
+The table of an area is OPTIONS in knobs/AREA/schema.py. Texts have the marks of Ansible's documentation, such
 as V(value) and C(code). What no table can express, such as options that exclude each other, is checked by the
 area's own parser.
 """
@@ -14,10 +14,11 @@ import copy
 import re
 from collections import abc
 from types import MappingProxyType
-from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Pattern, Sequence
+from typing import Any, Callable, Collection, Iterable, Mapping, Pattern, Sequence
 
 from . import cpulist, strict_json
 from .errors import DeclarationError
+from .record import NamedTuple, regex
 
 #: How alike a mistaken name and the one that was meant are (difflib): one wrong letter of four or more,
 #: and not yet names that only begin alike
@@ -91,8 +92,8 @@ Table = Mapping[str, Option]
 
 #: JSON has numbers of any size; no kernel value is wider than 64 bits (strict_json.py)
 _WIDEST = (1 << 64) - 1
-_NUMBER = re.compile(r"-?[0-9]{1,20}\Z", re.ASCII)
-_ANY = re.compile("")
+_NUMBER = regex(r"-?[0-9]{1,20}\Z", re.ASCII)
+_ANY = regex("")
 #: As Ansible reads them (ansible.module_utils.parsing.convert_bool)
 _TRUE = ("y", "yes", "on", "1", "true", "t")
 _FALSE = ("n", "no", "off", "0", "false", "f")
@@ -146,7 +147,7 @@ def word_or_number(
             text = str(int(text))
         return spelled.get(text, text)
 
-    either = re.compile(rf"(?:{pattern}|[0-9]{{1,20}})\Z", re.ASCII)
+    either = regex(rf"(?:{pattern}|[0-9]{{1,20}})\Z", re.ASCII)
     return Form(either, f"{words} or a number from 0 to {most}", read)
 
 

@@ -5,10 +5,10 @@ that no layer edits another's words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
+from .record import NamedTuple, dataclass
 from .values import same
 
 

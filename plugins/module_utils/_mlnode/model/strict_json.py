@@ -14,6 +14,7 @@ from collections import abc
 from typing import Any, Mapping, NoReturn, Sequence, Tuple
 
 from .errors import DamagedError, StoreError
+from .record import regex
 
 #: Characters. A declaration with a hundred rules for NICs has some 50,000; a store that keeps the content of
 #: other files needs a larger limit of its own.
@@ -31,8 +32,8 @@ _DIGITS = 20
 _NUL = "\x00"
 #: Halves of UTF-16 pairs, which no UTF-8 file can hold. Python decodes bytes that are not UTF-8 to the
 #: second range (PEP 383), so that a file name or a value of the kernel may hold those.
-_HALVES = re.compile("[\ud800-\udfff]")
-_NO_BYTES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+_HALVES = regex("[\ud800-\udfff]")
+_NO_BYTES = regex("[\ud800-\udc7f\udd00-\udfff]")
 
 #: As much of a text as fits in a message
 _SHOWN = 40

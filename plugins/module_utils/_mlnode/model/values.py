@@ -9,14 +9,15 @@ from typing import Mapping
 
 from . import cpulist
 from .errors import DeclarationError
+from .record import regex
 
 # No kernel number has more than 20 digits, and int() itself refuses thousands of them.
-_NUMBER = re.compile(r"[ \t\n]*([0-9]{1,20})[ \t\n]*\Z", re.ASCII)
-_INT = re.compile(r"-?[0-9]{1,40}\Z", re.ASCII)
-_RANGES = re.compile(r"[0-9]{1,40}(-[0-9]{1,40})?(,[0-9]{1,40}(-[0-9]{1,40})?)*\Z", re.ASCII)
+_NUMBER = regex(r"[ \t\n]*([0-9]{1,20})[ \t\n]*\Z", re.ASCII)
+_INT = regex(r"-?[0-9]{1,40}\Z", re.ASCII)
+_RANGES = regex(r"[0-9]{1,40}(-[0-9]{1,40})?(,[0-9]{1,40}(-[0-9]{1,40})?)*\Z", re.ASCII)
 #: A CPU mask as bitmap_parse() takes it: groups of eight hex digits, the highest first and maybe shorter
-_MASK = re.compile(r"[0-9a-f]{1,8}(,[0-9a-f]{8})+\Z|[0-9a-f]{1,8}\Z", re.ASCII)
-_BRACKET = re.compile(r"\[([^\[\]\s]+)\]")
+_MASK = regex(r"[0-9a-f]{1,8}(,[0-9a-f]{8})+\Z|[0-9a-f]{1,8}\Z", re.ASCII)
+_BRACKET = regex(r"\[([^\[\]\s]+)\]")
 
 
 def number(text: str | None) -> int | None:

@@ -22,8 +22,7 @@ from ..engine.steps import (
 )
 from ..host.host import Host
 from ..model import cpulist, values
-from ..model.errors import paragraphs
-from . import document
+from ..model.errors import counted, paragraphs, shown
 
 
 def closed(host: Host, steps: Sequence[Step]) -> set[str]:
@@ -47,8 +46,8 @@ def diff(steps: Sequence[Step], area: str = "", hidden: Collection[str] = ()) ->
             for write in kernel_writes([step]):
                 writes.setdefault(write.key, []).append(write)
         elif isinstance(step, PutBack):
-            old.append(f"{step.key} = {document.shown(step.before)}")
-            new.append(f"{step.key} = {document.shown(step.value)}")
+            old.append(f"{step.key} = {shown(step.before)}")
+            new.append(f"{step.key} = {shown(step.value)}")
         elif isinstance(step, LoadModule):
             writes[f"module {step.name} loaded"] = []
         elif isinstance(step, Notify):
@@ -76,8 +75,8 @@ def _lines(key: str, writes: Sequence[KernelWrite], texts: Sequence[str]) -> lis
     rest = [(step, text) for step, text in zip(writes, texts) if not step.cpus]
     whole = _all([step for step, _text in rest], [text for _step, text in rest]) if rest else None
     return [
-        *([] if whole is None else [f"{key} = {document.shown(whole)}"]),
-        *(f"{key} ({_named(numbers)}) = {document.shown(text)}" for text, numbers in cpus.items()),
+        *([] if whole is None else [f"{key} = {shown(whole)}"]),
+        *(f"{key} ({_named(numbers)}) = {shown(text)}" for text, numbers in cpus.items()),
     ]
 
 
@@ -94,7 +93,7 @@ def _all(writes: Sequence[KernelWrite], texts: Sequence[str]) -> str:
         return "; ".join(f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in alike.items())
     shown = {step.number or 0: text for step, text in zip(writes, texts)}
     if len(shown) < len(writes):  # queues of several NICs have the same numbers
-        return "; ".join(document.counted(texts))
+        return "; ".join(counted(texts))
     return values.grouped(shown)
 
 

@@ -1,32 +1,15 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rows as plain data: one shape for module results, `mlnode --json` and every report."""
+"""Rows in few words: how many have which status, and the line of one that differs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
+from ..model.errors import shown
+
 if TYPE_CHECKING:  # a controller judges what is rendered, and needs nothing else of the library for it
     from ..engine.kind import Row
-
-
-def setting(row: Row) -> dict[str, Any]:
-    """One setting. A null value is explained by its reason."""
-    reading = row.reading
-    return {
-        "kind": row.setting.kind,
-        "key": row.setting.key,
-        "path": reading.path,
-        "declared": row.setting.claim,
-        "want": reading.target if reading.target is not None else row.setting.want,
-        "runtime": reading.runtime.text,
-        "boot": reading.boot.value.text,
-        "boot_source": reading.boot.source or None,
-        "origin": row.origin,
-        "status": str(row.status),
-        "severity": str(row.info.severity),
-        "reason": row.reason,
-    }
 
 
 def drift_line(item: Mapping[str, Any]) -> str:
@@ -44,18 +27,3 @@ def summary(rows: Iterable[Row]) -> dict[str, int]:
     for row in rows:
         counts[str(row.status)] = counts.get(str(row.status), 0) + 1
     return dict(sorted(counts.items()))
-
-
-def counted(lines: Iterable[str]) -> list[str]:
-    """Each line once, in their order, with the number of files where a setting has many of them."""
-    counts: dict[str, int] = {}
-    for line in lines:
-        counts[line] = counts.get(line, 0) + 1
-    return [line if number == 1 else f"{line} ({number} files)" for line, number in counts.items()]
-
-
-def shown(value: Any) -> str:
-    """A value for people: an empty list and a missing one look different."""
-    if value is None:
-        return "-"
-    return str(value).replace("\t", " ") or '""'

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Dict, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, Iterable, Mapping, Sequence
 
 from ..checks.model import Check, Verdict, summary
+from ..model.record import NamedTuple, regex
 
 NAME = "fleet"
 
@@ -35,7 +36,7 @@ _ADVICE = {
 }
 
 #: The first usable entry in the words of checks/rdma_gid.py
-_INDEX = re.compile(r"index ([0-9]{1,5}):", re.ASCII)
+_INDEX = regex(r"index ([0-9]{1,5}):", re.ASCII)
 
 #: Nodes and values that a line names
 _NAMED = 4

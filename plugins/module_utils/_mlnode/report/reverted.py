@@ -7,15 +7,15 @@ from __future__ import annotations
 from typing import Sequence
 
 from ..engine.revert import Change
-from . import document
+from ..model.errors import counted, shown
 from .diff import hidden_pair, lines, pair
 
 
 def diff(changes: Sequence[Change]) -> list[dict[str, str]]:
     """One pair for the running kernel, and one per file."""
     kernel = [change for change in changes if not change.is_file]
-    old = document.counted(f"{change.key} = {document.shown(change.before)}" for change in kernel)
-    new = document.counted(f"{change.key} = {document.shown(change.after)}" for change in kernel)
+    old = counted(f"{change.key} = {shown(change.before)}" for change in kernel)
+    new = counted(f"{change.key} = {shown(change.after)}" for change in kernel)
     runtime = [pair("runtime", lines(old), lines(new))] if kernel else []
     files = [change for change in changes if change.is_file]
     return runtime + [_file(item) for item in files]

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..model.errors import printable
-from .document import shown
+from ..model.errors import printable, shown
 
 _HEAD = ("PARAMETER", "DECLARED", "RUNTIME", "BOOT", "STATUS", "WHY")
 _GAP = "  "

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, NamedTuple, Sequence
+from typing import Iterable, Mapping, Sequence
 
+from ..model.record import NamedTuple
 from . import numa, pci
 from .model import KINDS, UNKNOWN, Distance, Gpu, Nic, Node, PciDevice, RdmaDevice
 from .nics import HARDWARE

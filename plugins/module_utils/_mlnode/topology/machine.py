@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from ..host import mountinfo
+from ..model.record import regex
 from .model import Machine
 from .reader import Reader
 
@@ -53,7 +54,7 @@ _TAGS = {
 }
 
 #: EC2 instances of a whole machine have no hypervisor: m7i.metal-24xl
-_METAL = re.compile(r"\.metal(-|\Z)", re.ASCII)
+_METAL = regex(r"\.metal(-|\Z)", re.ASCII)
 
 #: What the makers of boards write where they have nothing to say
 _EMPTY = (

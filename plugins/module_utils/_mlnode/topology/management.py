@@ -18,7 +18,7 @@ import json
 import os
 import re
 from functools import partial
-from typing import Any, Callable, Mapping, NamedTuple, Sequence, TypeVar
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from ..drivers import ethtool
 from ..host import trust
@@ -27,6 +27,7 @@ from ..linux import routes as tables
 from ..linux.routes import Address, Route
 from ..model import strict_json
 from ..model.errors import HostError, MlnodeError, StoreError
+from ..model.record import NamedTuple, regex
 from .nics import NETS, behind, function
 
 T = TypeVar("T")
@@ -45,11 +46,11 @@ _OVS_DRIVER, _OVS_DATAPATH = "openvswitch", "ovs-system"
 #: Started by the kernel or by what runs containers, and by no connection
 _INIT = 1
 
-_PARENT = re.compile(rb"^PPid:\s*([0-9]{1,10})$", re.MULTILINE)
+_PARENT = regex(rb"^PPid:\s*([0-9]{1,10})$", re.MULTILINE)
 
 _VARIABLE = b"SSH_CONNECTION="
 #: What sshd says where an end has no address (OpenSSH's canohost.c): vsock, a pipe, or the path of a socket
-_NO_ADDRESS = re.compile(r"UNKNOWN\Z|/|\Z")
+_NO_ADDRESS = regex(r"UNKNOWN\Z|/|\Z")
 
 
 def interfaces(host: Host, pid: int | None = None) -> Mapping[str, str]:

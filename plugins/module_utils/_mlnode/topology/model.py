@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from ..model.record import NamedTuple, regex
 
 #: What lies between a GPU and a NIC, nearest first: the legend of `nvidia-smi topo -m`
 KINDS = ("PIX", "PXB", "PHB", "NODE", "SYS")
@@ -265,7 +266,7 @@ class Topology(NamedTuple):
     problems: tuple[Problem, ...] = ()
 
 
-_SPEED = re.compile(r"([0-9]{1,4}(?:\.[0-9])?) GT/s", re.ASCII)
+_SPEED = regex(r"([0-9]{1,4}(?:\.[0-9])?) GT/s", re.ASCII)
 
 
 def giga_transfers(speed: str) -> float:

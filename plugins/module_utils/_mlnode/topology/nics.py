@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Mapping
 
+from ..model.record import regex
 from . import pci
 from .model import Nic, PciDevice
 from .reader import Reader, integer, natural
@@ -21,9 +22,9 @@ _SOFTWARE = ("bond", "vlan", "bridge")
 
 #: The port of a switch on the NIC that stands for a virtual function, a sub-function or, on a DPU, a whole
 #: function of its host (Documentation/networking/devlink/devlink-port.rst), not a NIC
-_REPRESENTOR = re.compile(r"(c[0-9]+)?pf[0-9]+((vf|sf)[0-9]+)?\Z", re.ASCII)
+_REPRESENTOR = regex(r"(c[0-9]+)?pf[0-9]+((vf|sf)[0-9]+)?\Z", re.ASCII)
 
-_DEVTYPE = re.compile(r"^DEVTYPE=(\w+)$", re.MULTILINE | re.ASCII)
+_DEVTYPE = regex(r"^DEVTYPE=(\w+)$", re.MULTILINE | re.ASCII)
 
 
 def read(reader: Reader, devices: Mapping[str, PciDevice]) -> tuple[Nic, ...]:

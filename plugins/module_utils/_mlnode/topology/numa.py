@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 
+from ..model.record import regex
 from .model import Node
 from .reader import Reader
 
 NODES = "/sys/devices/system/node"
 
-_TOTAL = re.compile(r"^Node [0-9]+ MemTotal: +([0-9]{1,18}) kB$", re.MULTILINE | re.ASCII)
+_TOTAL = regex(r"^Node [0-9]+ MemTotal: +([0-9]{1,18}) kB$", re.MULTILINE | re.ASCII)
 
 
 def read(reader: Reader) -> tuple[Node, ...]:

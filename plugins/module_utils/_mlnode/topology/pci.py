@@ -7,15 +7,16 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
+from ..model.record import regex
 from .model import Link, PciDevice, giga_transfers
 from .reader import Reader, integer
 
 DEVICES = "/sys/bus/pci/devices"
 
 # The domain has four digits, or more behind Intel VMD and on Hyper-V, where it goes on from 10000.
-_FUNCTION = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\Z", re.ASCII)
-_ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}\Z", re.ASCII)
-_HEX = re.compile(r"0x[0-9a-fA-F]{1,8}\Z", re.ASCII)
+_FUNCTION = regex(r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\Z", re.ASCII)
+_ROOT = regex(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}\Z", re.ASCII)
+_HEX = regex(r"0x[0-9a-fA-F]{1,8}\Z", re.ASCII)
 
 #: Base classes that are read whole: storage, network, display, processing accelerators (PCI Code and ID
 #: Assignment). A server has hundreds of functions that are parts of its chipset, and none of them moves data.

@@ -10,10 +10,10 @@ include/uapi/linux/pci_regs.h.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from ..host.host import Host
 from ..model.errors import HostError, MlnodeError
+from ..model.record import dataclass
 from .model import Link
 
 #: The header, which any user may read, all of a conventional function, and all of a PCI Express one

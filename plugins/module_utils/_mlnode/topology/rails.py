@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from typing import Iterable, Mapping, Sequence
 
+from ..model.record import regex
 from . import distance
 from .distance import Port
 from .management import RECORD, record, unknown
@@ -22,12 +23,10 @@ _ROUTE = "default route"
 _ROUTES, _ROUTES6 = "/proc/net/route", "/proc/net/ipv6_route"
 
 # Destination and mask 0, flags with RTF_UP; Documentation of the columns: proc_net(5), net/ipv6/route.c
-_DEFAULT = re.compile(
+_DEFAULT = regex(
     r"^(\S+)\s+00000000\s+[0-9A-F]{8}\s+[0-9A-F]{3}[13579BDF]\s(?:\S+\s+){3}00000000\s", re.MULTILINE
 )
-_DEFAULT6 = re.compile(
-    r"^0{32} 00 0{32} 00 [0-9a-f]{32} (?:\S+ ){3}[0-9a-f]{7}[13579bdf] +(\S+)$", re.MULTILINE
-)
+_DEFAULT6 = regex(r"^0{32} 00 0{32} 00 [0-9a-f]{32} (?:\S+ ){3}[0-9a-f]{7}[13579bdf] +(\S+)$", re.MULTILINE)
 
 
 def management(reader: Reader, nics: Sequence[Nic]) -> frozenset[str]:

@@ -5,8 +5,9 @@ Documentation/ABI/stable/sysfs-class-infiniband."""
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Sequence
+from typing import Mapping, Sequence
 
+from ..model.record import NamedTuple
 from . import nics
 from .model import Nic, PciDevice, RdmaDevice, RdmaPort
 from .reader import Reader, integer, natural

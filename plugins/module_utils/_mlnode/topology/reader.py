@@ -10,10 +10,11 @@ import re
 from ..host.host import Host
 from ..model import cpulist
 from ..model.errors import HostError
+from ..model.record import regex
 from ..model.setting import Value
 from .model import Problem
 
-_INT = re.compile(r"-?[0-9]{1,18}\Z", re.ASCII)
+_INT = regex(r"-?[0-9]{1,18}\Z", re.ASCII)
 #: What some kernels print for an empty set of CPUs (lib/vsprintf.c, for a mask that was never allocated)
 _NO_CPUS = ("", "(null)")
 

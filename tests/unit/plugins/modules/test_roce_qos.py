@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle as nic_settle
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
 from ansible_collections.mlnode.tuning.plugins.modules import roce_qos
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
@@ -26,12 +25,6 @@ FULL: dict[str, Any] = {"rules": [ROCE]}
 def _machine() -> Iterator[QosNode]:
     for folder in in_memory():
         yield QosNode.made(folder / "node")
-
-
-@pytest.fixture(autouse=True)
-def _unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Links of these NICs are up again at once."""
-    monkeypatch.setattr(nic_settle, "RESET_SECONDS", 0.0)
 
 
 @pytest.fixture(name="module")

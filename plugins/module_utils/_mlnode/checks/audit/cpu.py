@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Iterator
 
 from ...host.host import Host
 from ...model import cpulist, values
 from ...model.errors import HostError
+from ...model.record import replace
 from ...model.setting import Severity
 from ...topology import numa
 from ...topology.model import Topology

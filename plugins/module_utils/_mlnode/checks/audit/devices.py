@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Iterator
 
 from ...drivers import nvidia
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
+from ...model.record import regex, replace
 from ...model.setting import Severity
 from ...topology.model import Gpu, Topology
 from ..pcie import link as pcie_link
@@ -60,7 +60,7 @@ ECC_QUERY = (
 _ECC_SOURCE = f"{nvidia.TOOL} --query-gpu={_ERRORS}"
 _DMESG = "dmesg"
 #: `NVRM: Xid (PCI:0000:1b:00): 79, pid=1234, name=python, GPU has fallen off the bus.`
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})", re.ASCII)
+_XID = regex(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})", re.ASCII)
 _MOST = 8
 
 

@@ -10,6 +10,7 @@ from typing import Iterator
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
+from ...model.record import regex
 from ...model.setting import Severity
 from ...topology import numa
 from ...topology.model import Topology
@@ -91,7 +92,7 @@ _BRINGS = (
     ((6, 1), "6.1 brings the multi-generational LRU, which finds what to reclaim with less work"),
 )
 #: Vendors of such kernels take features of newer ones into old numbers
-_BACKPORTS = re.compile(r"\.(el[0-9]|fbk|lp[0-9])|-default\Z")
+_BACKPORTS = regex(r"\.(el[0-9]|fbk|lp[0-9])|-default\Z")
 
 #: vm.rst: the higher, the sooner is memory of processes taken instead of the page cache
 _MOST_SWAPPINESS = 10

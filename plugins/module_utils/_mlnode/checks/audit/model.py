@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ...model.record import dataclass
 from ...model.setting import Severity, Value
 from ..model import Check, Verdict
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Iterator
 
 from ...drivers import services as service_files
@@ -14,6 +13,7 @@ from ...knobs.services import kind as services
 from ...knobs.services.known import SERVICES
 from ...linux import daemons
 from ...model.errors import HostError
+from ...model.record import replace
 from ...model.setting import Severity
 from ...topology.model import Topology
 from ..model import Verdict

@@ -9,6 +9,7 @@ from typing import Iterator
 
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import regex
 from .. import pcie_values
 from ..model import Check, Verdict
 from .subjects import Card, Subjects, nothing
@@ -22,9 +23,9 @@ GROUPS = "/sys/kernel/iommu_groups"
 _TRANSLATED = ("DMA", "DMA-FQ")
 _IDENTITY, _OFF = "identity", "off"
 
-_GROUP = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
+_GROUP = regex(r"[0-9]{1,9}\Z", re.ASCII)
 #: Boot parameters that decide it (Documentation/admin-guide/kernel-parameters.txt)
-_PARAMETER = re.compile(r"(?:^|\s)((?:intel_iommu|amd_iommu|iommu|iommu\.passthrough)=\S*)")
+_PARAMETER = regex(r"(?:^|\s)((?:intel_iommu|amd_iommu|iommu|iommu\.passthrough)=\S*)")
 
 
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:

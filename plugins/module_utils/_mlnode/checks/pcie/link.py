@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
 from ...host.host import Host
+from ...model.record import regex
 from ...model.setting import Value
 from ...topology import links, pci
 from ...topology.model import Link, PciDevice, giga_transfers
@@ -21,7 +21,7 @@ NAME = "pcie_link"
 
 _FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 #: What the kernel prints of a link it knows nothing about (drivers/pci/pci-sysfs.c, pci_speed_string)
-_NOTHING = re.compile(r"Unknown|0\Z|63\Z|255\Z")
+_NOTHING = regex(r"Unknown|0\Z|63\Z|255\Z")
 
 
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:

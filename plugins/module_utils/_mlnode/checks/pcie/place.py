@@ -10,6 +10,7 @@ from typing import Iterator, Sequence
 from ...host.host import Host
 from ...knobs.irq import vectors as irq_vectors
 from ...model import cpulist
+from ...model.record import regex
 from ...topology import numa
 from ...topology.model import KINDS, UNKNOWN, Binding, Node, RdmaDevice
 from ..model import Check, Verdict
@@ -20,7 +21,7 @@ NAMES = ("numa_locality", "gpu_distance", "irq_locality")
 #: The distance across two sockets
 _ACROSS = "SYS"
 #: What says which NUMA nodes there are, and which of them have CPUs
-_NODE_FILE = re.compile(re.escape(numa.NODES) + r"/(online|node[0-9]+/cpulist)\Z", re.ASCII)
+_NODE_FILE = regex(re.escape(numa.NODES) + r"/(online|node[0-9]+/cpulist)\Z", re.ASCII)
 _NO_CARD = "no RDMA device on PCIe"
 _ONE_NODE = "one NUMA node has all the CPUs, so everything is near"
 

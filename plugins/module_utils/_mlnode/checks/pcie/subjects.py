@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
+from ...model.record import dataclass
 from ...topology import pci
 from ...topology.model import Machine, PciDevice, RdmaDevice, Topology
 from ..expect import Expectations

@@ -8,13 +8,13 @@ It takes the link for some seconds, so that it is not one of the checks that run
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Collection, Mapping
 
 from ...host.host import Host
 from ...linux import jobs, perftest
 from ...model import cpulist, schema
 from ...model.errors import DeclarationError, RefusedError
+from ...model.record import dataclass, regex
 from ...model.schema import Option
 from ...topology import read
 from ...topology.model import RdmaDevice, Topology
@@ -40,9 +40,9 @@ _LISTED = 4
 _CODED = {"SDR": 0.8, "DDR": 0.8, "QDR": 0.8}
 
 #: None begins with a dash, which would make it an option of the program
-_DEVICE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,62}\Z", re.ASCII)
+_DEVICE = regex(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,62}\Z", re.ASCII)
 #: An IPv4 address or a name: perftest agrees over IPv4
-_PEER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}\Z", re.ASCII)
+_PEER = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}\Z", re.ASCII)
 
 #: Option → what it may be. Sizes are those of perftest's own series; mlx5 has 256 GIDs
 _RANGES: Mapping[str, range] = {

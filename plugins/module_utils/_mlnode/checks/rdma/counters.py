@@ -9,12 +9,12 @@ compared with an earlier look.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Mapping, Sequence
 
 from ...host.host import Host
 from ...linux.link_counters import Book, Rise
 from ...model.errors import HostError
+from ...model.record import dataclass, regex
 from ...model.setting import Value
 from ...topology.model import RdmaDevice, Topology
 from ...topology.reader import integer
@@ -28,7 +28,7 @@ from .ports import CLASS, ETHERNET, NETS, PCI, Port, skip
 NAMES = tuple(dict.fromkeys(counter.check for counter in COUNTERS))
 
 #: The last line of an AER file adds the others up (drivers/pci/pcie/aer.c)
-_TOTAL = re.compile(r"^TOTAL_ERR_[A-Z]+ ([0-9]{1,20})$", re.MULTILINE | re.ASCII)
+_TOTAL = regex(r"^TOTAL_ERR_[A-Z]+ ([0-9]{1,20})$", re.MULTILINE | re.ASCII)
 
 #: From the worst to the best
 _ORDER = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)

@@ -9,11 +9,11 @@ the right one is reported here and may be another after the next boot.
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from typing import Sequence
 
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import dataclass
 from ...model.setting import Value
 from ...topology.model import Topology
 from ...topology.reader import integer

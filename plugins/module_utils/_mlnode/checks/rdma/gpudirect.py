@@ -9,11 +9,11 @@ core: without the interface that the vendor's driver package adds there, it is o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Mapping
 
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import dataclass, regex
 from ...model.setting import Value
 from ...topology.model import Topology
 from .. import pcie_values
@@ -30,7 +30,7 @@ _MODULES = {"NVIDIA": ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem"), "AMD"
 
 VERSION = "/proc/driver/nvidia/version"
 #: NVIDIA's driver says on its first line which of its two it is; only the open one exports DMA-BUF
-_OPEN = re.compile(r"NVIDIA UNIX Open Kernel Module", re.ASCII)
+_OPEN = regex(r"NVIDIA UNIX Open Kernel Module", re.ASCII)
 RELEASE = "/proc/sys/kernel/osrelease"
 #: The first kernel in which a NIC's driver takes memory as DMA-BUF (drivers/infiniband/core/umem_dmabuf.c)
 _DMABUF_SINCE = (5, 12)

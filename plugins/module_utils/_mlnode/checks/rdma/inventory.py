@@ -8,6 +8,7 @@ import re
 from typing import Any, Mapping
 
 from ...host.host import Host
+from ...model.record import regex
 from ...topology.model import RdmaDevice, Topology
 from ..expect import Expectations
 from ..model import Check, Verdict
@@ -21,7 +22,7 @@ _FILES = {"firmware": "fw_ver", "board_id": "board_id", "hca_type": "hca_type"}
 
 #: Names that rdma-core's udev rules make of a device's place (kernel-boot/rdma_rename.c: by_pci): protocol,
 #: domain, bus, slot, function. What the kernel itself gives, such as mlx5_0, is in the order of probing.
-_PERSISTENT = re.compile(
+_PERSISTENT = regex(
     r"(ib|iw|roce|rdma|usnic|opa|hfi)(P[0-9]+)?p[0-9]+s[0-9]+(f[0-9]+)?([vd][0-9]+)?\Z", re.ASCII
 )
 

@@ -11,6 +11,7 @@ import re
 
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import regex
 from ...model.setting import Value
 from ...topology.model import Nic, Topology
 from ...topology.reader import integer
@@ -23,7 +24,7 @@ from .ports import ETHERNET, INFINIBAND, NETS, Port, judged, nothing, skip, told
 NAMES = ("state", "phys_state", "link_layer", "rate", "width", "netdev", "netdev_speed", "netdev_mtu", "mtu")
 
 #: 400 Gb/sec (4X NDR): drivers/infiniband/core/sysfs.c, rate_show
-RATE = re.compile(r"([0-9]{1,5}(?:\.5)?) Gb/sec \(([0-9]{1,2})X(?: ([A-Z0-9]{1,8}))?\)\Z", re.ASCII)
+RATE = regex(r"([0-9]{1,5}(?:\.5)?) Gb/sec \(([0-9]{1,2})X(?: ([A-Z0-9]{1,8}))?\)\Z", re.ASCII)
 
 #: The headers that RoCE v2 needs of an Ethernet packet beside the payload (include/rdma/ib_addr.h:
 #: iboe_get_mtu)
@@ -33,7 +34,7 @@ ROCE_HEADERS = 96
 IPOIB_HEADER = 4
 
 #: active_mtu: 4096 (5)
-_ACTIVE = re.compile(r"^\s*active_mtu:\s+([0-9]{3,4}) ", re.MULTILINE | re.ASCII)
+_ACTIVE = regex(r"^\s*active_mtu:\s+([0-9]{3,4}) ", re.MULTILINE | re.ASCII)
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:

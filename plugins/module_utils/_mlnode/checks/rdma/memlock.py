@@ -9,7 +9,6 @@ running daemon counts, and what systemd would give it at its next start. In a co
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any, Mapping
 
 from ...host.host import Host
@@ -17,6 +16,7 @@ from ...knobs.limits import pending as limits_pending
 from ...knobs.limits.parse import LIMITS
 from ...linux import daemons, systemd_conf
 from ...model.errors import HostError
+from ...model.record import regex, replace
 from ...topology.model import Topology
 from .. import pcie_values
 from ..model import Check, Verdict
@@ -36,7 +36,7 @@ _ROW = "Max locked memory"
 _KEY = "DefaultLimitMEMLOCK"
 #: Suffixes of systemd.syntax(7), to the base of 1024
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
-_SIZE = re.compile(r"([0-9]{1,18})([KMGTPE]?)\Z", re.ASCII)
+_SIZE = regex(r"([0-9]{1,18})([KMGTPE]?)\Z", re.ASCII)
 
 
 def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import dataclass, regex
 from ...model.setting import Value
 from ...topology.model import Topology
 from ..expect import Expectations
@@ -45,7 +45,7 @@ _OPERATION, _TROUBLE, _ERRORS, _MODULE = (
 _HEALTHY = "No issue was observed"
 
 #: 15E-255, and 0 or 1.5E-254 in other versions
-_RATE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE]-?[0-9]{1,3})?\Z", re.ASCII)
+_RATE = regex(r"[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE]-?[0-9]{1,3})?\Z", re.ASCII)
 
 #: Distinguishes one cable from another, in this order
 _WORDS = ("Identifier", "Cable Type", "Vendor Name", "Vendor Part Number", "Vendor Serial Number")

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Mapping
 
 from ...host.host import Host
+from ...model.record import dataclass
 from ...model.setting import Value
 from ...topology.model import Nic, PciDevice, RdmaDevice, RdmaPort, Topology
 from ...topology.reader import integer

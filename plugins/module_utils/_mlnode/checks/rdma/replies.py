@@ -6,13 +6,14 @@ are only looked at here (ip-rule(8), ip-route(8))."""
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
-from typing import Collection, NamedTuple
+from typing import Collection
 
 from ...host.host import Host
 from ...knobs.rail import interfaces as rail_places
 from ...linux import iproute
 from ...linux.iproute import Address, Interface
 from ...model.errors import HostError
+from ...model.record import NamedTuple
 from ...topology.model import Topology
 from ..expect import Expectations
 from ..model import Check, Verdict

@@ -8,6 +8,7 @@ import re
 
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import regex
 from ...model.setting import Value
 from ...topology.model import Topology
 from ...topology.reader import integer
@@ -22,7 +23,7 @@ NAMES = ("subnet", "pkey")
 #: Architecture Specification, 10.9.1.1)
 _FULL = 0x8000
 
-_HEX = re.compile(r"0x[0-9a-fA-F]{1,8}\Z", re.ASCII)
+_HEX = regex(r"0x[0-9a-fA-F]{1,8}\Z", re.ASCII)
 
 _NO_SM = "no subnet manager has set the port up: look whether one runs (sminfo), and at its log"
 

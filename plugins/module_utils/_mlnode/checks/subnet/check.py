@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import dataclass, field
 from typing import Callable, Sequence, TypeVar
 
 from ...host import system
 from ...host.host import Host
 from ...model.errors import DeclarationError, HostError
+from ...model.record import dataclass, field, regex
 from ..model import Check, Verdict
 from . import reports
 from .reports import SUBNET, SubnetError
@@ -27,7 +27,7 @@ T = TypeVar("T")
 SECONDS = 300
 MAX_SECONDS = 3600
 
-_PORT = re.compile(r"([A-Za-z0-9_.-]{1,64})(?:/([0-9]{1,3}))?\Z", re.ASCII)
+_PORT = regex(r"([A-Za-z0-9_.-]{1,64})(?:/([0-9]{1,3}))?\Z", re.ASCII)
 
 #: Counters of load and of multicast, not of errors (ibqueryerrors(8): --suppress-common)
 _NO_ERRORS = "PortXmitWait,PortRcvSwitchRelayErrors"

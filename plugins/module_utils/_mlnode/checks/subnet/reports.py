@@ -9,10 +9,10 @@ line that is not known raises SubnetError, as does half a report: its tool has n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from ...model.errors import MlnodeError
+from ...model.record import NamedTuple, dataclass, regex
 from ..model import Check, Verdict
 
 #: Target of a check that is about no single port
@@ -82,7 +82,7 @@ def manager(text: str) -> list[Check]:
 
 # Names are of the nodes' own choice. The first one ends as early and the second one as late as it can, so
 # that a name cannot change its neighbour's line.
-_PORT = re.compile(
+_PORT = regex(
     r'0x([0-9a-f]{16}) " *(.*?)" +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] ==\((.*?)\)==> +'
     r'(?:0x([0-9a-f]{16}) +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] "(.*)" \((.*)\)'
     r'|\[  \] "" \( \)|"(Port not available)")\Z',
@@ -159,10 +159,10 @@ def topology(text: str, source: str) -> list[Check]:
     return [*found.values()] or [Check("topology", SUBNET, Verdict.PASS, "", "no change", source)]
 
 
-_NODE = re.compile(r'Errors for (?:0x[0-9a-f]{1,16} )?"(.*)"\Z', re.ASCII)
-_COUNTERS = re.compile(r"   GUID 0x[0-9a-f]{1,16} port ([0-9]{1,3}|ALL): (\[.*\])\Z", re.ASCII)
-_SUMMARY = re.compile(r"## Summary: ([0-9]+) nodes checked, ", re.ASCII)
-_NO_ANSWER = re.compile(r"##\s+[0-9]+ PMA query failures\Z", re.ASCII)
+_NODE = regex(r'Errors for (?:0x[0-9a-f]{1,16} )?"(.*)"\Z', re.ASCII)
+_COUNTERS = regex(r"   GUID 0x[0-9a-f]{1,16} port ([0-9]{1,3}|ALL): (\[.*\])\Z", re.ASCII)
+_SUMMARY = regex(r"## Summary: ([0-9]+) nodes checked, ", re.ASCII)
+_NO_ANSWER = regex(r"##\s+[0-9]+ PMA query failures\Z", re.ASCII)
 
 
 def errors(text: str, nodes: int) -> list[Check]:

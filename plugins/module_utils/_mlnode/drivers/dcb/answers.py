@@ -12,6 +12,7 @@ import json
 import re
 from typing import Any, Callable, Collection, Iterable, Mapping
 
+from ...model.record import regex
 from .device import CLASSES, DSCPS, NONE
 
 #: In dcb's words (dcb/dcb_ets.c: tsa_names)
@@ -146,19 +147,19 @@ def _short(raw: Any) -> str:
 # -- mlnx_qos -i NIC -a --------------------------------------------------------------------
 
 #: Lines of mlnx_qos (mlnx-tools, python/mlnx_qos: pretty_print). Long lists of DSCPs take several lines.
-_TRUST = re.compile(r"^Priority trust state: (\w+)\s*$", re.MULTILINE | re.ASCII)
-_MODE = re.compile(r"^DCBX mode: (OS|Firmware) controlled\s*$", re.MULTILINE | re.ASCII)
-_DSCP = re.compile(r"^\s*prio:([0-7])\s+dscp:([0-9,]+)\s*$", re.MULTILINE | re.ASCII)
-_SIZE = re.compile(
+_TRUST = regex(r"^Priority trust state: (\w+)\s*$", re.MULTILINE | re.ASCII)
+_MODE = regex(r"^DCBX mode: (OS|Firmware) controlled\s*$", re.MULTILINE | re.ASCII)
+_DSCP = regex(r"^\s*prio:([0-7])\s+dscp:([0-9,]+)\s*$", re.MULTILINE | re.ASCII)
+_SIZE = regex(
     r"^Receive buffer size \(bytes\): ((?:[0-9]{1,10},){8})(?:(?:total_size|max_buffer_size)=([0-9]{1,10}))?",
     re.MULTILINE | re.ASCII,
 )
-_ENABLED = re.compile(r"^\s*enabled((?:\s+[01]){8})\s*$", re.MULTILINE | re.ASCII)
-_BUFFER = re.compile(r"^\s*buffer((?:\s+[0-7]){8})\s*$", re.MULTILINE | re.ASCII)
-_CLASS = re.compile(
+_ENABLED = regex(r"^\s*enabled((?:\s+[01]){8})\s*$", re.MULTILINE | re.ASCII)
+_BUFFER = regex(r"^\s*buffer((?:\s+[0-7]){8})\s*$", re.MULTILINE | re.ASCII)
+_CLASS = regex(
     r"^tc: ([0-7]) ratelimit: [^,\n]*, tsa: (\w+)(?:, bw: ([0-9]{1,3})%)?\s*$", re.MULTILINE | re.ASCII
 )
-_UP = re.compile(r"^\s*priority:\s+([0-7])\s*$", re.ASCII)
+_UP = regex(r"^\s*priority:\s+([0-7])\s*$", re.ASCII)
 
 
 def mlnx_qos(text: str, group: str) -> dict[str, str] | None:

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import errno
-from typing import Any, Mapping, NamedTuple, Protocol
+from typing import Any, Mapping, Protocol
 
 from ...host import snapshot
 from ...model.errors import HostError, MissingError
+from ...model.record import NamedTuple
 
 #: Of the captured files, see capture()
 FORMAT = 1

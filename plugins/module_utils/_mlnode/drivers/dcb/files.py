@@ -17,18 +17,19 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import Callable, Mapping, NamedTuple
+from typing import Callable, Mapping
 
 from ...host.capability import lacks_net_admin
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
+from ...model.record import NamedTuple, regex
 from . import TOP, answers, tools
 from .device import CLASSES, GROUPS, NONE, Captured, Device
 
 _NETS = "/sys/class/net"
 
 #: As selection.py takes names; what else the kernel takes would be taken for an option by the tools
-_NIC = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\Z", re.ASCII)
+_NIC = regex(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\Z", re.ASCII)
 
 
 class _Place(NamedTuple):
@@ -182,9 +183,9 @@ def _must_exist(host: Host, action: str, place: _Place) -> None:
         raise MissingError(action, place.path, f"there is no interface {place.nic}")
 
 
-_EIGHT = re.compile(r"[0-7](/[0-7]){7}\Z", re.ASCII)
-_SIZES = re.compile(r"[0-9]{1,10}(/[0-9]{1,10}){7}\Z", re.ASCII)
-_LIST = re.compile(r"[0-7](,[0-7])*\Z", re.ASCII)
+_EIGHT = regex(r"[0-7](/[0-7]){7}\Z", re.ASCII)
+_SIZES = regex(r"[0-9]{1,10}(/[0-9]{1,10}){7}\Z", re.ASCII)
+_LIST = regex(r"[0-7](,[0-7])*\Z", re.ASCII)
 
 
 def _fits(group: str, field: str, text: str) -> bool:

@@ -20,14 +20,15 @@ from typing import Iterator
 
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
+from ...model.record import regex
 
 _DEVICES = "/sys/class/infiniband"
 _CONFIG = "/sys/kernel/config/rdma_cm"
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}\Z", re.ASCII)
-_PORT = re.compile(r"[1-9][0-9]{0,2}\Z", re.ASCII)
-_BYTE = re.compile(r"[0-9]{1,3}\Z", re.ASCII)
-_GLOBAL = re.compile(r"^Global tclass=([0-9]{1,3})\s*$", re.MULTILINE | re.ASCII)
+_NAME = regex(r"[A-Za-z0-9_.-]{1,63}\Z", re.ASCII)
+_PORT = regex(r"[1-9][0-9]{0,2}\Z", re.ASCII)
+_BYTE = regex(r"[0-9]{1,3}\Z", re.ASCII)
+_GLOBAL = regex(r"^Global tclass=([0-9]{1,3})\s*$", re.MULTILINE | re.ASCII)
 
 #: File here → in configfs
 _CM = {"cm-tos": "default_roce_tos", "cm-mode": "default_roce_mode"}

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any, Mapping, NamedTuple, Protocol
+from typing import Any, Mapping, Protocol
 
 from ...host import snapshot
 from ...model.errors import errno_name
+from ...model.record import NamedTuple
 
 #: Of the captured files, see capture()
 FORMAT = 1

@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-from typing import Callable, Mapping, NamedTuple
+from typing import Callable, Mapping
 
 from ...host.capability import lacks_net_admin
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
+from ...model.record import NamedTuple, regex
 from . import TOP
 from .device import GROUPS, Captured, Device
 from .ioctls import Kernel
@@ -37,7 +37,7 @@ from .ioctls import Kernel
 _NETS = "/sys/class/net"
 
 #: What dev_valid_name() of net/core/dev.c takes, in at most so many bytes
-_NIC = re.compile(r"[^/:\s\0]+\Z")
+_NIC = regex(r"[^/:\s\0]+\Z")
 _NIC_BYTES = 15
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
+from ...model.record import NamedTuple, regex
 from . import words
 
 # Commands of structures that are not a table of numbers
@@ -36,7 +37,7 @@ _STRING_LEN = 32  # ETH_GSTRING_LEN
 _MAX_BLOCKS = 32
 
 #: A name that may be part of a path and of a list with commas. Empty: a bit without a name
-_NAME = re.compile(r"[ -+.0-~-]*\Z", re.ASCII)
+_NAME = regex(r"[ -+.0-~-]*\Z", re.ASCII)
 
 _SSET_INFO = struct.Struct("=IIQI")
 _GSTRINGS = struct.Struct("=III")

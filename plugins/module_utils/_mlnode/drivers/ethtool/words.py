@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import Iterable, NamedTuple
+from typing import Iterable
+
+from ...model.record import NamedTuple
 
 #: In the order of enum ethtool_fec_config_bits, in which a value is always spelled
 FEC = ("none", "auto", "off", "rs", "baser", "llrs")

@@ -13,6 +13,7 @@ from typing import Mapping, Sequence
 
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import regex
 from . import cmdline
 from .grub import Entry, entry
 
@@ -22,9 +23,9 @@ CMDLINE = "/etc/kernel/cmdline"
 ENVIRONMENT = ("/boot/grub2/grubenv", "/boot/grub/grubenv")
 KERNEL_OPTS = "$kernelopts"
 
-_OPTIONS = re.compile(r"([ \t]*options[ \t]+)(.*)\Z")
+_OPTIONS = regex(r"([ \t]*options[ \t]+)(.*)\Z")
 #: Kernels for repair only, which dracut-config-rescue makes
-_RESCUE = re.compile(r"-0-rescue\b|-rescue\.conf\Z")
+_RESCUE = regex(r"-0-rescue\b|-rescue\.conf\Z")
 
 
 def files(host: Host) -> list[str]:

@@ -8,7 +8,9 @@ Pure text functions. A key is a parameter's name with _ for -, as the kernel tak
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, NamedTuple, Sequence
+from typing import Iterable, Mapping, Sequence
+
+from ...model.record import NamedTuple
 
 #: What parameters are read from, and what they are shown as where they are not there
 COMMAND_LINE = "/proc/cmdline"

@@ -9,19 +9,19 @@ line stands there, and neither GRUB_CMDLINE_LINUX nor an entry of the Boot Loade
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Mapping, Sequence
 
 from ...linux import grub
+from ...model.record import dataclass, field, regex
 from .grub import Entry, entry
 
 #: util/grub.d/00_header.in writes it last for what is not asked for once only
-_DEFAULT = re.compile(r'^\s*set\s+default="([^"\n]*)"', re.MULTILINE)
+_DEFAULT = regex(r'^\s*set\s+default="([^"\n]*)"', re.MULTILINE)
 _ONCE, _SAVED = "next_entry", "saved_entry"
-_ITEM = re.compile(r"\s*(menuentry|submenu)\s+(?:'([^']*)'|\"([^\"]*)\"|([^\s{]+))")
-_ID = re.compile(r"(?:\$menuentry_id_option|--id)[ \t=]+['\"]?([^'\"\s{]+)")
+_ITEM = regex(r"\s*(menuentry|submenu)\s+(?:'([^']*)'|\"([^\"]*)\"|([^\s{]+))")
+_ID = regex(r"(?:\$menuentry_id_option|--id)[ \t=]+['\"]?([^'\"\s{]+)")
 #: Another system's (util/grub.d/30_os-prober.in), and this one's for repair (10_linux.in)
-_ELSEWHERE = re.compile(r"osprober-|gnulinux-.*-recovery-")
+_ELSEWHERE = regex(r"osprober-|gnulinux-.*-recovery-")
 
 #: Name → value and place, as boot_bls.variables() gives them
 Variables = Mapping[str, "tuple[str, str]"]

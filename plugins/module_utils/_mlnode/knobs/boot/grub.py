@@ -8,9 +8,10 @@ What the next boot brings is what stands in grub.cfg, whatever the files say tha
 from __future__ import annotations
 
 import re
-from typing import Mapping, NamedTuple, Sequence
+from typing import Mapping, Sequence
 
 from ...linux import grub
+from ...model.record import NamedTuple, regex
 from . import cmdline
 
 DEFAULTS = "/etc/default/grub"
@@ -20,20 +21,18 @@ DROP_IN_NAME = "zz-mlnode-"
 #: What ends up on the command line of every kernel, and of every one but those for recovery
 VARIABLES = ("GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT")
 
-_SECTION = re.compile(r"### (BEGIN|END) /etc/grub\.d/(\S+) ###\Z")
-_MENU_ENTRY = re.compile(r"\s*menuentry\s+(.*)")
+_SECTION = regex(r"### (BEGIN|END) /etc/grub\.d/(\S+) ###\Z")
+_MENU_ENTRY = regex(r"\s*menuentry\s+(.*)")
 #: Kernels of other systems, and those that boot this one for repair only (util/grub.d/10_linux.in)
-_NOT_OURS = re.compile(r"'osprober-|'gnulinux-[^']*-recovery-|\(recovery mode\)|-rescue-")
+_NOT_OURS = regex(r"'osprober-|'gnulinux-[^']*-recovery-|\(recovery mode\)|-rescue-")
 #: A variable with a plain text, such as tuned's own parameters
-_SET = re.compile(r'\s*set\s+([A-Za-z_]\w*)="([^"$\\]*)"\s*\Z', re.ASCII)
-_USE = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
+_SET = regex(r'\s*set\s+([A-Za-z_]\w*)="([^"$\\]*)"\s*\Z', re.ASCII)
+_USE = regex(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 
-_ASSIGNMENT = re.compile(r"\s*(?:export\s+)?(GRUB_CMDLINE_LINUX(?:_DEFAULT)?)(\+?)=(.*)\Z", re.DOTALL)
-_ANEW = re.compile(r"\s*(?:export\s+)?GRUB_CMDLINE_LINUX=(?!.*\$\{?GRUB_CMDLINE_LINUX\b)")
+_ASSIGNMENT = regex(r"\s*(?:export\s+)?(GRUB_CMDLINE_LINUX(?:_DEFAULT)?)(\+?)=(.*)\Z", re.DOTALL)
+_ANEW = regex(r"\s*(?:export\s+)?GRUB_CMDLINE_LINUX=(?!.*\$\{?GRUB_CMDLINE_LINUX\b)")
 #: A value without anything that a shell would compute
-_PLAIN = re.compile(
-    r'("(?:[^"\\$`]|\\["\\$`])*"|\'[^\']*\'|[\w.,:/@%+=-]*)(\s*(?:\s#[^\n]*\n?)?)\Z', re.ASCII
-)
+_PLAIN = regex(r'("(?:[^"\\$`]|\\["\\$`])*"|\'[^\']*\'|[\w.,:/@%+=-]*)(\s*(?:\s#[^\n]*\n?)?)\Z', re.ASCII)
 
 
 class Entry(NamedTuple):
@@ -106,7 +105,7 @@ _mlnode_others() (
 _CASE = """\
                 {pattern} | {pattern}=*) drop=yes ;;
 """
-_GIVEN = re.compile(r'^GRUB_CMDLINE_LINUX="([^"$]*)\$\(_mlnode_others ', re.MULTILINE)
+_GIVEN = regex(r'^GRUB_CMDLINE_LINUX="([^"$]*)\$\(_mlnode_others ', re.MULTILINE)
 
 # Quotes by hand: a word that begins within quotes is part of the one before it.
 _TAIL = """\
@@ -165,7 +164,7 @@ def emptying(text: str) -> list[int]:
 def naming(text: str, name: str) -> list[tuple[int, str]]:
     """Number and text of every line that names a parameter outside of a comment."""
     spelled = re.escape(cmdline.key_of(name)).replace("_", "[-_]")
-    pattern = re.compile(rf"(?<![\w.-]){spelled}(?![\w.-])")
+    pattern = regex(rf"(?<![\w.-]){spelled}(?![\w.-])")
     lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
     return [(number, line) for number, line in lines if not line.startswith("#") and pattern.search(line)]
 

@@ -8,7 +8,7 @@ there; the new words wait for a reboot, which the administrator decides on.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Sequence
 
 from ...engine import declared
 from ...engine.judge import waits_for_boot
@@ -17,6 +17,7 @@ from ...host.host import Host
 from ...linux import jobs
 from ...model import cpulist, values
 from ...model.errors import DeclarationError, HostError
+from ...model.record import NamedTuple
 from ...model.schema import unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Status, Value
 from ...topology import read as topology

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, Mapping, NamedTuple, Sequence
+from typing import Callable, Mapping, Sequence
 
 from ...engine import edited_file
 from ...engine.handlers import BOOT_LOADER
 from ...host.host import Host
 from ...linux import grub
 from ...model.errors import HostError
+from ...model.record import NamedTuple
 from ...model.setting import BootFile
 from . import bls as boot_bls
 from . import default

@@ -9,6 +9,7 @@ from typing import Any, Mapping, Sequence
 
 from ...model import cpulist, schema
 from ...model.errors import DeclarationError
+from ...model.record import regex
 from ...model.setting import Setting
 from ...model.strict_json import shown
 from . import cmdline as boot_words
@@ -17,9 +18,9 @@ from .schema import ISOLATED_FROM, OPTIONS
 
 KIND = "boot"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", re.ASCII)
+_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", re.ASCII)
 # Nothing that a shell, GRUB's own language or a kernel's parser takes for more than itself.
-_VALUE = re.compile(r"[A-Za-z0-9_.,:=/@+%!~^-]*\Z", re.ASCII)
+_VALUE = regex(r"[A-Za-z0-9_.,:=/@+%!~^-]*\Z", re.ASCII)
 #: COMMAND_LINE_SIZE is 2048 on x86 and arm64 (arch/*/include/uapi/asm/setup.h), the final NUL included; the
 #: kernel drops the rest silently
 LONGEST = 2047

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Callable, Iterable, Mapping, NamedTuple
+from typing import Callable, Iterable, Mapping
 
 from ...host.host import Host
 from ...model import cpulist
 from ...model.errors import HostError, MlnodeError
+from ...model.record import NamedTuple, regex
 from ...model.setting import KnobFile, Value
 from .parse import CPU, CPUFREQ
 
 #: In the place of a policy's or CPU's number: a file of the whole machine
 WHOLE = -1
 
-_POLICY = re.compile(r"policy([0-9]{1,9})\Z", re.ASCII)
+_POLICY = regex(r"policy([0-9]{1,9})\Z", re.ASCII)
 
 
 class NoReadingError(MlnodeError):

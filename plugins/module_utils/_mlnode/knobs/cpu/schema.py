@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 
+from ...model.record import regex
 from ...model.schema import Form, Option, Table, cpus, word_or_number
 
 #: The kernel reads no more letters (cpufreq.c: store_scaling_governor)
-_GOVERNOR = Form(re.compile(r"[a-z_]{1,15}\Z", re.ASCII), "a word such as performance")
+_GOVERNOR = Form(regex(r"[a-z_]{1,15}\Z", re.ASCII), "a word such as performance")
 
 #: The kernel reads no more letters, and 8 bits of the register (intel_pstate.c). Two numbers have the same
 #: name on every server processor, so that either may be declared; others differ by model (intel_epp_default).

@@ -8,7 +8,6 @@ does. The agent sets both again at boot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Sequence
 
 from ...drivers import nvidia
@@ -20,6 +19,7 @@ from ...host.host import Host, Mounts
 from ...linux import systemd_conf
 from ...model import schema, values
 from ...model.errors import HostError
+from ...model.record import dataclass, field
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Severity, Value, Write
 from ...topology import read as topology
 from ...topology.model import Gpu

@@ -7,12 +7,12 @@ from __future__ import annotations
 import errno
 import re
 import time
-from dataclasses import dataclass, field
 from typing import Sequence
 
 from ...host.host import Host
 from ...model import cpulist, values
 from ...model.errors import HostError
+from ...model.record import dataclass, field
 from ...model.setting import KnobFile, Marker, Value, Write
 from ...topology.model import Nic, Topology
 from ..nics.ports import Port

@@ -9,7 +9,7 @@ same everywhere; which NICs are meant is in one list per declaration, written on
 from __future__ import annotations
 
 import re
-from typing import Iterable, NamedTuple, Sequence
+from typing import Iterable, Sequence
 
 from ...engine import declared, edited_file
 from ...engine.handlers import (
@@ -24,6 +24,7 @@ from ...host import places
 from ...host.host import Host
 from ...linux import systemd_unit
 from ...model.errors import HostError
+from ...model.record import NamedTuple, regex
 from ...model.setting import Boot, BootFile, Reading, Setting, Value
 from ...topology import pci
 from ..nics import ports
@@ -52,13 +53,13 @@ _VARIABLE = "IRQBALANCE_ARGS"
 _OPTION = f"--policyscript={IRQBALANCE_POLICY}"
 _BEGIN = "# BEGIN mlnode.tuning: irqbalance leaves alone what is declared; other arguments are kept"
 _END = "# END mlnode.tuning"
-_BLOCK = re.compile(rf"\n?{re.escape(_BEGIN)}\n.*?{re.escape(_END)}(?:\n|\Z)", re.DOTALL)
+_BLOCK = regex(rf"\n?{re.escape(_BEGIN)}\n.*?{re.escape(_END)}(?:\n|\Z)", re.DOTALL)
 #: Arguments that can be copied without a thought about quotes (systemd.exec(5), EnvironmentFile)
-_PLAIN = re.compile(r"[A-Za-z0-9_./:=,@%+ -]*\Z", re.ASCII)
+_PLAIN = regex(r"[A-Za-z0-9_./:=,@%+ -]*\Z", re.ASCII)
 #: A value that ends on its own line: words in quotes that are closed, and then what has none. systemd takes
 #: quotes for such only where a value or a further word of it begins.
-_WHOLE = re.compile(r"""(?:\s*(?:"(?:[^"\\]|\\.)*"|'[^']*'))*\s*(?:[^\s"'].*)?\Z""")
-_OTHER_SCRIPT = re.compile(r"(?:^|\s)(?:--policyscript|-l)\b")
+_WHOLE = regex(r"""(?:\s*(?:"(?:[^"\\]|\\.)*"|'[^']*'))*\s*(?:[^\s"'].*)?\Z""")
+_OTHER_SCRIPT = regex(r"(?:^|\s)(?:--policyscript|-l)\b")
 
 # The number alone decides: before 1.9 irqbalance calls the script with /sys as the device of an interrupt
 # that has appeared since its start (classify.c: add_new_irq). An exit status other than 0 drops the answer.

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple, Sequence
+from typing import Iterable, Sequence
 
 from ...model import cpulist, values
+from ...model.record import NamedTuple
 from ...model.schema import unless_allowed
 from ...topology.model import Cpus, Topology
 from .parse import Rule

@@ -6,10 +6,10 @@ where eth1 is a part of eth10 and mlx5 names no interface at all."""
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import NamedTuple, regex
 
 #: What the kernel itself puts into /proc/irq/N; a folder beside it is named by the driver (kernel/irq/proc.c)
 _OWN_FILES = frozenset(
@@ -28,7 +28,7 @@ _OWN_FILES = frozenset(
 #: What is not here (_CONTROL, and the bare name of igb and ixgbe) reports link changes and errors, and is
 #: left where it is.
 _QUEUES = tuple(
-    re.compile(pattern, re.ASCII)
+    regex(pattern, re.ASCII)
     for pattern in (
         # igb igc ixgbe fbnic bnxt_en: eth0-TxRx-0, eth0-rx-0, eth0-tx-0. ice i40e iavf hns3: the driver in
         # front: ice-eth0-TxRx-0; their control queues are ice-0000:41:00.0:ctrl-TxRx-0, i40e-...:fdir-TxRx-0.
@@ -55,7 +55,7 @@ _QUEUES = tuple(
 
 #: Names that surely say none. Many drivers ask for these when they find the NIC, and for those of the queues
 #: only when the interface comes up, so that until then nothing else is there.
-_CONTROL = re.compile(
+_CONTROL = regex(
     r"mlx[45][_-](?!comp)[a-z]"  # mlx5_async0@, mlx5_ctrl0@, mlx4-async@, and mlx5_pages_eq@ before 5.0
     r"|virtio[0-9]+-(?:config|control)\Z"
     r"|(?:ena|efa|gve)-mgmnt|.*-mgmnt\Z"  # the latter is gve before 6.4

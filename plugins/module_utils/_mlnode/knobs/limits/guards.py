@@ -6,13 +6,13 @@ whose limits it cannot set. That of Debian lets them in, with the limit they had
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ...host.host import Host
 from ...linux import sysctl_values
 from ...linux.sysctl_d import BootConfig
 from ...model import values
 from ...model.errors import HostError
+from ...model.record import dataclass, regex
 from . import units
 from .parse import Amount, Limit, is_within
 
@@ -22,7 +22,7 @@ _NR_OPEN_DEFAULT = 1 << 20
 
 #: include/uapi/linux/capability.h
 _SYS_RESOURCE = 24
-_BOUNDING = re.compile(r"^CapBnd:\s*([0-9a-f]{1,16})$", re.MULTILINE | re.ASCII)
+_BOUNDING = regex(r"^CapBnd:\s*([0-9a-f]{1,16})$", re.MULTILINE | re.ASCII)
 #: The user ids of the machine itself, and no others (user_namespaces(7))
 _ALL_USERS = ["0", "0", "4294967295"]
 

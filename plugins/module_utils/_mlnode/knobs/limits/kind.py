@@ -10,9 +10,8 @@ what it was started with, and is not restarted here, as its jobs would die.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from ...engine.handlers import UNITS
 from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
@@ -20,6 +19,7 @@ from ...engine.unit_drop_in import drop_in
 from ...host.host import Host, Mounts
 from ...linux import daemons, sysctl_d, systemd_conf
 from ...model.errors import HostError
+from ...model.record import NamedTuple, dataclass
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from . import guards as limits_guards
 from . import login, pending

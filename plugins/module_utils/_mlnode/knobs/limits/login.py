@@ -6,9 +6,10 @@ pam_limits(8), and `ulimit` in the files that shells read when they start (bash(
 from __future__ import annotations
 
 import re
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Sequence
 
 from ...host.host import Host
+from ...model.record import NamedTuple, regex
 from .pam import SERVICES, Limits, Line
 from .parse import UNLIMITED, Amount, Limit, is_within
 
@@ -17,9 +18,9 @@ _CONFIGS = ("/etc/ssh/sshd_config", "/usr/etc/ssh/sshd_config")
 #: SERVCONF_MAX_DEPTH of OpenSSH's servconf.c, PAM_SUBSTACK_MAX_LEVEL of Linux-PAM's pam_private.h
 _DEPTH = 16
 
-_KEYWORD = re.compile(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*?)\s*\Z", re.DOTALL)
-_SESSION = re.compile(r"\s*-?session\s+(\[[^\]]*\]|\S+)\s+(\S+)(.*)", re.IGNORECASE)
-_INCLUDE = re.compile(r"\s*@include\s+(\S+)")
+_KEYWORD = regex(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*?)\s*\Z", re.DOTALL)
+_SESSION = regex(r"\s*-?session\s+(\[[^\]]*\]|\S+)\s+(\S+)(.*)", re.IGNORECASE)
+_INCLUDE = regex(r"\s*@include\s+(\S+)")
 
 #: Read by each shell that a login starts, or by each interactive one. Not those of users, which may be on a
 #: server that does not answer.
@@ -27,10 +28,10 @@ _PROFILES = ("/etc/profile", "/etc/profile.d/*.sh", "/etc/bash.bashrc", "/etc/ba
 #: Option of ulimit → limit. Memory is in units of 1024 bytes (bash: builtins/ulimit.def).
 _OPTIONS = {"n": "nofile", "l": "memlock", "s": "stack", "c": "core", "u": "nproc"}
 _ULIMIT_UNIT = 1024
-_NUMBER = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
+_NUMBER = regex(r"[0-9]{1,19}\Z", re.ASCII)
 #: The hard limit, as people ask for it; any other output of a command is known to the shell alone
-_ASKED = re.compile(r"""["']?(?:\$\(|`)\s*ulimit\s+-H[A-Za-z]\s*[)`]["']?""")
-_OUTPUT = re.compile(r"\$\([^()]*\)|`[^`]*`")
+_ASKED = regex(r"""["']?(?:\$\(|`)\s*ulimit\s+-H[A-Za-z]\s*[)`]["']?""")
+_OUTPUT = regex(r"\$\([^()]*\)|`[^`]*`")
 #: What may stand before a command (bash(1), RESERVED WORDS)
 _BEFORE = frozenset({"!", "builtin", "command", "do", "elif", "else", "if", "then", "time", "until", "while"})
 

@@ -7,11 +7,11 @@ counts; a user's beats a group's, and a group's that of everybody, wherever they
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Iterator, Mapping, NamedTuple
+from typing import Iterator, Mapping
 
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import NamedTuple, dataclass, field, regex
 from .parse import LIMITS, UNLIMITED
 
 FOLDER = "/etc/security/limits.d"
@@ -19,16 +19,16 @@ _MAIN = "/etc/security/limits.conf"
 
 #: Which services use it (pam.d(5))
 SERVICES = ("/etc/pam.d", "/usr/lib/pam.d", "/usr/etc/pam.d")
-_USES = re.compile(r"^[^#\n]*\bpam_limits\.so\b", re.MULTILINE)
-_OTHER_FILE = re.compile(r"^[^#\n]*\bpam_limits\.so\b[^#\n]*\bconf=", re.MULTILINE)
+_USES = regex(r"^[^#\n]*\bpam_limits\.so\b", re.MULTILINE)
+_OTHER_FILE = regex(r"^[^#\n]*\bpam_limits\.so\b[^#\n]*\bconf=", re.MULTILINE)
 
 #: What stands for no limit; of numbers the digits at the beginning count (strtoull(3))
 _ENDLESS = ("-1", "-", "unlimited", "infinity")
 _INFINITY = (1 << 64) - 1
-_DIGITS = re.compile(r"\+?([0-9]{1,40})", re.ASCII)
+_DIGITS = regex(r"\+?([0-9]{1,40})", re.ASCII)
 #: FIRST:LAST of user ids, FIRST: without end, and :ID of one alone
-_RANGE = re.compile(r"([0-9]{0,10}):([0-9]{0,10})\Z", re.ASCII)
-_NUMBER = re.compile(r"[0-9]{1,10}\Z", re.ASCII)
+_RANGE = regex(r"([0-9]{0,10}):([0-9]{0,10})\Z", re.ASCII)
+_NUMBER = regex(r"[0-9]{1,10}\Z", re.ASCII)
 #: Those of root alone, whom the lines of * are not for
 _ROOT = ("root", ":0", "0:0")
 

@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ...engine.kind import Spec
 from ...model import schema
 from ...model.errors import DeclarationError
+from ...model.record import NamedTuple, regex
 from ...model.setting import Setting
 from .schema import AUTO, DOMAINS, OPTIONS
 
@@ -65,7 +65,7 @@ SERVICE_NAMES = {
     "ssh": "sshd",
     "sshd": "sshd",
 }
-_NUMBER = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
+_NUMBER = regex(r"[0-9]{1,19}\Z", re.ASCII)
 #: Numbers of 63 bits, so that none comes near what the kernel takes for no limit (RLIM_INFINITY)
 _MOST = (1 << 62) - 1
 

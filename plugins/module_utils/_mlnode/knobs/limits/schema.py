@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import re
 
+from ...model.record import regex
 from ...model.schema import Form, Option, Table
 
 DOMAINS = ("*", "root")
 AUTO = "auto"
-_DOMAIN = Form(
-    re.compile(r"(?:\*|@?[A-Za-z_][A-Za-z0-9_.-]{0,31})\Z", re.ASCII), "*, a user, or @ and a group"
-)
+_DOMAIN = Form(regex(r"(?:\*|@?[A-Za-z_][A-Za-z0-9_.-]{0,31})\Z", re.ASCII), "*, a user, or @ and a group")
 
 OPTIONS: Table = {
     "nofile": Option(

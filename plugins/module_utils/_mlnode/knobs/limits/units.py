@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from ...host.host import Host
 from ...linux import daemons, systemd_conf, systemd_show
 from ...linux.systemd_conf import Assignment
 from ...model.errors import HostError
+from ...model.record import NamedTuple, regex
 from ...model.setting import Value
 from .parse import SERVICE_NAMES, UNLIMITED, Amount, Limit
 from .schema import AUTO
@@ -20,10 +21,10 @@ _RAISING = ("containerd", "dockerd", "kubelet", "crio")
 
 #: Suffixes of systemd.syntax(7), to the base of 1024
 _SUFFIXES = " KMGTPE"
-_SIZE = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))? *([KMGTPE]?|B)(?: +|\Z)", re.ASCII)
-_NUMBER = re.compile(r"[0-9]{1,20}\Z", re.ASCII)
+_SIZE = regex(r"([0-9]{1,20})(?:\.([0-9]{1,20}))? *([KMGTPE]?|B)(?: +|\Z)", re.ASCII)
+_NUMBER = regex(r"[0-9]{1,20}\Z", re.ASCII)
 #: What starts with 0 is octal, with 0x hexadecimal (basic/parse-util.c: safe_atou64)
-_OTHER_BASE = re.compile(r"0([0-7]{0,22})\Z|0[xX]([0-9a-fA-F]{1,16})\Z", re.ASCII)
+_OTHER_BASE = regex(r"0([0-7]{0,22})\Z|0[xX]([0-9a-fA-F]{1,16})\Z", re.ASCII)
 _INFINITY = (1 << 64) - 1
 
 

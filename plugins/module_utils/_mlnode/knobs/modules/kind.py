@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from ...engine import boot_service
 from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
@@ -13,6 +13,7 @@ from ...linux import modules_load, systemd_show
 from ...linux.modules_load import Bar, Config
 from ...model import schema
 from ...model.errors import HostError
+from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ...topology import machine
 from ...topology.reader import Reader

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 
+from ...model.record import regex
 from ...model.schema import Form, Option, Table
 
 #: include/linux/module.h: MODULE_NAME_LEN is 64 less a word of the machine, with the zero at the end
 _LONGEST = 55
 _NAME = Form(
-    re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}\Z", re.ASCII),
+    regex(rf"[A-Za-z0-9_][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}\Z", re.ASCII),
     f"the name of a module, which has up to {_LONGEST} letters, digits, _ and -; "
     "its parameters belong into a file of /etc/modprobe.d",
 )

@@ -5,13 +5,13 @@ addresses, and the traffic class that another declaration has made room for."""
 
 from __future__ import annotations
 
-import re
-from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 from ...host.host import Host
 from ...linux import routes
 from ...model import values as kernel_values
 from ...model.errors import HostError
+from ...model.record import NamedTuple, regex
 from ...model.setting import Value
 from ...topology import management
 from ...topology import read as topology
@@ -31,7 +31,7 @@ NOT_LOCAL = "^=lo,docker0"
 _INFINIBAND, _ETHERNET = "InfiniBand", "Ethernet"
 
 #: An IPv4 address as a GID: ::ffff:192.0.2.1
-_IPV4_GID = re.compile(r"(?:0000:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}\Z")
+_IPV4_GID = regex(r"(?:0000:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}\Z")
 _ROCE_V2 = "RoCE v2"
 
 

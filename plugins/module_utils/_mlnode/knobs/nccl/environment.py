@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Sequence
 
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import NamedTuple, regex
 
 #: Read by PAM for everyone who logs in, whatever the shell: pam_env(8)
 ENVIRONMENT = "/etc/environment"
@@ -31,7 +32,7 @@ _OTHERS = (
 )
 #: What Slurm starts before each task, to set variables of it: slurm.conf(5), TaskProlog
 _SLURM = "/etc/slurm/slurm.conf"
-_PROLOG = re.compile(r"^\s*TaskProlog\s*=\s*(/[!-~]+)", re.ASCII | re.IGNORECASE | re.MULTILINE)
+_PROLOG = regex(r"^\s*TaskProlog\s*=\s*(/[!-~]+)", re.ASCII | re.IGNORECASE | re.MULTILINE)
 
 
 class Mention(NamedTuple):
@@ -55,9 +56,7 @@ class Places(NamedTuple):
 
     def of(self, name: str) -> list[Mention]:
         """Every line that sets a variable, in the order of the files."""
-        setting = re.compile(
-            rf"(?<![A-Za-z0-9_$]){re.escape(name)}=|\bsetenv\s+{re.escape(name)}\s", re.ASCII
-        )
+        setting = regex(rf"(?<![A-Za-z0-9_$]){re.escape(name)}=|\bsetenv\s+{re.escape(name)}\s", re.ASCII)
         return [
             Mention(path, number, line, _assigned(line, name) if path == ENVIRONMENT else None)
             for path, text in self.texts

@@ -10,9 +10,10 @@ why our blocks stand before what others have written, which stays byte for byte.
 from __future__ import annotations
 
 import re
-from typing import Mapping, NamedTuple, Sequence
+from typing import Mapping, Sequence
 
 from ...engine import edited_file
+from ...model.record import NamedTuple, regex
 
 PATH = "/etc/nccl.conf"
 
@@ -20,7 +21,7 @@ PATH = "/etc/nccl.conf"
 BRINGS = (edited_file,)
 
 #: With a name as declarations have them (declared.check_name)
-_BEGIN = re.compile(r"# BEGIN mlnode\.tuning ([a-z0-9][a-z0-9_-]{0,62})(?: [^\n]*)?\n\Z", re.ASCII)
+_BEGIN = regex(r"# BEGIN mlnode\.tuning ([a-z0-9][a-z0-9_-]{0,62})(?: [^\n]*)?\n\Z", re.ASCII)
 
 
 def _begin(name: str) -> str:

@@ -9,13 +9,14 @@ whose environment comes from a login. Both are corrected by writing the file, wh
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from ...engine import declared
 from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
+from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ..qos import files as qos_files
 from . import auto, environment, file, names

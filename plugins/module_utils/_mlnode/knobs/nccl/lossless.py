@@ -5,11 +5,12 @@ priority that is not lost. Judged by what the declarations of kind qos want of t
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Sequence
 
 from ...engine import declared
 from ...host.host import Host
 from ...model.errors import MlnodeError
+from ...model.record import NamedTuple
 from ...topology import read as topology
 from ..nics import rules
 from ..nics import targets as nic_targets

@@ -12,7 +12,9 @@ traffic class (struct ibv_global_route), 16 of a partition key and its index, 5 
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, NamedTuple
+from typing import Iterator, Mapping
+
+from ...model.record import NamedTuple
 
 SYSTEM, DEBUGGING, UNDOCUMENTED = "system", "debugging", "undocumented"
 

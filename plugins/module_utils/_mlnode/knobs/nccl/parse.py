@@ -9,6 +9,7 @@ from typing import Any, Mapping, Sequence
 
 from ...model import schema
 from ...model.errors import DeclarationError
+from ...model.record import regex
 from ...model.setting import Setting
 from ...model.strict_json import shown
 from . import auto
@@ -21,7 +22,7 @@ KIND = "nccl"
 AUTO = "auto"
 
 #: With allow: [unknown], as NCCL sets whatever stands in its file: of NCCL, and of plugins in its process
-_FOREIGN = re.compile(r"(?:NCCL|SHARP_COLL|OFI_NCCL)_[A-Z0-9_]{1,100}\Z", re.ASCII)
+_FOREIGN = regex(r"(?:NCCL|SHARP_COLL|OFI_NCCL)_[A-Z0-9_]{1,100}\Z", re.ASCII)
 
 #: Both multiplied are the sockets of one connection (NCCL's src/transport/net_socket.cc: MAX_SOCKETS)
 _THREADS, _PER_THREAD, _MAX_SOCKETS = "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", 64

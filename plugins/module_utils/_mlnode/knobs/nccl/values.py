@@ -15,25 +15,26 @@ import re
 from typing import Mapping, Sequence
 
 from ...model import schema
+from ...model.record import regex
 from ...model.schema import Form
 
 #: A leading 0 would make it octal to strtoll(), which is never meant
-_NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})\Z", re.ASCII)
-_ANY = re.compile("")
+_NUMBER = regex(r"-?(?:0x[0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})\Z", re.ASCII)
+_ANY = regex("")
 #: What strtoll() holds
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 #: NCCL copies the value of a line into 1024 bytes, and silently drops what is longer (setEnvFile)
 LONGEST = 1023
 #: One line of printable ASCII. Blanks at its ends would be part of the value.
-PRINTABLE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?\Z", re.ASCII)
+PRINTABLE = regex(r"(?:[!-~](?:[ -~]*[!-~])?)?\Z", re.ASCII)
 
 #: The most HCAs that NCCL takes (MAX_IB_DEVS in its src/transport/net_ib)
 MAX_HCAS = 32
 #: A name that a list can hold: a comma or colon would end it there. The kernel has 15 characters for an
 #: interface (IFNAMSIZ) and 63 for an RDMA device (IB_DEVICE_NAME_MAX), as NCCL has for either.
 _NIC, _HCA = r"[A-Za-z0-9_.@-]{1,15}", r"[A-Za-z0-9_.-]{1,63}"
-NIC, HCA = re.compile(rf"{_NIC}\Z", re.ASCII), re.compile(rf"{_HCA}\Z", re.ASCII)
+NIC, HCA = regex(rf"{_NIC}\Z", re.ASCII), regex(rf"{_HCA}\Z", re.ASCII)
 #: Of :port[:rail[:plane]] the port may be empty where a rail follows
 _PLACE = "[0-9]{1,3}"
 _PLACES = f"(?::{_PLACE}|:(?:{_PLACE})?(?::{_PLACE}){{1,2}})?"
@@ -70,7 +71,7 @@ def _whole(low: str, high: str) -> Form:
 def _some_of(words: Sequence[str]) -> Form:
     word = "|".join(words)
     return Form(
-        re.compile(rf"\^?(?:{word})(?:,(?:{word}))*\Z", re.ASCII | re.IGNORECASE),
+        regex(rf"\^?(?:{word})(?:,(?:{word}))*\Z", re.ASCII | re.IGNORECASE),
         f"one or more of {', '.join(words)} with commas, or ^ and those to leave out",
         str.upper,
     )
@@ -86,7 +87,7 @@ def _listed(words: str, name: str, most: int = LONGEST) -> Form:
         return text
 
     return Form(
-        re.compile(rf"\^?=?{name}(?:,{name})*\Z", re.ASCII),
+        regex(rf"\^?=?{name}(?:,{name})*\Z", re.ASCII),
         f"{words} with commas; behind = whole names, behind ^ all but those",
         read,
     )

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Sequence
 
 from ...engine.failed_changes import held_back
 from ...host.host import Host
 from ...linux import jobs
+from ...model.record import dataclass
 from ...model.schema import unless_allowed
 from ...model.setting import KnobFile
 from ...topology import management

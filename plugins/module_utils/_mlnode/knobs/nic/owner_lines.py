@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from typing import Iterator, Mapping, NamedTuple, Sequence
+from typing import Iterator, Mapping, Sequence
 
 from ...drivers.ethtool import words as ethtool_words
 from ...host.host import Host
 from ...model import values
 from ...model.errors import printable
+from ...model.record import NamedTuple, regex
 
 _NETS = "/sys/class/net"
 
@@ -63,7 +64,7 @@ GenericReceiveOffloadList=feature/rx-gro-list GenericReceiveOffloadUDPForwarding
 """
 _LINK: Mapping[str, str] = dict(pair.split("=") for pair in _SYSTEMD.split())
 #: RxCoalesceIrqSec is coalesce/rx-usecs-irq, TxMaxCoalescedFrames is coalesce/tx-frames
-_COALESCE = re.compile(r"(Rx|Tx)(?:Max)?Coalesced?(Irq|Low|High)?(Sec|Frames)\Z")
+_COALESCE = regex(r"(Rx|Tx)(?:Max)?Coalesced?(Irq|Low|High)?(Sec|Frames)\Z")
 #: netplan-yaml(5) has some of these words as well: receive-checksum-offload
 _NETPLAN = {key.lower(): file for key, file in _LINK.items() if key.endswith("Offload")}
 #: nm-settings-keyfile(5); nm-settings-ifcfg-rh(5), without sections; interfaces(5)
@@ -74,7 +75,7 @@ _KEYS = {
     ("ethtool", "fec-mode"): "fec/encoding",
 }
 #: Options of NetworkManager's [ethtool], and of Debian's package ethtool in interfaces(5): group and field
-_OPTION = re.compile(
+_OPTION = regex(
     r"(?:ethernet-|hardware-irq-|hardware-dma-)?(ring|channels|coalesce|pause|feature|offload)-([a-z0-9_-]+)\Z"
 )
 #: Options of ethtool(8) that set something → the group of our files
@@ -84,10 +85,10 @@ _GROUPS = {
     "-K": "feature", "--features": "feature", "--offload": "feature",
     "--set-fec": "fec", "--set-priv-flags": "private-flag",
 }  # fmt: skip
-_ETHTOOL = re.compile(rf"(?:^|\s)({'|'.join(_GROUPS)})\s+(\S+)\s+([^;&|<>)}}]*)", re.ASCII)
+_ETHTOOL = regex(rf"(?:^|\s)({'|'.join(_GROUPS)})\s+(\S+)\s+([^;&|<>)}}]*)", re.ASCII)
 #: Of `ip link set` and ifconfig
-_IP = re.compile(r"\b(mtu|txqueuelen|txqlen)\s+([0-9]+)", re.ASCII)
-_VARIABLE = re.compile(r"\$(?:\{(?:IFACE|DEVICE)\}|(?:IFACE|DEVICE)\b)", re.ASCII)
+_IP = regex(r"\b(mtu|txqueuelen|txqlen)\s+([0-9]+)", re.ASCII)
+_VARIABLE = regex(r"\$(?:\{(?:IFACE|DEVICE)\}|(?:IFACE|DEVICE)\b)", re.ASCII)
 
 #: basic/parse-util.c: parse_boolean of systemd, the others take some of these
 _SWITCHES = {
@@ -96,8 +97,8 @@ _SWITCHES = {
 }
 #: systemd.time(7); a number alone is in seconds
 _MICROSECONDS = {"": 10**6, "s": 10**6, "sec": 10**6, "ms": 1000, "msec": 1000, "us": 1, "usec": 1, "µs": 1}
-_SPAN = re.compile(r"([0-9]{1,9})\s*([a-zµ]*)\Z", re.ASCII)
-_SIZE = re.compile(r"([0-9]{1,9})([KMG])\Z", re.ASCII)
+_SPAN = regex(r"([0-9]{1,9})\s*([a-zµ]*)\Z", re.ASCII)
+_SIZE = regex(r"([0-9]{1,9})([KMG])\Z", re.ASCII)
 
 
 def file_of(line: Line) -> str:

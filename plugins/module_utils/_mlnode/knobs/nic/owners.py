@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import errno
 import re
-from dataclasses import dataclass, field
-from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
+from typing import Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from ...drivers.ethtool import words as ethtool_words
 from ...host.host import Host
 from ...model.errors import HostError, paragraphs, printable
+from ...model.record import NamedTuple, dataclass, field, regex
 from . import owner_lines
 from .owner_lines import Known, Line, Target, source
 
@@ -35,7 +35,7 @@ _SYSTEMD = tuple(f"{top}/systemd/network" for top in ("/etc", "/run", "/usr/loca
 _PROFILES = tuple(f"{top}/NetworkManager/system-connections" for top in ("/usr/lib", "/etc", "/run"))
 _IFCFG = "/etc/sysconfig/network-scripts"
 #: Hidden, or left by editors and packages: neither NetworkManager nor initscripts read them
-_SKIPPED = re.compile(r"\.|.*(?:~|\.(?:bak|orig|old|rpmsave|rpmorig|rpmnew|tmp|nmmeta))\Z", re.DOTALL)
+_SKIPPED = regex(r"\.|.*(?:~|\.(?:bak|orig|old|rpmsave|rpmorig|rpmnew|tmp|nmmeta))\Z", re.DOTALL)
 
 _INTERFACES = "/etc/network/interfaces"
 _IFUP = ("/usr/sbin/ifup", "/sbin/ifup")
@@ -43,7 +43,7 @@ _IFUP = ("/usr/sbin/ifup", "/sbin/ifup")
 _ENDS = ("auto", "allow-", "no-scripts", "mapping", "rename", "no-auto-down", "source")
 
 _YAML = ("/etc/netplan", "/run/netplan", "/usr/lib/netplan")
-_KEY = re.compile(r"(?<![\w.-])(mtu|[a-z0-9-]+-offload)[\"']?\s*:\s*[\"']?(\w+)", re.ASCII)
+_KEY = regex(r"(?<![\w.-])(mtu|[a-z0-9-]+-offload)[\"']?\s*:\s*[\"']?(\w+)", re.ASCII)
 #: What netplan makes of it at each boot, for the two programs that act on it: netplan(5)
 _MADE = ("/run/systemd/network/10-netplan-", "/run/NetworkManager/system-connections/netplan-")
 

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ...drivers.ethtool import words
 from ...model import schema
 from ...model.errors import DeclarationError
+from ...model.record import NamedTuple, dataclass
 from ...model.setting import Setting
 from ..nics import rules, selection
 from ..nics.selection import ALL, Selection

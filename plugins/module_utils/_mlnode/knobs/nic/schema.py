@@ -9,6 +9,7 @@ from typing import Any
 
 from ...drivers.ethtool import words
 from ...drivers.ethtool.structs import TABLES
+from ...model.record import regex
 from ...model.schema import Form, Option, Table, guards
 from ..nics.schema import name, nics, rules
 from .disruption import Disruption
@@ -48,13 +49,13 @@ COALESCE = {
 PAUSE = ("autoneg", "rx", "tx")
 
 _FEATURE = Form(
-    re.compile(r"[a-z0-9][a-z0-9_-]{0,30}\Z", re.ASCII),
+    regex(r"[a-z0-9][a-z0-9_-]{0,30}\Z", re.ASCII),
     "a feature such as tso or rx-gro-hw, as ethtool -k prints it",
 )
-_FEC = Form(re.compile(""), "modes such as auto rs", lambda text: words.fec(words.fec_mask(text)))
+_FEC = Form(regex(""), "modes such as auto rs", lambda text: words.fec(words.fec_mask(text)))
 #: The kernel gives 31 bytes for the name of a private flag (ETH_GSTRING_LEN)
 _FLAG = Form(
-    re.compile(r"[A-Za-z0-9][A-Za-z0-9_+. -]{0,30}\Z", re.ASCII),
+    regex(r"[A-Za-z0-9][A-Za-z0-9_+. -]{0,30}\Z", re.ASCII),
     "a private flag, as ethtool --show-priv-flags prints it",
 )
 
@@ -172,7 +173,7 @@ OPTIONS: Table = {
 #: For how long a change of the management path waits to be confirmed: an option of a run, and not declared
 CONFIRM: dict[str, dict[str, Any]] = {"confirm_seconds": {"type": "int", "default": 60}}
 
-#: A link may take 20 s to come back (knobs/nic_settle.py), and a new connection some more
+#: A link may take 20 s to come back (knobs/nic/settle.py), and a new connection some more
 _LEAST_SECONDS = 30
 
 

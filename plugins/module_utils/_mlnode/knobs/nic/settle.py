@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import time
-from typing import Callable, Mapping, NamedTuple
+from typing import Callable, Mapping
 
 from ...host.host import Host
 from ...linux import link_counters
 from ...model.errors import HostError, MlnodeError
+from ...model.record import NamedTuple
 from ...model.setting import Unit
 from ...topology import read as topology
 from ...topology.reader import integer

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import re
-from typing import Collection, Iterable, NamedTuple, Sequence, TypeVar
+from typing import Collection, Iterable, Sequence, TypeVar
 
 from ...host.host import Host
+from ...model.record import NamedTuple, regex
 from ...model.setting import Value
 from ...topology import management, pci, read
 from ...topology.model import Nic, RdmaDevice, Topology
@@ -19,7 +20,7 @@ T = TypeVar("T")
 _VIRTUAL = "virtual function"
 _KINDS = ("physical", "virtio", _VIRTUAL)
 #: What of the topology decides which NICs there are, and which CPUs may serve them
-_DECIDING = re.compile(
+_DECIDING = regex(
     r"/sys/devices/system/(?:cpu/(?:online|present|isolated|nohz_full)|node/(?:online|node[0-9]+/cpulist))\Z"
     r"|/sys/class/(?:net|infiniband)(?:/[^/]+)?\Z|/sys/bus/pci/devices(?:/[^/]+)?\Z",
     re.ASCII,

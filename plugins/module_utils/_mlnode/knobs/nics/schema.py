@@ -7,28 +7,29 @@ from __future__ import annotations
 import re
 from typing import Mapping
 
+from ...model.record import regex
 from ...model.schema import Form, Option, Table
 
 #: What the kernel takes for an interface (net/core/dev.c: dev_valid_name), without the marks of a shell
-INTERFACE = Form(re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.@-]{1,15}\Z", re.ASCII), "an interface such as eth0")
+INTERFACE = Form(regex(r"(?!\.{1,2}\Z)[A-Za-z0-9_.@-]{1,15}\Z", re.ASCII), "an interface such as eth0")
 _DEVICE = r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,63}\Z"
-_DRIVER = Form(re.compile(_DEVICE, re.ASCII), "a driver such as mlx5_core")
-_RDMA = Form(re.compile(_DEVICE, re.ASCII), "an RDMA device such as mlx5_0")
+_DRIVER = Form(regex(_DEVICE, re.ASCII), "a driver such as mlx5_core")
+_RDMA = Form(regex(_DEVICE, re.ASCII), "an RDMA device such as mlx5_0")
 #: Vendor tools write eight digits of the domain where sysfs writes four or more
 _ADDRESS = Form(
-    re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]\Z", re.ASCII | re.IGNORECASE),
+    regex(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]\Z", re.ASCII | re.IGNORECASE),
     "a PCI address such as 0000:41:00.0",
 )
 #: As lspci(8) -n has it
 _PCI_ID = Form(
-    re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}\Z", re.ASCII | re.IGNORECASE),
+    regex(r"[0-9a-f]{4}:[0-9a-f]{4}\Z", re.ASCII | re.IGNORECASE),
     "a vendor and device such as 15b3:101e, in quotes",
 )
 #: Digits of a number that a kernel file shows of a NIC: speeds in Mbit/s have seven
 MOST = 10**8 - 1
 
 _NAME = Form(
-    re.compile(r"[a-z][a-z0-9_]{0,30}\Z", re.ASCII),
+    regex(r"[a-z][a-z0-9_]{0,30}\Z", re.ASCII),
     "up to 31 of a-z, 0-9 and _, a letter first",
 )
 

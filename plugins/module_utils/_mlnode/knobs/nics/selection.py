@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping
 
 from ...model import cpulist, schema
+from ...model.record import NamedTuple
 from ...model.schema import Option
 from . import schema as rules_schema
 

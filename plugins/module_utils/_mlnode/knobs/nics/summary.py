@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
+from typing import Callable, Iterable, Mapping, Sequence
 
+from ...model.record import NamedTuple, dataclass, field
 from ...model.setting import Boot, KnobFile, Reading, Value
 from . import rules
 from .targets import Target

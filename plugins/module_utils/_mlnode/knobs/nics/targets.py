@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...host.host import Host
+from ...model.record import NamedTuple
 from ...model.setting import Value
 from ...topology import management
 from ...topology import read as topology

@@ -10,12 +10,13 @@ boot and when a NIC arrives.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ...drivers.dcb import tools
 from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts
 from ...host.host import Host
 from ...model.errors import HostError
+from ...model.record import NamedTuple
 from ...model.setting import KnobFile, Reading, Setting, Severity, Value
 from ..nic import parse as nic_parse
 from ..nics import rules

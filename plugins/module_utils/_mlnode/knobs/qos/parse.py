@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping, Sequence
 
 from ...drivers.dcb import answers
@@ -12,6 +11,7 @@ from ...drivers.dcb.device import CLASSES
 from ...drivers.ethtool import words
 from ...model import schema
 from ...model.errors import DeclarationError
+from ...model.record import dataclass, field, replace
 from ...model.schema import Option
 from ...model.setting import Setting
 from ..nics import rules, selection

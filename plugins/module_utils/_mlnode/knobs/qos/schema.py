@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-import re
-
 from ...drivers.dcb.answers import TSAS
 from ...drivers.dcb.device import CLASSES, DSCPS
+from ...model.record import regex
 from ...model.schema import Form, Option, Table, guards
 from ...model.values import number_ranges
 from ..nic import schema as nic_schema
@@ -19,7 +18,7 @@ GUARDS = {**nic_schema.GUARDS, "pfc_priorities": "PFC on more than one priority"
 TRUSTS = ("dscp", "pcp")
 
 _CLASS, _DSCP = CLASSES[-1], DSCPS[-1]
-_TSA = Form(re.compile(rf"(?:{'|'.join(TSAS)})\Z"), f"one of {', '.join(TSAS)}")
+_TSA = Form(regex(rf"(?:{'|'.join(TSAS)})\Z"), f"one of {', '.join(TSAS)}")
 #: One byte of an IPv4 or IPv6 header: six bits of DSCP above two of ECN (RFC 2474, RFC 3168)
 _BYTE = 255
 #: struct dcbnl_buffer has 32 bits for a size
@@ -37,7 +36,7 @@ def dscps(listed: str) -> list[int]:
     return [dscp for low, high in ranges for dscp in range(low, high + 1)]
 
 
-_DSCPS = Form(re.compile(""), "a DSCP from 0 to 63, or a range such as 24-31", lambda text: f"{dscps(text)}")
+_DSCPS = Form(regex(""), "a DSCP from 0 to 63, or a range such as 24-31", lambda text: f"{dscps(text)}")
 
 OPTIONS: Table = {
     "rules": rules(

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple
+from typing import Mapping
 
 from ...host.host import Host
 from ...linux import iproute
 from ...model.errors import HostError
+from ...model.record import NamedTuple
 from ...model.setting import Value
 from ...topology import read as topology
 from ...topology.model import Nic

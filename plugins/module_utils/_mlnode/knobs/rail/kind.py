@@ -9,13 +9,14 @@ and when a NIC arrives.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from ...drivers import ethtool
 from ...engine.kind import Context, Facts, Info, Spec, WayBack, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import sysctl_d
 from ...model.errors import HostError
+from ...model.record import NamedTuple
 from ...model.setting import Boot, Reading, Setting, Severity, Value
 from ..nics import rules
 from ..nics.summary import Files, Together

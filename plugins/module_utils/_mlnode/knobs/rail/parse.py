@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping
 
 from ...model import schema
+from ...model.record import NamedTuple, dataclass
 from ...model.setting import Setting
 from ..nics import rules, selection
 from ..nics.selection import ALL, Selection

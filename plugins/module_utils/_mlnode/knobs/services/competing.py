@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, NamedTuple
+from typing import Any, Iterator, Mapping
 
 from ...engine import declared
 from ...host.host import Host
 from ...linux import sysctl_d
 from ...model.errors import MlnodeError, printable
+from ...model.record import NamedTuple
 from .known import SERVICES, TUNED, Service
 
 ACTIVE_PROFILE = "/etc/tuned/active_profile"

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple
+from typing import Mapping
 
+from ...model.record import NamedTuple
 from ...model.setting import Severity
 
 

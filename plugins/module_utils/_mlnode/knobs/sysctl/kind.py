@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from ...engine import boot_service
 from ...engine.kind import Context, Facts, Info, Row, Spec, WayBack, no_facts
@@ -12,6 +12,7 @@ from ...host.host import Host, Mounts
 from ...linux import modules_load, sysctl_d, sysctl_values, systemd_show
 from ...model import values
 from ...model.errors import DeclarationError, HostError
+from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, Reading, Setting, Value, Write
 from . import guards
 from . import info as sysctl_info

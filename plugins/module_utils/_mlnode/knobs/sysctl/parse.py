@@ -12,17 +12,18 @@ from ...linux import sysctl_values
 from ...linux.sysctl_d import dotted, slashed
 from ...model import schema
 from ...model.errors import DeclarationError
+from ...model.record import regex
 from ...model.setting import Setting
 from ...model.values import integers, number_ranges, tokens
 from .. import sizing
 from ..sizing import Sizing
 from .schema import OPTIONS
 
-_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]*\Z", re.ASCII)
+_KEY = regex(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]*\Z", re.ASCII)
 #: vm.nr_hugepages@node0 and vm.nr_hugepages@node0/1048576kB: one NUMA node's share of the pool
-_NODE_PAGES = re.compile(r"vm\.nr_hugepages@node(0|[1-9][0-9]{0,3})(?:/([1-9][0-9]{0,9})kB)?\Z", re.ASCII)
+_NODE_PAGES = regex(r"vm\.nr_hugepages@node(0|[1-9][0-9]{0,3})(?:/([1-9][0-9]{0,9})kB)?\Z", re.ASCII)
 #: All that numbers, lists, names and paths in /proc/sys need; no line end, no shell character
-_VALUE = re.compile(r"[A-Za-z0-9 \t_.,:+/%@=-]*\Z", re.ASCII)
+_VALUE = regex(r"[A-Za-z0-9 \t_.,:+/%@=-]*\Z", re.ASCII)
 
 _FORM = "a number, a text, `auto`, {at_least: N} or, for huge pages, {for_bytes: N}"
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 
+from ...model.record import regex
 from ...model.schema import Form, Option, Table
 
-_WORD = Form(re.compile(r"[a-z_+]+\Z", re.ASCII), "a word such as madvise")
-_SIZE = Form(re.compile(r"[1-9][0-9]{0,9}kB\Z", re.ASCII), "a size as the kernel writes it, such as 2048kB")
+_WORD = Form(regex(r"[a-z_+]+\Z", re.ASCII), "a word such as madvise")
+_SIZE = Form(regex(r"[1-9][0-9]{0,9}kB\Z", re.ASCII), "a size as the kernel writes it, such as 2048kB")
 
 OPTIONS: Table = {
     "enabled": Option(

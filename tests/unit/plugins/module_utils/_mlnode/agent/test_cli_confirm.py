@@ -126,7 +126,10 @@ def test_a_timer_undoes_what_is_due(live: Machine, run: Run) -> None:
     assert live.now(MAPS) == "65530"
 
 
-def test_an_undo_that_is_not_complete_is_an_error(live: Machine, run: Run) -> None:
+def test_an_undo_that_is_not_complete_is_an_error(
+    live: Machine, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confirm, "STUBBORN", 0.0)
     known = change(live)
     live.fails[MAPS] = 5
 

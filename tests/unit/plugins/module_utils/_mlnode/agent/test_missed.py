@@ -14,7 +14,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine impor
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import document
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 
 LATE = "/etc/sysctl.d/zzz.conf"
@@ -36,7 +35,7 @@ def machine(tmp_path: pathlib.Path) -> LimitsMachine:
 
 def applied(machine: LimitsMachine, kind: ModuleType, spec: dict[str, Any]) -> list[dict[str, Any]]:
     """As a module returns them."""
-    return [document.setting(row) for row in engine.apply(machine, Request("training", kind, spec)).rows]
+    return [row.document() for row in engine.apply(machine, Request("training", kind, spec)).rows]
 
 
 def test_a_run_names_file_and_line_of_what_is_in_its_way(machine: LimitsMachine) -> None:

@@ -15,7 +15,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engin
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Severity, Status
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.version import VERSION
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import document
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
@@ -38,7 +37,7 @@ def test_a_whole_node_as_plain_data(tuned: Machine) -> None:
         "changed": False,
         "summary": {"ok": 1, "unsupported": 1},
         "errors": [],
-        "settings": [{**document.setting(item.row), "declared_by": ["training"]} for item in found.rows],
+        "settings": [{**item.row.document(), "declared_by": ["training"]} for item in found.rows],
     }
 
 

@@ -22,7 +22,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origi
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.plan import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import PutBack
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import detached
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle as nic_settle
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
@@ -41,7 +40,6 @@ SWAPPINESS = "/proc/sys/vm/swappiness"
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No NIC has to be watched, none answers later what it refuses once, and no process waits to undo."""
-    monkeypatch.setattr(nic_settle, "RESET_SECONDS", 0.0)
     monkeypatch.setattr(confirm, "STUBBORN", 0.0)
     monkeypatch.setattr(detached, "start", lambda _work: None)
 

@@ -7,7 +7,6 @@ import pathlib
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
@@ -15,6 +14,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system 
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import perftest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.perftest import Outcome, Request
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.record import replace
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given

@@ -226,7 +226,7 @@ def of_option(option: Option) -> st.SearchStrategy[Any]:
     if option.choices:
         return st.sampled_from(option.choices) | LEAVES
     if option.form:
-        return st.from_regex(option.form.pattern) | LEAVES
+        return st.from_regex(re.compile(option.form.pattern.pattern, option.form.pattern.flags)) | LEAVES
     if option.type == "int":
         return st.integers(option.least, option.most).flatmap(lambda one: st.sampled_from([one, str(one)]))
     return {"bool": st.booleans() | st.sampled_from(["on", "off"]), "str": st.text("ab1-", max_size=3)}.get(

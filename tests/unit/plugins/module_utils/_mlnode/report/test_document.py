@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Info, Row
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import errors
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
     Boot,
     Reading,
@@ -30,7 +31,7 @@ def row(status: Status = Status.DRIFTED, **reading: Any) -> Row:
 
 
 def test_one_setting_as_plain_data() -> None:
-    assert document.setting(row()) == {
+    assert row().document() == {
         "kind": "sysctl",
         "key": "vm.swappiness",
         "path": "/proc/sys/vm/swappiness",
@@ -47,7 +48,7 @@ def test_one_setting_as_plain_data() -> None:
 
 
 def test_plain_data_holds_no_enum() -> None:
-    data = document.setting(row())
+    data = row().document()
 
     assert (type(data["status"]), type(data["severity"])) == (str, str)
 
@@ -68,7 +69,7 @@ def test_plain_data_holds_no_enum() -> None:
     ],
 )
 def test_empty_and_missing_are_kept_apart(reading: dict[str, Any], expected: dict[str, Any]) -> None:
-    data = document.setting(row(**reading))
+    data = row(**reading).document()
 
     assert {name: data[name] for name in expected} == expected
 
@@ -84,4 +85,4 @@ def test_summary_counts_each_status_in_a_fixed_order() -> None:
     "value, text", [(None, "-"), ("", '""'), ("4096\t131072", "4096 131072"), ("1", "1"), (0, "0")]
 )
 def test_a_value_for_people(value: Any, text: str) -> None:
-    assert document.shown(value) == text
+    assert errors.shown(value) == text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import pathlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host im
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.record import replace
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Severity
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.audit import report
 from ansible_collections.mlnode.tuning.tests.fixtures import build, machines

@@ -11,7 +11,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.expec
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import qos
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import declared, engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle as nic_settle
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
@@ -23,9 +22,8 @@ EXPECTED = {name: ROCE[name] for name in ("trust", "dscp", "pfc", "global_pause"
 
 
 @pytest.fixture(name="host")
-def _host(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> QosNode:
+def _host(tmp_path: pathlib.Path) -> QosNode:
     """As it is once roce_qos has run."""
-    monkeypatch.setattr(nic_settle, "RESET_SECONDS", 0.0)
     node = QosNode.made(tmp_path / "node")
     engine.apply(node, request(ROCE))
     node.forget()

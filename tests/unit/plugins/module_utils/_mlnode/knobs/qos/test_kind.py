@@ -11,7 +11,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine impor
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import AGENT_UNIT, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle as nic_settle
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.disruption import Disruption
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nics.targets import Target
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import kind as qos
@@ -43,12 +42,6 @@ JOB = {"/proc/812/comm": "slurmstepd\n", "/proc/812/cmdline": "slurmstepd: [4711
 @pytest.fixture(name="host")
 def _host(tmp_path: pathlib.Path) -> QosNode:
     return QosNode.made(tmp_path / "node")
-
-
-@pytest.fixture(autouse=True)
-def _unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Links of these NICs are up again at once."""
-    monkeypatch.setattr(nic_settle, "RESET_SECONDS", 0.0)
 
 
 def statuses(found: dict[str, Row]) -> dict[str, Status]:

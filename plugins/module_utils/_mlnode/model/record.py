@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NamedTuple, dataclass and regular expressions that cost a short command little.
+
+A command of the agent runs for a tenth of a second, and it makes some hundred classes and patterns before it
+reads a file. Python's own take a third of that time: typing.NamedTuple evaluates each annotation, dataclasses
+imports inspect and compiles a function for each method, and re compiles patterns that are never used. These
+have the same meaning in the library, and a type checker is given the original ones.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, AnyStr, Callable, Mapping, Pattern, cast
+
+__all__ = ["NamedTuple", "asdict", "dataclass", "field", "regex", "replace"]
+
+if TYPE_CHECKING:
+    from dataclasses import asdict, dataclass, field, replace
+    from typing import NamedTuple
+else:
+    from operator import itemgetter
+
+    _new = tuple.__new__
+    #: For a field without a default
+    _MISSING = object()
+
+    def _function(name: str, fields: Any, defaults: Mapping[str, Any], body: str, **names: Any) -> Any:
+        """A function with these parameters, of which some have a default."""
+        given = [f"{one}=_default_{one}" if one in defaults else one for one in fields]
+        names.update((f"_default_{one}", value) for one, value in defaults.items())
+        # The names are those of attributes of a class of this library.
+        exec(f"def {name}(_self, {', '.join(given)}):\n {body}", names)  # noqa: S102
+        return names[name]
+
+    class _Tuple(tuple):
+        """What all named tuples can."""
+
+        __slots__ = ()
+        _fields = ()
+
+        def _replace(self, **changes: Any) -> Any:
+            found = _new(type(self), [changes.pop(name, old) for name, old in zip(self._fields, self)])
+            if changes:
+                raise ValueError(f"Got unexpected field names: {[*changes]!r}")
+            return found
+
+        def _asdict(self) -> dict[str, Any]:
+            return dict(zip(self._fields, self))
+
+        def __getnewargs__(self) -> tuple[Any, ...]:
+            return tuple(self)
+
+        def __repr__(self) -> str:
+            pairs = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self))
+            return f"{type(self).__name__}({pairs})"
+
+    class _Naming(type):
+        def __new__(cls, name: str, bases: Any, space: dict[str, Any]) -> Any:
+            if not bases:
+                return type.__new__(cls, name, bases, space)
+            fields = tuple(space.get("__annotations__", ()))
+            defaults = {one: space.pop(one) for one in fields if one in space}
+            body = f"return _new(_self, ({''.join(f'{one}, ' for one in fields)}))"
+            space.update((one, property(itemgetter(number))) for number, one in enumerate(fields))
+            space.update(__slots__=(), _fields=fields, _field_defaults=defaults)
+            space["__new__"] = _function("__new__", fields, defaults, body, _new=_new)
+            return type(name, (_Tuple,), space)
+
+    class NamedTuple(metaclass=_Naming):
+        """See typing.NamedTuple."""
+
+    class _Made:
+        """A default that is made for each object."""
+
+        def __init__(self, make: Callable[[], Any]) -> None:
+            self.make = make
+
+    def field(*, default_factory: Callable[[], Any]) -> Any:
+        """See dataclasses.field."""
+        return _Made(default_factory)
+
+    def _is_equal(self: Any, other: Any) -> Any:
+        return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
+
+    def _hash(self: Any) -> int:
+        return hash(tuple(self.__dict__.values()))
+
+    def _repr(self: Any) -> str:
+        pairs = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields)
+        return f"{type(self).__name__}({pairs})"
+
+    def _refuse(_self: Any, name: str, _value: Any = None) -> None:
+        raise AttributeError(f"cannot assign to field {name!r}")
+
+    def _prepared(cls: type, frozen: bool) -> type:
+        known = dict(getattr(cls, "_known", {}))
+        for name in cls.__dict__.get("__annotations__", ()):  # noqa: RUF063  (as strings, as they are)
+            known[name] = cls.__dict__.get(name, _MISSING)
+        made = {name: value for name, value in known.items() if isinstance(value, _Made)}
+        for name in made:
+            setattr(cls, name, None)
+        defaults = {name: value for name, value in known.items() if value is not _MISSING}
+        pairs = (
+            f"{name!r}: _default_{name}.make() if {name} is _default_{name} else {name}"
+            if name in made
+            else f"{name!r}: {name}"
+            for name in known
+        )
+        cls._known, cls._fields = known, tuple(known)
+        body = f"_self.__dict__.update({{{', '.join(pairs)}}})"
+        cls.__init__ = _function("__init__", known, defaults, body)
+        cls.__eq__, cls.__hash__ = _is_equal, _hash if frozen else None
+        if frozen:
+            cls.__setattr__ = cls.__delattr__ = _refuse
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = _repr
+        return cls
+
+    def dataclass(cls: Any = None, *, frozen: bool = False) -> Any:
+        """See dataclasses.dataclass."""
+        return _prepared(cls, frozen) if cls is not None else lambda one: _prepared(one, frozen)
+
+    def replace(item: Any, **changes: Any) -> Any:
+        """See dataclasses.replace."""
+        return type(item)(**{**{name: getattr(item, name) for name in item._fields}, **changes})
+
+    def asdict(item: Any) -> dict[str, Any]:
+        """The fields of an object, of which none is an object like it."""
+        return {name: getattr(item, name) for name in item._fields}
+
+
+#: What is asked of a pattern in the library
+_METHODS = (
+    *("findall", "finditer", "flags", "fullmatch", "groupindex", "match", "pattern", "search", "split"),
+    *("sub", "subn"),
+)
+
+
+class _Late:
+    """A pattern that is compiled when it is first used."""
+
+    def __init__(self, text: Any, flags: int) -> None:
+        self._given = (text, flags)
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(*self._given)
+        self.__dict__.update((method, getattr(compiled, method)) for method in _METHODS)
+        return getattr(compiled, name)
+
+
+def regex(text: AnyStr, flags: int = 0) -> Pattern[AnyStr]:
+    """As re.compile(), and compiled at its first use."""
+    return cast("Pattern[AnyStr]", _Late(text, flags))

@@ -182,6 +182,23 @@ def test_a_role_alone_ends_like_that(site: Site) -> None:
     assert FILE in output
 
 
+def test_what_a_play_does_after_the_role_is_done(site: Site) -> None:
+    """The role ends early where no reboot is wanted, and only itself."""
+    site.host("one", {})
+    after = {"name": "Say so", "ansible.builtin.debug": {"msg": "after the role"}}
+    roles = [
+        {"role": "mlnode.tuning.training_node"},
+        {"role": "mlnode.tuning.node", "vars": {"node_layers": ["boot"]}},
+    ]
+    playbook = site.folder / "play.yml"
+    play = {"hosts": "training", "gather_facts": False, "roles": roles, "post_tasks": [after]}
+    playbook.write_text(yaml.safe_dump([play]))
+    code, output = site.play(playbook=str(playbook))
+    assert code == 0, output
+    assert [asked["layers"] for asked in site.asked("one")] == [["runtime", "boot"], ["boot"]]
+    assert "after the role" in output
+
+
 @pytest.mark.parametrize("name", ["node_sysctll", "training_node_sysctl"])
 def test_a_mistaken_variable_is_named_before_a_node_is_asked(site: Site, name: str) -> None:
     site.host("one", {}, **{name: {}, "node_exporter_port": 9100})

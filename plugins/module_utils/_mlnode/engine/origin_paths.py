@@ -57,7 +57,7 @@ def refuse_unknown(entry: Mapping[str, Any]) -> None:
         raise _newer(entry, f"the field {unknown[0][:40]!r} is unknown")
     name = entry.get("notify", "")
     if name and isinstance(name, str) and name not in places.READERS:
-        raise _newer(entry, f"the refresh {name[:40]!r} is unknown")
+        raise _newer(entry, f"who is notified is unknown: {name[:40]!r}")
 
 
 def _newer(entry: Mapping[str, Any], words: str) -> StoreError:

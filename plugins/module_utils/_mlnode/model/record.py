@@ -30,7 +30,7 @@ else:
         given = [f"{one}=_default_{one}" if one in defaults else one for one in fields]
         names.update((f"_default_{one}", value) for one, value in defaults.items())
         # The names are those of attributes of a class of this library.
-        exec(f"def {name}(_self, {', '.join(given)}):\n {body}", names)  # noqa: S102
+        exec(f"def {name}(_self, {', '.join(given)}):\n {body}", names)  # noqa: S102  # see above
         return names[name]
 
     class _Tuple(tuple):
@@ -95,7 +95,7 @@ else:
 
     def _prepared(cls: type, frozen: bool) -> type:
         known = dict(getattr(cls, "_known", {}))
-        for name in cls.__dict__.get("__annotations__", ()):  # noqa: RUF063  (as strings, as they are)
+        for name in cls.__dict__.get("__annotations__", ()):  # noqa: RUF063  # the strings, unevaluated
             known[name] = cls.__dict__.get(name, _MISSING)
         made = {name: value for name, value in known.items() if isinstance(value, _Made)}
         for name in made:

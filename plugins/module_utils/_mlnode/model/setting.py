@@ -190,7 +190,7 @@ class BootFile(NamedTuple):
     """A whole file that the system reads at boot; content None where none is needed. mode: None keeps that
     of an existing file, and makes a new one 0644.
 
-    refresh: who is notified that it changed, a name of handlers.HANDLERS; empty for none.
+    notify: who is notified that it changed, a name of handlers.HANDLERS; empty for none.
     stale: they are notified even if the file is right, as what they made of it is not.
     """
 

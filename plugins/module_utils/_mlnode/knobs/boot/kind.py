@@ -25,23 +25,10 @@ from ...topology.model import Topology
 from . import cmdline as boot_words
 from . import isolation, loaders
 from . import parse as boot_parse
+from . import schema as own
 from .loaders import Loader
-from .schema import OPTIONS
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "boot_sources",
-    "conflicts",
-    "facts",
-    "info",
-    "parse",
-    "read",
-    "way_back",
-]
-
+OPTIONS = own.OPTIONS
 KIND = boot_parse.KIND
 MOUNTS = topology.MOUNTS
 

@@ -17,23 +17,10 @@ from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Val
 from ...model.values import same
 from . import boost, files
 from . import parse as cpu_parse
+from . import schema as own
 from .node import WHOLE, Found, Node, NoReadingError, Scope, subject
-from .schema import OPTIONS
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "boot_sources",
-    "conflicts",
-    "facts",
-    "info",
-    "parse",
-    "read",
-    "way_back",
-]
-
+OPTIONS = own.OPTIONS
 KIND = cpu_parse.KIND
 MOUNTS: Mounts = {}
 

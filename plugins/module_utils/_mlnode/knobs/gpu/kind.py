@@ -24,22 +24,9 @@ from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Severit
 from ...topology import read as topology
 from ...topology.model import Gpu
 from ..services import kind as services
-from .schema import OPTIONS
+from . import schema as own
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "boot_sources",
-    "conflicts",
-    "facts",
-    "info",
-    "parse",
-    "read",
-    "way_back",
-]
-
+OPTIONS = own.OPTIONS
 KIND = "gpu"
 MOUNTS: Mounts = {nvidia.TOP: lambda: nvidia, **services.MOUNTS, **topology.MOUNTS}
 KEY = "gpu.persistence"

@@ -22,24 +22,12 @@ from ..nics import ports, rules
 from ..nics.ports import Port
 from . import files, irqbalance, plan
 from . import parse as irq_parse
+from . import schema as own
 from .files import Found
-from .parse import KIND, RuleSetting
-from .schema import OPTIONS
+from .parse import RuleSetting
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "facts",
-    "info",
-    "boot_sources",
-    "parse",
-    "read",
-    "conflicts",
-    "way_back",
-]
-
+KIND = irq_parse.KIND
+OPTIONS = own.OPTIONS
 MOUNTS = topology.MOUNTS
 
 #: A declaration of sysctl values that would pull the flow table down again

@@ -25,26 +25,15 @@ from . import guards as limits_guards
 from . import login, pending
 from . import pam as limits_pam
 from . import parse as limits_parse
+from . import schema as own
 from . import units as limits_units
 from .pam import Limits, Line
-from .parse import KIND, LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, taken_apart
-from .schema import AUTO, OPTIONS
+from .parse import LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, taken_apart
+from .schema import AUTO
 from .units import Assigned, Service
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "facts",
-    "info",
-    "boot_sources",
-    "parse",
-    "read",
-    "conflicts",
-    "way_back",
-]
-
+KIND = limits_parse.KIND
+OPTIONS = own.OPTIONS
 MOUNTS: Mounts = {}
 
 #: Sorts after what people and packages call last, save what begins with zz itself

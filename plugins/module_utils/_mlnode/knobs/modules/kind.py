@@ -17,22 +17,9 @@ from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ...topology import machine
 from ...topology.reader import Reader
-from .schema import OPTIONS
+from . import schema as own
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "boot_sources",
-    "conflicts",
-    "facts",
-    "info",
-    "parse",
-    "read",
-    "way_back",
-]
-
+OPTIONS = own.OPTIONS
 KIND = "modules"
 MOUNTS: Mounts = {}
 

@@ -21,24 +21,13 @@ from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ..qos import files as qos_files
 from . import auto, environment, file, names
 from . import parse as nccl_parse
+from . import schema as own
 from .environment import Places
 from .file import PATH, Conf
-from .parse import KIND, name_of
-from .schema import OPTIONS
+from .parse import name_of
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "facts",
-    "info",
-    "boot_sources",
-    "parse",
-    "read",
-    "conflicts",
-    "way_back",
-]
+KIND = nccl_parse.KIND
+OPTIONS = own.OPTIONS
 
 #: It may depend on the priorities of the fabric
 MOUNTS = qos_files.MOUNTS

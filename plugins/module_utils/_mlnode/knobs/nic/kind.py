@@ -24,25 +24,12 @@ from . import commands as nic_commands
 from . import files as nic_files
 from . import owners
 from . import parse as nic_parse
+from . import schema as own
 from .guards import Guards
-from .parse import KIND, NicSetting
-from .schema import OPTIONS
+from .parse import NicSetting
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "commands",
-    "facts",
-    "info",
-    "boot_sources",
-    "parse",
-    "read",
-    "conflicts",
-    "way_back",
-]
-
+KIND = nic_parse.KIND
+OPTIONS = own.OPTIONS
 MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
 #: A NIC, and a line of another program's file

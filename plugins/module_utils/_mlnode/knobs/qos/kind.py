@@ -26,25 +26,13 @@ from ..nics.targets import Targets
 from . import files as qos_files
 from . import guards as qos_guards
 from . import parse as qos_parse
+from . import schema as own
 from . import switch as qos_switch
 from .guards import QosGuards
-from .parse import KIND, QosSetting
-from .schema import OPTIONS
+from .parse import QosSetting
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "facts",
-    "info",
-    "boot_sources",
-    "parse",
-    "read",
-    "conflicts",
-    "way_back",
-]
-
+KIND = qos_parse.KIND
+OPTIONS = own.OPTIONS
 MOUNTS = qos_files.MOUNTS
 
 #: What `systemctl enable lldpad` makes

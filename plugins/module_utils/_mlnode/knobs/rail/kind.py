@@ -22,24 +22,12 @@ from ..nics import rules
 from ..nics.summary import Files, Together
 from . import files, interfaces
 from . import parse as rail_parse
+from . import schema as own
 from .interfaces import Places
-from .parse import KIND, RailSetting, path_of
-from .schema import OPTIONS
+from .parse import RailSetting, path_of
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "boot_sources",
-    "conflicts",
-    "facts",
-    "info",
-    "parse",
-    "read",
-    "way_back",
-]
-
+KIND = rail_parse.KIND
+OPTIONS = own.OPTIONS
 MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
 

@@ -21,23 +21,10 @@ from ...model import schema
 from ...model.errors import DeclarationError, HostError
 from ...model.setting import Boot, BootFile, Reading, Setting, Value, Write
 from . import competing, known
+from . import schema as own
 from .known import SERVICES, Service
-from .schema import OPTIONS
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "boot_sources",
-    "conflicts",
-    "facts",
-    "info",
-    "parse",
-    "read",
-    "way_back",
-]
-
+OPTIONS = own.OPTIONS
 KIND = "services"
 MOUNTS: Mounts = {service_files.TOP: lambda: service_files}
 

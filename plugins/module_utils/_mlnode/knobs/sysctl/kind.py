@@ -17,22 +17,9 @@ from ...model.setting import Boot, BootFile, Reading, Setting, Value, Write
 from . import guards
 from . import info as sysctl_info
 from . import parse as sysctl_parse
-from .schema import OPTIONS
+from . import schema as own
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "boot_sources",
-    "conflicts",
-    "facts",
-    "info",
-    "parse",
-    "read",
-    "way_back",
-]
-
+OPTIONS = own.OPTIONS
 KIND = "sysctl"
 MOUNTS: Mounts = {}
 

@@ -15,22 +15,9 @@ from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflic
 from ...host.host import Host, Mounts
 from ...model import schema, values
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value, Write
-from .schema import OPTIONS
+from . import schema as own
 
-__all__ = [
-    "KIND",
-    "MOUNTS",
-    "OPTIONS",
-    "boot_files",
-    "boot_sources",
-    "conflicts",
-    "facts",
-    "info",
-    "parse",
-    "read",
-    "way_back",
-]
-
+OPTIONS = own.OPTIONS
 KIND = "thp"
 MOUNTS: Mounts = {}
 

@@ -16,19 +16,25 @@ trap 'rm -f "$log"' EXIT
 # timeout(1) has a process group of its own, which an interrupt of the terminal does not reach.
 trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM
 
+# One of its threads has ended with an error, and the play waits for a result that will not come.
+lost() { grep -q 'in results_thread_main' "$log"; }
+
 play() {
+    : >"$log"
     timeout --kill-after=60 "$seconds" "$@" > >(tee "$log") 2>&1 &
     pid=$!
+    while kill -0 "$pid" 2>/dev/null && ! lost; do sleep 2; done
+    ! lost || kill "$pid" 2>/dev/null
     wait "$pid"
 }
 
 play "$@"
 code=$?
-# 124: timeout(1) has ended it.
-if [ "$code" -eq 124 ] && grep -q 'in results_thread_main' "$log"; then
+if lost; then
     printf 'play-limit: ansible-core lost a result and would have waited for ever; second and last run\n'
     play "$@"
     code=$?
 fi
+# 124: timeout(1) has ended it.
 [ "$code" -ne 124 ] || printf 'play-limit: ended after %s s\n' "$seconds"
 exit "$code"

@@ -334,6 +334,10 @@ def watched(machine: Machine) -> Iterator[list[tuple[str, str, bool]]]:
         found.append((name.rstrip(":"), mtu, "LOWER_UP" in flags))
 
 
+def _carrier_losses(machine: Machine, nic: str) -> int:
+    return int(machine.read(f"/sys/class/net/{nic}/carrier_down_count"))
+
+
 def test_nics_are_changed_one_at_a_time_and_the_management_path_is_left_alone(
     node: Machine, collection: Collection
 ) -> None:
@@ -341,6 +345,7 @@ def test_nics_are_changed_one_at_a_time_and_the_management_path_is_left_alone(
     before = facts.nics(node)
     others = {nic for nic in before if nic != path}
     rule = {"name": "all", "nics": {"management": False}, "mtu": 1300, "tx_queue_len": 300}
+    losses = [_carrier_losses(node, nic) for nic in links]
     with watched(node) as reported:
         played = declare(collection, node, rule)
     assert played.status == 0
@@ -353,7 +358,9 @@ def test_nics_are_changed_one_at_a_time_and_the_management_path_is_left_alone(
     assert sorted(nic for nic, _mtu, _up in last) == sorted(others)
     assert {mtu for _nic, mtu, _up in last} == {"1300"}
     assert {nic for nic, _mtu, up in last if up} == {*links}
-    assert {nic for nic, _mtu, up in reported if not up} == others, "these resets were to be seen"
+    # The kernel sends one report a second at most, and may pass over a reset of less; it counts each of them.
+    for nic, lost in zip(links, losses):
+        assert _carrier_losses(node, nic) > lost, f"{nic} was not reset, so nothing was waited for"
 
 
 def test_the_management_path_is_refused_by_name_with_how_to_allow_it(

@@ -27,7 +27,9 @@ from ..model.errors import DeclarationError
 #: Any Python 3.8 or newer that the node has; env, as distributions keep it in different places.
 INTERPRETER = "/usr/bin/env python3"
 
-_ISOLATED = "-I"
+#: -I: no PYTHON* variable of the caller, no package in a home folder and no file in the present folder is run
+#: by root. -S: nor what the machine's Python has in its site folders, of which the agent uses nothing.
+_ISOLATED = "-IS"
 
 #: The kernel splits a first line at blanks and knows no quotes (execve(2)), while the shell of a controller
 #: would; what follows a line break would be part of the archive.
@@ -38,11 +40,41 @@ _QUOTES = re.compile(r"""['"\\`$]""")
 #: (include/uapi/linux/binfmts.h, BINPRM_BUF_SIZE), of which `#!`, -S and -I need some
 _LONGEST = 240
 
-#: The words are for a Python that could not read the rest
+#: The words are for a Python that could not read the rest. Python's own import from a zip opens it for every
+#: file, which would take a tenth of the time of a short command.
 _MAIN = b"""import sys
 
 if sys.version_info < (3, 8):
     sys.exit("mlnode needs Python 3.8 or newer, and %s is %d.%d" % ((sys.executable,) + sys.version_info[:2]))
+
+import importlib.util
+import marshal
+
+
+class Compiled:
+    archive = __loader__.archive
+
+    def __init__(self, modules):
+        self.modules = modules
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self.modules:
+            return None
+        return importlib.util.spec_from_loader(name, self, is_package=self.modules[name][0])
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        exec(marshal.loads(self.modules[module.__name__][1]), module.__dict__)
+
+
+try:
+    modules = __loader__.get_data("compiled-" + importlib.util.MAGIC_NUMBER.hex())
+except OSError:  # another Python, which takes the sources
+    pass
+else:
+    sys.meta_path.insert(0, Compiled(marshal.loads(modules)))
 
 from mlnode.agent.cli import main
 
@@ -69,11 +101,11 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 #: At the end of the file, so that half a file has none: the number of the code that this Python makes
 _MADE_BY = f"compiled {importlib.util.MAGIC_NUMBER.hex()}".encode("ascii")
 
+#: The name in the zip of all that this Python has compiled
+_COMPILED = f"compiled-{importlib.util.MAGIC_NUMBER.hex()}"
+
 #: Prints that number
 WHICH = "import importlib.util; print('compiled', importlib.util.MAGIC_NUMBER.hex())"
-
-#: Compiled code that belongs to its source whatever the times of both say, and is not compared (PEP 552)
-_UNCHECKED_HASH = (1).to_bytes(4, "little")
 
 #: File name in the zip → its content
 Files = Mapping[str, bytes]
@@ -87,8 +119,7 @@ class Sources(NamedTuple):
 
 
 def isolated(interpreter: str) -> str:
-    """The first line's program: Python in isolated mode (python -I), so that no PYTHON* variable of the
-    caller, no package in a home folder and no file in the present folder is run by root.
+    """The first line's program: Python in isolated mode.
 
     Linux hands over all behind the program as one argument (execve(2)), which env takes apart with -S, since
     coreutils 8.30, and Python as a group of its one-letter options. Raises DeclarationError for what is not
@@ -102,9 +133,10 @@ def isolated(interpreter: str) -> str:
     program, _blank, arguments = interpreter.partition(" ")
     if program.rpartition("/")[2] == "env":
         split = arguments if arguments.startswith("-S") else f"-S {arguments}"
-        return f"{program} {split}" if _ISOLATED in arguments.split() else f"{program} {split} {_ISOLATED}"
+        mine = re.search(r"(?:^| )-[a-zA-Z]*I", arguments)
+        return f"{program} {split}" if mine else f"{program} {split} {_ISOLATED}"
     if re.match(r"-[a-zA-Z]+\Z", arguments):
-        return interpreter if "I" in arguments else f"{program} {arguments}I"
+        return interpreter if "I" in arguments else f"{program} {arguments}{_ISOLATED[1:]}"
     return interpreter if arguments else f"{program} {_ISOLATED}"
 
 
@@ -160,8 +192,8 @@ def _packed(files: Files, interpreter: str, compiled: bool) -> tuple[bytes, int]
             archive.writestr(_entry(name), content)
         end = stream.tell()
         if compiled:
-            for name, content in sorted(files.items()):
-                archive.writestr(_entry(f"{name}c"), _compiled(name, content))
+            modules = dict(_compiled(name, content) for name, content in sorted(files.items()))
+            archive.writestr(_entry(_COMPILED), marshal.dumps(modules))
             archive.comment = _MADE_BY
     return stream.getvalue(), end
 
@@ -184,9 +216,11 @@ def _entry(name: str) -> zipfile.ZipInfo:
 
 
 @functools.lru_cache(maxsize=None)
-def _compiled(name: str, source: bytes) -> bytes:
-    """As a .pyc file has it. The name is what a traceback shows."""
+def _compiled(name: str, source: bytes) -> tuple[str, tuple[bool, bytes]]:
+    """Name of the module, whether it is a package, and its code. The name of the file is what a traceback
+    shows."""
     # Without docstrings, which are a twentieth of the file, and which no command shows.
     code = compile(source, f"{AGENT_COMMAND}/{name}", "exec", dont_inherit=True, optimize=2)
-    head = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + importlib.util.source_hash(source)
-    return head + marshal.dumps(code)
+    module, _dot, file = name[: -len(".py")].replace("/", ".").rpartition(".")
+    is_package = file == "__init__"
+    return module if is_package else f"{module}.{file}", (is_package, marshal.dumps(code))

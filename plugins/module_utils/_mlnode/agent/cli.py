@@ -52,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(_INTERRUPTED.get(options.command, "interrupted"), ERROR)
 
 
+#: As most terminals have
+_HELP_COLUMNS = 80
+
 #: What an interruption leaves behind
 _INTERRUPTED = {
     "apply": "interrupted; the setting in work was put back, run it again for the rest",
@@ -63,14 +66,22 @@ def _terminated(_signal: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse asks for the width of the terminal at each option that is added, for which it imports shutil
+    and with it all ways of compression, though only a help text has a width."""
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        return argparse.HelpFormatter(self.prog, width=_HELP_COLUMNS)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="mlnode", description="Shows, checks, applies and undoes what this node is declared to be.",
         epilog=_EXIT,
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"mlnode {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    common = argparse.ArgumentParser(add_help=False)
+    common = _Parser(add_help=False)
     common.add_argument("--json", action="store_true", help="print JSON instead of text")
     common.add_argument("--root", default="/", metavar="DIR", help="read a captured tree below DIR")
     for name, text in (

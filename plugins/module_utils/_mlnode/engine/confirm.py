@@ -15,7 +15,6 @@ import re
 import signal
 import time
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import Iterator, Sequence
 
@@ -292,7 +291,7 @@ def _put_back(host: Host, armed: Pending) -> Undone:
         if not stuck:
             stuck += _forget(host, armed.fresh)
         host.forget()
-        now = datetime.now(timezone.utc).strftime(store.TIME)
+        now = time.strftime(store.TIME, time.gmtime())
         done = Undone(armed.id, armed.name, now, why, armed.words, tuple(stuck))
         store.save(host, done)
         # A file that is still the new one would make the change again at the next boot, and a value may still
@@ -353,7 +352,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _deadline(seconds: int) -> str:
-    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).strftime(store.TIME)
+    return time.strftime(store.TIME, time.gmtime(time.time() + seconds))
 
 
 def _record(host: Host, change_id: str) -> Undone | None:

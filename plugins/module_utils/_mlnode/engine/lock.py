@@ -18,7 +18,6 @@ import os
 import stat
 import time
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from typing import Any, Iterator, Sequence
 
 from ..host import system, trust
@@ -170,7 +169,7 @@ class Note(NamedTuple):
     @classmethod
     def of(cls, name: str, end: str = KILLED) -> Note:
         """Of this process, now."""
-        return cls(name, os.getpid(), datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), end)
+        return cls(name, os.getpid(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), end)
 
 
 @contextmanager

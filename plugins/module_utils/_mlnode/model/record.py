@@ -64,8 +64,15 @@ else:
             body = f"return _new(_self, ({''.join(f'{one}, ' for one in fields)}))"
             space.update((one, property(itemgetter(number))) for number, one in enumerate(fields))
             space.update(__slots__=(), _fields=fields, _field_defaults=defaults)
-            space["__new__"] = _function("__new__", fields, defaults, body, _new=_new)
-            return type(name, (_Tuple,), space)
+            made = type(name, (_Tuple,), space)
+
+            # Most of the classes that a command imports, it never uses.
+            def first(cls: type, *values: Any, **named: Any) -> Any:
+                made.__new__ = _function("__new__", fields, defaults, body, _new=_new)
+                return made.__new__(cls, *values, **named)
+
+            made.__new__ = first
+            return made
 
     class NamedTuple(metaclass=_Naming):
         """See typing.NamedTuple."""
@@ -109,7 +116,12 @@ else:
         )
         cls._known, cls._fields = known, tuple(known)
         body = f"_self.__dict__.update({{{', '.join(pairs)}}})"
-        cls.__init__ = _function("__init__", known, defaults, body)
+
+        def first(self: Any, *values: Any, **named: Any) -> None:
+            cls.__init__ = _function("__init__", known, defaults, body)
+            cls.__init__(self, *values, **named)
+
+        cls.__init__ = first
         cls.__eq__, cls.__hash__ = _is_equal, _hash if frozen else None
         if frozen:
             cls.__setattr__ = cls.__delattr__ = _refuse

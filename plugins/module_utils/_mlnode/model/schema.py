@@ -10,7 +10,6 @@ area's own parser.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections import abc
 from types import MappingProxyType
@@ -180,6 +179,10 @@ def module_spec(table: Table) -> dict[str, dict[str, Any]]:
     return {**DECLARATION, **argument_spec(table)}
 
 
+def _own(default: Any) -> Any:
+    return default.copy() if isinstance(default, (dict, list)) else default
+
+
 def _argument(option: Option) -> dict[str, Any]:
     found: dict[str, Any] = {"type": option.type}
     if option.elements:
@@ -187,7 +190,7 @@ def _argument(option: Option) -> dict[str, Any]:
     if option.choices:
         found["choices"] = [*option.choices]
     if option.default is not None:
-        found["default"] = copy.copy(option.default)  # AnsibleModule fills in what is below it
+        found["default"] = _own(option.default)  # AnsibleModule fills in what is below it
     if option.required:
         found["required"] = True
     if option.suboptions:

@@ -13,22 +13,24 @@ what a tunnel goes through, which mostly is the default route.
 from __future__ import annotations
 
 import errno
-import ipaddress
 import json
 import os
 import re
 from functools import partial
-from typing import Any, Callable, Mapping, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
 
 from ..drivers import ethtool
 from ..host import trust
 from ..host.host import Host, Mounts
 from ..linux import routes as tables
-from ..linux.routes import Address, Route
+from ..linux.routes import Route
 from ..model import strict_json
 from ..model.errors import HostError, MlnodeError, StoreError
 from ..model.record import NamedTuple, regex
 from .nics import NETS, behind, function
+
+if TYPE_CHECKING:
+    from ..linux.routes import Address
 
 T = TypeVar("T")
 
@@ -257,6 +259,8 @@ def _parsed(text: str, process: int) -> _Connection | None:
 
 
 def _end(word: str) -> _End:
+    import ipaddress
+
     text, _percent, zone = word.partition("%")
     address = ipaddress.ip_address(text)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None

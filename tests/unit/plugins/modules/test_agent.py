@@ -84,7 +84,7 @@ def test_a_new_command_alone_needs_no_reload(machine: Machine, agent: Runner) ->
     assert done.changed
     assert [*done.diff] == [COMMAND]
     assert machine.reloads == 1, "for the unit, at the first run"
-    assert machine.read_bytes(COMMAND).startswith(b"#!/usr/bin/python3.8 -I\n")
+    assert machine.read_bytes(COMMAND).startswith(b"#!/usr/bin/python3.8 -IS\n")
 
 
 @pytest.mark.parametrize("path", [COMMAND, UNIT_FILE])

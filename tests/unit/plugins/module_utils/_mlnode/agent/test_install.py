@@ -107,7 +107,7 @@ def test_nothing_in_it_imports_what_is_not_in_it(command: str) -> None:
 
 
 def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
-    assert built.startswith(b"#!/usr/bin/env -S python3 -I\n")
+    assert built.startswith(b"#!/usr/bin/env -S python3 -IS\n")
     # It is written to the disk of each node, and read at each start.
     assert len(built) < 3_700_000
 
@@ -175,12 +175,12 @@ def test_it_runs_by_its_interpreter_line(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("interpreter", "line"),
     [
-        ("/usr/bin/python3.11", "/usr/bin/python3.11 -I"),
+        ("/usr/bin/python3.11", "/usr/bin/python3.11 -IS"),
         ("/usr/bin/python3.11 -I", "/usr/bin/python3.11 -I"),
-        ("/usr/bin/python3.11 -O", "/usr/bin/python3.11 -OI"),
+        ("/usr/bin/python3.11 -O", "/usr/bin/python3.11 -OIS"),
         ("/usr/bin/python3.11 -X dev", "/usr/bin/python3.11 -X dev"),
-        ("/usr/bin/env python3", "/usr/bin/env -S python3 -I"),
-        ("/usr/bin/env -S python3 -O", "/usr/bin/env -S python3 -O -I"),
+        ("/usr/bin/env python3", "/usr/bin/env -S python3 -IS"),
+        ("/usr/bin/env -S python3 -O", "/usr/bin/env -S python3 -O -IS"),
         ("/usr/bin/env -S python3 -I", "/usr/bin/env -S python3 -I"),
     ],
 )
@@ -252,7 +252,7 @@ def test_what_another_python_has_compiled_is_passed_over(tmp_path: pathlib.Path)
     whole = agent_zip.build(files)
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         of_older = {
-            name: archive.read(name).replace(importlib.util.MAGIC_NUMBER, b"\x55\x0d\x0d\x0a", 1)
+            name.replace(importlib.util.MAGIC_NUMBER.hex(), "550d0d0a"): archive.read(name)
             for name in archive.namelist()
         }
     with zipfile.ZipFile(path, "w") as archive:
@@ -269,7 +269,8 @@ def test_what_this_python_has_compiled_is_run(tmp_path: pathlib.Path) -> None:
     with zipfile.ZipFile(io.BytesIO(agent_zip.build(files))) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(io.BytesIO(other)) as archive:
-        parts["mlnode/model/version.pyc"] = archive.read("mlnode/model/version.pyc")
+        compiled = f"compiled-{importlib.util.MAGIC_NUMBER.hex()}"
+        parts[compiled] = archive.read(compiled)
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in parts.items():
             archive.writestr(name, content)

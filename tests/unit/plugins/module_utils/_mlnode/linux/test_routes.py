@@ -5,12 +5,16 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import routes
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.routes import Address, Route
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.routes import Route
 from hypothesis import given
 from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.routes import Address
 
 
 def through(nic: str, network: str) -> Route:

@@ -33,6 +33,20 @@ else:
         exec(f"def {name}(_self, {', '.join(given)}):\n {body}", names)  # noqa: S102  # see above
         return names[name]
 
+    def _at_first_use(cls: Any, name: str, make: Callable[[], Any]) -> None:
+        """Give a class a method that is made when it is first called, as most of the classes that a command
+        imports, it never uses."""
+        made: list[Any] = []
+
+        def first(*values: Any, **named: Any) -> Any:
+            if not made:
+                made.append(make())
+            if getattr(cls, name) is first:  # and not another in its place
+                setattr(cls, name, made[0])
+            return made[0](*values, **named)
+
+        setattr(cls, name, first)
+
     class _Tuple(tuple):
         """What all named tuples can."""
 
@@ -65,13 +79,7 @@ else:
             space.update((one, property(itemgetter(number))) for number, one in enumerate(fields))
             space.update(__slots__=(), _fields=fields, _field_defaults=defaults)
             made = type(name, (_Tuple,), space)
-
-            # Most of the classes that a command imports, it never uses.
-            def first(cls: type, *values: Any, **named: Any) -> Any:
-                made.__new__ = _function("__new__", fields, defaults, body, _new=_new)
-                return made.__new__(cls, *values, **named)
-
-            made.__new__ = first
+            _at_first_use(made, "__new__", lambda: _function("__new__", fields, defaults, body, _new=_new))
             return made
 
     class NamedTuple(metaclass=_Naming):
@@ -116,12 +124,7 @@ else:
         )
         cls._known, cls._fields = known, tuple(known)
         body = f"_self.__dict__.update({{{', '.join(pairs)}}})"
-
-        def first(self: Any, *values: Any, **named: Any) -> None:
-            cls.__init__ = _function("__init__", known, defaults, body)
-            cls.__init__(self, *values, **named)
-
-        cls.__init__ = first
+        _at_first_use(cls, "__init__", lambda: _function("__init__", known, defaults, body))
         cls.__eq__, cls.__hash__ = _is_equal, _hash if frozen else None
         if frozen:
             cls.__setattr__ = cls.__delattr__ = _refuse

@@ -244,8 +244,8 @@ unit-oldest unit-newest: unit-%: env-%
 	    PATH="$(CURDIR)/.venv-$*/bin:$$PATH" pytest -q --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS) $(MODULE_TESTS)
 
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the
-# type behind every method call, so this is what catches the newer ones. What hypothesis varies are values, which no
-# Python takes for others; `make pytest` does that.
+# type behind every method call, so this is what catches the newer ones. Values, which no Python takes for others, are
+# varied by `make pytest`: here each test has the first of its own.
 LIBRARY_TESTS := tests/unit/plugins/module_utils/_mlnode
 .PHONY: unit-node
 unit-node: link
@@ -253,7 +253,7 @@ unit-node: link
 	@python=$$(tools/python.sh 3.8); \
 	if [ -z "$$python" ]; then echo "skipped: there is no Python 3.8 here"; exit 0; fi; \
 	tools/venv.sh .venv-node requirements/node.txt "$$python"; \
-	.venv-node/bin/pytest $(LIBRARY_TESTS) -q -m "not hypothesis and not robustness" --numprocesses 2 --dist loadfile
+	.venv-node/bin/pytest $(LIBRARY_TESTS) -q -m "not hypothesis and not robustness" --once --numprocesses 2 --dist loadfile
 
 .PHONY: pytest
 pytest: env-test

@@ -17,6 +17,8 @@ ARGS ?=
 RUNTIME := $(CURDIR)/.venv/bin
 TEST := $(CURDIR)/.venv-test/bin
 BENCH := $(CURDIR)/.venv-bench/bin
+DOCS := $(CURDIR)/.venv-docs/bin
+SITE := tests/output/docs
 COLLECTIONS := $(CURDIR)/.ansible/collections
 LINK := $(COLLECTIONS)/ansible_collections/mlnode/tuning
 
@@ -31,12 +33,11 @@ export MOLECULE_COMMAND_BORDERS := false
 play = PATH="$(RUNTIME):$$PATH" ansible-playbook -i $(INVENTORY)
 step = @printf '==> [%s] %s\n' "$$(date +%T)" "$(1)"
 in_test = @export PATH="$(TEST):$$PATH";
+in_docs = @export PATH="$(DOCS):$$PATH";
 # All of them, whatever fails; those that did are named at the end.
 steps = @MAKE="$(MAKE)" tools/steps.sh $(1)
 pin = uv pip compile --quiet --universal --python-version $(2) --generate-hashes --no-emit-index-url \
     --custom-compile-command "make lock" $(ARGS) --output-file $(1).txt $(1).in
-reference = antsibull-docs --config-file docs/antsibull-docs.cfg collection --use-current --squash-hierarchy \
-    --fail-on-error --output-format simplified-rst
 
 ##@ Use
 
@@ -67,17 +68,17 @@ revert: env ## put back what was there before the first run
 
 ##@ Develop
 
-LINT := ruff mypy vermin yamllint words ansible-lint ee-lint reuse docs-lint docs-fresh changelog-lint
+LINT := ruff mypy vermin yamllint words ansible-lint ee-lint reuse docs-lint docs changelog-lint
 SCENARIOS ?= default inference fabric mixed drift bake revert
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
-test: env-test env-oldest env-newest ## every gate, as CI runs them; goes on where one fails, and names those that did
+test: env-test env-docs env-oldest env-newest ## every gate, as CI runs them; goes on where one fails, and names those that did
 	@# The scenarios wait for their containers half of the time; what is made beside them leaves the machine alone.
 	$(call steps,$(IN_CONTAINERS) -- $(LINT) sanity unit-ansible unit-oldest unit-newest unit-node -- pytest)
 
 .PHONY: lint
-lint: env-test ## the static checks, each a target of its own
+lint: env-test env-docs ## the static checks, each a target of its own
 	$(call steps,$(LINT))
 
 .PHONY: unit
@@ -103,16 +104,20 @@ molecule: env-test ## the scenarios in containers (SCENARIOS="default drift" for
 	$(call steps,$(IN_CONTAINERS))
 
 .PHONY: docs
-docs: env-test ## write docs/reference and the table of docs/values.md from the sources
-	$(call step,reference documentation)
-	$(in_test) PYTHONPATH="$(COLLECTIONS)" python tools/values_doc.py
-	@mkdir -p docs/reference && chmod go-w docs/reference
-	$(in_test) $(reference) --cleanup everything --dest-dir docs/reference mlnode.tuning
+docs: env-docs ## build guides and reference as one site, tests/output/docs/html/index.html, and check its links
+	$(call step,documentation)
+	@rm -rf $(SITE) && install -d -m 755 $(SITE)/pages/reference
+	$(in_docs) antsibull-docs --config-file docs/site/antsibull-docs.cfg collection --use-current --squash-hierarchy \
+	    --fail-on-error --dest-dir $(SITE)/pages/reference mlnode.tuning
+	$(in_docs) PYTHONPATH="$(COLLECTIONS)" python tools/docs_pages.py $(SITE)/pages
+	$(in_docs) sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs/site \
+	    --doctree-dir $(SITE)/doctrees $(SITE)/pages $(SITE)/html
+	@printf 'the site: %s\n' "$(CURDIR)/$(SITE)/html/index.html"
 
 .PHONY: lock
 lock: env-test ## pin what requirements/*.in ask for (ARGS=--upgrade for newer versions)
 	$(call step,lock files)
-	$(in_test) $(foreach name,runtime test oldest bench,$(call pin,requirements/$(name),3.11);) \
+	$(in_test) $(foreach name,runtime test docs oldest bench,$(call pin,requirements/$(name),3.11);) \
 	    $(call pin,requirements/newest,3.12); $(call pin,requirements/node,3.8)
 
 .PHONY: bench
@@ -123,7 +128,7 @@ bench: env-bench ## measure the collection beside its peers, as root (ARGS="--no
 
 .PHONY: clean
 clean: ## remove environments, caches and results
-	rm -rf .venv .venv-bench .venv-newest .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* \
+	rm -rf .venv .venv-bench .venv-docs .venv-newest .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* \
 	    .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov tests/output mlnode-tuning-*.tar.gz
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
@@ -137,6 +142,10 @@ link:
 .PHONY: env-test
 env-test: link
 	@tools/venv.sh .venv-test requirements/test.txt
+
+.PHONY: env-docs
+env-docs: link
+	@tools/venv.sh .venv-docs requirements/docs.txt
 
 .PHONY: env-bench
 env-bench: link
@@ -211,17 +220,9 @@ reuse: env-test
 	$(in_test) reuse lint --lines
 
 .PHONY: docs-lint
-docs-lint: env-test
+docs-lint: env-docs
 	$(call step,antsibull-docs)
-	$(in_test) antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
-
-.PHONY: docs-fresh
-docs-fresh: env-test
-	$(call step,docs/reference is what make docs writes)
-	$(in_test) PYTHONPATH="$(COLLECTIONS)" python tools/values_doc.py --check
-	$(in_test) new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
-	$(reference) --dest-dir "$$new" mlnode.tuning; \
-	diff --recursive --brief docs/reference "$$new" || { echo "run: make docs"; exit 1; }
+	$(in_docs) antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=self .
 
 .PHONY: changelog-lint
 changelog-lint: env-test

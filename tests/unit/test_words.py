@@ -56,7 +56,6 @@ def test_words_are_named_with_file_and_line(
         ("docs/a.md", "retold, yours, mlnode_ours\n"),
         ("a.py", "def told(ours: str) -> str:\n    return ours\n"),
         ("tests/unit/a.md", "told\n"),
-        ("docs/reference/a.rst", "told\n"),
         ("requirements/test.txt", "told\n"),
         ("a.png", "told\0\n"),
         ("playbooks/fabric_check.yml", "{{ fabric_check_report.told }}\n"),

@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""tools/docs_pages.py: what the site has that the pages in docs/ have not."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
+from ansible_collections.mlnode.tuning.tools import docs_pages
+
+FORGE = "https://forge.example/tuning"
+VALUES = (ROOT / "docs/values.md").read_text(encoding="utf-8")
+
+
+def test_values_has_a_row_for_every_setting_of_a_profile() -> None:
+    page = docs_pages.of_site("values.md", VALUES, FORGE)
+
+    shown = [re.findall(r"^\| `(\S+)` \|(?:[^|]+\|){4}$", part, re.MULTILINE) for part in page.split("\n## ")]
+    for name in profile.known():
+        specs = declaration(name).items()
+        assert [item.key for kind, spec in specs for item in KINDS[kind].parse(spec, None)] in shown, name
+    assert "the site that" not in page
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "message"),
+    [
+        ("<!-- table of fabric -->", "", "missing: fabric"),
+        ("table of fabric", "table of storage", "missing: fabric, storage"),
+    ],
+)
+def test_a_profile_without_a_table_and_a_table_without_a_profile_are_errors(
+    was: str, becomes: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        docs_pages.with_tables(VALUES.replace(was, becomes))
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "found"),
+    [
+        ("a.md", "b.md#c", "b.md#c"),
+        ("a.md", "#c", "#c"),
+        ("guide/a.md", "../b.md", "../b.md"),
+        ("a.md", "schema/node.schema.json", "schema/node.schema.json"),
+        ("a.md", "https://example.org/../x", "https://example.org/../x"),
+        ("a.md", "../plugins/modules/thp.py", "/reference/thp_module.rst"),
+        ("guide/a.md", "../../plugins/filter/fabric_report.py", "/reference/fabric_report_filter.rst"),
+        ("a.md", "../plugins/modules", "/reference/index.rst"),
+        ("guide/a.md", "../../README.md#support", f"{FORGE}/blob/main/README.md#support"),
+    ],
+)
+def test_links_out_of_docs_lead_to_the_reference_or_the_repository(page: str, link: str, found: str) -> None:
+    assert docs_pages.of_site(page, f"[a]({link}), ![b]({link})\n", FORGE) == f"[a]({found}), ![b]({found})\n"
+
+
+def test_the_lists_of_the_index_are_the_sidebar() -> None:
+    text = "# Site\n\n## One\n\n* [A b](a.md): [c](c.md)\n* [D](../D.md)\n\n## Two\n\n* [E](e.md)\n"
+
+    page = docs_pages.of_site("index.md", text, FORGE)
+
+    first, second = re.findall(r"```\{toctree\}\n:hidden:\n:caption: (.+)\n\n([^`]*)```\n", page)
+    assert first == ("One", f"A b <a.md>\nD <{FORGE}/blob/main/D.md>\n")
+    assert second == ("Two", "E <e.md>\n")
+    assert page.index("[D]") < page.index(":caption: One") < page.index("## Two")
+
+
+def test_the_reference_lists_its_pages_by_their_short_names(tmp_path: pathlib.Path) -> None:
+    for name in ("index", "roce_qos_module", "fabric_role"):
+        (tmp_path / f"{name}.rst").write_text("text\n")
+
+    docs_pages.list_reference(tmp_path / "index.rst")
+
+    contents = "   :hidden:\n\n   fabric role <fabric_role>\n   roce_qos module <roce_qos_module>\n"
+    assert (tmp_path / "index.rst").read_text() == "text\n\n.. toctree::\n" + contents
+    assert (tmp_path / "fabric_role.rst").read_text() == "text\n"

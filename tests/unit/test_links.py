@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The links of every Markdown file, as a forge follows them: to a file of the repository, to a heading.
+
+`make docs` checks those between the guides once more, as the site has them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os.path
+import pathlib
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+#: Path and anchor of what is not a URL
+LINK = re.compile(r"\]\((?![a-z]+:)([^()#\s]*)(?:#([^()\s]+))?\)")
+HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+
+
+@functools.lru_cache(maxsize=None)
+def tracked() -> frozenset[str]:
+    """The files of the repository, also those that are not committed yet, and their folders."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    files = {path for path in done.stdout.split("\0") if path and (ROOT / path).exists()}
+    folders = {str(folder) for path in files for folder in pathlib.PurePath(path).parents}
+    return frozenset(files | folders)
+
+
+def anchors(text: str) -> frozenset[str]:
+    """The names that GitHub gives to the headings: no punctuation, and a number for the second of a kind."""
+    found: set[str] = set()
+    for heading in HEADING.findall(CODE.sub("", text)):
+        words = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        again = (f"{name}-{number}" for number in range(1, len(found) + 1))
+        found.add(name if name not in found else next(other for other in again if other not in found))
+    return frozenset(found)
+
+
+def broken(folder: pathlib.Path, text: str) -> Iterator[str]:
+    """The links that lead nowhere, of a page in the folder."""
+    for link, anchor in LINK.findall(CODE.sub("", text)):
+        target = pathlib.Path(os.path.normpath(folder / link))
+        if link and not (target.is_relative_to(ROOT) and str(target.relative_to(ROOT)) in tracked()):
+            yield link
+        elif anchor and anchor not in anchors(target.read_text(encoding="utf-8") if link else text):
+            yield f"{link}#{anchor}"
+
+
+@pytest.mark.parametrize("name", sorted(path for path in tracked() if path.endswith(".md")))
+def test_every_link_leads_somewhere(name: str) -> None:
+    path = ROOT / name
+    assert [*broken(path.parent, path.read_text(encoding="utf-8"))] == []
+
+
+PAGE = """# One `thing`, and another
+
+## Twice
+
+## [Twice](https://example.org)
+
+[here](#one-thing-and-another), [again](#twice-1), [there](../README.md#support), [a folder](../roles),
+[elsewhere](https://example.org/x.md), ![image](images/fleet-report.png)
+
+```text
+[in a block](nowhere.md)
+## No heading
+```
+"""
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        *("#twice-2", "#no-heading", "nowhere.md", "../README.md#nowhere"),
+        *("../.ansible/collections", "../../README.md", "/etc/passwd"),
+    ],
+)
+def test_a_link_to_nowhere_is_found(link: str) -> None:
+    assert [*broken(ROOT / "docs", PAGE)] == []
+    assert [*broken(ROOT / "docs", f"{PAGE}[x]({link})\n")] == [link]

@@ -1,0 +1,111 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the pages of the documentation site into a folder: those of docs/, and what can only be generated.
+
+`make docs` runs it, with the folder in which antsibull-docs has put the reference. The pages in docs/ are for
+readers of the repository as well, so they are plain Markdown, and their links are paths in the repository.
+"""
+
+from __future__ import annotations
+
+import os.path
+import pathlib
+import re
+import shutil
+import sys
+from typing import Any
+
+import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+#: What stands between the two is for a reader of the repository.
+TABLE = re.compile(r"<!-- table of (\w+) -->\n.*?<!-- end of table -->\n", re.DOTALL)
+HEAD = "| setting | default | severity | reason | source |\n|---|---|---|---|---|\n"
+
+#: The path and the anchor of a link or an image that is not a URL
+LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^()#\s]*)(#[^()\s]*)?(?=\))")
+#: The documentation of these is in their own files.
+PLUGIN = re.compile(r"plugins/(module|callback|filter)s?/(\w+)\.py")
+#: A section of the index, and the page that an item of its list begins with
+SECTION = re.compile(r"^## (.+)\n(?:(?!## ).*\n)*", re.MULTILINE)
+ITEM = re.compile(r"^\* \[(.+?)\]\((.+?)\)", re.MULTILINE)
+
+
+def declaration(name: str) -> dict[str, Any]:
+    """Area and its specification, in the order in which they are applied, of a profile without overrides."""
+    found = profile.areas(name, {})
+    return {area: found[area] for area in KINDS if area in found}
+
+
+def table(name: str) -> str:
+    """One row for each setting, in the order in which they are applied."""
+    settings = [item for area, spec in declaration(name).items() for item in KINDS[area].parse(spec, None)]
+    rows = []
+    for setting in settings:
+        info = KINDS[setting.kind].info(setting.key, Value())
+        cells = (f"`{setting.key}`", f"`{setting.claim}`", str(info.severity), info.reason, info.source)
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return HEAD + "".join(rows)
+
+
+def with_tables(page: str) -> str:
+    """The page with the table of each profile. Raises ValueError where one has no place in it."""
+    missing = {*profile.known()}.symmetric_difference(match[1] for match in TABLE.finditer(page))
+    if missing:
+        raise ValueError(f"values.md: profile or table is missing: {', '.join(sorted(missing))}")
+    return TABLE.sub(lambda match: table(match[1]), page)
+
+
+def with_contents(page: str) -> str:
+    """The index with a table of contents for each of its lists, which is what the sidebar shows."""
+
+    def contents(section: re.Match[str]) -> str:
+        entries = "".join(f"{title} <{target}>\n" for title, target in ITEM.findall(section[0]))
+        return f"{section[0]}\n```{{toctree}}\n:hidden:\n:caption: {section[1]}\n\n{entries}```\n\n"
+
+    return SECTION.sub(contents, page)
+
+
+def in_site(page: str, path: str, repository: str) -> str:
+    """Where a link of a page in docs/ leads in the site: out of docs/, to the reference or the repository."""
+    found = os.path.normpath(os.path.join("docs", os.path.dirname(page), path))
+    if not path or found.startswith("docs/"):
+        return path
+    plugin = PLUGIN.fullmatch(found)
+    if plugin:
+        return f"/reference/{plugin[2]}_{plugin[1]}.rst"
+    return "/reference/index.rst" if found == "plugins/modules" else f"{repository}/blob/main/{found}"
+
+
+def of_site(page: str, text: str, repository: str) -> str:
+    """The text of a page in docs/ as the site has it."""
+    text = LINK.sub(lambda match: in_site(page, match[1], repository) + (match[2] or ""), text)
+    if page == "values.md":
+        return with_tables(text)
+    return with_contents(text) if page == "index.md" else text
+
+
+def list_reference(index: pathlib.Path) -> None:
+    """Make the pages beside the index of the reference part of the site's contents, by their short names."""
+    names = sorted(path.stem for path in index.parent.glob("*.rst") if path != index)
+    entries = [f"   {' '.join(name.rsplit('_', 1))} <{name}>\n" for name in names]
+    with index.open("a", encoding="utf-8") as file:
+        file.write("\n.. toctree::\n   :hidden:\n\n" + "".join(entries))
+
+
+def main(folder: str) -> None:
+    galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))
+    pages = pathlib.Path(folder)
+    shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("site"), dirs_exist_ok=True)
+    for path in pages.rglob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(of_site(str(path.relative_to(pages)), text, galaxy["repository"]), encoding="utf-8")
+    list_reference(pages / "reference/index.rst")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -18,7 +18,7 @@ from ..module_utils._mlnode.knobs.nic import schema as nic_schema
 
 # Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
 agent_source.warm()
-options_of.module("declare")
+_SPEC = {**options_of.module("declare"), **{area: {"type": "dict"} for area in areas.AREAS}}
 profile.warm()
 
 
@@ -38,7 +38,7 @@ class ActionModule(AreaView):
                 return {**result, **self.view(module, area, variables)}
             except NoAnswerError as error:
                 return {**result, "failed": True, "msg": f"{module}: {error}"}
-        checked = ArgumentSpecValidator(options_of.module("declare")).validate(dict(self._task.args))
+        checked = ArgumentSpecValidator(_SPEC).validate(dict(self._task.args))
         given = checked.validated_parameters
         wrong = [f"declare: {message}" for message in checked.error_messages] or self._wrong(given, variables)
         if wrong:
@@ -49,7 +49,7 @@ class ActionModule(AreaView):
         if not selected:
             return {**result, "skipped": True, "skip_reason": "no area has one of these tags"}
         judged_later = given.pop("judged_later")
-        options = self._options(given, selected)
+        options = self._options(given, selected, variables)
         try:
             answer = self._declare(options)
             if answer.pop("risks", None):
@@ -69,11 +69,16 @@ class ActionModule(AreaView):
         parents = variables.get("ansible_parent_role_names") or ()
         return inventory.mistaken(self._task._role, variables, parents)
 
-    def _options(self, given: Mapping[str, Any], selected: Sequence[str]) -> dict[str, Any]:
+    def _options(
+        self, given: Mapping[str, Any], selected: Sequence[str], variables: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Options of the call to the agent."""
-        overrides = {area: given[area] for area in areas.AREAS if area in self._task.args}
+        prefix = given["variables"]
+        overrides = areas.overrides(prefix, variables, self._templar.template) if prefix else {}
+        overrides.update((area, given[area]) for area in areas.AREAS if area in self._task.args)
+        resolved = (*areas.AREAS, "profile", "variables")
         return {
-            **{name: value for name, value in given.items() if name not in (*areas.AREAS, "profile")},
+            **{name: value for name, value in given.items() if name not in resolved},
             "fabric_type": given["fabric_type"] or "",
             "areas": profile.areas(given["profile"], overrides),
             "selected": selected,

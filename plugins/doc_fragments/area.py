@@ -34,5 +34,15 @@ def _options(area: str) -> str:
     return json.dumps({"options": dict(_documented(name, table[name], arguments[name]) for name in table)})
 
 
+def _all() -> str:
+    """Every area, with all of its options as one dictionary."""
+    about = {
+        area: {"description": f"As M(mlnode.tuning.{module}).", "type": "dict"}
+        for area, module in registry.MODULES.items()
+    }
+    return json.dumps({"options": about})
+
+
+ModuleDocFragment.ALL = _all()  # type: ignore[attr-defined]
 for _area in registry.KINDS:
     setattr(ModuleDocFragment, _area.upper(), _options(_area))

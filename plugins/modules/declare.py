@@ -100,46 +100,15 @@ options:
     description: The Python that the agent starts with, as written behind C(#!), without quotes.
     type: str
     default: /usr/bin/env python3
-  services:
-    description: As M(mlnode.tuning.tuning_services).
-    type: dict
-  modules:
-    description: As M(mlnode.tuning.kernel_modules).
-    type: dict
-  thp:
-    description: As M(mlnode.tuning.thp).
-    type: dict
-  sysctl:
-    description: As M(mlnode.tuning.sysctl_ml).
-    type: dict
-  limits:
-    description: As M(mlnode.tuning.limits).
-    type: dict
-  cpu:
-    description: As M(mlnode.tuning.cpu_governor).
-    type: dict
-  gpu:
-    description: As M(mlnode.tuning.gpu_persistence).
-    type: dict
-  nic:
-    description: As M(mlnode.tuning.nic_ethtool).
-    type: dict
-  rail:
-    description: As M(mlnode.tuning.multi_rail).
-    type: dict
-  qos:
-    description: As M(mlnode.tuning.roce_qos).
-    type: dict
-  irq:
-    description: As M(mlnode.tuning.irq_affinity).
-    type: dict
-  nccl:
-    description: As M(mlnode.tuning.nccl_conf).
-    type: dict
-  boot:
-    description: As M(mlnode.tuning.boot_params).
-    type: dict
+  variables:
+    description:
+      - The prefix of variables that say what is declared of each area, as the role P(mlnode.tuning.node#role) has them. With
+        V(node), C(node_thp) is what O(thp) says, C(node_sysctl) the settings of O(sysctl), and so on. An area that is
+        given as an option as well takes the option.
+    type: str
+    default: ""
 extends_documentation_fragment:
+  - mlnode.tuning.area.all
   - mlnode.tuning.declaration.attributes
 seealso:
   - module: mlnode.tuning.node_drift
@@ -189,11 +158,7 @@ confirmed:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-
-AREAS = (
-    *("services", "modules", "thp", "sysctl", "limits", "cpu", "gpu"),
-    *("nic", "rail", "qos", "irq", "nccl", "boot"),
-)
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import MODULES
 
 
 def main() -> None:
@@ -225,7 +190,8 @@ def main() -> None:
             },
             "judged_later": {"type": "bool", "default": False},
             "interpreter": {"type": "str", "default": "/usr/bin/env python3"},
-            **{area: {"type": "dict"} for area in AREAS},
+            "variables": {"type": "str", "default": ""},
+            **{area: {"type": "dict"} for area in MODULES},
         },
         supports_check_mode=True,
     )

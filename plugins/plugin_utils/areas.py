@@ -4,28 +4,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from ..module_utils._mlnode.agent.registry import KINDS
+from ..module_utils._mlnode.agent.registry import MODULES
 
-AREAS = tuple(KINDS)
+AREAS = tuple(MODULES)
 
 #: Module \N{RIGHTWARDS ARROW} the area that it alone declares
-VIEWS = {
-    "tuning_services": "services",
-    "kernel_modules": "modules",
-    "thp": "thp",
-    "sysctl_ml": "sysctl",
-    "limits": "limits",
-    "cpu_governor": "cpu",
-    "gpu_persistence": "gpu",
-    "nic_ethtool": "nic",
-    "multi_rail": "rail",
-    "roce_qos": "qos",
-    "irq_affinity": "irq",
-    "nccl_conf": "nccl",
-    "boot_params": "boot",
+VIEWS = {module: area for area, module in MODULES.items()}
+
+#: Of an area of which a role's variables are single options: option \N{RIGHTWARDS ARROW} variable without its
+#: prefix. Of all others the variable of that name is all options.
+_VARIABLES = {
+    "services": {"services": "services"},
+    "modules": {"modules": "modules"},
+    "sysctl": {"settings": "sysctl", "sizing": "sizing", "allow": "allow"},
+    "nccl": {"variables": "nccl"},
 }
+
+#: Variables that say what is declared, without the prefix
+VARIABLES = tuple(name for area in AREAS for name in _VARIABLES.get(area, {"": area}).values())
+
+
+def overrides(prefix: str, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
+    """What the variables of a role, such as node_thp with the prefix `node`, say of each area. An empty one
+    says nothing, and null takes away what the profile says."""
+
+    def given(names: Mapping[str, str]) -> dict[str, Any]:
+        known = {option: f"{prefix}_{name}" for option, name in names.items()}
+        found = {option: template(variables[name]) for option, name in known.items() if name in variables}
+        return {option: value for option, value in found.items() if value not in ({}, [])}
+
+    single = {area: given(names) for area, names in _VARIABLES.items()}
+    whole = given({area: area for area in AREAS if area not in _VARIABLES})
+    return {area: options for area, options in {**single, **whole}.items() if area in whole or options}
 
 
 def selected(run: Iterable[str] | None, skip: Iterable[str] | None, own: Iterable[str]) -> list[str]:

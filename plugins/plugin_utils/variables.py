@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from ..module_utils._mlnode.model import schema
+from . import areas
 
 _COLLECTION = "mlnode.tuning"
 
@@ -24,7 +25,7 @@ def mistaken(role: Any, variables: Collection[str], parents: Iterable[str]) -> l
     if role is None or role._role_collection != _COLLECTION:
         return []
     own = f"{role.get_name(include_role_fqcn=False)}_"
-    known = role.get_default_vars()
+    known = {*role.get_default_vars(), *(f"{own}{name}" for name in areas.VARIABLES)}
     words = near(own, own, variables, known)
     for parent in parents:
         collection, _dot, name = str(parent).rpartition(".")

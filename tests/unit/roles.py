@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import areas, profile
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -48,21 +48,24 @@ def declaration(profile_name: str, **overrides: Any) -> dict[str, Any]:
     return profile.areas(profile_name, overrides)
 
 
-def says(role: str, **variables: Any) -> dict[str, Any]:
-    """What a role, and playbooks/drift.yml, make of the variables of an inventory."""
-    text = _trusted(load(f"roles/{role}/vars/main.yml")[f"{role}_declared"])
-    found: dict[str, Any] = Templar(loader=DataLoader(), variables=variables).template(text)
+def task(role: str) -> dict[str, Any]:
+    """The options of declare in the role."""
+    found: dict[str, Any] = load(f"roles/{role}/tasks/main.yml")[0]["mlnode.tuning.declare"]
     return found
 
 
-def _trusted(value: Any) -> Any:
-    """As Ansible loads the file of a role: it does not template what comes from anywhere else."""
-    if isinstance(value, dict):
-        return {name: _trusted(item) for name, item in value.items()}
-    return trust_as_template(value)
+def profile_of(role: str, **variables: Any) -> str:
+    """The profile that a role declares with these variables of an inventory."""
+    text = trust_as_template(task(role)["profile"])  # as Ansible loads the file of a role
+    return str(Templar(loader=DataLoader(), variables=variables).template(text))
+
+
+def overrides(role: str, **variables: Any) -> dict[str, Any]:
+    """By area, as the role hands them over."""
+    template = Templar(loader=DataLoader(), variables=variables).template
+    return areas.overrides(task(role)["variables"], variables, template)
 
 
 def said(role: str, **variables: Any) -> dict[str, Any]:
     """What is declared with these variables of an inventory, by area."""
-    given = says(role, **variables)
-    return profile.areas(given["profile"], {area: spec for area, spec in given.items() if area != "profile"})
+    return profile.areas(profile_of(role, **variables), overrides(role, **variables))

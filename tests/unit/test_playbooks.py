@@ -173,6 +173,7 @@ def test_the_example_declares_what_the_roles_take() -> None:
                 if name.startswith(tuple(f"{role}_" for role in ROLES))
             }
             known = {name for role in ROLES for name in options(role)}
+            known |= {f"{role}_{area}" for role in ROLES for area in KINDS}
             assert {*mine} <= known, host
             role = "node" if group in NODES else group
             areas = said(role, **mine, **({"node_profile": group} if group in NODES else {}))

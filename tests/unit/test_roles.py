@@ -32,8 +32,9 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import (
     defaults,
     load,
     options,
+    overrides,
+    profile_of,
     said,
-    says,
 )
 
 MODULES = sorted(path.stem for path in ROOT.glob("plugins/modules/*.py") if path.stem != "__init__")
@@ -77,8 +78,8 @@ def test_the_role_of_a_profile_is_the_role_node_with_it(name: str) -> None:
     assert task["ansible.builtin.import_role"] == {"name": "mlnode.tuning.node"}
     assert task["vars"] == {"node_usual_profile": name}
     # A profile that the inventory names comes first.
-    assert says("node", **task["vars"])["profile"] == name
-    assert says("node", **task["vars"], node_profile="/srv/own.yml")["profile"] == "/srv/own.yml"
+    assert profile_of("node", **task["vars"]) == name
+    assert profile_of("node", **task["vars"], node_profile="/srv/own.yml") == "/srv/own.yml"
     assert options(role) == {}
 
 
@@ -96,6 +97,8 @@ def test_roles_that_declare_have_the_same_variables_and_tasks() -> None:
     )
     assert {option for option in {**mine, **theirs} if mine.get(option) != theirs.get(option)} == {
         "name",
+        "profile",
+        "variables",
         "fabric_type",
     }
 
@@ -104,7 +107,10 @@ def test_roles_that_declare_have_the_same_variables_and_tasks() -> None:
 def test_every_default_is_documented_with_the_same_value(role: str) -> None:
     documented = options(role)
 
-    assert {name: about.get("default") for name, about in documented.items()} == defaults(role)
+    # One variable for each area, without which the profile counts: those of fabric are those of node.
+    areas_of = {name for name in documented if name.removeprefix(f"{role}_") in KINDS}
+    assert areas_of == ({f"node_{area}" for area in KINDS} if role == "node" else set())
+    assert {name: documented[name].get("default") for name in {*documented} - areas_of} == defaults(role)
     for name, value in defaults(role).items():
         assert isinstance(value, TYPES[documented[name]["type"]]), name
         assert documented[name]["description"], name
@@ -133,9 +139,7 @@ def test_a_role_hands_over_every_option_of_the_action(role: str) -> None:
     assert task["name"] == role
     for name, value in task.items():
         variable = ELSEWHERE.get(name, f"{role}_{name.removeprefix('fabric_')}")
-        if name in KINDS or name == "profile":
-            assert value == f"{{{{ {role}_declared.{name} }}}}"
-        elif variable:
+        if variable and name not in ("profile", "variables"):
             assert re.fullmatch(rf"{{{{ {variable}( \| default\(.*\))? }}}}", value), name
 
 
@@ -143,20 +147,17 @@ def test_a_role_hands_over_every_option_of_the_action(role: str) -> None:
 @pytest.mark.parametrize("area", KINDS)
 def test_a_variable_of_a_role_is_an_override_of_its_area(role: str, area: str) -> None:
     given = {"one": {"of": "these"}}
-    found = says(role, **{**defaults(role), f"{role}_{area}": given})
+    found = overrides(role, **{f"{role}_{area}": given})
 
-    assert found.pop("profile") in profile.known()
     option = ONE_OPTION.get(area)
-    assert (found[area][option] if option else found[area]) == given
-    for other in {*KINDS} - {area}:
-        assert not any((found[other] or {}).values()), other
+    assert found == {area: {option: given} if option else given}
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_sizing_and_guards_go_with_the_kernel_settings(role: str) -> None:
-    found = says(role, **{f"{role}_sizing": {"rtt_us": 5}, f"{role}_allow": ["hugepages"]})
+    found = overrides(role, **{f"{role}_sizing": {"rtt_us": 5}, f"{role}_allow": ["hugepages"]})
 
-    assert found["sysctl"] == {"settings": {}, "sizing": {"rtt_us": 5}, "allow": ["hugepages"]}
+    assert found == {"sysctl": {"sizing": {"rtt_us": 5}, "allow": ["hugepages"]}}
 
 
 @pytest.mark.parametrize("role", ROLES)

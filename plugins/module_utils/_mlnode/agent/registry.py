@@ -14,16 +14,28 @@ from typing import Iterator, Mapping
 from ..engine.kind import Kind
 from ..model.schema import Table
 
+#: Area → the module that declares it alone, in the order of application.
 #: Services before all that they move: tuned puts back what it has set when it is stopped.
 #: Modules next, as others set what is theirs, and limits after sysctl, whose fs.nr_open bounds them.
 #: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
 #: Rails after the sysctl of all interfaces, which counts for each of them, and after a NIC's MTU.
 #: QoS after a NIC's rings and MTU, and interrupts after all that changes queues, as ice renews them for QoS.
 #: NCCL after QoS, whose traffic class it takes. What waits for a boot has time until the end.
-_NAMES = (
-    *("services", "modules", "thp", "sysctl", "limits", "cpu", "gpu"),
-    *("nic", "rail", "qos", "irq", "nccl", "boot"),
-)
+MODULES: Mapping[str, str] = {
+    "services": "tuning_services",
+    "modules": "kernel_modules",
+    "thp": "thp",
+    "sysctl": "sysctl_ml",
+    "limits": "limits",
+    "cpu": "cpu_governor",
+    "gpu": "gpu_persistence",
+    "nic": "nic_ethtool",
+    "rail": "multi_rail",
+    "qos": "roce_qos",
+    "irq": "irq_affinity",
+    "nccl": "nccl_conf",
+    "boot": "boot_params",
+}
 
 #: What is applied again when a NIC arrives or changes its queues
 ON_ARRIVAL = ("nic", "rail", "qos", "irq", "nccl")
@@ -33,20 +45,20 @@ class _Kinds(Mapping[str, Kind]):
     """Name → kind, each of which is imported at its first use."""
 
     def __getitem__(self, name: str) -> Kind:
-        if name not in _NAMES:
+        if name not in MODULES:
             raise KeyError(name)
         package = __name__.rpartition(".agent.")[0]
         found: Kind = importlib.import_module(f"{package}.knobs.{name}.kind")
         return found
 
     def __contains__(self, name: object) -> bool:
-        return name in _NAMES
+        return name in MODULES
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
+        return iter(MODULES)
 
     def __len__(self) -> int:
-        return len(_NAMES)
+        return len(MODULES)
 
 
 KINDS: Mapping[str, Kind] = _Kinds()

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_call
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import MARK
 
@@ -76,6 +78,7 @@ class Node:
         self.plugin._fixup_perms2 = lambda paths, execute: self.readable.append((*paths, str(execute)))
 
     def run(self, **variables: Any) -> dict[str, Any]:
+        self.plugin._templar = Templar(loader=DataLoader(), variables=variables)
         found: dict[str, Any] = self.plugin.run(task_vars=variables)
         assert self.answers == [], "not asked for"
         return found

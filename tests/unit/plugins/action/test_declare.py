@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
+from ansible.template import trust_as_template
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call, profile
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
@@ -94,6 +95,29 @@ def test_a_profile_is_merged_with_what_is_given(monkeypatch: pytest.MonkeyPatch)
     assert areas["thp"] == {"enabled": "always", "defrag": "madvise"}
     assert "nic" not in areas
     assert "irq" in areas
+
+
+def test_variables_are_overrides_and_an_option_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"profile": "inference", "variables": "node", "cpu": {"governor": "powersave"}}
+    node = Node(monkeypatch, declare, FINE, **given)
+    node.run(
+        node_swap=trust_as_template("{{ 5 + 5 }}"),
+        node_sysctl={"vm.swappiness": trust_as_template("{{ node_swap }}"), "kernel.nmi_watchdog": None},
+        node_sizing={"rtt_us": 7},
+        node_cpu={"governor": "schedutil"},
+        node_thp=None,
+        node_irq={},
+        node_labels={"rack": 7},
+    )
+
+    areas = node.questions[0]["options"]["areas"]
+    assert areas["sysctl"]["settings"]["vm.swappiness"] in (10, "10")
+    assert "kernel.nmi_watchdog" not in areas["sysctl"]["settings"]
+    assert areas["sysctl"]["sizing"]["rtt_us"] == 7
+    assert areas["cpu"]["governor"] == "powersave"
+    assert "thp" not in areas
+    assert areas["irq"] == profile.load("inference")["irq"]
+    assert "labels" not in str(areas)
 
 
 @pytest.mark.parametrize(

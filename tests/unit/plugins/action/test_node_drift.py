@@ -60,6 +60,17 @@ def test_declarations_are_what_the_action_declare_would_hand_over(monkeypatch: p
     assert (found["fabric"], found["mine"], found["gone"]) == ({}, {"thp": THP}, {})
 
 
+def test_variables_are_those_that_the_role_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"node": {"profile": "training", "variables": "node"}, "fabric": {}}
+    node = Node(monkeypatch, node_drift, FINE, declarations=given)
+    node.run(node_sysctl={"vm.swappiness": 7}, node_nic=None, fabric_thp=THP)
+
+    found = node.questions[0]["options"]["declarations"]
+    assert found["node"]["sysctl"]["settings"]["vm.swappiness"] == 7
+    assert "nic" not in found["node"]
+    assert found["fabric"] == {}
+
+
 def test_the_agent_takes_what_it_is_asked(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
     node = Node(monkeypatch, node_drift, FINE, declarations={"mine": {"thp": THP}})
     node.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.action import declare as action
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.modules import declare
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of
@@ -18,8 +19,8 @@ def test_without_its_action_plugin_it_does_nothing(machine: Machine, running: Ma
 
 
 def test_every_area_is_an_option() -> None:
-    assert (*KINDS,) == declare.AREAS
-    assert {*KINDS} <= {*options_of.module("declare")}
+    assert {*KINDS} <= {*action._SPEC}
+    assert {*action._SPEC} - {*KINDS} == {*options_of.module("declare")}
 
 
 @pytest.mark.parametrize("given", [{"thp": "madvise"}, {"layers": ["disk"]}, {"fabric_type": "ethernet"}])

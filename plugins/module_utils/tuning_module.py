@@ -15,8 +15,9 @@ from ._mlnode.engine.kind import AGENT_COMMAND, AGENT_FAULT, AGENT_IMAGE_FAULT, 
 from ._mlnode.engine.transaction import FOR_GOOD, Confirmation
 from ._mlnode.host import places, trust
 from ._mlnode.host.host import Host
-from ._mlnode.model.errors import HostError, MlnodeError, paragraphs, printable
+from ._mlnode.model.errors import HostError, MlnodeError
 from ._mlnode.model.setting import Layer
+from .ending import fail, leave
 
 
 def declare(
@@ -100,20 +101,3 @@ def _without_agent(host: Host, path: str) -> str:
             "gone: install the agent again, then `mlnode confirm` or `mlnode undo`"
         )
     return ""
-
-
-def warn(module: AnsibleModule, words: str) -> None:
-    """Ansible prints warnings as they are, on the terminal of the controller."""
-    module.warn(printable(words))
-
-
-def fail(module: AnsibleModule, message: str, **result: Any) -> NoReturn:
-    """fail_json() as a type checker understands it. The message is printed as it is, as warnings are."""
-    module.fail_json(msg=paragraphs(message), **result)
-    raise SystemExit(1)  # fail_json() has left already
-
-
-def leave(module: AnsibleModule, **result: Any) -> NoReturn:
-    """exit_json() as a type checker understands it."""
-    module.exit_json(**result)
-    raise SystemExit(0)  # exit_json() has left already

@@ -56,7 +56,7 @@ path:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import ending
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_service
@@ -83,8 +83,8 @@ def main() -> None:
         for words in boot_service.left(host, module.params["reload"]):
             module.warn(words)
     except MlnodeError as error:
-        tuning_module.fail(module, f"agent: {error}")
-    tuning_module.leave(
+        ending.fail(module, f"agent: {error}")
+    ending.leave(
         module,
         changed=bool(steps),
         path=agent.COMMAND,

@@ -80,8 +80,8 @@ def main() -> None:
         else:
             steps = agent.install(host, interpreter, notify=module.params["reload"])
         # Files of others beside the units were put there on purpose: they are reported, and left as they are.
-        for words in boot_service.left(host, module.params["reload"]):
-            module.warn(words)
+        for warning in boot_service.left(host, module.params["reload"]):
+            module.warn(warning)
     except MlnodeError as error:
         ending.fail(module, f"agent: {error}")
     ending.leave(

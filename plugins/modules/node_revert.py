@@ -89,8 +89,8 @@ def main() -> None:
         argument_spec={"without_origin": {"type": "bool", "default": False}}, supports_check_mode=True
     )
     host = Host(mounts=drivers.ALL)
-    for words in declare.undone(host, module.check_mode):
-        module.warn(words)
+    for warning in declare.undone(host, module.check_mode):
+        module.warn(warning)
     try:
         if module.params["without_origin"]:
             removal = without_origin.pending(host) if module.check_mode else without_origin.remove(host)

@@ -145,11 +145,11 @@ def _again(where: str, one: Mapping[str, Any]) -> Check:
 def compare(nodes: Mapping[str, Any]) -> list[Check]:
     """Every difference, and every node that was not checked, fails."""
     checked = {name: _checks(result) for name, result in nodes.items()}
-    found = [_missing(name, nodes[name]) for name, checks in checked.items() if checks is None]
+    compared = [_missing(name, nodes[name]) for name, checks in checked.items() if checks is None]
     known = {name: _values(checks) for name, checks in checked.items() if checks is not None}
     if len(known) < 2:
-        words = f"{len(known)} checked: there is nothing to compare"
-        return [*found, Check(NAME, "nodes", Verdict.SKIP, "", words, "rdma_check")]
+        found = f"{len(known)} checked: there is nothing to compare"
+        return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", found, "rdma_check")]
     having: dict[str, dict[str, None]] = {}
     places: dict[Place, dict[str, Value]] = {}
     for name, values in known.items():
@@ -158,35 +158,35 @@ def compare(nodes: Mapping[str, Any]) -> list[Check]:
             places.setdefault(place, {})[name] = value
     differences = [one for target, names in having.items() for one in _devices(target, names, having, known)]
     differences += [one for place, values in places.items() for one in _different(place, values)]
-    found += _merged(differences)
+    compared += _merged(differences)
     if not places:
-        words = f"none of {len(known)} nodes has an RDMA device that is judged"
-        return [*found, Check(NAME, "nodes", Verdict.SKIP, "", words, "rdma_check")]
-    words = f"{len(known)} alike in {', '.join(_WORDS.get(name, name) for name in COMPARED)}"
-    return found or [Check(NAME, "nodes", Verdict.PASS, "", words, "rdma_check")]
+        found = f"none of {len(known)} nodes has an RDMA device that is judged"
+        return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", found, "rdma_check")]
+    found = f"{len(known)} alike in {', '.join(_WORDS.get(name, name) for name in COMPARED)}"
+    return compared or [Check(NAME, "nodes", Verdict.PASS, "", found, "rdma_check")]
 
 
 def _values(checks: Iterable[Mapping[str, Any]]) -> Values:
     here = [one for one in checks if one.get("name") in COMPARED]
     boards = {str(one["target"]): _value(one).text for one in here if one["name"] == "board_id"}
-    found = {}
+    values = {}
     for one in here:
         target, name = str(one["target"]), str(one["name"])
-        found[Place(target, name, boards.get(target, "") if name == "firmware" else "")] = _value(one)
-    return found
+        values[Place(target, name, boards.get(target, "") if name == "firmware" else "")] = _value(one)
+    return values
 
 
 def _value(one: Mapping[str, Any]) -> Value:
     """Something not declared is skip, as is something absent; the advice distinguishes them."""
-    name, verdict, words = str(one["name"]), str(one["verdict"]), str(one["found"])
+    name, verdict, found = str(one["name"]), str(one["verdict"]), str(one["found"])
     undeclared = verdict == "skip" and str(one["advice"]).startswith("declare ")
     if verdict == "unknown" or (verdict == "skip" and not undeclared):
-        return Value("", words, verdict == "unknown")
+        return Value("", found, verdict == "unknown")
     if name != "gid":
-        return Value(words)
-    match = _INDEX.search(words)
+        return Value(found)
+    match = _INDEX.search(found)
     return (
-        Value(match.group(1)) if match and verdict == "pass" else Value("", f"none is usable: {words}", True)
+        Value(match.group(1)) if match and verdict == "pass" else Value("", f"none is usable: {found}", True)
     )
 
 

@@ -33,14 +33,14 @@ _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 def all_checks(host: Host, leave_out: Collection[str] = ()) -> list[AuditCheck]:
     """What matters most first. Reads only."""
     topology = read.of(host)
-    made = [
+    checks = [
         check
-        for names, checks in AREAS
+        for names, look in AREAS
         if not {*names} <= {*leave_out}
-        for check in checks(host, topology)
+        for check in look(host, topology)
         if check.name not in leave_out
     ]
-    return sorted(made, key=_rank)
+    return sorted(checks, key=_rank)
 
 
 def _rank(check: AuditCheck) -> tuple[bool, int, int]:

@@ -26,11 +26,12 @@ options:
     required: true
   fail_on:
     description:
-      - For which verdicts there is a line in RV(_value.failures), as in the modules. Others are in
+      - For which verdicts there is a line in RV(_value.failures), as in
+        O(mlnode.tuning.rdma_check#module:fail_on). Others that are not as expected are in
         RV(_value.warnings).
     type: str
-    choices: [fail, warn, never]
-    default: fail
+    choices: [fail, unknown, warn, never]
+    default: unknown
   subnet:
     description:
       - A dictionary with the name of the node on which M(mlnode.tuning.ib_subnet) ran, and its result.
@@ -57,7 +58,7 @@ _value:
   type: dict
   contains:
     failures:
-      description: One line for each finding that counts as a failure.
+      description: One line for each check that counts as a failure.
       type: list
       elements: str
       sample:
@@ -65,7 +66,7 @@ _value:
           gpu017 mlx5_3: fleet fail: firmware 28.39.1002, where 511 of 512 have 28.39.2048; bring all to one
           firmware
     warnings:
-      description: One line for each other finding.
+      description: One line for each other check that is not as expected.
       type: list
       elements: str
     told:
@@ -76,7 +77,7 @@ _value:
       elements: str
     summary:
       description:
-        - How many findings there are with each verdict. Of the nodes' own checks those that are well do not
+        - How many checks ended with each verdict. Of the nodes' own those that are well do not
           count.
       type: dict
       sample: {fail: 1}
@@ -93,7 +94,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report impor
 
 
 def fabric_report(
-    nodes: Any, fail_on: str = "fail", subnet: Mapping[str, Any] | None = None
+    nodes: Any, fail_on: str = "unknown", subnet: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     if not isinstance(nodes, Mapping):
         raise AnsibleFilterError("fabric_report: the input must be a dictionary with a result for each node")

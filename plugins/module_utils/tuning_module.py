@@ -15,8 +15,9 @@ from ._mlnode.engine.kind import AGENT_COMMAND, AGENT_FAULT, AGENT_IMAGE_FAULT, 
 from ._mlnode.engine.transaction import FOR_GOOD, Confirmation
 from ._mlnode.host import places, trust
 from ._mlnode.host.host import Host
-from ._mlnode.model.errors import HostError, MlnodeError, paragraphs, printable
+from ._mlnode.model.errors import HostError, MlnodeError
 from ._mlnode.model.setting import Layer
+from .ending import fail, leave
 
 
 def declare(
@@ -39,14 +40,15 @@ def declare(
         diff=module._diff,
     )
     agent = Agent()
-    found = whole.run(Host(mounts={**kind.MOUNTS, places.AGENT: lambda: agent}), order)
-    for words in found.warnings:
-        module.warn(words)
-    area = found.areas.get(kind.KIND, {})
-    more = {} if confirmation is FOR_GOOD else {"confirm": found.confirm}
-    if found.failed:
-        module.fail_json(msg=found.msg, **{**area, "changed": found.changed, "diff": found.diff, **more})
-    leave(module, **{**area, "changed": found.changed, "diff": found.diff, **more})
+    outcome = whole.run(Host(mounts={**kind.MOUNTS, places.AGENT: lambda: agent}), order)
+    for warning in outcome.warnings:
+        module.warn(warning)
+    area = outcome.areas.get(kind.KIND, {})
+    more = {} if confirmation is FOR_GOOD else {"confirm": outcome.confirm}
+    result = {**area, "changed": outcome.changed, "diff": outcome.diff, **more}
+    if outcome.failed:
+        module.fail_json(msg=outcome.msg, **result)
+    leave(module, **result)
 
 
 class Agent:
@@ -60,10 +62,11 @@ class Agent:
         if not host.exists(AGENT_COMMAND):
             return _without_agent(host, path).encode("utf-8")
         self._answers = self._answers or _asked(host)
-        found = self._answers.get(path, {})
-        if "text" not in found:
-            raise HostError("ask the agent for", path, None, str(found.get("error", "it is another version")))
-        return str(found["text"]).encode("utf-8", "surrogateescape")
+        answer = self._answers.get(path, {})
+        if "text" not in answer:
+            error = str(answer.get("error", "it is another version"))
+            raise HostError("ask the agent for", path, None, error)
+        return str(answer["text"]).encode("utf-8", "surrogateescape")
 
     def write(self, _host: Host, path: str, value: str) -> None:
         raise HostError(f"write {value!r} to", path, errno.EROFS)
@@ -87,8 +90,8 @@ def _asked(host: Host) -> dict[str, Any]:
         raise
     except (MlnodeError, ValueError) as error:
         raise HostError("ask the agent:", AGENT_COMMAND, None, str(error)) from error
-    found: dict[str, Any] = answers if isinstance(answers, dict) else {}
-    return {path: answer for path, answer in found.items() if isinstance(answer, dict)}
+    documents: dict[str, Any] = answers if isinstance(answers, dict) else {}
+    return {path: answer for path, answer in documents.items() if isinstance(answer, dict)}
 
 
 def _without_agent(host: Host, path: str) -> str:
@@ -100,20 +103,3 @@ def _without_agent(host: Host, path: str) -> str:
             "gone: install the agent again, then `mlnode confirm` or `mlnode undo`"
         )
     return ""
-
-
-def warn(module: AnsibleModule, words: str) -> None:
-    """Ansible prints warnings as they are, on the terminal of the controller."""
-    module.warn(printable(words))
-
-
-def fail(module: AnsibleModule, message: str, **result: Any) -> NoReturn:
-    """fail_json() as a type checker understands it. The message is printed as it is, as warnings are."""
-    module.fail_json(msg=paragraphs(message), **result)
-    raise SystemExit(1)  # fail_json() has left already
-
-
-def leave(module: AnsibleModule, **result: Any) -> NoReturn:
-    """exit_json() as a type checker understands it."""
-    module.exit_json(**result)
-    raise SystemExit(0)  # exit_json() has left already

@@ -56,7 +56,7 @@ path:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import ending
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_service
@@ -80,11 +80,11 @@ def main() -> None:
         else:
             steps = agent.install(host, interpreter, notify=module.params["reload"])
         # Files of others beside the units were put there on purpose: they are reported, and left as they are.
-        for words in boot_service.left(host, module.params["reload"]):
-            module.warn(words)
+        for warning in boot_service.left(host, module.params["reload"]):
+            module.warn(warning)
     except MlnodeError as error:
-        tuning_module.fail(module, f"agent: {error}")
-    tuning_module.leave(
+        ending.fail(module, f"agent: {error}")
+    ending.leave(
         module,
         changed=bool(steps),
         path=agent.COMMAND,

@@ -41,16 +41,8 @@ options:
     description: Seconds that each of the four tools may take, at most 3600.
     type: int
     default: 300
-  fail_on:
-    description:
-      - When this module fails.
-      - V(fail) is where a check is V(fail) or V(unknown). What is V(warn) is a warning then.
-      - V(warn) is where a check is V(fail), V(unknown) or V(warn).
-      - V(never) leaves the decision to the reader of RV(checks).
-    type: str
-    choices: [fail, warn, never]
-    default: fail
 extends_documentation_fragment:
+  - mlnode.tuning.fail_on.unknown
   - mlnode.tuning.declaration.attributes
 requirements:
   - infiniband-diags on the node
@@ -112,7 +104,7 @@ checks:
       type: str
       sample: reseat or replace the cable or transceiver if it is Active; if not, look at the subnet manager's log
 failures:
-  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order.
+  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str
@@ -130,20 +122,19 @@ subnet:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict, summary
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.subnet import check as subnet_check
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
 
-#: From the worst on
-BAD = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.WARN)
 
-#: The verdicts that make the module fail
-FAIL_ON = {"fail": (Verdict.FAIL, Verdict.UNKNOWN), "warn": BAD, "never": ()}
-
-#: As many as fit on a screen with their advice; checks has them all
-NAMED = 8
+def look(module: AnsibleModule) -> Checked:
+    given, host = module.params, Host()
+    subnet_check.parse(given["port"], given["timeout"])
+    writable = host.is_superuser() and not module.check_mode
+    request = subnet_check.Request(given["port"], given["baseline"] == "reset", writable, given["timeout"])
+    result = subnet_check.look(host, request)
+    return Checked(result.checks, {"subnet": result.counts})
 
 
 def main() -> None:
@@ -152,38 +143,11 @@ def main() -> None:
             "port": {"type": "str", "default": ""},
             "baseline": {"type": "str", "choices": ["keep", "reset"], "default": "keep"},
             "timeout": {"type": "int", "default": subnet_check.SECONDS},
-            "fail_on": {"type": "str", "choices": [*FAIL_ON], "default": "fail"},
+            **check_module.fail_on("unknown"),
         },
         supports_check_mode=True,
     )
-    given = module.params
-    host = Host()
-    try:
-        subnet_check.parse(given["port"], given["timeout"])
-        writable = host.is_superuser() and not module.check_mode
-        request = subnet_check.Request(
-            given["port"], given["baseline"] == "reset", writable, given["timeout"]
-        )
-        found = subnet_check.look(host, request)
-    except MlnodeError as error:
-        tuning_module.fail(module, f"ib_subnet: {error}")
-    bad = [check for verdict in BAD for check in found.checks if check.verdict is verdict]
-    result = {
-        "changed": False,
-        "checks": [check.document() for check in found.checks],
-        "failures": [str(check) for check in bad],
-        "summary": summary(found.checks),
-        "subnet": found.counts,
-    }
-    loud = [check for check in bad if check.verdict in FAIL_ON[given["fail_on"]]]
-    more = [f"and {len(loud) - NAMED} more"] if len(loud) > NAMED else []
-    if loud:
-        title = "ib_subnet: the subnet is not as expected:"
-        tuning_module.fail(module, "\n".join([title, *map(str, loud[:NAMED]), *more]), **result)
-    if given["fail_on"] == "fail":
-        for check in bad[:NAMED]:
-            tuning_module.warn(module, str(check))
-    tuning_module.leave(module, **result)
+    check_module.run(module, "ib_subnet", look)
 
 
 if __name__ == "__main__":

@@ -13,27 +13,20 @@ version_added: 0.1.0
 description:
   - Looks at kernel, CPUs, memory, GPUs, their links, daemons, and services that tune. Nothing has to be declared or
     installed, so that it is what to run first on a new machine.
-  - Each finding has a severity, what it costs, what to do, and where that is written. Changes nothing, in check mode or
-    out of it.
+  - Each check has a severity, the reason, what to do, and where that is written. Changes nothing, in check mode or out of
+    it.
   - V(skip) and V(unknown) are never V(pass).
-  - The findings are those that C(mlnode audit) shows on the node.
+  - The checks are those that C(mlnode audit) shows on the node.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
   skip:
-    description: Names of checks to leave out, as in RV(findings[].name).
+    description: Names of checks to leave out, as in RV(checks[].name).
     type: list
     elements: str
     default: []
-  fail_on:
-    description:
-      - When this module fails.
-      - V(high), V(medium) and V(low) are where a finding that is not as expected has at least this severity.
-      - V(never) leaves the decision to the reader of RV(findings).
-    type: str
-    choices: [high, medium, low, never]
-    default: never
 extends_documentation_fragment:
+  - mlnode.tuning.fail_on.never
   - mlnode.tuning.declaration.attributes
 notes:
   - Runs C(nvidia-smi), C(dmesg) and C(chronyc) where they are installed and there is something to query. One that
@@ -53,18 +46,18 @@ EXAMPLES = r"""
 
 - name: Show what is not as expected
   ansible.builtin.debug:
-    var: audit.problems
+    var: audit.failures
 
-- name: Refuse machines with severe findings
+- name: Refuse machines on which a check of high severity fails
   mlnode.tuning.node_audit:
-    fail_on: high
+    fail_on: fail
     skip: [kernel]
 """
 
 RETURN = r"""
-findings:
+checks:
   description: Everything that was looked at, what matters most first.
-  returned: success, and where it fails
+  returned: success, and where checks fail
   type: list
   elements: dict
   contains:
@@ -102,71 +95,51 @@ findings:
       description: How much it matters, V(high), V(medium) or V(low).
       type: str
       sample: high
-    cost:
-      description: What it costs.
+    reason:
+      description: Why it matters.
       type: str
-      sample: clocks follow the load, and are late for the short bursts between two kernel launches
+      sample: a clock that follows the load is always late for the short bursts between two kernel launches
     reference:
       description: Where that is written.
       type: str
-      sample: admin-guide/pm/cpufreq.rst
-problems:
-  description: One line for each finding that is V(fail), V(warn) or V(unknown), with its severity in front.
-  returned: success, and where it fails
+      sample: cpufreq.rst
+failures:
+  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order, whatever O(fail_on) is.
+  returned: success, and where checks fail
   type: list
   elements: str
   sample:
     - "high: node: governor fail: schedutil (expected performance); set it to performance: the module cpu_governor"
 summary:
-  description: How many ended with each verdict.
-  returned: success, and where it fails
+  description: How many checks ended with each verdict.
+  returned: success, and where checks fail
   type: dict
   sample: {fail: 1, pass: 17, skip: 6}
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import findings as audit
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict, summary
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
 
-#: From the worst on
-SEVERITIES = ("high", "medium", "low")
 
-#: As many as fit on a screen; findings has them all
-NAMED = 8
+def look(module: AnsibleModule) -> Checked:
+    skipped = module.params["skip"]
+    schema.refuse_others("skip", skipped, "check", run.NAMES)
+    return Checked(run.all_checks(Host(mounts=run.MOUNTS), skipped))
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "skip": {"type": "list", "elements": "str", "default": []},
-            "fail_on": {"type": "str", "choices": [*SEVERITIES, "never"], "default": "never"},
+            **check_module.fail_on("never"),
         },
         supports_check_mode=True,
     )
-    given = module.params
-    try:
-        schema.refuse_others("skip", given["skip"], "check", audit.NAMES)
-        found = audit.findings(Host(mounts=audit.MOUNTS), given["skip"])
-    except MlnodeError as error:
-        tuning_module.fail(module, f"node_audit: {error}")
-    result = {
-        "changed": False,
-        "findings": [finding.document() for finding in found],
-        "problems": [f"{finding.severity}: {finding}" for finding in found if finding.is_bad],
-        "summary": summary(found),
-    }
-    judged = [finding for finding in found if finding.verdict in (Verdict.FAIL, Verdict.WARN)]
-    enough = SEVERITIES[: SEVERITIES.index(given["fail_on"]) + 1] if given["fail_on"] != "never" else ()
-    loud = [f"{finding.severity}: {finding}" for finding in judged if finding.severity in enough]
-    if loud:
-        more = [f"and {len(loud) - NAMED} more"] if len(loud) > NAMED else []
-        title = f"node_audit: {len(loud)} of {len(found)} findings are at least {given['fail_on']}:"
-        tuning_module.fail(module, "\n".join([title, *loud[:NAMED], *more]), **result)
-    tuning_module.leave(module, **result)
+    check_module.run(module, "node_audit", look)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ reboot_required:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import ending
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import declare, without_origin
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import revert
@@ -89,8 +89,8 @@ def main() -> None:
         argument_spec={"without_origin": {"type": "bool", "default": False}}, supports_check_mode=True
     )
     host = Host(mounts=drivers.ALL)
-    for words in declare.undone(host, module.check_mode):
-        module.warn(words)
+    for warning in declare.undone(host, module.check_mode):
+        module.warn(warning)
     try:
         if module.params["without_origin"]:
             removal = without_origin.pending(host) if module.check_mode else without_origin.remove(host)
@@ -99,8 +99,8 @@ def main() -> None:
             changes = revert.pending(host) if module.check_mode else revert.revert(host)
             stays = {}
     except MlnodeError as error:
-        tuning_module.fail(module, f"revert: {error}")
-    tuning_module.leave(
+        ending.fail(module, f"revert: {error}")
+    ending.leave(
         module,
         changed=any(change.changes for change in changes),
         reverted=[{"key": change.key, "value": change.result} for change in changes],

@@ -43,16 +43,8 @@ options:
     description: Seconds between two packets of a size, from 0.2 to 60.
     type: float
     default: 1.0
-  fail_on:
-    description:
-      - When this module fails.
-      - V(unknown) is where the packets are not proven to arrive at all peers.
-      - V(fail) is where a check is V(fail). What is V(unknown) is a warning then.
-      - V(never) leaves the decision to the reader of RV(checks).
-    type: str
-    choices: [unknown, fail, never]
-    default: unknown
 extends_documentation_fragment:
+  - mlnode.tuning.fail_on.unknown
   - mlnode.tuning.declaration.attributes
 notes:
   - Needs C(ping) of iputils on the node (package C(iputils-ping) on Debian and Ubuntu, C(iputils) elsewhere), C(ip) of
@@ -79,7 +71,7 @@ EXAMPLES = r"""
 RETURN = r"""
 checks:
   description: What was found of each peer, in their order.
-  returned: success, and where peers fail
+  returned: success, and where checks fail
   type: list
   elements: dict
   contains:
@@ -117,50 +109,32 @@ checks:
         no router reports why, so a link on the way drops them: look at the MTU of the peer's interface and of every
         switch port between
 failures:
-  description: One line for each peer that is not V(pass).
-  returned: success, and where peers fail
+  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order, whatever O(fail_on) is.
+  returned: success, and where checks fail
   type: list
   elements: str
   sample:
-    - "10.0.0.7: packets of 9000 bytes do not arrive, 1500 do and 2044 do not"
+    - "10.0.0.7: path_mtu fail: packets of 9000 bytes do not arrive, 1500 do and 2044 do not (expected packets of 9000
+      bytes arrive); no router reports why, so a link on the way drops them: look at the MTU of the peer's interface and
+      of every switch port between"
 summary:
-  description: How many peers ended with each verdict.
-  returned: success, and where peers fail
+  description: How many checks ended with each verdict.
+  returned: success, and where checks fail
   type: dict
   sample: {pass: 510, fail: 1}
 """
 
-from typing import Sequence
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import path_mtu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import (
-    Check,
-    Verdict,
-    summary,
-)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
-
-#: The verdicts that make the module fail
-FAIL_ON = {
-    "unknown": (Verdict.FAIL, Verdict.UNKNOWN),
-    "fail": (Verdict.FAIL,),
-    "never": (),
-}
-
-#: As many as fit on a screen with their advice; checks has them all
-NAMED = 8
+from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
 
 
-def words(checks: Sequence[Check], all_of_them: int) -> str:
-    """The message about peers that fail, each named with what is to be done."""
-    lines = [f"{path_mtu.line(check)}; {check.advice}" for check in checks[:NAMED]]
-    if len(checks) > NAMED:
-        lines.append(f"and {len(checks) - NAMED} more")
-    title = f"path_mtu: large packets are not proven to arrive at {len(checks)} of {all_of_them} peers:"
-    return "\n".join([title, *lines])
+def look(module: AnsibleModule) -> Checked:
+    given = module.params
+    request = path_mtu.parse(given["peers"], given["size"], given["tries"], given["timeout"])
+    return Checked(path_mtu.measure(Host(), request))
 
 
 def main() -> None:
@@ -170,31 +144,11 @@ def main() -> None:
             "size": {"type": "int"},
             "tries": {"type": "int", "default": 3},
             "timeout": {"type": "float", "default": 1.0},
-            "fail_on": {"type": "str", "choices": [*FAIL_ON], "default": "unknown"},
+            **check_module.fail_on("unknown"),
         },
         supports_check_mode=True,
     )
-    given = module.params
-    try:
-        request = path_mtu.parse(given["peers"], given["size"], given["tries"], given["timeout"])
-    except MlnodeError as error:
-        tuning_module.fail(module, f"path_mtu: {error}")
-    checks = path_mtu.measure(Host(), request)
-    result = {
-        "changed": False,
-        "checks": [check.document() for check in checks],
-        "failures": [path_mtu.line(check) for check in checks if check.verdict is not Verdict.PASS],
-        "summary": summary(checks),
-    }
-    loud = FAIL_ON[given["fail_on"]]
-    failing = [check for check in checks if check.verdict in loud]
-    if failing:
-        tuning_module.fail(module, words(failing, len(checks)), **result)
-    if given["fail_on"] == "fail":
-        for check in checks:
-            if check.verdict is Verdict.UNKNOWN:
-                tuning_module.warn(module, f"{path_mtu.line(check)}; {check.advice}")
-    tuning_module.leave(module, **result)
+    check_module.run(module, "path_mtu", look)
 
 
 if __name__ == "__main__":

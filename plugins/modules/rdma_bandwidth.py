@@ -75,16 +75,8 @@ options:
     elements: str
     choices: [busy]
     default: []
-  fail_on:
-    description:
-      - When this module fails.
-      - V(unknown) is where the bandwidth is not proven.
-      - V(fail) lets what could not be measured pass with a warning.
-      - V(never) leaves the decision to the reader of RV(checks).
-    type: str
-    choices: [unknown, fail, never]
-    default: unknown
 extends_documentation_fragment:
+  - mlnode.tuning.fail_on.unknown
   - mlnode.tuning.declaration.attributes
 notes:
   - Needs C(ib_write_bw) of perftest on both sides, and root, without which running jobs cannot be detected.
@@ -117,7 +109,7 @@ EXAMPLES = r"""
 RETURN = r"""
 checks:
   description: The one thing that was looked at.
-  returned: success, and where it fails
+  returned: success, and where checks fail
   type: list
   elements: dict
   contains:
@@ -153,8 +145,8 @@ checks:
       sample: >-
         look at rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and at other senders
 failures:
-  description: A line if it is not V(pass), with what to do.
-  returned: success, and where it fails
+  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order, whatever O(fail_on) is.
+  returned: success, and where checks fail
   type: list
   elements: str
   sample:
@@ -166,22 +158,24 @@ gbits:
   type: float
   sample: 197.3
 summary:
-  description: The verdict, counted as by the other checks.
-  returned: success, and where it fails
+  description: How many checks ended with each verdict.
+  returned: success, and where checks fail
   type: dict
   sample: {fail: 1}
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict, summary
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import bandwidth
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import perftest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
 
-#: The verdicts that make the module fail
-FAIL_ON = {"unknown": (Verdict.FAIL, Verdict.UNKNOWN), "fail": (Verdict.FAIL,), "never": ()}
+
+def look(module: AnsibleModule) -> Checked:
+    host = Host(mounts=bandwidth.MOUNTS)
+    measured = bandwidth.measure(host, bandwidth.parse(module.params), dry=module.check_mode)
+    return Checked([measured.check], {} if measured.gbits is None else {"gbits": measured.gbits})
 
 
 def main() -> None:
@@ -199,32 +193,11 @@ def main() -> None:
             "fraction": {"type": "float", "default": 0.9},
             "least": {"type": "float"},
             "allow": {"type": "list", "elements": "str", "choices": [*bandwidth.GUARDS], "default": []},
-            "fail_on": {"type": "str", "choices": [*FAIL_ON], "default": "unknown"},
+            **check_module.fail_on("unknown"),
         },
         supports_check_mode=True,
     )
-    given = module.params
-    try:
-        found = bandwidth.measure(
-            Host(mounts=bandwidth.MOUNTS), bandwidth.parse(given), dry=module.check_mode
-        )
-    except MlnodeError as error:
-        tuning_module.fail(module, f"rdma_bandwidth: {error}")
-    check = found.check
-    bad = [str(check)] if check.verdict in FAIL_ON["unknown"] else []
-    result = {
-        "changed": False,
-        "checks": [check.document()],
-        "failures": bad,
-        **({} if found.gbits is None else {"gbits": found.gbits}),
-        "summary": summary([check]),
-    }
-    if check.verdict in FAIL_ON[given["fail_on"]]:
-        tuning_module.fail(module, f"rdma_bandwidth: {check}", **result)
-    if given["fail_on"] == "fail":
-        for line in bad:
-            tuning_module.warn(module, line)
-    tuning_module.leave(module, **result)
+    check_module.run(module, "rdma_bandwidth", look)
 
 
 if __name__ == "__main__":

@@ -52,16 +52,8 @@ options:
     type: list
     elements: str
     default: []
-  fail_on:
-    description:
-      - When this module fails.
-      - V(fail) is where a check is V(fail). What is V(warn) or V(unknown) is a warning then.
-      - V(warn) is where a check is V(fail), V(warn) or V(unknown), so that all that is declared is proven.
-      - V(never) leaves the decision to the reader of RV(checks).
-    type: str
-    choices: [fail, warn, never]
-    default: fail
 extends_documentation_fragment:
+  - mlnode.tuning.fail_on.fail
   - mlnode.tuning.declaration.attributes
 notes:
   - Any user may run it. Without root, PCI configuration space cannot be read in full and limits of daemons are hidden,
@@ -142,7 +134,7 @@ checks:
       sample: >-
         the link trained down: look at cable and transceiver (mlxlink), and at the switch port's speed
 failures:
-  description: One line for each check that is V(fail), V(warn) or V(unknown), in this order.
+  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str
@@ -156,35 +148,21 @@ summary:
   sample: {fail: 1, pass: 194, skip: 35}
 """
 
-from typing import Sequence
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import expect
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import (
-    Check,
-    Verdict,
-    summary,
-)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import run
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
-
-#: From the worst on
-BAD = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN)
-
-#: The verdicts that make the module fail
-FAIL_ON = {"fail": (Verdict.FAIL,), "warn": BAD, "never": ()}
-
-#: As many as fit on a screen with their advice; checks has them all
-NAMED = 8
+from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
 
 
-def lines(checks: Sequence[Check]) -> list[str]:
-    """Each with what is to be done, so many that they can be read."""
-    named = [str(check) for check in checks[:NAMED]]
-    return named if len(checks) <= NAMED else [*named, f"and {len(checks) - NAMED} more"]
+def look(module: AnsibleModule) -> Checked:
+    given, host = module.params, Host(mounts=run.MOUNTS)
+    wanted = expect.parse(given["expect"])
+    schema.refuse_others("skip", given["skip"], "check", run.NAMES)
+    writable = host.is_superuser() and not module.check_mode
+    return Checked(run.all_checks(host, wanted, given["skip"], given["baseline"] == "reset", writable))
 
 
 def main() -> None:
@@ -193,36 +171,11 @@ def main() -> None:
             "expect": {"type": "dict", "default": {}},
             "baseline": {"type": "str", "choices": ["keep", "reset"], "default": "keep"},
             "skip": {"type": "list", "elements": "str", "default": []},
-            "fail_on": {"type": "str", "choices": [*FAIL_ON], "default": "fail"},
+            **check_module.fail_on("fail"),
         },
         supports_check_mode=True,
     )
-    given = module.params
-    host = Host(mounts=run.MOUNTS)
-    try:
-        wanted = expect.parse(given["expect"])
-        schema.refuse_others("skip", given["skip"], "check", run.NAMES)
-        writable = host.is_superuser() and not module.check_mode
-        checks = run.all_checks(host, wanted, given["skip"], given["baseline"] == "reset", writable)
-    except MlnodeError as error:
-        tuning_module.fail(module, f"rdma_check: {error}")
-    bad = sorted(
-        (check for check in checks if check.verdict in BAD), key=lambda check: BAD.index(check.verdict)
-    )
-    result = {
-        "changed": False,
-        "checks": [check.document() for check in checks],
-        "failures": [str(check) for check in bad],
-        "summary": summary(checks),
-    }
-    loud = [check for check in bad if check.verdict in FAIL_ON[given["fail_on"]]]
-    if loud:
-        title = f"rdma_check: {len(loud)} of {len(checks)} checks are not as expected:"
-        tuning_module.fail(module, "\n".join([title, *lines(loud)]), **result)
-    if given["fail_on"] == "fail":
-        for line in lines(bad):
-            tuning_module.warn(module, line)
-    tuning_module.leave(module, **result)
+    check_module.run(module, "rdma_check", look)
 
 
 if __name__ == "__main__":

@@ -297,7 +297,7 @@ def test_the_playbook_names_every_pair_that_fails(net: Net, tmp_path: pathlib.Pa
     assert done.returncode == 2, done.stdout + done.stderr
     told = " ".join(done.stdout.split())
     for pair in ("a -> 10.9.0.2", "b -> 10.9.0.1", "b -> fd00:9::1"):
-        assert f"{pair}: packets of 9000 bytes do not arrive, 1500 do and 2044 do not" in told
+        assert f"{pair}: path_mtu fail: packets of 9000 bytes do not arrive, 1500 do and 2044 do not" in told
     assert "changed=1" not in told
 
     done = play(net, tmp_path, "-e", "path_mtu_size=1500")

@@ -142,6 +142,7 @@ def test_what_differs_and_what_fails_is_named(play: Callable[..., Finished]) -> 
     assert "gpu003: fleet fail: not checked" in said
     assert "subnet of gpu001: links fail: links is fail" in said
     assert play(nodes(2, "ndr-ib"), subnet(topology="warn")).returncode == 0
+    assert play(nodes(2, "ndr-ib"), subnet(errors="unknown")).returncode != 0
     assert play(nodes(2, "ndr-ib"), subnet(topology="warn"), fabric_check_fail_on="warn").returncode != 0
     assert play(nodes(2, "ndr-ib"), subnet(links="fail"), fabric_check_fail_on="never").returncode == 0
 
@@ -153,17 +154,17 @@ def test_who_cannot_be_asked_is_named(play: Callable[..., Finished]) -> None:
 
     assert done.returncode != 0
     assert "gpu009: fleet fail: " in words(done)
-    assert "gpu001: ib_subnet unknown: not checked: ib_subnet: port: none" in words(done)
+    assert "gpu001: ib_subnet fail: not checked: ib_subnet: port: none" in words(done)
 
     done = play(given, None, fabric_check_subnet_node="gpu009", fabric_check_fail_on="fail")
 
     assert done.returncode != 0
-    assert "gpu009: ib_subnet unknown: not checked" in words(done)
+    assert "gpu009: ib_subnet fail: not checked" in words(done)
 
     done = play(nodes(2, "ndr-ib"), None, fabric_check_subnet_node="nobody")
 
     assert done.returncode != 0
-    assert "nobody: ib_subnet unknown: not checked" in words(done)
+    assert "nobody: ib_subnet fail: not checked" in words(done)
 
 
 def test_without_infiniband_the_subnet_is_left_out_and_that_is_said(play: Callable[..., Finished]) -> None:

@@ -69,8 +69,9 @@ _OF_THE_AGENT = (
 )
 
 #: The engine with its four states, the store of the origin, what goes back when it leaves, the host with its
-#: calls and the bridge to Ansible; the agent answers for the next boot and for what waits to be confirmed
-MOST = 28
+#: calls, the bridge to Ansible and how it ends; the agent answers for the next boot and for what waits to be
+#: confirmed
+MOST = 29
 
 
 def test_every_kind_has_its_module() -> None:
@@ -96,6 +97,12 @@ def test_what_all_modules_bring_stays_small() -> None:
     sent = shipped.of(shipped.MODULES / "thp.py")
     assert len(sent) <= MOST, sorted(sent)
     assert not any(name.startswith("_mlnode.topology") for name in sent)
+
+
+@pytest.mark.parametrize("module", ["ib_subnet", "path_mtu", "rdma_bandwidth", "rdma_check"])
+def test_a_check_brings_nothing_that_changes_a_node(module: str) -> None:
+    sent = shipped.of(shipped.MODULES / f"{module}.py")
+    assert not {"_mlnode.engine.engine", "_mlnode.engine.transaction", "_mlnode.agent.declare"} & sent
 
 
 #: Files of others in which we keep lines of our own → the area that does

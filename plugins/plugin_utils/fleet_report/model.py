@@ -35,7 +35,7 @@ NEITHER = (str(Status.UNSUPPORTED), str(Verdict.SKIP))
 #: Every word that a finding may end with
 STATUSES = tuple(dict.fromkeys((*BAD, *map(str, Status), *map(str, Verdict))))
 
-#: What a check that does not pass costs. It has no severity of its own.
+#: What a check that does not pass costs, where it has no severity of its own
 _COST = {
     str(Verdict.FAIL): str(Severity.HIGH),
     str(Verdict.WARN): str(Severity.MEDIUM),
@@ -251,7 +251,7 @@ def _check(item: Mapping[str, Any], module: str) -> Finding:
         module,
         f"{item['name']} {item['target']}",
         verdict,
-        _COST.get(verdict, str(Severity.LOW)),
+        _word(item.get("severity"), SEVERITIES, _COST.get(verdict, str(Severity.LOW))),
         want=_text(item.get("expected")),
         runtime=_text(item.get("found")),
         path=_text(item.get("source")),

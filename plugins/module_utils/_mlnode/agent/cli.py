@@ -27,7 +27,7 @@ OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
 #: waits for it, and no other run would come for a NIC that was given up.
 _NICS_WAIT = 330.0
 
-_EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit: a finding of high severity)"
+_EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit: a check that fails)"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -259,20 +259,20 @@ def _topology(host: Host, options: argparse.Namespace) -> int:
 
 
 def _audit(host: Host, options: argparse.Namespace) -> int:
-    from ..checks.audit import findings as audit
+    from ..checks.audit import run as audit
     from ..checks.model import Verdict, summary
     from ..report import audit as audit_report
     from . import node_report
 
-    found = audit.findings(host)
+    checks = audit.all_checks(host)
     if options.json:
-        listed = [finding.document() for finding in found]
+        listed = [check.document() for check in checks]
         _print_json(
-            {"format": node_report.FORMAT, "mlnode": VERSION, "findings": listed, "summary": summary(found)}
+            {"format": node_report.FORMAT, "mlnode": VERSION, "checks": listed, "summary": summary(checks)}
         )
     else:
-        _say(audit_report.report(found, _width()))
-    return DRIFT if any(finding.verdict is Verdict.FAIL for finding in found) else OK
+        _say(audit_report.report(checks, _width()))
+    return DRIFT if any(check.verdict is Verdict.FAIL for check in checks) else OK
 
 
 def _lines(value: Any) -> list[str]:

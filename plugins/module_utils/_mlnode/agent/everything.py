@@ -5,7 +5,7 @@ and the agent is built from what is imported."""
 
 from __future__ import annotations
 
-from ..checks.audit import findings as audit
+from ..checks.audit import run as audit
 from ..engine import confirm, origin, partial, revert
 from ..report import audit as audit_report
 from ..report import document, table, topology, topology_table
@@ -17,7 +17,7 @@ PARTS = (
     call.answer,
     cli.main,
     drift.answer,
-    audit.findings,
+    audit.all_checks,
     audit_report.report,
     *registry.imported(),
     *mounts.imported(),

@@ -102,11 +102,11 @@ class Expectations(Mapping[str, Any]):
         sections.append(self.targets.get((device, None), {}))
         if port is not None:
             sections.append(self.targets.get((device, port), {}))
-        found: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for section in sections:
-            nested = {key: {**found.get(key, {}), **section[key]} for key in _NESTED if key in section}
-            found.update({**section, **nested})
-        return found
+            nested = {key: {**merged.get(key, {}), **section[key]} for key in _NESTED if key in section}
+            merged.update({**section, **nested})
+        return merged
 
     def judges(self, device: RdmaDevice, port: int, virtual: bool, rails: bool) -> bool:
         """True if a port is one of those that are declared. rails: the node has some.

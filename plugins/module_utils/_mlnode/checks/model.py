@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Result of a read-only check: one verdict with its evidence, and what to do."""
+"""Result of a read-only check: one verdict with its evidence, what to do, and when that is a failure."""
 
 from __future__ import annotations
 
@@ -24,9 +24,16 @@ class Verdict(str, Enum):
         return self.value
 
 
+#: Not as expected, from the worst on: what is unknown may be a failure
+BAD = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.WARN)
+
+#: fail_on → the verdicts that fail: its own, and what is worse
+FAIL_ON = {"fail": BAD[:1], "unknown": BAD[:2], "warn": BAD, "never": ()}
+
+
 @dataclass(frozen=True)
 class Check:
-    """One finding about one thing.
+    """Verdict on one thing, with its evidence.
 
     name: of the check, such as rate. target: a device, port or interface, such as mlx5_0/1. expected, found:
     for people; found is the raw value where one was read. source: the file or command it is from. advice:
@@ -53,9 +60,14 @@ class Check:
         }
 
     def __str__(self) -> str:
-        words = f"{self.target}: {self.name} {self.verdict}: {self.found}"
-        words += f" (expected {self.expected})" if self.expected else ""
-        return f"{words}; {self.advice}" if self.advice else words
+        line = f"{self.target}: {self.name} {self.verdict}: {self.found}"
+        line += f" (expected {self.expected})" if self.expected else ""
+        return f"{line}; {self.advice}" if self.advice else line
+
+
+def bad(checks: Iterable[Check]) -> list[Check]:
+    """Those that are not as expected, the worst first."""
+    return sorted((check for check in checks if check.verdict in BAD), key=lambda one: BAD.index(one.verdict))
 
 
 def summary(checks: Iterable[Check]) -> dict[str, int]:

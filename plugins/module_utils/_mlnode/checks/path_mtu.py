@@ -148,11 +148,6 @@ def measure(host: Host, request: Request) -> list[Check]:
         return list(pool.map(lambda peer: _measured(host, request, peer), request.peers))
 
 
-def line(check: Check) -> str:
-    """One line for a list of failures."""
-    return f"{check.target}: {check.found}"
-
-
 def _measured(host: Host, request: Request, peer: Peer) -> Check:
     target = str(peer)
     try:

@@ -22,8 +22,8 @@ class Limit:
     most: int
 
     def __str__(self) -> str:
-        words = self.window.replace("per_", "per ") if self.window != "rise" else "since the baseline"
-        return f"at most {self.most} {words}"
+        window = self.window.replace("per_", "per ") if self.window != "rise" else "since the baseline"
+        return f"at most {self.most} {window}"
 
     def allows(self, rise: int, seconds: float) -> bool:
         """A span shorter than the window may use up all of it: one error in a second is not 3600 an hour."""

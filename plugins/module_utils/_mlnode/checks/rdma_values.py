@@ -61,10 +61,10 @@ class Rate:
 
 
 def _slot(text: str) -> str:
-    found = pci.normal(text)
-    if found is None:
+    address = pci.normal(text)
+    if address is None:
         raise ValueError
-    return found
+    return address
 
 
 def rate(where: str, raw: Any) -> Rate:
@@ -102,39 +102,39 @@ slot = reader(Option("str", form=Form(regex(""), "a PCI address such as 0000:41:
 
 
 def mtu(where: str, raw: Any) -> int:
-    found: int = number(where, raw)
-    if found not in MTUS:
+    size: int = number(where, raw)
+    if size not in MTUS:
         raise DeclarationError(
             f"{where}: {raw!r} is none of the MTUs of RDMA, {', '.join(map(str, MTUS))}; that of the "
             "interface is netdev_mtu"
         )
-    return found
+    return size
 
 
 def names(where: str, raw: Any) -> tuple[str, ...]:
     """One text, or several of which one has to be found."""
-    found = raw if isinstance(raw, list) else [raw]
-    if not found or not all(isinstance(item, str) and item.strip() for item in found):
+    items = raw if isinstance(raw, list) else [raw]
+    if not items or not all(isinstance(item, str) and item.strip() for item in items):
         raise DeclarationError(
             f"{where}: {raw!r} is neither a text nor a list of texts; put versions in quotes"
         )
-    return tuple(dict.fromkeys(item.strip() for item in found))
+    return tuple(dict.fromkeys(item.strip() for item in items))
 
 
 def pkey(where: str, raw: Any) -> int:
     """The partition with its membership bit, 0xffff or the number YAML makes of it."""
     text = str(raw)
-    found = int(text, 16) if _HEX.match(text) else int(text) if _NUMBER.match(text) else 0
-    if isinstance(raw, bool) or not 0 < found < 1 << 16:
+    key = int(text, 16) if _HEX.match(text) else int(text) if _NUMBER.match(text) else 0
+    if isinstance(raw, bool) or not 0 < key < 1 << 16:
         raise DeclarationError(f"{where}: {raw!r} is not a partition key such as 0xffff")
-    return found
+    return key
 
 
 def ber(where: str, raw: Any) -> dict[str, float]:
     """The most errors in a bit, of those kinds that are given: {effective: 1e-12}."""
     if not isinstance(raw, Mapping) or not raw:
         raise DeclarationError(f"{where}: {raw!r} is not a dictionary such as {{effective: 1e-12}}")
-    found = {}
+    rates = {}
     for kind, most in raw.items():
         if kind not in rdma_limits.BER:
             raise _bad(where, kind, "one of", tuple(rdma_limits.BER))
@@ -142,8 +142,8 @@ def ber(where: str, raw: Any) -> dict[str, float]:
         text = str(most)
         if isinstance(most, bool) or not _FRACTION.match(text) or float(text) >= 1:
             raise DeclarationError(f"{where}.{kind}: {most!r} is not a number below 1 such as 1e-12")
-        found[str(kind)] = float(text)
-    return found
+        rates[str(kind)] = float(text)
+    return rates
 
 
 def counters(where: str, raw: Any) -> dict[str, tuple[Limit, ...]]:
@@ -151,12 +151,12 @@ def counters(where: str, raw: Any) -> dict[str, tuple[Limit, ...]]:
     stops judging it."""
     if not isinstance(raw, Mapping):
         raise DeclarationError(f"{where}: {raw!r} is not a dictionary")
-    found = {}
+    parsed = {}
     for name, limits in raw.items():
         if name not in rdma_limits.BY_NAME:
             raise _bad(where, name, "a counter; known are", tuple(rdma_limits.BY_NAME))
-        found[str(name)] = _limits(f"{where}.{name}", limits)
-    return found
+        parsed[str(name)] = _limits(f"{where}.{name}", limits)
+    return parsed
 
 
 def _limits(where: str, raw: Any) -> tuple[Limit, ...]:
@@ -175,5 +175,5 @@ def _limits(where: str, raw: Any) -> tuple[Limit, ...]:
 def _bad(where: str, raw: Any, what: str, known: Sequence[str]) -> DeclarationError:
     near = difflib.get_close_matches(str(raw).lower(), [word.lower() for word in known], 1)
     hint = next((word for word in known if near and word.lower() == near[0]), "")
-    words = f"unknown; did you mean {hint}?" if hint else f"not {what} {', '.join(known)}"
-    return DeclarationError(f"{where}: {raw!r} is {words}")
+    reason = f"unknown; did you mean {hint}?" if hint else f"not {what} {', '.join(known)}"
+    return DeclarationError(f"{where}: {raw!r} is {reason}")

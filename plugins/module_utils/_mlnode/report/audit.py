@@ -6,41 +6,41 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..checks.audit.model import Finding
+from ..checks.audit.model import AuditCheck
 from ..checks.model import Verdict, summary
 from .grid import grid, wrapped
 
-#: Below a finding
+#: Below the first line of a check
 _INDENT = " " * 10
 
 
-def report(findings: Sequence[Finding], width: int | None) -> str:
+def report(checks: Sequence[AuditCheck], width: int | None) -> str:
     """width None: no terminal, so no line is wrapped."""
-    parts = ["\n".join(_bad(finding, width)) for finding in findings if _is_bad(finding)]
+    parts = ["\n".join(_bad(check, width)) for check in checks if _is_bad(check)]
     for title, verdict in (("NOT KNOWN", Verdict.UNKNOWN), ("NOT JUDGED", Verdict.SKIP)):
-        rest = [_line(finding) for finding in findings if finding.verdict is verdict]
+        rest = [_line(check) for check in checks if check.verdict is verdict]
         if rest:
             parts.append("\n".join(grid((title, rest[0]), [("", line) for line in rest[1:]], width)))
-    counts = ", ".join(f"{number} {verdict}" for verdict, number in summary(findings).items())
-    parts.append(f"{len(findings)} checks: {counts}")
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in summary(checks).items())
+    parts.append(f"{len(checks)} checks: {counts}")
     return "\n\n".join(parts)
 
 
-def _is_bad(finding: Finding) -> bool:
-    return finding.verdict in (Verdict.FAIL, Verdict.WARN)
+def _is_bad(check: AuditCheck) -> bool:
+    return check.verdict in (Verdict.FAIL, Verdict.WARN)
 
 
-def _line(finding: Finding) -> str:
-    return f"{finding.name}, {finding.target}: {finding.found}"
+def _line(check: AuditCheck) -> str:
+    return f"{check.name}, {check.target}: {check.found}"
 
 
-def _bad(finding: Finding, width: int | None) -> list[str]:
-    expected = f" (expected {finding.expected})" if finding.expected else ""
+def _bad(check: AuditCheck, width: int | None) -> list[str]:
+    expected = f" (expected {check.expected})" if check.expected else ""
     rows = [
-        (str(finding.severity).upper(), f"{_line(finding)}{expected}"),
-        ("costs", finding.cost),
-        ("do", finding.advice),
-        ("see", f"{finding.source}; {finding.reference}"),
+        (str(check.severity).upper(), f"{_line(check)}{expected}"),
+        ("why", check.reason),
+        ("do", check.advice),
+        ("see", f"{check.source}; {check.reference}"),
     ]
     lines = []
     for name, text in rows:

@@ -12,8 +12,8 @@ import re
 from collections import Counter
 from typing import Any, Dict, Iterable, Mapping, Sequence
 
-from ..checks.model import Check, Verdict, summary
-from ..model.record import NamedTuple, regex
+from ..checks.model import BAD, FAIL_ON, Check, Verdict, summary
+from ..model.record import NamedTuple, regex, replace
 
 NAME = "fleet"
 
@@ -41,16 +41,6 @@ _INDEX = regex(r"index ([0-9]{1,5}):", re.ASCII)
 #: Nodes and values that a line names
 _NAMED = 4
 
-#: When a play fails, and for which verdicts of the nodes' checks; as in rdma_check
-_NODES = {
-    "fail": (Verdict.FAIL,),
-    "warn": (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN),
-    "never": (),
-}
-#: The same of ib_subnet, for which what it could not look at is a failure
-_SUBNET = {**_NODES, "fail": (Verdict.FAIL, Verdict.UNKNOWN)}
-
-_BAD = _NODES["warn"]
 _WELL = (Verdict.PASS, Verdict.SKIP)
 
 
@@ -81,26 +71,25 @@ Values = Dict[Place, Value]
 
 
 def report(
-    nodes: Mapping[str, Any], fail_on: str = "fail", subnet: Mapping[str, Any] | None = None
+    nodes: Mapping[str, Any], fail_on: str = "unknown", subnet: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Findings of a play over a fleet, as one result. nodes: name → result of rdma_check, or what came
+    """Checks of a play over a fleet, as one result. nodes: name → result of rdma_check, or what came
     instead of one. subnet: the same of ib_subnet by the node it ran on, if it ran.
 
     failures: the lines for which the play has to fail. warnings: what else is not as expected. told: what
     is well with nodes together, and with the subnet.
     """
-    if fail_on not in _NODES:
-        raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(_NODES)}")
+    if fail_on not in FAIL_ON:
+        raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(FAIL_ON)}")
     fleet = compare(nodes)
-    own = [check for name, result in nodes.items() for check in _findings(name, result)]
+    own = [check for name, result in nodes.items() for check in _not_as_expected(name, result)]
     asked = [check for name, result in (subnet or {}).items() for check in _subnet(name, result)]
-    parts = ((fleet, _NODES), (asked, _SUBNET), (own, _NODES))
-    found = [(check, on[fail_on]) for checks, on in parts for check in checks]
+    checks = [*fleet, *asked, *own]
     return {
-        "failures": [str(check) for check, on in found if check.verdict in on],
-        "warnings": [str(check) for check, on in found if check.verdict in _BAD and check.verdict not in on],
+        "failures": [str(check) for check in checks if check.verdict in FAIL_ON[fail_on]],
+        "warnings": [str(check) for check in checks if check.verdict in {*BAD} - {*FAIL_ON[fail_on]}],
         "told": [f"{check.target}: {check.found}" for check in (*fleet, *asked) if check.verdict in _WELL],
-        "summary": summary(check for check, _on in found),
+        "summary": summary(checks),
         "fleet": [check.document() for check in fleet],
     }
 
@@ -114,30 +103,29 @@ _NEEDED = frozenset({"name", "target", "verdict", "found"})
 
 def _checks(result: Any) -> Sequence[Mapping[str, Any]] | None:
     """None where a module did not get that far, or answered something else than checks."""
-    found = result.get("checks") if isinstance(result, Mapping) else None
-    if not isinstance(found, Sequence) or isinstance(found, str):
+    checks = result.get("checks") if isinstance(result, Mapping) else None
+    if not isinstance(checks, Sequence) or isinstance(checks, str):
         return None
-    return found if all(isinstance(one, Mapping) and _NEEDED.issubset(one) for one in found) else None
+    return checks if all(isinstance(one, Mapping) and _NEEDED.issubset(one) for one in checks) else None
 
 
 def _missing(name: str, result: Any) -> Check:
     answer = result if isinstance(result, Mapping) else {}
-    words = "unreachable" if answer.get("unreachable") else "not checked"
-    words += f": {answer['msg']}" if answer.get("msg") else ""
-    return Check(NAME, name, Verdict.FAIL, "", words, "", "what is not checked is not known to be well")
+    state = "unreachable" if answer.get("unreachable") else "not checked"
+    state += f": {answer['msg']}" if answer.get("msg") else ""
+    return Check(NAME, name, Verdict.FAIL, "", state, "", "what is not checked is not known to be well")
 
 
-def _findings(name: str, result: Any) -> list[Check]:
-    """Findings of rdma_check on one node, but what is well."""
-    found = [_again(name, one) for one in _checks(result) or ()]
-    return [check for check in found if check.verdict in _BAD]
+def _not_as_expected(name: str, result: Any) -> list[Check]:
+    """Of the checks of rdma_check on one node."""
+    checks = [_again(name, one) for one in _checks(result) or ()]
+    return [check for check in checks if check.verdict in BAD]
 
 
 def _subnet(name: str, result: Any) -> list[Check]:
     checks = _checks(result)
     if checks is None:
-        missing = _missing(name, result)
-        return [Check("ib_subnet", name, Verdict.UNKNOWN, "", missing.found, "", missing.advice)]
+        return [replace(_missing(name, result), name="ib_subnet")]
     # A cable says itself where it is.
     whole = f"subnet of {name}"
     return [_again("", {**one, "target": whole} if one.get("target") == "subnet" else one) for one in checks]
@@ -157,11 +145,11 @@ def _again(where: str, one: Mapping[str, Any]) -> Check:
 def compare(nodes: Mapping[str, Any]) -> list[Check]:
     """Every difference, and every node that was not checked, fails."""
     checked = {name: _checks(result) for name, result in nodes.items()}
-    found = [_missing(name, nodes[name]) for name, checks in checked.items() if checks is None]
+    compared = [_missing(name, nodes[name]) for name, checks in checked.items() if checks is None]
     known = {name: _values(checks) for name, checks in checked.items() if checks is not None}
     if len(known) < 2:
-        words = f"{len(known)} checked: there is nothing to compare"
-        return [*found, Check(NAME, "nodes", Verdict.SKIP, "", words, "rdma_check")]
+        found = f"{len(known)} checked: there is nothing to compare"
+        return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", found, "rdma_check")]
     having: dict[str, dict[str, None]] = {}
     places: dict[Place, dict[str, Value]] = {}
     for name, values in known.items():
@@ -170,35 +158,35 @@ def compare(nodes: Mapping[str, Any]) -> list[Check]:
             places.setdefault(place, {})[name] = value
     differences = [one for target, names in having.items() for one in _devices(target, names, having, known)]
     differences += [one for place, values in places.items() for one in _different(place, values)]
-    found += _merged(differences)
+    compared += _merged(differences)
     if not places:
-        words = f"none of {len(known)} nodes has an RDMA device that is judged"
-        return [*found, Check(NAME, "nodes", Verdict.SKIP, "", words, "rdma_check")]
-    words = f"{len(known)} alike in {', '.join(_WORDS.get(name, name) for name in COMPARED)}"
-    return found or [Check(NAME, "nodes", Verdict.PASS, "", words, "rdma_check")]
+        found = f"none of {len(known)} nodes has an RDMA device that is judged"
+        return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", found, "rdma_check")]
+    found = f"{len(known)} alike in {', '.join(_WORDS.get(name, name) for name in COMPARED)}"
+    return compared or [Check(NAME, "nodes", Verdict.PASS, "", found, "rdma_check")]
 
 
 def _values(checks: Iterable[Mapping[str, Any]]) -> Values:
     here = [one for one in checks if one.get("name") in COMPARED]
     boards = {str(one["target"]): _value(one).text for one in here if one["name"] == "board_id"}
-    found = {}
+    values = {}
     for one in here:
         target, name = str(one["target"]), str(one["name"])
-        found[Place(target, name, boards.get(target, "") if name == "firmware" else "")] = _value(one)
-    return found
+        values[Place(target, name, boards.get(target, "") if name == "firmware" else "")] = _value(one)
+    return values
 
 
 def _value(one: Mapping[str, Any]) -> Value:
     """Something not declared is skip, as is something absent; the advice distinguishes them."""
-    name, verdict, words = str(one["name"]), str(one["verdict"]), str(one["found"])
+    name, verdict, found = str(one["name"]), str(one["verdict"]), str(one["found"])
     undeclared = verdict == "skip" and str(one["advice"]).startswith("declare ")
     if verdict == "unknown" or (verdict == "skip" and not undeclared):
-        return Value("", words, verdict == "unknown")
+        return Value("", found, verdict == "unknown")
     if name != "gid":
-        return Value(words)
-    match = _INDEX.search(words)
+        return Value(found)
+    match = _INDEX.search(found)
     return (
-        Value(match.group(1)) if match and verdict == "pass" else Value("", f"none is usable: {words}", True)
+        Value(match.group(1)) if match and verdict == "pass" else Value("", f"none is usable: {found}", True)
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.doc_fragments.declaration import ModuleDocFragment
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, registry
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
@@ -120,6 +121,8 @@ def test_examples_are_calls_of_the_module_with_options_it_has(module: ModuleType
     for fragment in about.get("extends_documentation_fragment", ()):
         if fragment == "mlnode.tuning.declaration":
             options |= {*schema.DECLARATION}
+        if fragment.startswith("mlnode.tuning.fail_on."):
+            options |= {*check_module.fail_on("never")}
         if fragment.startswith("mlnode.tuning.area."):
             options |= {*registry.options(fragment.rpartition(".")[2])}
     tasks = document(module, "EXAMPLES")

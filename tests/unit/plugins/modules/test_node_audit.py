@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import findings as audit
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.modules import node_audit
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -26,38 +26,36 @@ def test_it_tells_and_changes_nothing(machine: Machine, look: Runner, check: boo
     assert not done.changed
     assert machine.tree() == before
     assert machine.writes == []
-    problems = done.result["problems"]
-    assert problems[0] == (
+    failures = done.result["failures"]
+    assert failures[0] == (
         "high: node: thp fail: always (expected madvise or never); set it to madvise: the module thp"
     )
-    assert done.result["summary"]["fail"] == sum("fail:" in line for line in problems) == 2
-    assert {finding["name"] for finding in done.result["findings"]} == {*audit.NAMES}
+    assert done.result["summary"]["fail"] == sum("fail:" in line for line in failures) == 2
+    assert {check["name"] for check in done.result["checks"]} == {*run.NAMES}
 
 
-def test_it_fails_from_the_severity_that_was_asked_for(look: Runner) -> None:
-    msg = look.msg(fail_on="high")
+def test_it_fails_where_that_is_asked_for(look: Runner) -> None:
+    msg = look.msg(fail_on="fail")
     assert msg.startswith("node_audit: 2 of ")
-    assert "thp fail" in msg
+    assert "\nhigh: node: thp fail" in msg
     assert "swap warn" not in msg
-    assert "swap warn" in look.msg(fail_on="low")
-    assert "high" in look.msg(fail_on="medium")
-    look.ok(fail_on="high", skip=["thp", "swappiness"])
+    assert "\nlow: node: swap warn" in look.msg(fail_on="warn")
+    look.ok(fail_on="fail", skip=["thp", "swappiness"])
 
 
 def test_what_is_wrong_is_said(look: Runner) -> None:
     assert look.msg(skip=["thpp"]) == "node_audit: skip: 'thpp' is not a check; did you mean thp?"
-    assert "value of fail_on must be one of" in look.msg(fail_on="always")
 
 
 def test_the_documented_fields_are_those_it_has(look: Runner) -> None:
     documented = yaml.safe_load(node_audit.RETURN)
-    [first, *_more] = look.ok().result["findings"]
-    assert [*documented["findings"]["contains"]] == [*first]
-    assert {word for word in Verdict if f"V({word})" in str(documented["findings"])} == {*Verdict}
+    [first, *_more] = look.ok().result["checks"]
+    assert [*documented["checks"]["contains"]] == [*first]
+    assert {word for word in Verdict if f"V({word})" in str(documented["checks"])} == {*Verdict}
 
 
 def test_the_page_names_every_check() -> None:
     page = pathlib.Path(node_audit.__file__).parents[2] / "docs" / "audit.md"
     text = page.read_text(encoding="utf-8")
-    for name in audit.NAMES:
+    for name in run.NAMES:
         assert f"| `{name}` |" in text, name

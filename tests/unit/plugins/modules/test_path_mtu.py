@@ -22,8 +22,7 @@ SILENT = "10.0.0.8"
 @pytest.fixture
 def machine(tmp_path: pathlib.Path) -> PathMachine:
     machine = PathMachine(str(tmp_path))
-    machine.paths = {f"10.0.0.{number}": Path(mtu=1500) for number in (7, *range(20, 40))}
-    machine.paths[SILENT] = Path(mtu=0)
+    machine.paths = {BAD: Path(mtu=1500), SILENT: Path(mtu=0)}
     return machine
 
 
@@ -39,8 +38,8 @@ def test_all_is_well(check: Runner, check_mode: bool) -> None:
     assert not done.changed
     assert done.result["summary"] == {"pass": 1}
     assert done.result["failures"] == done.warnings == []
-    [found] = done.result["checks"]
-    assert (found["target"], found["verdict"]) == (GOOD, "pass")
+    [of_peer] = done.result["checks"]
+    assert (of_peer["target"], of_peer["verdict"]) == (GOOD, "pass")
 
 
 def test_a_peer_that_fails_is_named_with_what_to_do(check: Runner) -> None:
@@ -49,34 +48,24 @@ def test_a_peer_that_fails_is_named_with_what_to_do(check: Runner) -> None:
     assert done.rc == 1
     assert not done.changed
     assert done.result["msg"] == (
-        "path_mtu: large packets are not proven to arrive at 1 of 2 peers:\n"
-        "10.0.0.7: packets of 9000 bytes do not arrive, 1500 do and 2044 do not; no router reports "
-        "why, so a link on the way drops them: look at the MTU of the peer's interface and of every switch "
-        "port between"
+        "path_mtu: 1 of 2 checks are not as expected:\n"
+        "10.0.0.7: path_mtu fail: packets of 9000 bytes do not arrive, 1500 do and 2044 do not (expected "
+        "packets of 9000 bytes arrive); no router reports why, so a link on the way drops them: look at the "
+        "MTU of the peer's interface and of every switch port between"
     )
     assert done.result["summary"] == {"pass": 1, "fail": 1}
-    assert [found["verdict"] for found in done.result["checks"]] == ["pass", "fail"]
+    assert [one["verdict"] for one in done.result["checks"]] == ["pass", "fail"]
     assert len(done.result["failures"]) == 1
 
 
-def test_of_many_that_fail_eight_are_named_and_the_rest_counted(check: Runner) -> None:
-    msg = check.msg(peers=[f"10.0.0.{number}" for number in range(20, 40)], size=9000)
-
-    assert "at 20 of 20 peers" in msg
-    assert len(msg.splitlines()) == 1 + 8 + 1
-    assert "10.0.0.27: " in msg
-    assert "10.0.0.28: " not in msg
-    assert msg.endswith("\nand 12 more")
-
-
 def test_a_silent_peer_fails_unless_only_failures_count(check: Runner) -> None:
-    assert "10.0.0.8: no answer" in check.msg(peers=[GOOD, SILENT], size=9000)
+    assert "10.0.0.8: path_mtu unknown: no answer" in check.msg(peers=[GOOD, SILENT], size=9000)
 
     done = check.ok(peers=[GOOD, SILENT], size=9000, fail_on="fail")
 
     assert done.result["summary"] == {"pass": 1, "unknown": 1}
     [warning] = done.warnings
-    assert warning.startswith("10.0.0.8: no answer")
+    assert warning.startswith("10.0.0.8: path_mtu unknown: no answer")
     assert BAD in check.msg(peers=[BAD, SILENT], size=9000, fail_on="fail")
 
 
@@ -104,7 +93,6 @@ def test_never_is_for_those_who_read_on(check: Runner) -> None:
         ({"peers": [BAD], "size": 100}, "path_mtu: size: 100 is not between 576 and 65535"),
         ({"peers": [BAD], "tries": 0}, "path_mtu: tries: 0"),
         ({"peers": [BAD], "timeout": 0}, "path_mtu: timeout: 0.0"),
-        ({"peers": [BAD], "fail_on": "always"}, "value of fail_on must be one of: unknown, fail, never"),
     ],
 )
 def test_what_is_wrong_is_said(check: Runner, arguments: dict[str, Any], words: str) -> None:

@@ -8,20 +8,19 @@ import re
 from typing import Iterator
 
 from ...host.host import Host
+from ...knobs.cpu import kind as cpu_knobs
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import replace
-from ...model.setting import Severity
+from ...model.setting import Severity, Value
 from ...topology import numa
 from ...topology.model import Topology
 from . import model
-from .model import Finding, Topic
+from .model import AuditCheck, Topic
 
 GOVERNOR = Topic(
     "governor",
-    Severity.HIGH,
-    "clocks follow the load, and are late for the short bursts between two kernel launches",
-    "admin-guide/pm/cpufreq.rst",
+    *cpu_knobs.info("cpu.governor", Value("powersave")),
     "set it to performance: the module cpu_governor",
 )
 SMT = Topic(
@@ -70,7 +69,7 @@ _CONTROLLERS = "/sys/devices/system/edac/mc"
 _SHARE = 0.9
 
 
-def checks(host: Host, topology: Topology) -> Iterator[Finding]:
+def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     yield _governor(host)
     control = host.value(_SMT).text or ""
     yield _smt(topology, control.strip())
@@ -79,7 +78,7 @@ def checks(host: Host, topology: Topology) -> Iterator[Finding]:
     yield _errors(host)
 
 
-def _governor(host: Host) -> Finding:
+def _governor(host: Host) -> AuditCheck:
     try:
         paths = host.matching(f"{_CPUFREQ}/policy*/scaling_governor")
     except HostError as error:
@@ -102,12 +101,12 @@ def _governor(host: Host) -> Finding:
     return model.judged(GOVERNOR, good, values.grouped(now), source, "performance")
 
 
-def _smt(topology: Topology, control: str) -> Finding:
-    words = f"{topology.cpus.smt} threads per core" if topology.cpus.smt else "the kernel does not say"
-    return model.told(SMT, f"{words}, control {control}" if control else words, _SMT)
+def _smt(topology: Topology, control: str) -> AuditCheck:
+    threads = f"{topology.cpus.smt} threads per core" if topology.cpus.smt else "the kernel does not say"
+    return model.told(SMT, f"{threads}, control {control}" if control else threads, _SMT)
 
 
-def _offline(topology: Topology, control: str) -> Finding:
+def _offline(topology: Topology, control: str) -> AuditCheck:
     offline, source = topology.cpus.offline, f"{_CPUS}/online"
     if not topology.cpus.online:
         return model.unknown(OFFLINE, "the kernel does not say which CPUs are online", source)
@@ -118,7 +117,7 @@ def _offline(topology: Topology, control: str) -> Finding:
     return model.judged(OFFLINE, not offline, text, source, "none")
 
 
-def _memory(topology: Topology) -> Iterator[Finding]:
+def _memory(topology: Topology) -> Iterator[AuditCheck]:
     nodes, source = numa.with_cpus(topology.nodes), f"{numa.NODES}/node*/meminfo"
     if len(nodes) < 2:
         for topic in (NODE_MEMORY, EVEN):
@@ -127,20 +126,20 @@ def _memory(topology: Topology) -> Iterator[Finding]:
     sizes = {node.number: node.memory_kbytes for node in nodes}
     silent = [number for number, size in sizes.items() if size is None]
     if silent:
-        words = f"node {cpulist.render(silent)} does not report its memory"
-        yield model.unknown(NODE_MEMORY, words, source)
-        yield model.unknown(EVEN, words, source)
+        why = f"node {cpulist.render(silent)} does not report its memory"
+        yield model.unknown(NODE_MEMORY, why, source)
+        yield model.unknown(EVEN, why, source)
         return
     known = {number: size or 0 for number, size in sizes.items()}
     empty = [number for number, size in known.items() if size == 0]
     found = f"node {cpulist.render(empty)} has none" if empty else "each node has some"
     yield model.judged(NODE_MEMORY, not empty, found, source, "memory at each node with CPUs")
-    words = values.grouped({number: f"{size / (1 << 20):.1f} GiB" for number, size in known.items()})
+    amounts = values.grouped({number: f"{size / (1 << 20):.1f} GiB" for number, size in known.items()})
     even = min(known.values()) >= _SHARE * max(known.values())
-    yield model.judged(EVEN, even, words, source, "the same at each node with CPUs")
+    yield model.judged(EVEN, even, amounts, source, "the same at each node with CPUs")
 
 
-def _errors(host: Host) -> Finding:
+def _errors(host: Host) -> AuditCheck:
     source = f"{_CONTROLLERS}/mc*/{{ce,ue}}_count"
     corrected = uncorrected = 0
     try:
@@ -148,16 +147,15 @@ def _errors(host: Host) -> Finding:
     except HostError as error:
         return model.unknown(EDAC, str(error), source)
     if not controllers:
-        words = "no EDAC driver counts errors: it is a machine without ECC, or its firmware keeps them"
-        return model.told(EDAC, words, _CONTROLLERS)
+        why = "no EDAC driver counts errors: it is a machine without ECC, or its firmware keeps them"
+        return model.told(EDAC, why, _CONTROLLERS)
     for name in controllers:
         for file in ("ce_count", "ue_count"):
             path = f"{_CONTROLLERS}/{name}/{file}"
             value = host.value(path)
             text = (value.text or "").strip()
             if not re.match(r"[0-9]{1,20}\Z", text, re.ASCII):
-                words = value.problem or f"{path}: {text[:60]!r} is not a number"
-                return model.unknown(EDAC, words, path)
+                return model.unknown(EDAC, value.problem or f"{path}: {text[:60]!r} is not a number", path)
             corrected += int(text) if file == "ce_count" else 0
             uncorrected += int(text) if file == "ue_count" else 0
     found = f"{uncorrected} not corrected, {corrected} corrected since boot"

@@ -9,15 +9,17 @@ from typing import Iterator
 
 from ...drivers import nvidia
 from ...host.host import Host
+from ...knobs.gpu import kind as gpu_knobs
 from ...model import values
 from ...model.errors import HostError
 from ...model.record import regex, replace
-from ...model.setting import Severity
+from ...model.setting import Severity, Value
 from ...topology.model import Gpu, Topology
+from ..model import Verdict
 from ..pcie import link as pcie_link
 from ..pcie import subjects as pcie_subjects
 from . import model
-from .model import Finding, Topic
+from .model import AuditCheck, Topic
 
 LINK = Topic(
     pcie_link.NAME,
@@ -25,6 +27,8 @@ LINK = Topic(
     "all that goes over this link is slower by the same factor, and one such GPU slows down the whole job",
     "PCI Express Base Specification; ABI/testing/sysfs-bus-pci",
 )
+#: Where the slot cannot do what the card could
+_SLOT = replace(LINK, severity=Severity.MEDIUM)
 ECC = Topic(
     "gpu_ecc",
     Severity.HIGH,
@@ -42,9 +46,7 @@ XID = Topic(
 )
 PERSISTENCE = Topic(
     "gpu_persistence",
-    Severity.MEDIUM,
-    "the driver deinitializes an unused GPU: the next program waits seconds for its initialization",
-    "NVIDIA, Driver Persistence",
+    *gpu_knobs.info("gpu.persistence", Value(nvidia.OFF)),
     "set it on: the module gpu_persistence",
 )
 
@@ -64,13 +66,14 @@ _XID = regex(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})", re.ASCII)
 _MOST = 8
 
 
-def checks(host: Host, topology: Topology) -> Iterator[Finding]:
+def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     for check in pcie_link.checks(host, pcie_subjects.of(topology, {})):
+        topic = _SLOT if check.verdict is Verdict.WARN else LINK
         yield model.made(
-            LINK, check.verdict, check.found, check.source, check.expected, check.target, check.advice
+            topic, check.verdict, check.found, check.source, check.expected, check.target, check.advice
         )
-    mine = [gpu for gpu in topology.gpus if gpu.vendor == "NVIDIA"]
-    if not mine:
+    gpus = [gpu for gpu in topology.gpus if gpu.vendor == "NVIDIA"]
+    if not gpus:
         for topic in (ECC, XID, PERSISTENCE):
             yield model.told(topic, _none(topology), "/sys/bus/pci/devices")
         return
@@ -81,7 +84,7 @@ def checks(host: Host, topology: Topology) -> Iterator[Finding]:
         return
     yield from _ecc(host)
     yield _xid(host)
-    yield from _persistence(host, mine)
+    yield from _persistence(host, gpus)
 
 
 def _none(topology: Topology) -> str:
@@ -89,7 +92,7 @@ def _none(topology: Topology) -> str:
     return f"nothing here reads this of GPUs of {others}" if others else "there is no GPU"
 
 
-def _ecc(host: Host) -> Iterator[Finding]:
+def _ecc(host: Host) -> Iterator[AuditCheck]:
     try:
         table = nvidia.rows(host.must_run(ECC_QUERY, "run"), 3)
     except HostError as error:
@@ -104,15 +107,15 @@ def _ecc(host: Host) -> Iterator[Finding]:
             found = f"ECC is {mode[:20].lower()}"
             yield model.judged(_ECC_OFF, False, found, _ECC_SOURCE, "ECC enabled", target, advice)
         elif values.number(corrected) is None or values.number(uncorrected) is None:
-            words = f"it counts {corrected[:20]!r} and {uncorrected[:20]!r}, which are not numbers"
-            yield model.unknown(ECC, words, _ECC_SOURCE, target)
+            why = f"it counts {corrected[:20]!r} and {uncorrected[:20]!r}, which are not numbers"
+            yield model.unknown(ECC, why, _ECC_SOURCE, target)
         else:
             found = f"{uncorrected} not corrected, {corrected} corrected since the driver was loaded"
             good = values.number(uncorrected) == 0
             yield model.judged(ECC, good, found, _ECC_SOURCE, "0 not corrected", target)
 
 
-def _xid(host: Host) -> Finding:
+def _xid(host: Host) -> AuditCheck:
     """In the kernel's log, which forgets the oldest lines."""
     try:
         text = host.must_run([_DMESG], "read the kernel's log with")
@@ -120,22 +123,22 @@ def _xid(host: Host) -> Finding:
         return _unasked(XID, error)
     seen: dict[str, int] = {}
     for match in _XID.finditer(text):
-        words = f"{match.group(2)} on {match.group(1)}"
-        seen[words] = seen.get(words, 0) + 1
-    items = [words if number == 1 else f"{words} ({number} times)" for words, number in seen.items()]
+        xid = f"{match.group(2)} on {match.group(1)}"
+        seen[xid] = seen.get(xid, 0) + 1
+    items = [xid if number == 1 else f"{xid} ({number} times)" for xid, number in seen.items()]
     more = f" and {len(items) - _MOST} more" if len(items) > _MOST else ""
     found = f"Xid {', '.join(items[:_MOST])}{more}" if items else "none in what the kernel's log still has"
     return model.judged(XID, not items, found, _DMESG, "none")
 
 
-def _persistence(host: Host, mine: list[Gpu]) -> Iterator[Finding]:
+def _persistence(host: Host, gpus: list[Gpu]) -> Iterator[AuditCheck]:
     try:
         modes = nvidia.persistence(host)
     except HostError as error:
         yield _unasked(PERSISTENCE, error)
         return
     source = " ".join(nvidia.QUERY[:2])
-    for gpu in mine:
+    for gpu in gpus:
         target, mode = f"GPU {gpu.address}", modes.get(gpu.address, "")
         if mode in (nvidia.ON, nvidia.OFF):
             yield model.judged(PERSISTENCE, mode == nvidia.ON, mode, source, nvidia.ON, target)
@@ -144,11 +147,11 @@ def _persistence(host: Host, mine: list[Gpu]) -> Iterator[Finding]:
         elif gpu.driver not in (None, "nvidia"):
             yield model.told(PERSISTENCE, f"it belongs to {gpu.driver}", source, target)
         else:
-            words = f"{nvidia.TOOL} does not show this GPU: it may have failed"
-            yield model.unknown(PERSISTENCE, words, source, target)
+            why = f"{nvidia.TOOL} does not show this GPU: it may have failed"
+            yield model.unknown(PERSISTENCE, why, source, target)
 
 
-def _unasked(topic: Topic, error: HostError) -> Finding:
+def _unasked(topic: Topic, error: HostError) -> AuditCheck:
     """A tool that is not installed leaves nothing to judge; one that fails leaves it unknown."""
     if error.absent:
         return model.told(topic, f"{error.path} is not installed", error.path)

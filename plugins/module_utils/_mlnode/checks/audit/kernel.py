@@ -8,17 +8,16 @@ import re
 from typing import Iterator
 
 from ...host.host import Host
+from ...knobs.sysctl import info as sysctl
+from ...knobs.thp import kind as thp
 from ...model import values
 from ...model.errors import HostError
 from ...model.record import regex
-from ...model.setting import Severity
+from ...model.setting import Severity, Value
 from ...topology import numa
 from ...topology.model import Topology
-from ..model import Verdict
 from . import model
-from .model import Finding, Topic
-
-_VM, _KERNEL = "admin-guide/sysctl/vm.rst", "admin-guide/sysctl/kernel.rst"
+from .model import AuditCheck, Topic
 
 KERNEL = Topic(
     "kernel",
@@ -29,16 +28,12 @@ KERNEL = Topic(
 )
 THP = Topic(
     "thp",
-    Severity.HIGH,
-    "any thread may stall for milliseconds in a page fault that collects a huge page",
-    "admin-guide/mm/transhuge.rst",
+    *thp.info("thp.enabled", Value("always")),
     "set it to madvise: the module thp",
 )
 SWAPPINESS = Topic(
     "swappiness",
-    Severity.HIGH,
-    "memory of the job is swapped out in favour of files that it reads once",
-    _VM,
+    *sysctl.info("vm.swappiness", Value(str(sysctl.SWAPPINESS_HIGH + 1))),
     "set vm.swappiness to 1: the module sysctl_ml",
 )
 SWAP = Topic(
@@ -50,16 +45,12 @@ SWAP = Topic(
 )
 BALANCING = Topic(
     "numa_balancing",
-    Severity.MEDIUM,
-    "the kernel takes pages away to see who uses them: stalls of some milliseconds in bound processes",
-    _KERNEL,
+    *sysctl.info("kernel.numa_balancing", Value("1")),
     "set kernel.numa_balancing to 0: the module sysctl_ml",
 )
 RECLAIM = Topic(
     "zone_reclaim",
-    Severity.MEDIUM,
-    "a node drops its page cache, and waits for that, while others have free memory",
-    _VM,
+    *sysctl.info("vm.zone_reclaim_mode", Value("1")),
     "set vm.zone_reclaim_mode to 0: the module sysctl_ml",
 )
 CLOCK = Topic(
@@ -94,13 +85,11 @@ _BRINGS = (
 #: Vendors of such kernels take features of newer ones into old numbers
 _BACKPORTS = regex(r"\.(el[0-9]|fbk|lp[0-9])|-default\Z")
 
-#: vm.rst: the higher, the sooner is memory of processes taken instead of the page cache
-_MOST_SWAPPINESS = 10
 #: Sources that are read from a register on the bus, or not at all (drivers/clocksource, kernel/time)
 _SLOW = ("hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies")
 
 
-def checks(host: Host, topology: Topology) -> Iterator[Finding]:
+def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     yield _kernel(host)
     yield _thp(host)
     yield from _swap(host)
@@ -110,7 +99,7 @@ def checks(host: Host, topology: Topology) -> Iterator[Finding]:
     yield _mitigations(host)
 
 
-def _kernel(host: Host) -> Finding:
+def _kernel(host: Host) -> AuditCheck:
     value = host.value(_RELEASE)
     if value.text is None:
         return model.missing(KERNEL, value, _RELEASE)
@@ -118,15 +107,15 @@ def _kernel(host: Host) -> Finding:
     if match is None:
         return model.unknown(KERNEL, f"{value.text[:60]!r} is not a kernel version", _RELEASE)
     version = int(match.group(1)), int(match.group(2))
-    more = "; ".join(words for since, words in _BRINGS if version < since)
+    more = "; ".join(feature for since, feature in _BRINGS if version < since)
     found = f"{value.text.strip()[:80]}{f' ({more})' if more else ''}"
     if version < _LEAST and _BACKPORTS.search(value.text):
-        words = f"{value.text.strip()[:80]}: its vendor takes new features back, see the release notes"
-        return model.told(KERNEL, words, _RELEASE)
+        release = f"{value.text.strip()[:80]}: its vendor takes new features back, see the release notes"
+        return model.told(KERNEL, release, _RELEASE)
     return model.judged(KERNEL, version >= _LEAST, found, _RELEASE, "at least 5.15")
 
 
-def _thp(host: Host) -> Finding:
+def _thp(host: Host) -> AuditCheck:
     value = host.value(_ENABLED)
     if value.text is None:
         return model.missing(THP, value, _ENABLED)
@@ -134,7 +123,7 @@ def _thp(host: Host) -> Finding:
     return model.judged(THP, now in ("madvise", "never"), now, _ENABLED, "madvise or never")
 
 
-def _swap(host: Host) -> Iterator[Finding]:
+def _swap(host: Host) -> Iterator[AuditCheck]:
     value = host.value(_SWAPS)
     if value.text is None:
         yield model.missing(SWAP, value, _SWAPS)
@@ -146,10 +135,10 @@ def _swap(host: Host) -> Iterator[Finding]:
     if not areas:
         yield model.told(SWAPPINESS, "there is no swap", path)
     else:
-        yield _number(host, SWAPPINESS, path, _MOST_SWAPPINESS)
+        yield _number(host, SWAPPINESS, path, sysctl.SWAPPINESS_HIGH)
 
 
-def _number(host: Host, topic: Topic, path: str, most: int) -> Finding:
+def _number(host: Host, topic: Topic, path: str, most: int) -> AuditCheck:
     value = host.value(path)
     if value.text is None:
         return model.missing(topic, value, path)
@@ -160,14 +149,14 @@ def _number(host: Host, topic: Topic, path: str, most: int) -> Finding:
     return model.judged(topic, int(text) <= most, text, path, expected)
 
 
-def _balancing(host: Host, topology: Topology) -> Finding:
+def _balancing(host: Host, topology: Topology) -> AuditCheck:
     path = "/proc/sys/kernel/numa_balancing"
     if len(numa.with_cpus(topology.nodes)) < 2:
         return model.told(BALANCING, "there is one NUMA node, and nothing to balance", path)
     return _number(host, BALANCING, path, 0)
 
 
-def _clock(host: Host, topology: Topology) -> Finding:
+def _clock(host: Host, topology: Topology) -> AuditCheck:
     value = host.value(_SOURCE)
     if value.text is None:
         return model.missing(CLOCK, value, _SOURCE)
@@ -179,7 +168,7 @@ def _clock(host: Host, topology: Topology) -> Finding:
     return model.told(CLOCK, now, _SOURCE)
 
 
-def _mitigations(host: Host) -> Finding:
+def _mitigations(host: Host) -> AuditCheck:
     """Reported and not judged: their cost is the price of security, and no advice is given against it."""
     try:
         texts = {name: host.value(f"{_HOLES}/{name}").text or "" for name in host.names(_HOLES)}
@@ -189,7 +178,5 @@ def _mitigations(host: Host) -> Finding:
         return model.told(MITIGATIONS, f"{_HOLES} does not exist", _HOLES)
     open_ones = [name for name, text in texts.items() if text.startswith("Vulnerable")]
     active = sum(text.startswith("Mitigation") for text in texts.values())
-    words = f"{active} active of {len(texts)} known"
-    if open_ones:
-        words += f"; open to {', '.join(open_ones)}"
-    return model.made(MITIGATIONS, Verdict.SKIP, words, _HOLES)
+    exposed = f"; open to {', '.join(open_ones)}" if open_ones else ""
+    return model.told(MITIGATIONS, f"{active} active of {len(texts)} known{exposed}", _HOLES)

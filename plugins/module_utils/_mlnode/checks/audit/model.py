@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A finding of the audit: a check with what it costs, how much that matters, and where it is written."""
+"""A check of the audit: with the reason why it matters, how much, and where that is written."""
 
 from __future__ import annotations
 
@@ -16,31 +16,29 @@ NODE = "node"
 
 @dataclass(frozen=True)
 class Topic:
-    """Subject of a check. cost: of a deviation. reference: where that is written."""
+    """Subject of a check. severity, reason, reference: those of the setting's kind, where it is one."""
 
     name: str
     severity: Severity
-    cost: str
+    reason: str
     reference: str
     advice: str = ""
 
 
 @dataclass(frozen=True)
-class Finding(Check):
-    """severity: how much it matters if it is not as expected. cost, reference: as in Topic."""
+class AuditCheck(Check):
+    """severity, reason, reference: as in Topic."""
 
     severity: Severity = Severity.LOW
-    cost: str = ""
+    reason: str = ""
     reference: str = ""
 
-    @property
-    def is_bad(self) -> bool:
-        """unknown counts as bad, as nothing proves the opposite."""
-        return self.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN)
-
     def document(self) -> dict[str, Any]:
-        more = {"severity": str(self.severity), "cost": self.cost, "reference": self.reference}
+        more = {"severity": str(self.severity), "reason": self.reason, "reference": self.reference}
         return {**super().document(), **more}
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {super().__str__()}"
 
 
 def made(
@@ -51,33 +49,33 @@ def made(
     expected: str = "",
     target: str = NODE,
     advice: str = "",
-) -> Finding:
-    """Advice is for bad findings only; the topic's, where no other is given."""
+) -> AuditCheck:
+    """Advice is for what is bad only; the topic's, where no other is given."""
     bad = verdict in (Verdict.FAIL, Verdict.WARN)
-    return Finding(
+    return AuditCheck(
         topic.name, target, verdict, expected, found, source, (advice or topic.advice) if bad else "",
-        topic.severity, topic.cost, topic.reference,
+        topic.severity, topic.reason, topic.reference,
     )  # fmt: skip
 
 
 def judged(
     topic: Topic, good: bool, found: str, source: str, expected: str, target: str = NODE, advice: str = ""
-) -> Finding:
+) -> AuditCheck:
     """A deviation fails where its severity is high, and else is a warning."""
     bad = Verdict.FAIL if topic.severity is Severity.HIGH else Verdict.WARN
     return made(topic, Verdict.PASS if good else bad, found, source, expected, target, advice)
 
 
-def told(topic: Topic, found: str, source: str, target: str = NODE) -> Finding:
+def told(topic: Topic, found: str, source: str, target: str = NODE) -> AuditCheck:
     """A fact that is neither good nor bad, or a reason why there is nothing to judge."""
     return made(topic, Verdict.SKIP, found, source, "", target)
 
 
-def unknown(topic: Topic, why: str, source: str, target: str = NODE) -> Finding:
+def unknown(topic: Topic, why: str, source: str, target: str = NODE) -> AuditCheck:
     return made(topic, Verdict.UNKNOWN, why, source, "", target)
 
 
-def missing(topic: Topic, value: Value, source: str, target: str = NODE) -> Finding:
+def missing(topic: Topic, value: Value, source: str, target: str = NODE) -> AuditCheck:
     """A file that is not there is reported; one that cannot be read leaves it unknown."""
     if value.unreadable is not None:
         return unknown(topic, value.unreadable, source, target)

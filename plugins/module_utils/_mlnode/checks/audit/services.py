@@ -18,7 +18,7 @@ from ...model.setting import Severity
 from ...topology.model import Topology
 from ..model import Verdict
 from . import model
-from .model import Finding, Topic
+from .model import AuditCheck, Topic
 
 NOFILE = Topic(
     "nofile",
@@ -57,35 +57,35 @@ _OTHERS = ("ntpd.service", "ntp.service", "ntpsec.service", "openntpd.service", 
 _TIMESYNCD = "systemd-timesyncd.service"
 
 
-def checks(host: Host, topology: Topology) -> Iterator[Finding]:
+def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     yield from _open_files(host)
     yield from _competing(host)
     yield _time(host, topology)
 
 
-def _open_files(host: Host) -> Iterator[Finding]:
+def _open_files(host: Host) -> Iterator[AuditCheck]:
     try:
         seen = daemons.running(host, _STARTERS)
     except HostError as error:
         yield model.unknown(NOFILE, str(error), "/proc")
         return
-    found = [daemon for name in _STARTERS for daemon in seen.named(name)]
-    for daemon in found:
+    starters = [daemon for name in _STARTERS for daemon in seen.named(name)]
+    for daemon in starters:
         yield _limit(host, daemon.limits, daemon.name)
     if seen.hidden:
         yield model.unknown(NOFILE, f"some processes are hidden: {seen.hidden}", "/proc/*/status")
     elif seen.none:
         yield model.told(NOFILE, "no process is shown below /proc", "/proc")
-    elif not found:
+    elif not starters:
         yield model.told(NOFILE, f"none of {', '.join(_STARTERS)} runs", "/proc/*/status")
 
 
-def _limit(host: Host, path: str, target: str) -> Finding:
+def _limit(host: Host, path: str, target: str) -> AuditCheck:
     value = host.value(path)
     if value.text is None:
         return model.unknown(NOFILE, value.problem, path, target)
     pair = daemons.limit(value.text, _ROW, "files")
-    if pair is None or not all(word == "unlimited" or re.match(r"[0-9]{1,20}\Z", word) for word in pair):
+    if pair is None or not all(limit == "unlimited" or re.match(r"[0-9]{1,20}\Z", limit) for limit in pair):
         return model.unknown(NOFILE, f"{path} has no row {_ROW}", path, target)
     soft, hard = pair
     good = hard == "unlimited" or int(hard) >= _LEAST_FILES
@@ -94,33 +94,35 @@ def _limit(host: Host, path: str, target: str) -> Finding:
     return model.judged(NOFILE, good, found, path, f"at least {_LEAST_FILES}", target)
 
 
-def _competing(host: Host) -> Iterator[Finding]:
-    found = []
+def _competing(host: Host) -> Iterator[AuditCheck]:
+    rivals = []
     for name, service in SERVICES.items():
-        topic = replace(RIVALS, severity=service.severity, cost=f"it {service.reason}")
+        topic = replace(
+            RIVALS, severity=service.severity, reason=f"it {service.reason}", reference=service.source
+        )
         try:
             acting = services.acts(host, service.unit)
         except HostError as error:
             yield model.unknown(topic, str(error), error.path, name)
             continue
         if acting:
-            found.append(model.judged(topic, False, acting, service.unit, "neither runs nor starts", name))
-    yield from found
-    if not found:
+            rivals.append(model.judged(topic, False, acting, service.unit, "neither runs nor starts", name))
+    yield from rivals
+    if not rivals:
         yield model.made(RIVALS, Verdict.PASS, "none runs or starts at boot", "systemd", "none")
 
 
 # -- the clock -----------------------------------------------------------------------------
 
 
-def _time(host: Host, topology: Topology) -> Finding:
+def _time(host: Host, topology: Topology) -> AuditCheck:
     if topology.machine.kind == "container":
         return model.told(TIME, "the clock is that of the container's host", "/run/systemd")
     try:
         if host.exists(_TIMESYNC):
             # The file stays as long as the service runs, however long no server has answered.
-            words = "systemd-timesyncd was in step; whether it still is: timedatectl timesync-status"
-            return model.told(TIME, words, _TIMESYNC)
+            state = "systemd-timesyncd was in step; whether it still is: timedatectl timesync-status"
+            return model.told(TIME, state, _TIMESYNC)
         if not host.systemd_runs():
             return model.told(TIME, "systemd does not run here", "/run/systemd/system")
         running = [unit for unit in (*_CHRONY, *_OTHERS, _TIMESYNCD) if service_files.is_running(host, unit)]
@@ -131,12 +133,12 @@ def _time(host: Host, topology: Topology) -> Finding:
     if running[0] in _CHRONY:
         return _chrony(host)
     if running[0] == _TIMESYNCD:
-        words = "systemd-timesyncd runs, and has reached no server yet"
-        return model.judged(TIME, False, words, _TIMESYNC, "in step")
+        state = "systemd-timesyncd runs, and has reached no server yet"
+        return model.judged(TIME, False, state, _TIMESYNC, "in step")
     return model.told(TIME, f"{running[0]} runs; ask it whether it is in step", running[0])
 
 
-def _chrony(host: Host) -> Finding:
+def _chrony(host: Host) -> AuditCheck:
     """The last of its fields says how the clock is: chronyc(1), tracking, Leap status."""
     source = "chronyc -c tracking"
     try:

@@ -47,11 +47,11 @@ def _left_alone(subjects: Subjects) -> str:
 
 def _bridges(subjects: Subjects) -> Mapping[str, list[str]]:
     """Every bridge on a way between a GPU and a NIC → the pairs that use it."""
-    found: dict[str, list[str]] = {}
+    pairs: dict[str, list[str]] = {}
     for gpu, card in subjects.pairs():
         for bridge in _between(subjects.devices[gpu], card.device):
-            found.setdefault(bridge, []).append(f"{subjects.gpu(gpu)} and {card.label}")
-    return dict(sorted(found.items(), key=lambda item: pci.order(item[0])))
+            pairs.setdefault(bridge, []).append(f"{subjects.gpu(gpu)} and {card.label}")
+    return dict(sorted(pairs.items(), key=lambda item: pci.order(item[0])))
 
 
 def _between(one: PciDevice, other: PciDevice) -> list[str]:
@@ -70,20 +70,20 @@ def _bridge(host: Host, address: str, pairs: list[str], want: str, leave: str, m
         data = pci_config.read(host, address)
         if pci_config.express(data) is None:
             return Check(NAME, target, Verdict.SKIP, "", "no PCI Express function: it has no ACS", source)
-        found = pci_config.acs(data)
+        capability = pci_config.acs(data)
     except ConfigError as error:
         text = str(error)
-        words = text if source in text else f"{source}: {text}"
-        return Check(NAME, target, Verdict.UNKNOWN, "", words, source)
-    words = str(found) if found is not None else "no ACS: the bridge cannot redirect"
-    redirects = found is not None and found.redirects
+        found = text if source in text else f"{source}: {text}"
+        return Check(NAME, target, Verdict.UNKNOWN, "", found, source)
+    found = str(capability) if capability is not None else "no ACS: the bridge cannot redirect"
+    redirects = capability is not None and capability.redirects
     if leave:
-        return Check(NAME, target, Verdict.SKIP, "", f"{words}; {leave}", source)
-    if found is None and want == "on" and may_lack:
-        return Check(NAME, target, Verdict.SKIP, "", words, source)
+        return Check(NAME, target, Verdict.SKIP, "", f"{found}; {leave}", source)
+    if capability is None and want == "on" and may_lack:
+        return Check(NAME, target, Verdict.SKIP, "", found, source)
     expected = f"redirection {want} between {', '.join(pairs)}"
     if redirects == (want == "on"):
-        return Check(NAME, target, Verdict.PASS, expected, words, source)
+        return Check(NAME, target, Verdict.PASS, expected, found, source)
     # setpci(8) changes the bits of the mask only: request and completion redirect, egress control
     mask = pci_config.REDIRECT
     off = (
@@ -91,4 +91,4 @@ def _bridge(host: Host, address: str, pairs: list[str], want: str, leave: str, m
         f"setpci -s {address} ECAP_ACS+6.w=0000:{mask:04x}"
     )
     on = "switch ACS and the IOMMU on in the BIOS, and boot without pci=disable_acs_redir"
-    return Check(NAME, target, Verdict.FAIL, expected, words, source, on if want == "on" else off)
+    return Check(NAME, target, Verdict.FAIL, expected, found, source, on if want == "on" else off)

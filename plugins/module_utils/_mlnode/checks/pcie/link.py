@@ -114,8 +114,8 @@ def _unknown(host: Host, device: PciDevice, label: str, declared: bool) -> Check
     if reasons:
         return Check(NAME, label, Verdict.UNKNOWN, "", reasons[0], _source(device))
     missing = [value.problem for value in values.values() if value.text is None]
-    said = ", ".join(f"{name} {value.text}" for name, value in values.items() if _nothing(value))
-    found = missing[0] if missing else f"the kernel knows nothing of this link: {said}"
+    shown = ", ".join(f"{name} {value.text}" for name, value in values.items() if _nothing(value))
+    found = missing[0] if missing else f"the kernel knows nothing of this link: {shown}"
     verdict = Verdict.UNKNOWN if declared else Verdict.SKIP
     return Check(NAME, label, verdict, "", found, _source(device))
 

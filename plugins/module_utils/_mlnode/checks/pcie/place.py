@@ -61,13 +61,13 @@ def _node(host: Host, subjects: Subjects, card: Card, computing: tuple[Node, ...
     found = f"NUMA node {node}" + (f", CPUs {cpus}" if cpus else "")
     if not others:
         return Check(name, card.label, Verdict.PASS, "the node of what is around it", found, source)
-    words = ", ".join(f"{label} on node {other}" for label, other in others.items())
+    elsewhere = ", ".join(f"{label} on node {other}" for label, other in others.items())
     advice = (
         "what hangs on one bridge is on one node: the firmware is wrong, or numa_node was written to; update "
         "the BIOS, and look at the slot"
     )
     expected = f"NUMA node {', '.join(sorted({str(other) for other in others.values()}))}"
-    return Check(name, card.label, _bad(subjects), expected, f"{found}; {words}", source, advice)
+    return Check(name, card.label, _bad(subjects), expected, f"{found}; {elsewhere}", source, advice)
 
 
 def _few(subjects: Subjects, name: str, card: Card, computing: tuple[Node, ...]) -> Check:
@@ -97,15 +97,15 @@ def _nowhere(host: Host, subjects: Subjects, card: Card) -> Check:
 
 def _around(subjects: Subjects, card: Card) -> dict[str, int]:
     """The NUMA nodes of the bridge above a card and of the GPUs that share a switch with it."""
-    found: dict[str, int] = {}
+    nodes: dict[str, int] = {}
     above = subjects.devices.get(card.device.path[-2]) if len(card.device.path) > 1 else None
     if above is not None and above.node is not None:
-        found[f"PCIe bridge {above.address}"] = above.node
+        nodes[f"PCIe bridge {above.address}"] = above.node
     for address, near in subjects.pairs():
         gpu = subjects.devices[address]
         if near is card and gpu.node is not None:
-            found[subjects.gpu(address)] = gpu.node
-    return found
+            nodes[subjects.gpu(address)] = gpu.node
+    return nodes
 
 
 def _distances(subjects: Subjects) -> Iterator[Check]:
@@ -142,8 +142,8 @@ def _strays(subjects: Subjects) -> str:
         on = subjects.devices.get(rdma.address or "")
         return on is not None and on.address not in rails and (on.vendor, on.device) in models
 
-    found = [f"{one.name} ({one.address})" for one in subjects.topology.rdma if strays(one)]
-    return f" Of the rails' model and near no GPU: {', '.join(found)}" if found else ""
+    far = [f"{one.name} ({one.address})" for one in subjects.topology.rdma if strays(one)]
+    return f" Of the rails' model and near no GPU: {', '.join(far)}" if far else ""
 
 
 def _interrupts(host: Host, subjects: Subjects, card: Card, computing: tuple[Node, ...]) -> Check:
@@ -188,13 +188,13 @@ def _cpus(host: Host, path: str) -> tuple[tuple[int, ...], str]:
 def _spread(card: Card, home: Node, queues: int, outside: Sequence[int]) -> Check:
     # Where a node has fewer CPUs than the card has queues, drivers go on with the next nearest node.
     spare = max(0, queues - len(home.cpus))
-    words = f"{len(outside)} of {queues} elsewhere" + (f": IRQ {cpulist.render(outside)}" if outside else "")
+    found = f"{len(outside)} of {queues} elsewhere" + (f": IRQ {cpulist.render(outside)}" if outside else "")
     return judged(
         "irq_locality",
         card.label,
         len(outside) <= spare,
         f"on the CPUs of NUMA node {home.number} ({cpulist.render(home.cpus)})",
-        words,
+        found,
         "/proc/irq/*/effective_affinity_list",
         "declare irq_affinity with strategy spread for this NIC",
         Verdict.WARN,

@@ -73,14 +73,14 @@ def of(topology: Topology, expect: Mapping[str, Any]) -> Subjects:
     Of a virtual function most registers are reserved, and those of its physical function count.
     """
     devices = pci.by_address(topology.pci)
-    found: dict[str, list[RdmaDevice]] = {}
+    sharing: dict[str, list[RdmaDevice]] = {}
     for rdma in topology.rdma:
         function = devices.get(rdma.address or "")
         if function is not None and function.physfn is None and _judged(rdma, topology, expect):
-            found.setdefault(function.address, []).append(rdma)
+            sharing.setdefault(function.address, []).append(rdma)
     cards = tuple(
         Card("+".join(one.name for one in here), devices[address], _declared(here[0], expect))
-        for address, here in found.items()
+        for address, here in sharing.items()
     )
     return Subjects(topology, expect, cards, devices)
 

@@ -47,20 +47,20 @@ def _payload(host: Host, subjects: Subjects, card: Card) -> Check:
     sizes: dict[str, int] = {}
     for address in path:
         try:
-            found = pci_config.express(pci_config.read(host, address))
+            express = pci_config.express(pci_config.read(host, address))
         except ConfigError as error:
             return _unknown(name, card, address, error, expected)
-        if found is None:
+        if express is None:
             return Check(name, card.label, Verdict.SKIP, "", f"{address}: {_CONVENTIONAL}", source)
-        sizes[address] = found.payload
+        sizes[address] = express.payload
     same = len(set(sizes.values())) == 1
-    words = ", ".join(f"{address} {size}" for address, size in sizes.items())
-    found_words = f"{sizes[card.address]} bytes" if same else words
+    shown = ", ".join(f"{address} {size}" for address, size in sizes.items())
+    found = f"{sizes[card.address]} bytes" if same else shown
     advice = (
         "packets that are too large for the next one on the way are dropped: boot with pci=pcie_bus_safe, or "
         "set the payload to auto in the BIOS"
     )
-    return judged(name, card.label, same, expected, found_words, source, advice, Verdict.FAIL)
+    return judged(name, card.label, same, expected, found, source, advice, Verdict.FAIL)
 
 
 _Judge = Callable[[Card, Express], Check]
@@ -72,12 +72,12 @@ def _control(host: Host, subjects: Subjects, card: Card, name: str, key: str, ju
     if subjects.virtual and not declared:
         return Check(name, card.label, Verdict.SKIP, "", _HYPERVISORS, source)
     try:
-        found = pci_config.express(pci_config.read(host, card.address))
+        express = pci_config.express(pci_config.read(host, card.address))
     except ConfigError as error:
         return _unknown(name, card, card.address, error)
-    if found is None:
+    if express is None:
         return Check(name, card.label, _no_setting(declared), "", _CONVENTIONAL, source)
-    return judge(card, found)
+    return judge(card, express)
 
 
 def _no_setting(declared: bool) -> Verdict:
@@ -124,17 +124,17 @@ def _ats(host: Host, subjects: Subjects, card: Card) -> Check:
         data = pci_config.read(host, card.address)
         if pci_config.express(data) is None:
             return Check(name, card.label, _no_setting(declared), "", _CONVENTIONAL, source)
-        found = pci_config.ats(data)
+        capability = pci_config.ats(data)
     except ConfigError as error:
         return _unknown(name, card, card.address, error)
-    now = "on" if found is not None and found.enabled else "off"
+    now = "on" if capability is not None and capability.enabled else "off"
     if want == "on":
         advice = "set ATS_ENABLED with mlxconfig, switch the IOMMU on, and boot without pci=noats"
     else:
         advice = "boot with pci=noats, or clear ATS_ENABLED with mlxconfig"
     want = "off" if want == "auto" else want
-    words = now if found is not None else "off: the function has no such capability"
-    return judged(name, card.label, now == want, want, words, source, advice, severity(declared))
+    found = now if capability is not None else "off: the function has no such capability"
+    return judged(name, card.label, now == want, want, found, source, advice, severity(declared))
 
 
 def _unknown(name: str, card: Card, address: str, error: ConfigError, expected: str = "") -> Check:

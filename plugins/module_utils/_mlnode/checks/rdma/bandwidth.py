@@ -117,7 +117,7 @@ def measure(host: Host, wanted: Wanted, dry: bool = False) -> Measured:
     try:
         port, goal, gid = _ready(host, topology, wanted)
     except _UnusableError as stop:
-        return Measured(Check(NAME, target, stop.verdict, "", stop.words, stop.source, stop.advice))
+        return Measured(Check(NAME, target, stop.verdict, "", stop.found, stop.source, stop.advice))
     _refuse_busy(host, name, wanted.allow)
     cpus = _cpus(topology, port.device)
     request = perftest.Request(
@@ -133,11 +133,11 @@ def measure(host: Host, wanted: Wanted, dry: bool = False) -> Measured:
     source, expected = " ".join(request.command), str(goal)
     if dry:
         return Measured(Check(NAME, target, Verdict.SKIP, expected, "nothing is sent in check mode", source))
-    found = perftest.measure(host, request, cpus)
-    if found.gbits is None:
-        return Measured(Check(NAME, target, Verdict.UNKNOWN, expected, found.words, source, found.advice))
+    run = perftest.measure(host, request, cpus)
+    if run.gbits is None:
+        return Measured(Check(NAME, target, Verdict.UNKNOWN, expected, run.words, source, run.advice))
     where = f"on CPUs {cpulist.render(cpus)}" if cpus else "on any CPU, as its NUMA node is not known"
-    return Measured(goal.judge(target, found.gbits, where, source), found.gbits)
+    return Measured(goal.judge(target, run.gbits, where, source), run.gbits)
 
 
 # -- what it has to be ---------------------------------------------------------------------
@@ -170,8 +170,8 @@ class Goal:
     def judge(self, target: str, gbits: float, where: str, source: str) -> Check:
         found = f"{gbits:g} Gb/s {where}"
         if self.gbits is None:
-            words = f"{found}; {self.words}"
-            return Check(NAME, target, Verdict.UNKNOWN, "", words, source, "declare least, in Gb/s")
+            found += f"; {self.words}"
+            return Check(NAME, target, Verdict.UNKNOWN, "", found, source, "declare least, in Gb/s")
         if gbits >= self.gbits:
             return Check(NAME, target, Verdict.PASS, str(self), found, source)
         advice = (
@@ -187,32 +187,32 @@ class Goal:
 class _UnusableError(Exception):
     """Reason why it need not begin."""
 
-    def __init__(self, verdict: Verdict, words: str, source: str, advice: str) -> None:
-        super().__init__(words)
-        self.verdict, self.words, self.source, self.advice = verdict, words, source, advice
+    def __init__(self, verdict: Verdict, found: str, source: str, advice: str) -> None:
+        super().__init__(found)
+        self.verdict, self.found, self.source, self.advice = verdict, found, source, advice
 
 
 def _ready(host: Host, topology: Topology, wanted: Wanted) -> tuple[Port, Goal, int | None]:
     """The port, what it has to reach, and the GID to use; None for a port that is addressed by LIDs."""
     for device in topology.rdma:
-        for found in device.ports:
-            if (device.name, found.number) == (wanted.device, wanted.port):
-                port = Port(device, found.number, found.link_layer, {})
+        for candidate in device.ports:
+            if (device.name, candidate.number) == (wanted.device, wanted.port):
+                port = Port(device, candidate.number, candidate.link_layer, {})
                 _check_usable(host, port)
-                return port, Goal.of(wanted, port, found.rate), _gid(host, port, wanted.gid_index)
+                return port, Goal.of(wanted, port, candidate.rate), _gid(host, port, wanted.gid_index)
     there = ", ".join(f"{one.name}/{port.number}" for one in topology.rdma for port in one.ports)
-    words = f"there is no such port, but {there or 'no RDMA device at all'}"
+    found = f"there is no such port, but {there or 'no RDMA device at all'}"
     advice = "look at the slot and at the driver (rdma_check: inventory)"
-    raise _UnusableError(Verdict.FAIL, words, ports.CLASS, advice)
+    raise _UnusableError(Verdict.FAIL, found, ports.CLASS, advice)
 
 
 def _check_usable(host: Host, port: Port) -> None:
     if port.layer not in (ETHERNET, INFINIBAND):
-        words = f"ib_write_bw cannot be used on the link layer {port.layer or 'unknown'}"
-        raise _UnusableError(Verdict.UNKNOWN, words, port.folder, "measure it with the tools of its maker")
+        found = f"ib_write_bw cannot be used on the link layer {port.layer or 'unknown'}"
+        raise _UnusableError(Verdict.UNKNOWN, found, port.folder, "measure it with the tools of its maker")
     if rdma_gid.is_iwarp(host, port):
-        words = "iWARP connects through RDMA-CM only, which is not measured here"
-        raise _UnusableError(Verdict.UNKNOWN, words, port.folder, "run ib_write_bw -R by hand")
+        found = "iWARP connects through RDMA-CM only, which is not measured here"
+        raise _UnusableError(Verdict.UNKNOWN, found, port.folder, "run ib_write_bw -R by hand")
     path, advice = f"{port.folder}/state", "look at the link (rdma_check: state)"
     value = ports.read(host, path)
     if value.text is None:
@@ -229,19 +229,19 @@ def _gid(host: Host, port: Port, given: int | None) -> int | None:
     usable = sorted(rdma_gid.reachable(entries), key=lambda one: (one.address.ipv4_mapped is None, one.index))
     if usable:
         return usable[0].index
-    words = problem or f"no routable {rdma_gid.ROUTED} entry among its GIDs"
+    found = problem or f"no routable {rdma_gid.ROUTED} entry among its GIDs"
     verdict = Verdict.UNKNOWN if problem else Verdict.FAIL
-    raise _UnusableError(verdict, words, f"{port.folder}/gids", "look at its address (rdma_check: gid)")
+    raise _UnusableError(verdict, found, f"{port.folder}/gids", "look at its address (rdma_check: gid)")
 
 
 def _refuse_busy(host: Host, target: str, allow: Collection[str]) -> None:
     running = [] if "busy" in allow else jobs.running(host)
     if running:
         more = f" and {len(running) - _LISTED} more" if len(running) > _LISTED else ""
-        words = (
+        reason = (
             f"{target}: this takes the whole link, under what runs here: {', '.join(running[:_LISTED])}{more}"
         )
-        raise RefusedError(schema.unless_allowed("busy", words, allow))
+        raise RefusedError(schema.unless_allowed("busy", reason, allow))
 
 
 def _cpus(topology: Topology, device: RdmaDevice) -> tuple[int, ...]:

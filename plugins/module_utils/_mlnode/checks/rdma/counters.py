@@ -48,19 +48,19 @@ class Judgement:
     """Verdict on one counter."""
 
     verdict: Verdict
-    words: str
+    reason: str
 
 
 def checks(host: Host, topology: Topology, expect: Expectations, book: Book) -> list[Check]:
     known = rdma_ports.subjects(topology, expect)
-    found = []
+    checks = []
     for device in known.devices:
         group = Group(book, device, _identity(host, device))
         for port in known.of(device):
-            found += [group.judge(check, port.name, members, port) for check, members in _of_port(host, port)]
+            checks += [group.judge(name, port.name, members, port) for name, members in _of_port(host, port)]
         ports = known.of(device)
-        found.append(group.judge("aer", device.name, _aer(host, device), ports[0]))
-    return found
+        checks.append(group.judge("aer", device.name, _aer(host, device), ports[0]))
+    return checks
 
 
 def _identity(host: Host, device: RdmaDevice) -> str:
@@ -72,13 +72,13 @@ def _identity(host: Host, device: RdmaDevice) -> str:
 
 
 def _of_port(host: Host, port: Port) -> list[tuple[str, list[Member]]]:
-    found = [
+    groups = [
         (check, _files(host, port, check))
         for check in ("fatal_counters", "degradation", "port_errors", "transport")
     ]
     if port.layer == "Unspecified":  # as EFA calls it
-        found.append(("efa", _files(host, port, "efa")))
-    found.append(("nic_discards", _statistics(host, port)))
+        groups.append(("efa", _files(host, port, "efa")))
+    groups.append(("nic_discards", _statistics(host, port)))
     name = port.nic.name if port.nic is not None else ""
     path = f"{NETS}/{name}/carrier_down_count"
     value = (
@@ -86,8 +86,8 @@ def _of_port(host: Host, port: Port) -> list[tuple[str, list[Member]]]:
         if name
         else Value(absent="no interface of this network namespace is on it")
     )
-    found.append(("flap", [Member(BY_NAME["carrier_down_count"], path, value)]))
-    return found
+    groups.append(("flap", [Member(BY_NAME["carrier_down_count"], path, value)]))
+    return groups
 
 
 def _files(host: Host, port: Port, check: str) -> list[Member]:
@@ -127,7 +127,7 @@ def _statistics(host: Host, port: Port) -> list[Member]:
 
 
 def _aer(host: Host, device: RdmaDevice) -> list[Member]:
-    found = []
+    members = []
     for counter in (one for one in COUNTERS if one.place == "pci"):
         path = f"{PCI}/{device.address}/{counter.name}"
         value = (
@@ -138,8 +138,8 @@ def _aer(host: Host, device: RdmaDevice) -> list[Member]:
         if value.text is not None:
             total = _TOTAL.search(value.text)
             value = Value(total.group(1)) if total else Value(unreadable=f"{path} has no total")
-        found.append(Member(counter, path, value))
-    return found
+        members.append(Member(counter, path, value))
+    return members
 
 
 # -- what becomes of it --------------------------------------------------------------------
@@ -165,33 +165,33 @@ class Group:
         if not here:
             return skip(check, target, members[0].value.problem, source)
         limits = {one.counter.name: declared.get(one.counter.name, one.counter.limits) for one in here}
-        found = [self._one(member, limits[member.counter.name]) for member in here]
+        judgements = [self._one(member, limits[member.counter.name]) for member in here]
         # What has no limit is reported where the others pass, and decides nothing.
-        limited = [one for one, member in zip(found, here) if limits[member.counter.name]]
+        limited = [one for one, member in zip(judgements, here) if limits[member.counter.name]]
         worst = min((one.verdict for one in limited), key=_ORDER.index, default=Verdict.SKIP)
-        said = (
-            found
+        decisive = (
+            judgements
             if worst is Verdict.PASS or not limited
             else [one for one in limited if one.verdict is worst]
         )
-        words = "; ".join(dict.fromkeys(one.words for one in said))
+        found = "; ".join(dict.fromkeys(one.reason for one in decisive))
         expected = "; ".join(f"{name} {limit}" for name, some in limits.items() for limit in some)
         advice = rdma_limits.ADVICE[check] if worst in (Verdict.FAIL, Verdict.WARN) else ""
         advice = advice if limited else "declare limits (counters) to have it judged"
-        return Check(check, target, worst, expected, words, source, advice)
+        return Check(check, target, worst, expected, found, source, advice)
 
     def _one(self, member: Member, limits: Sequence[Limit]) -> Judgement:
         name, text = member.counter.name, member.value.text
         number = integer(text or "")
         if number is None or number < 0:
             self.book.keep(self.device.name, self.identity, member.path)
-            words = member.value.problem or f"{member.path} says {(text or '')[:60]!r}, which is not a number"
-            return Judgement(Verdict.UNKNOWN, words)
+            strange = f"{member.path} says {(text or '')[:60]!r}, which is not a number"
+            return Judgement(Verdict.UNKNOWN, member.value.problem or strange)
         rises = self.book.look(self.device.name, self.identity, member.path, number)
         most = (1 << member.counter.bits) - 1
         if most and number >= most:
-            words = f"{name} stands at its end, {number}, and rises no more: perfquery -R clears it"
-            return Judgement(Verdict.UNKNOWN, words)
+            reason = f"{name} stands at its end, {number}, and rises no more: perfquery -R clears it"
+            return Judgement(Verdict.UNKNOWN, reason)
         if self.book.problem:
             return Judgement(Verdict.UNKNOWN, self.book.problem)
         if not rises.spans:
@@ -199,8 +199,8 @@ class Group:
         for rise in rises.spans:
             for limit in limits:
                 if not limit.allows(rise.by, rise.seconds):
-                    words = f"{_words(name, number, rise)}, where {limit} is allowed"
-                    return Judgement(member.counter.over, words)
+                    reason = f"{_words(name, number, rise)}, where {limit} is allowed"
+                    return Judgement(member.counter.over, reason)
         return Judgement(Verdict.PASS, _words(name, number, rises.spans[0]))
 
 

@@ -48,15 +48,15 @@ class Gid:
 
     def __str__(self) -> str:
         shown = self.address.ipv4_mapped or self.address
-        words = [f"index {self.index}:", str(shown), self.kind or "of unknown type"]
-        return " ".join(words + ([f"on {self.netdev}"] if self.netdev else []))
+        parts = [f"index {self.index}:", str(shown), self.kind or "of unknown type"]
+        return " ".join(parts + ([f"on {self.netdev}"] if self.netdev else []))
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
-    found = []
+    checks = []
     for port in ports.subjects(topology, expect).ports:
-        found += [_gid(host, port), _rdma_cm(host, port)]
-    return found
+        checks += [_gid(host, port), _rdma_cm(host, port)]
+    return checks
 
 
 def table(host: Host, port: Port) -> tuple[list[Gid], str]:
@@ -67,7 +67,7 @@ def table(host: Host, port: Port) -> tuple[list[Gid], str]:
         numbers = [number for number in map(integer, host.names(path)) if number is not None]
     except HostError as error:
         return [], str(error)
-    found, problem = [], "" if numbers else f"{path} does not exist"
+    entries, problem = [], "" if numbers else f"{path} does not exist"
     for number in sorted(numbers):
         value = ports.read(host, f"{path}/{number}")
         try:
@@ -82,8 +82,8 @@ def table(host: Host, port: Port) -> tuple[list[Gid], str]:
         if int(address):
             kind = ports.read(host, f"{port.folder}/gid_attrs/types/{number}").text
             netdev = ports.read(host, f"{port.folder}/gid_attrs/ndevs/{number}").text
-            found.append(Gid(number, address, kind, netdev))
-    return found, problem
+            entries.append(Gid(number, address, kind, netdev))
+    return entries, problem
 
 
 def reachable(entries: Sequence[Gid], kind: str = ROUTED, netdev: str | None = None) -> list[Gid]:
@@ -104,8 +104,8 @@ def _gid(host: Host, port: Port) -> Check:
         advice = "the port has no address: look whether its interface is up and has one"
         return Check("gid", port.name, Verdict.FAIL, expected, "all entries are empty", path, advice)
     if port.layer != ETHERNET:
-        words = "; ".join(f"index {entry.index}: {entry.address}" for entry in entries[:_SHOWN])
-        return judged("gid", port.name, True, "an entry", words, path)
+        found = "; ".join(f"index {entry.index}: {entry.address}" for entry in entries[:_SHOWN])
+        return judged("gid", port.name, True, "an entry", found, path)
     return _roce(port, entries, problem, path)
 
 
@@ -119,8 +119,8 @@ def _roce(port: Port, entries: Sequence[Gid], problem: str, path: str) -> Check:
         return judged("gid", port.name, True, expected, _shown(usable), path)
     dark = [entry for entry in entries if entry.kind is None or entry.netdev is None]
     if dark or problem:
-        words = problem or f"{_shown(dark)}: its type or interface cannot be read"
-        return Check("gid", port.name, Verdict.UNKNOWN, expected, words, f"{port.folder}/gid_attrs")
+        found = problem or f"{_shown(dark)}: its type or interface cannot be read"
+        return Check("gid", port.name, Verdict.UNKNOWN, expected, found, f"{port.folder}/gid_attrs")
     right = [entry for entry in entries if entry.kind == kind and _is_on(entry, netdev)]
     if right:
         advice = "link-local addresses work within one subnet only: give the interface an IP address"
@@ -135,8 +135,8 @@ def _is_on(entry: Gid, netdev: str | None) -> bool:
 
 
 def _shown(entries: Sequence[Gid]) -> str:
-    words = "; ".join(map(str, entries[:_SHOWN]))
-    return words if len(entries) <= _SHOWN else f"{words}; and {len(entries) - _SHOWN} more"
+    shown = "; ".join(map(str, entries[:_SHOWN]))
+    return shown if len(entries) <= _SHOWN else f"{shown}; and {len(entries) - _SHOWN} more"
 
 
 def is_iwarp(host: Host, port: Port) -> bool:

@@ -107,11 +107,11 @@ def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
         if (value.text or "").startswith(vendor):
             return Way(True, f"{path} says {value.text}", path)
     if loaded:
-        words = f"{', '.join(loaded)} is loaded, but not registered with the RDMA core: it is not in {PEERS}"
-        return Way(False, words, PEERS, half=True)
+        reason = f"{', '.join(loaded)} is loaded, but not registered with the RDMA core: it is not in {PEERS}"
+        return Way(False, reason, PEERS, half=True)
     modules = ", ".join(_MODULES[vendor])
-    words = f"none of {modules} is loaded" if modules else f"no module is registered in {PEERS}"
-    return Way(False, words, PEERS)
+    reason = f"none of {modules} is loaded" if modules else f"no module is registered in {PEERS}"
+    return Way(False, reason, PEERS)
 
 
 def _dmabuf(host: Host, topology: Topology, vendor: str) -> Way:

@@ -28,17 +28,17 @@ _PERSISTENT = regex(
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
-    found = [*_declared(topology, expect), *_rails(topology, expect)]
+    checks = [*_declared(topology, expect), *_rails(topology, expect)]
     known = ports.subjects(topology, expect)
-    found += _undeclared(topology, expect, known)
+    checks += _undeclared(topology, expect, known)
     for device in known.devices:
         declared = expect.of(device.name, rail=device.rail)
-        found.append(_slot(device, declared))
-        found.append(_numa(host, device, declared))
-        found.append(_naming(device, declared))
-        found += [_file(host, device, declared, key) for key in _FILES]
-        found += _iwarp(host, device)
-    return found
+        checks.append(_slot(device, declared))
+        checks.append(_numa(host, device, declared))
+        checks.append(_naming(device, declared))
+        checks += [_file(host, device, declared, key) for key in _FILES]
+        checks += _iwarp(host, device)
+    return checks
 
 
 # -- what is there -------------------------------------------------------------------------
@@ -46,22 +46,22 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 
 def _declared(topology: Topology, expect: Expectations) -> list[Check]:
     by_name = {device.name: device for device in topology.rdma}
-    found = []
+    checks = []
     for (name, port), section in expect.targets.items():
         target = name if port is None else f"{name}/{port}"
         device = by_name.get(name)
         if device is None:
             where = _missing(topology, expect.of(name, port).get("slot", ""))
-            found.append(
+            checks.append(
                 Check("inventory", target, Verdict.FAIL, "is there", "no such RDMA device", CLASS, where)
             )
         elif port is not None and port not in {one.number for one in device.ports}:
             has = ", ".join(str(one.number) for one in device.ports) or "none"
-            words = f"no such port; {name} has {has}"
-            found.append(Check("inventory", target, Verdict.FAIL, "is there", words, f"{CLASS}/{name}/ports"))
+            found, source = f"no such port; {name} has {has}", f"{CLASS}/{name}/ports"
+            checks.append(Check("inventory", target, Verdict.FAIL, "is there", found, source))
         elif section.get("used", True):
-            found.append(Check("inventory", target, Verdict.PASS, "is there", "is there", CLASS))
-    return found
+            checks.append(Check("inventory", target, Verdict.PASS, "is there", "is there", CLASS))
+    return checks
 
 
 def _missing(topology: Topology, slot: str) -> str:
@@ -83,39 +83,39 @@ def _rails(topology: Topology, expect: Expectations) -> list[Check]:
     here = {device.rail: device.name for device in topology.rdma if device.rail is not None}
     names = ", ".join(here[number] for number in sorted(here)) or "none"
     advice = "a card that is gone renumbers the rails behind it: compare with the declared devices and slots"
-    found = []
+    checks = []
     if expect.count is not None:
-        words = f"{len(here)}: {names}"
+        found = f"{len(here)}: {names}"
         good = len(here) == expect.count
-        found.append(judged("rails", "node", good, str(expect.count), words, "topology", advice))
+        checks.append(judged("rails", "node", good, str(expect.count), found, "topology", advice))
     for number in sorted(expect.rail):
         if number not in here:
-            words = f"no rail {number}; rails are {names}"
-            found.append(
-                Check("rails", f"rail {number}", Verdict.FAIL, "is there", words, "topology", advice)
+            found = f"no rail {number}; rails are {names}"
+            checks.append(
+                Check("rails", f"rail {number}", Verdict.FAIL, "is there", found, "topology", advice)
             )
-    return found
+    return checks
 
 
 def _undeclared(topology: Topology, expect: Expectations, known: ports.Subjects) -> list[Check]:
     """RDMA devices of which nothing is judged; where nothing is declared, their number as not judged."""
-    found = []
+    checks = []
     for device in topology.rdma:
         if device in known.devices:
             continue
         unused = expect.of(device.name, rail=device.rail).get("used") is False
         if expect.exact and device.name not in expect.devices and not unused:
-            words, advice = "is not declared", "declare it, or take it away; exact: false lets it be"
-            found.append(Check("inventory", device.name, Verdict.FAIL, "not there", words, CLASS, advice))
+            found, advice = "is not declared", "declare it, or take it away; exact: false lets it be"
+            checks.append(Check("inventory", device.name, Verdict.FAIL, "not there", found, CLASS, advice))
         else:
-            words = "used: false" if unused else "not declared: nothing of it is judged"
-            found.append(skip("inventory", device.name, words, CLASS))
+            found = "used: false" if unused else "not declared: nothing of it is judged"
+            checks.append(skip("inventory", device.name, found, CLASS))
     if not topology.rdma and not expect.targets and not expect.count:
-        found.append(skip("inventory", "node", "no RDMA device, and none is declared", CLASS))
+        checks.append(skip("inventory", "node", "no RDMA device, and none is declared", CLASS))
     elif not expect.targets and expect.count is None:
-        words = f"{len(topology.rdma)} RDMA devices; nothing says how many belong here"
-        found.append(told("inventory", "node", words, CLASS, "devices or rails.count"))
-    return found
+        found = f"{len(topology.rdma)} RDMA devices; nothing says how many belong here"
+        checks.append(told("inventory", "node", found, CLASS, "devices or rails.count"))
+    return checks
 
 
 # -- what it is ----------------------------------------------------------------------------
@@ -125,10 +125,10 @@ def _slot(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
     path = f"{CLASS}/{device.name}/device"
     wanted = declared.get("slot", "")
     if device.address is None:
-        words = "no PCI function: a device in software, or one of another bus"
+        found = "no PCI function: a device in software, or one of another bus"
         if wanted:
-            return Check("slot", device.name, Verdict.FAIL, wanted, words, path)
-        return skip("slot", device.name, words, path)
+            return Check("slot", device.name, Verdict.FAIL, wanted, found, path)
+        return skip("slot", device.name, found, path)
     if not wanted:
         return told("slot", device.name, device.address, path, "slot")
     advice = (
@@ -148,9 +148,9 @@ def _numa(host: Host, device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
     if not wanted:
         return told("numa", device.name, str(number), path, "numa")
     if number < 0:
-        words = "-1: the firmware names no node"
+        found = "-1: the firmware names no node"
         return Check(
-            "numa", device.name, Verdict.UNKNOWN, wanted, words, path, "look at the BIOS: NUMA, SRAT"
+            "numa", device.name, Verdict.UNKNOWN, wanted, found, path, "look at the BIOS: NUMA, SRAT"
         )
     advice = (
         "the card is at another socket: move it to the declared slot, or look at the BIOS's NUMA settings"
@@ -165,10 +165,10 @@ def _naming(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
     if _PERSISTENT.match(device.name):
         return judged("naming", device.name, True, "stable", "named after its place on the bus", CLASS)
     if declared.get("slot") == device.address:
-        words = "named in the order of probing, and in its declared slot"
-        return judged("naming", device.name, True, "stable", words, CLASS)
-    words = "named in the order of probing, which another boot may change"
-    return told("naming", device.name, words, CLASS, "slot")
+        found = "named in the order of probing, and in its declared slot"
+        return judged("naming", device.name, True, "stable", found, CLASS)
+    found = "named in the order of probing, which another boot may change"
+    return told("naming", device.name, found, CLASS, "slot")
 
 
 def _file(host: Host, device: RdmaDevice, declared: Mapping[str, Any], key: str) -> Check:

@@ -38,11 +38,11 @@ _ACTIVE = regex(r"^\s*active_mtu:\s+([0-9]{3,4}) ", re.MULTILINE | re.ASCII)
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
-    found = []
+    checks = []
     for port in ports.subjects(topology, expect).ports:
-        found += [_state(host, port), _phys_state(host, port), _link_layer(host, port), *_rate(host, port)]
-        found += [*_netdev(host, port), _mtu(host, port)]
-    return found
+        checks += [_state(host, port), _phys_state(host, port), _link_layer(host, port), *_rate(host, port)]
+        checks += [*_netdev(host, port), _mtu(host, port)]
+    return checks
 
 
 def _state(host: Host, port: Port) -> Check:
@@ -94,15 +94,15 @@ def _rate(host: Host, port: Port) -> list[Check]:
         missing = [nothing("rate", port.name, value, path, str(wanted or "any"))]
         return missing + ([nothing("width", port.name, value, path, f"{lanes}X")] if lanes else [])
     number, width, generation = float(match.group(1)), int(match.group(2)), match.group(3) or ""
-    found = [_judged_rate(port, wanted, number, generation, value.text, path)]
+    checks = [_judged_rate(port, wanted, number, generation, value.text, path)]
     if lanes:
         advice = (
             "lanes are lost: reseat or replace the cable, and look at the switch port's settings and split"
         )
-        found.append(judged("width", port.name, width == lanes, f"{lanes}X", f"{width}X", path, advice))
+        checks.append(judged("width", port.name, width == lanes, f"{lanes}X", f"{width}X", path, advice))
     else:
-        found.append(told("width", port.name, f"{width}X", path, "width"))
-    return found
+        checks.append(told("width", port.name, f"{width}X", path, "width"))
+    return checks
 
 
 def _judged_rate(
@@ -131,15 +131,15 @@ def _judged_rate(
 def _netdev(host: Host, port: Port) -> list[Check]:
     wanted = port.expect.get("netdev", "")
     if port.nic is None:
-        words = "no interface of this network namespace is on it"
+        why = "no interface of this network namespace is on it"
         names = ("netdev", "netdev_speed", "netdev_mtu")
         keys = (wanted, "", port.expect.get("netdev_mtu", ""))
         return [
-            nothing(name, port.name, Value(absent=words), f"{port.folder}/gid_attrs/ndevs", str(key))
+            nothing(name, port.name, Value(absent=why), f"{port.folder}/gid_attrs/ndevs", str(key))
             for name, key in zip(names, keys)
         ]
-    found = [_up(host, port, port.nic, wanted), _netdev_mtu(host, port, port.nic)]
-    return found + ([_speed(host, port, port.nic)] if port.layer == ETHERNET else [])
+    checks = [_up(host, port, port.nic, wanted), _netdev_mtu(host, port, port.nic)]
+    return checks + ([_speed(host, port, port.nic)] if port.layer == ETHERNET else [])
 
 
 def _up(host: Host, port: Port, nic: Nic, wanted: str) -> Check:
@@ -210,35 +210,35 @@ def _mtu(host: Host, port: Port) -> Check:
     wanted = port.expect.get("mtu")
     expected = str(wanted or "")
     if port.layer not in (ETHERNET, INFINIBAND):
-        words = f"a port of the link layer {port.layer or 'unknown'} has no such MTU to read"
-        return nothing("mtu", port.name, Value(absent=words), port.folder, expected)
+        why = f"a port of the link layer {port.layer or 'unknown'} has no such MTU to read"
+        return nothing("mtu", port.name, Value(absent=why), port.folder, expected)
     value, source = (
         Value(absent="no interface of this network namespace is on it"),
         f"{port.folder}/gid_attrs/ndevs",
     )
-    found: int | None = None
+    mtu: int | None = None
     if port.nic is not None:
         source = f"{NETS}/{port.nic.name}/mtu"
         number, value = ports.read_number(host, source)
         if number is not None and port.layer == ETHERNET:
-            found = roce_mtu(number)
+            mtu = roce_mtu(number)
         elif number is not None and number + IPOIB_HEADER == max(MTUS):
-            found = max(MTUS)  # no port joins a group whose packets it cannot carry
-    if found is None and port.layer == INFINIBAND:
+            mtu = max(MTUS)  # no port joins a group whose packets it cannot carry
+    if mtu is None and port.layer == INFINIBAND:
         value, source = _asked(host, port)
-        found = integer(value.text or "")
-    if found is None:
+        mtu = integer(value.text or "")
+    if mtu is None:
         return nothing("mtu", port.name, value, source, expected)
     if wanted is None:
-        return told("mtu", port.name, str(found), source, "mtu")
+        return told("mtu", port.name, str(mtu), source, "mtu")
     advice = "look at the MTU of the partition and of the switch port (opensm, ibportstate)"
-    if port.layer == ETHERNET and found < wanted:
+    if port.layer == ETHERNET and mtu < wanted:
         advice = (
             f"raise the interface's MTU to at least {wanted + ROCE_HEADERS} (nic_ethtool), and the switch's"
         )
     elif port.layer == ETHERNET:
-        advice = f"it follows from the interface's MTU: declare {found}, or a smaller one there (nic_ethtool)"
-    return judged("mtu", port.name, found == wanted, expected, str(found), source, advice)
+        advice = f"it follows from the interface's MTU: declare {mtu}, or a smaller one there (nic_ethtool)"
+    return judged("mtu", port.name, mtu == wanted, expected, str(mtu), source, advice)
 
 
 def _asked(host: Host, port: Port) -> tuple[Value, str]:

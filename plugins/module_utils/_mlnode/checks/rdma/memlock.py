@@ -45,10 +45,10 @@ def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Ch
     if topology.machine.kind == "container":
         advice = "start the container with --ulimit memlock=-1, or raise the limit of its runtime"
         return [_process(host, 1, "this container", want, Verdict.FAIL, advice)]
-    found = [*_daemons(host, want)]
-    served = [check for check in found if check.target in _STARTERS]
+    checks = [*_daemons(host, want)]
+    served = [check for check in checks if check.target in _STARTERS]
     all_served = bool(served) and all(check.verdict is Verdict.PASS for check in served)
-    return [*found, _default(host, want, declared, all_served)]
+    return [*checks, _default(host, want, declared, all_served)]
 
 
 # -- what runs -----------------------------------------------------------------------------
@@ -61,18 +61,18 @@ def _daemons(host: Host, want: Bytes) -> list[Check]:
         return [Check(NAME, "node", Verdict.UNKNOWN, "", str(error), "/proc")]
     if seen.none:
         return [Check(NAME, "node", Verdict.SKIP, "", "no process is shown below /proc", "/proc")]
-    found = []
+    checks = []
     for name in _WATCHED:
         for daemon in seen.named(name):
             bad = Verdict.FAIL if name in _STARTERS else Verdict.WARN
-            found.append(_judged(host, _process(host, daemon.pid, name, want, bad, _advice(name)), want))
+            checks.append(_judged(host, _process(host, daemon.pid, name, want, bad, _advice(name)), want))
     if seen.hidden:
         why = f"some processes are hidden: {seen.hidden}"
-        found.append(Check(NAME, "node", Verdict.UNKNOWN, "", why, "/proc/*/status"))
-    elif not found:
+        checks.append(Check(NAME, "node", Verdict.UNKNOWN, "", why, "/proc/*/status"))
+    elif not checks:
         why = f"none of {', '.join(_WATCHED)} runs"
-        found.append(Check(NAME, "node", Verdict.SKIP, "", why, "/proc/*/status"))
-    return found
+        checks.append(Check(NAME, "node", Verdict.SKIP, "", why, "/proc/*/status"))
+    return checks
 
 
 def _judged(host: Host, check: Check, want: Bytes) -> Check:
@@ -87,11 +87,11 @@ def _judged(host: Host, check: Check, want: Bytes) -> Check:
         return replace(check, found=f"{check.found}; its next start is unknown: {error}")
     if assigned.amount is not None and Bytes(assigned.amount.soft).allows(want):
         then = f"{assigned.amount} ({assigned.where})"
-        words = limits_pending.words(check.target, unit, check.found, then)
-        check = replace(check, found=words, advice=f"systemctl restart {unit}")
+        found = limits_pending.words(check.target, unit, check.found, then)
+        check = replace(check, found=found, advice=f"systemctl restart {unit}")
     if check.target == "sshd" and logins is not None and Bytes(logins.soft).allows(want):
-        words = f"{check.found}; logins get {logins} from {where} all the same"
-        return replace(check, verdict=Verdict.SKIP, found=words)
+        found = f"{check.found}; logins get {logins} from {where} all the same"
+        return replace(check, verdict=Verdict.SKIP, found=found)
     return check
 
 
@@ -157,9 +157,9 @@ def _default(host: Host, want: Bytes, declared: bool, all_served: bool) -> Check
 
 def _last(host: Host) -> tuple[str, str]:
     """The last assignment and where it stands; "" and "" where there is none, or it was taken back."""
-    found = systemd_conf.manager(host, _KEY)
-    value = found[-1].value if found else ""
-    return value, found[-1].where if value else ""
+    lines = systemd_conf.manager(host, _KEY)
+    value = lines[-1].value if lines else ""
+    return value, lines[-1].where if value else ""
 
 
 def _size(text: str) -> Bytes | None:

@@ -67,8 +67,8 @@ class Report:
 
     def text(self, title: str, key: str) -> str:
         """Without what stands for nothing; "" too where the key is not there."""
-        found = self.sections.get(title, {}).get(key, "").strip()
-        return "" if found in ("N/A", "Unidentified") else found
+        value = self.sections.get(title, {}).get(key, "").strip()
+        return "" if value in ("N/A", "Unidentified") else value
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
@@ -95,14 +95,14 @@ def _has_registers(port: Port, topology: Topology) -> bool:
 
 def _without(ports: Sequence[Port]) -> list[Check]:
     """Once for the node, and for each port of which something is declared that only the tool knows."""
-    words = "neither mlxlink (MFT) nor mstlink (mstflint) is installed"
+    why = "neither mlxlink (MFT) nor mstlink (mstflint) is installed"
     declared = [
-        nothing("ber", port.name, Value(absent=words), ", ".join(TOOLS), _wanted(port))
+        nothing("ber", port.name, Value(absent=why), ", ".join(TOOLS), _wanted(port))
         for port in ports
         if "ber" in port.expect
     ]
     names = [name for name in NAMES if name != "ber" or not declared]
-    return [*(skip(name, "node", words, ", ".join(TOOLS)) for name in names), *declared]
+    return [*(skip(name, "node", why, ", ".join(TOOLS)) for name in names), *declared]
 
 
 # -- what the tool says --------------------------------------------------------------------
@@ -139,8 +139,8 @@ def _sections(text: str) -> dict[str, dict[str, str]]:
 
 
 def _missing(name: str, port: Port, report: Report, what: str, expected: str) -> Check:
-    words = report.problem or f"{report.command} names no {what}"
-    return nothing(name, port.name, Value(unreadable=words), report.command, expected)
+    why = report.problem or f"{report.command} names no {what}"
+    return nothing(name, port.name, Value(unreadable=why), report.command, expected)
 
 
 # -- what becomes of it --------------------------------------------------------------------
@@ -186,10 +186,10 @@ def _cable(port: Port, report: Report) -> Check:
     expected = "a cable or transceiver"
     if _MODULE not in report.sections:
         return _missing("cable", port, report, "module", expected)
-    words = [report.text(_MODULE, key)[:_LONGEST] for key in _WORDS]
-    if words[0]:
+    parts = [report.text(_MODULE, key)[:_LONGEST] for key in _WORDS]
+    if parts[0]:
         heat = report.text(_MODULE, "Temperature [C]")
-        found = " ".join(filter(None, words)) + (f", {heat[:_LONGEST]} C" if heat else "")
+        found = " ".join(filter(None, parts)) + (f", {heat[:_LONGEST]} C" if heat else "")
         return judged("cable", port.name, True, expected, found, report.command)
     if report.text(_OPERATION, "State") == "Active":
         # As between boards of one machine.

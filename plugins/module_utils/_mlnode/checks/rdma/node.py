@@ -47,19 +47,19 @@ def _uverbs(host: Host, known: Subjects) -> list[Check]:
     except HostError as error:
         why = Value(unreadable=str(error))
         return [nothing("uverbs", device.name, why, error.path, expected) for device in known.devices]
-    found = []
+    checks = []
     for device in known.devices:
         name = owners.get(device.name, "")
         if not name:
             advice = "load ib_uverbs (modprobe ib_uverbs), and have it loaded at boot (/etc/modules-load.d)"
-            words = "no device file: ib_uverbs is not loaded"
-            found.append(Check("uverbs", device.name, Verdict.FAIL, expected, words, _VERBS, advice))
+            found = "no device file: ib_uverbs is not loaded"
+            checks.append(Check("uverbs", device.name, Verdict.FAIL, expected, found, _VERBS, advice))
             continue
         path = f"{_DEV}/{name}"
         advice = "look at udev; in a container, the runtime has to pass this device in"
-        words = path if name in files else f"{path} does not exist"
-        found.append(judged("uverbs", device.name, name in files, expected, words, path, advice))
-    return found
+        found = path if name in files else f"{path} does not exist"
+        checks.append(judged("uverbs", device.name, name in files, expected, found, path, advice))
+    return checks
 
 
 def _ucm(host: Host, known: Subjects) -> Check:
@@ -132,9 +132,9 @@ def _shared_subnets(host: Host, rails: Sequence[str]) -> set[str]:
     """The rails with an IPv4 subnet that another one has too."""
     owned: dict[tuple[str, str], set[str]] = {}
     for line in (host.value(_ROUTES).text or "").splitlines()[1:]:
-        words = line.split()
-        if len(words) > 7 and words[0] in rails and _is_own(words[3]):
-            owned.setdefault((words[1], words[7]), set()).add(words[0])
+        fields = line.split()
+        if len(fields) > 7 and fields[0] in rails and _is_own(fields[3]):
+            owned.setdefault((fields[1], fields[7]), set()).add(fields[0])
     counts = Counter({subnet: len(names) for subnet, names in owned.items()})
     return {name for subnet, names in owned.items() if counts[subnet] > 1 for name in names}
 

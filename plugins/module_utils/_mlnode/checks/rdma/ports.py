@@ -54,14 +54,14 @@ class Subjects:
 def subjects(topology: Topology, expect: Expectations) -> Subjects:
     virtual = {function.address for function in topology.pci if function.physfn}
     rails = any(device.rail is not None for device in topology.rdma)
-    found = []
+    ports = []
     for device in topology.rdma:
         for port in device.ports:
             if expect.judges(device, port.number, device.address in virtual, rails):
                 declared = expect.of(device.name, port.number, device.rail)
                 nic = _nic(topology, port)
-                found.append(Port(device, port.number, port.link_layer, declared, nic))
-    return Subjects(tuple(found), tuple(dict.fromkeys(port.device for port in found)))
+                ports.append(Port(device, port.number, port.link_layer, declared, nic))
+    return Subjects(tuple(ports), tuple(dict.fromkeys(port.device for port in ports)))
 
 
 def _nic(topology: Topology, port: RdmaPort) -> Nic | None:
@@ -88,9 +88,9 @@ def function_of(device: RdmaDevice, topology: Topology) -> PciDevice | None:
 def read(host: Host, path: str) -> Value:
     """As Host.value(). A blank line is not a value; a file without even a line is what a captured tree
     has of one that could not be read."""
-    found = host.value(path)
-    if found.text is None or found.text.strip():
-        return found
+    value = host.value(path)
+    if value.text is None or value.text.strip():
+        return value
     if not host.live and not host.text(path):
         return Value(unreadable=f"{path} is empty: it could not be read when the tree was captured")
     return Value(absent=f"{path} says nothing")

@@ -37,23 +37,23 @@ Wanted = Mapping[str, Any]
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     """Of every RoCE port that is judged, and of every member where it stands on a bond."""
     kept = _declared(host)
-    found: list[Check] = []
+    checks: list[Check] = []
     for port in ports.subjects(topology, expect).ports:
         if port.layer != ETHERNET:
             continue
         if port.nic is None:
-            found += [skip(name, port.name, "no interface is known for this port") for name in NAMES]
+            checks += [skip(name, port.name, "no interface is known for this port") for name in NAMES]
             continue
         members = nic_targets.beneath(host, port.nic.name) or [port.nic.name]
         for nic in members:
             wanted = {**kept.get(nic, {}), **port.expect.get("qos", {})}
-            found += _port(host, port, nic, wanted)
-    return found
+            checks += _port(host, port, nic, wanted)
+    return checks
 
 
 def _declared(host: Host) -> dict[str, dict[str, Any]]:
     """Interface → its values in this node's declarations. Damaged ones are reported by their own runs."""
-    found: dict[str, dict[str, Any]] = {}
+    wanted: dict[str, dict[str, Any]] = {}
     for declaration in declared.load_all(host, []):
         try:
             settings = qos_parse.parse(declaration.kinds.get(qos_parse.KIND, {}))
@@ -62,8 +62,8 @@ def _declared(host: Host) -> dict[str, dict[str, Any]]:
         for setting in settings:
             if isinstance(setting, QosSetting):
                 for target in nic_targets.find(host, setting.rule.nics, "pause").targets:
-                    found.setdefault(target.name, {}).update(setting.rule.given)
-    return found
+                    wanted.setdefault(target.name, {}).update(setting.rule.given)
+    return wanted
 
 
 def _port(host: Host, port: Port, nic: str, wanted: Wanted) -> list[Check]:
@@ -92,9 +92,9 @@ def _dscp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     if priorities is None:
         return _undeclared("dscp", port, host.value(f"/dcb/{nic}/dscp-prio/0"), source, "priorities of DSCPs")
     value = host.value(f"/dcb/{nic}/dscp-prio/{','.join(str(dscp) for dscp in priorities)}")
-    found = [f"{dscp}:{text}" for dscp, text in zip(priorities, (value.text or "").split())]
+    pairs = [f"{dscp}:{text}" for dscp, text in zip(priorities, (value.text or "").split())]
     advice = f"{_BY}: packets of a DSCP in another priority than on the switches are treated as other traffic"
-    return _compared("dscp", port, value, source, qos_parse.mapped(priorities), " ".join(found), advice)
+    return _compared("dscp", port, value, source, qos_parse.mapped(priorities), " ".join(pairs), advice)
 
 
 def _pfc(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
@@ -133,8 +133,8 @@ def _ecn(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     priorities = wanted.get("ecn")
     try:
         if not host.exists(folder):
-            words = f"the driver of {nic} does not show ECN per priority"
-            return skip("ecn", port.name, words, folder)
+            found = f"the driver of {nic} does not show ECN per priority"
+            return skip("ecn", port.name, found, folder)
     except HostError as error:
         return nothing("ecn", port.name, Value(unreadable=str(error)), folder)
     if priorities is None:
@@ -160,8 +160,8 @@ def _cnp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     files = {"dscp": "cnp_dscp", "priority": "cnp_802p_prio"}
     try:
         if not host.exists(f"{folder}/{files['dscp']}"):
-            words = f"the driver of {nic} does not show what its congestion notifications look like"
-            return skip("cnp", port.name, words, folder)
+            found = f"the driver of {nic} does not show what its congestion notifications look like"
+            return skip("cnp", port.name, found, folder)
     except HostError as error:
         return nothing("cnp", port.name, Value(unreadable=str(error)), folder)
     values = {name: host.value(f"{folder}/{files[name]}") for name in declared_ or files}

@@ -71,14 +71,14 @@ def _check(host: Host, name: str) -> Check:
 
 def _replies(host: Host, rail: Interface, own: Collection[IPv4Address]) -> list[_Reply]:
     """Raises HostError."""
-    found = []
+    replies = []
     for address in rail.addresses:
         peer = _peer(address.network, own)
         if peer is not None:
-            found.append(
+            replies.append(
                 _Reply(address, peer, iproute.leaves_by(host, address.ip, peer, rail.vrf)),
             )
-    return found
+    return replies
 
 
 def _peer(network: IPv4Network, own: Collection[IPv4Address]) -> IPv4Address | None:

@@ -37,13 +37,13 @@ _ADVICE = "have the NICs appear (drivers, RDMA drivers, rdma link), or declare t
 
 def checks(host: Host, topology: Topology, expect: object) -> list[Check]:
     del topology, expect
-    found = [
+    checks = [
         _check(host, declaration, name, nics)
         for declaration in declared.load_all(host, [])
         for name, nics in _rules(declaration)
         if nics.expects
     ]
-    return found or [skip("rules", "node", "no rule asks for RDMA devices or for NICs by their names")]
+    return checks or [skip("rules", "node", "no rule asks for RDMA devices or for NICs by their names")]
 
 
 def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
@@ -58,12 +58,12 @@ def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
 
 
 def _check(host: Host, declaration: Declaration, name: str, nics: Selection) -> Check:
-    found = nic_targets.find(host, nics, "pause")
-    names = ", ".join(target.name for target in found.targets)
-    if found.problem.unreadable is not None:
-        words = found.problem.unreadable
-        return Check("rules", name, Verdict.UNKNOWN, str(nics), words, declaration.path)
-    if not names and not found.missing:
-        return skip("rules", name, found.problem.problem, declaration.path)
-    words = names or found.problem.problem
-    return judged("rules", name, bool(names), str(nics), words, declaration.path, _ADVICE)
+    match = nic_targets.find(host, nics, "pause")
+    names = ", ".join(target.name for target in match.targets)
+    if match.problem.unreadable is not None:
+        found = match.problem.unreadable
+        return Check("rules", name, Verdict.UNKNOWN, str(nics), found, declaration.path)
+    if not names and not match.missing:
+        return skip("rules", name, match.problem.problem, declaration.path)
+    found = names or match.problem.problem
+    return judged("rules", name, bool(names), str(nics), found, declaration.path, _ADVICE)

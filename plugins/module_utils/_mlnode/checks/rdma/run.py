@@ -64,15 +64,15 @@ def all_checks(
     kept, else this run writes nothing at all.
     """
     topology = read.of(host)
-    found: list[Check] = []
-    for names, checks in AREAS:
+    checks: list[Check] = []
+    for names, look in AREAS:
         if not {*names} <= {*leave_out}:
-            found += checks(host, topology, expect)
+            checks += look(host, topology, expect)
     if not {*rdma_counters.NAMES} <= {*leave_out}:
         book = Book(host, reset, writable)
-        found += rdma_counters.checks(host, topology, expect, book)
-        found += _kept(book)
-    return [check for check in found if check.name not in leave_out]
+        checks += rdma_counters.checks(host, topology, expect, book)
+        checks += _kept(book)
+    return [check for check in checks if check.name not in leave_out]
 
 
 def _kept(book: Book) -> list[Check]:

@@ -29,15 +29,15 @@ _NO_SM = "no subnet manager has set the port up: look whether one runs (sminfo),
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
-    found = []
+    checks = []
     for port in ports.subjects(topology, expect).ports:
         if port.layer == INFINIBAND:
-            found += [_subnet(host, port), _pkey(host, port)]
+            checks += [_subnet(host, port), _pkey(host, port)]
         else:
-            found += [
+            checks += [
                 skip(name, port.name, "no InfiniBand port", f"{port.folder}/link_layer") for name in NAMES
             ]
-    return found
+    return checks
 
 
 def _subnet(host: Host, port: Port) -> Check:
@@ -75,17 +75,17 @@ def _pkey(host: Host, port: Port) -> Check:
     except HostError as error:
         return Check("pkey", port.name, Verdict.UNKNOWN, expected, str(error), folder)
     if at is None:
-        words = f"{number:#06x} at index 0, and {wanted:#06x} nowhere"
+        found = f"{number:#06x} at index 0, and {wanted:#06x} nowhere"
         advice = "the port is not in this partition: look at partitions.conf of the subnet manager"
-        return Check("pkey", port.name, Verdict.FAIL, expected, words, folder, advice)
-    words = f"{wanted:#06x} at index {at}, {number:#06x} at index 0"
+        return Check("pkey", port.name, Verdict.FAIL, expected, found, folder, advice)
+    found = f"{wanted:#06x} at index {at}, {number:#06x} at index 0"
     advice = f"programs take index 0 unless configured otherwise: NCCL_IB_PKEY={at}"
-    return Check("pkey", port.name, Verdict.WARN, expected, words, folder, advice)
+    return Check("pkey", port.name, Verdict.WARN, expected, found, folder, advice)
 
 
 def _index(host: Host, folder: str, wanted: int) -> int | None:
     """Raises HostError."""
-    for number in sorted(found for found in map(integer, host.names(folder)) if found is not None):
+    for number in sorted(index for index in map(integer, host.names(folder)) if index is not None):
         if _read(host, f"{folder}/{number}")[0] == wanted:
             return number
     return None

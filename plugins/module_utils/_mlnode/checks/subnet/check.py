@@ -127,8 +127,8 @@ class _Looker:
             # ibqueryerrors ends with 1 where it reports errors.
             if done.err.strip() or done.rc not in (0, int(tool == "ibqueryerrors")):
                 # Errors may be on either output (ibdiag_common.c: ibexit), and come last.
-                words = " ".join(f"{done.out} {done.err}".split())[-300:]
-                raise SubnetError(f"{tool} ended with {done.rc} and could not look at all of it: {words}")
+                output = " ".join(f"{done.out} {done.err}".split())[-300:]
+                raise SubnetError(f"{tool} ended with {done.rc} and could not look at all of it: {output}")
             return use(done.out)
         except HostError as error:
             slow = "raise timeout, or look at the subnet manager"

@@ -60,24 +60,24 @@ class Link:
 
 def counts(text: str) -> dict[str, int]:
     """Nodes of ibnetdiscover --list by their kind. Raises SubnetError."""
-    found = dict.fromkeys(KINDS.values(), 0)
+    numbers = dict.fromkeys(KINDS.values(), 0)
     for line in filter(None, text.split("\n")):
         kind, colon, _rest = line.partition("\t : 0x")
         if not colon or kind not in KINDS:
             raise SubnetError(f"ibnetdiscover reports {line[:80]!r}, which is not a node")
-        found[KINDS[kind]] += 1
-    if not any(found.values()):
+        numbers[KINDS[kind]] += 1
+    if not any(numbers.values()):
         raise SubnetError("ibnetdiscover reports no node")
-    return found
+    return numbers
 
 
 def manager(text: str) -> list[Check]:
     """Of sminfo, in whose words no manager may have answered. Raises SubnetError."""
-    words = text.split()
-    if words[:1] != ["sminfo:"]:
+    fields = text.split()
+    if fields[:1] != ["sminfo:"]:
         raise SubnetError(f"sminfo reports {text[:80]!r}, which is not a subnet manager")
-    verdict, advice = (Verdict.PASS, "") if words[-1] == MASTER else (Verdict.FAIL, NO_MANAGER)
-    return [Check("manager", SUBNET, verdict, MASTER, " ".join(words), "sminfo", advice)]
+    verdict, advice = (Verdict.PASS, "") if fields[-1] == MASTER else (Verdict.FAIL, NO_MANAGER)
+    return [Check("manager", SUBNET, verdict, MASTER, " ".join(fields), "sminfo", advice)]
 
 
 # Names are of the nodes' own choice. The first one ends as early and the second one as late as it can, so
@@ -92,16 +92,16 @@ _PORT = regex(
 
 def _ports(lines: Sequence[str]) -> dict[Port, Link]:
     """Of iblinkinfo --line. Raises SubnetError."""
-    found: dict[Port, Link] = {}
+    ports: dict[Port, Link] = {}
     for line in filter(None, lines):
         match = _PORT.match(line)
         if match is None:
             raise SubnetError(f"iblinkinfo reports {line[:80]!r}, which is not a link")
         guid, name, number, state, other, other_number, other_name, could, silent = match.groups("")
         port = Port(guid, int(number))
-        if port in found:
+        if port in ports:
             raise SubnetError(f"iblinkinfo reports port {number} of 0x{guid} twice")
-        found[port] = Link(
+        ports[port] = Link(
             " ".join(line.split()),
             f"{name}/{number}",
             state.replace(" ", "").endswith("Active/LinkUp"),
@@ -110,7 +110,7 @@ def _ports(lines: Sequence[str]) -> dict[Port, Link]:
             " ".join(could.replace("Could be", "").split()),
             bool(silent),
         )
-    return found
+    return ports
 
 
 def links(text: str) -> list[Check]:
@@ -118,21 +118,21 @@ def links(text: str) -> list[Check]:
     ports = _ports(text.split("\n"))
     if not ports:
         raise SubnetError("iblinkinfo reports no link")
-    found: dict[frozenset[Port | None], Check] = {}
+    checks: dict[frozenset[Port | None], Check] = {}
     for port, link in ports.items():
         if link.other and link.other not in ports:
             raise SubnetError(f"iblinkinfo reports {link.label} - {link.other_label} at one end only")
         cable = frozenset((port, link.other))
         if link.is_silent:
             advice = "look at the node or switch at the other end of the cable"
-            found[cable] = Check("links", link.label, Verdict.UNKNOWN, "", link.text, "iblinkinfo", advice)
+            checks[cable] = Check("links", link.label, Verdict.UNKNOWN, "", link.text, "iblinkinfo", advice)
         elif link.other and (link.could or not link.is_up):
             target, expected = f"{link.label} - {link.other_label}", link.could or "Active/LinkUp"
             bad = Check("links", target, Verdict.FAIL, expected, link.text, "iblinkinfo", _LINK)
-            found.setdefault(cable, bad)
+            checks.setdefault(cable, bad)
     ends = sum(link.other is not None for link in ports.values())
     good = f"{ends // 2} cables Active, as fast and wide as both ends can be"
-    return [*found.values()] or [Check("links", SUBNET, Verdict.PASS, "", good, "iblinkinfo")]
+    return [*checks.values()] or [Check("links", SUBNET, Verdict.PASS, "", good, "iblinkinfo")]
 
 
 def topology(text: str, source: str) -> list[Check]:
@@ -144,7 +144,7 @@ def topology(text: str, source: str) -> list[Check]:
             raise SubnetError(f"iblinkinfo reports {line[:80]!r}, which is not a difference")
         sides[line[:2]].append(line[2:])
     was, now = _ports(sides["< "]), _ports(sides["> "])
-    found: dict[frozenset[Port | None], Check] = {}
+    checks: dict[frozenset[Port | None], Check] = {}
     # Ports that are on both sides first: of a node that is gone or new, one side only is reported.
     for port in sorted({**was, **now}, key=lambda port: port not in was or port not in now):
         before, after = was.get(port), now.get(port)
@@ -155,8 +155,8 @@ def topology(text: str, source: str) -> list[Check]:
         target = f"{link.label} - {link.other_label}"
         texts = (before.text if before else "no such node", after.text if after else "no such node")
         change = Check("topology", target, verdict, *texts, source, _CHANGE)
-        found.setdefault(frozenset((port, link.other)), change)
-    return [*found.values()] or [Check("topology", SUBNET, Verdict.PASS, "", "no change", source)]
+        checks.setdefault(frozenset((port, link.other)), change)
+    return [*checks.values()] or [Check("topology", SUBNET, Verdict.PASS, "", "no change", source)]
 
 
 _NODE = regex(r'Errors for (?:0x[0-9a-f]{1,16} )?"(.*)"\Z', re.ASCII)
@@ -167,15 +167,15 @@ _NO_ANSWER = regex(r"##\s+[0-9]+ PMA query failures\Z", re.ASCII)
 
 def errors(text: str, nodes: int) -> list[Check]:
     """Of ibqueryerrors in a subnet of so many nodes. Raises SubnetError."""
-    found: list[Check] = []
+    checks: list[Check] = []
     name, asked = "", "none"
     for line in filter(None, text.split("\n")):
         node, counters, summary = _NODE.match(line), _COUNTERS.match(line), _SUMMARY.match(line)
         if node:
             name = node.group(1)
         elif counters and counters.group(1) != "ALL":  # the sum of a switch, whose ports follow
-            label, words = f"{name}/{counters.group(1)}", counters.group(2)
-            found.append(Check("errors", label, Verdict.WARN, "", words, "ibqueryerrors", _ERRORS))
+            label, found = f"{name}/{counters.group(1)}", counters.group(2)
+            checks.append(Check("errors", label, Verdict.WARN, "", found, "ibqueryerrors", _ERRORS))
         elif summary:
             asked = summary.group(1)
         elif _NO_ANSWER.match(line) or not (counters or line.startswith("## ")):
@@ -183,4 +183,4 @@ def errors(text: str, nodes: int) -> list[Check]:
     if asked != str(nodes):  # it ends with success where the subnet manager gives it no paths
         raise SubnetError(f"ibqueryerrors has asked {asked} of {nodes} nodes")
     good = f"{nodes} nodes without a counter beyond its threshold"
-    return found or [Check("errors", SUBNET, Verdict.PASS, "", good, "ibqueryerrors")]
+    return checks or [Check("errors", SUBNET, Verdict.PASS, "", good, "ibqueryerrors")]

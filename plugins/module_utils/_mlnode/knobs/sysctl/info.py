@@ -16,7 +16,7 @@ from .parse import node_pages
 _H, _M, _L = Severity.HIGH, Severity.MEDIUM, Severity.LOW
 
 #: vm.swappiness above this is severity high: swapped-out staging buffers stall whole collectives
-_SWAPPINESS_HIGH = 10
+SWAPPINESS_HIGH = 10
 
 _BUFFERS = (
     "caps what SO_RCVBUF/SO_SNDBUF may ask for; below the bandwidth-delay product a flow cannot fill the link"
@@ -97,6 +97,6 @@ def info(key: str, runtime: Value) -> Info:
     known = INFO.get("vm.nr_hugepages" if node_pages(key) else key, _UNKNOWN)
     if key == "vm.swappiness":
         now = integers(runtime.text or "")
-        if now and now[0] > _SWAPPINESS_HIGH:
+        if now and now[0] > SWAPPINESS_HIGH:
             return Info(Severity.HIGH, known.reason, known.source)
     return known

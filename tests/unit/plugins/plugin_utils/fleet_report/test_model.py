@@ -46,6 +46,13 @@ def test_a_word_that_nobody_knows_is_no_success(status: Any) -> None:
     assert fleet.states() == {"differs": 2}
 
 
+@pytest.mark.parametrize(("own", "severity"), [({}, "high"), ({"severity": "low"}, "low")])
+def test_a_check_may_have_a_severity_of_its_own(own: dict[str, str], severity: str) -> None:
+    fleet = fleets.empty()
+    fleet.take(fleet.host("a"), {"checks": [fleets.check(**own)]}, "node_audit")
+    assert [item.severity for item in fleet.outliers()] == [severity]
+
+
 def test_a_later_word_about_a_setting_replaces_an_earlier_one() -> None:
     fleet = fleets.empty()
     host = fleet.host("a")

@@ -10,7 +10,7 @@ import sys
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import findings as audit
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run as audit
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
 Capture = pytest.CaptureFixture[str]
@@ -28,12 +28,12 @@ def test_a_severe_finding_is_an_exit_status(root: str, capsys: Capture) -> None:
     assert cli.main(["audit", "--root", root]) == cli.OK
 
 
-def test_json_has_all_findings(root: str, capsys: Capture) -> None:
+def test_json_has_all_checks(root: str, capsys: Capture) -> None:
     assert cli.main(["audit", "--json", "--root", root]) == cli.DRIFT
     found = json.loads(capsys.readouterr().out)
-    assert [*found] == ["format", "mlnode", "findings", "summary"]
-    assert {finding["name"] for finding in found["findings"]} == {*audit.NAMES}
-    assert sum(found["summary"].values()) == len(found["findings"])
+    assert [*found] == ["format", "mlnode", "checks", "summary"]
+    assert {check["name"] for check in found["checks"]} == {*audit.NAMES}
+    assert sum(found["summary"].values()) == len(found["checks"])
 
 
 def test_the_command_on_the_node_has_it(root: str, tmp_path: pathlib.Path) -> None:

@@ -67,7 +67,7 @@ def test_a_black_hole_names_the_sizes_and_where_to_look(machine: PathMachine, mt
     check = one(machine, Path(mtu=mtu))
 
     assert check.verdict is Verdict.FAIL
-    assert path_mtu.line(check) == f"{PEER}: packets of 9000 bytes do not arrive, {sizes}"
+    assert (check.target, check.found) == (PEER, f"packets of 9000 bytes do not arrive, {sizes}")
     assert "every switch port" in check.advice
     # Each that is lost takes three seconds: the wanted one, and the first above the MTU.
     assert len([size for size in machine.sizes[PEER] if size > mtu]) == 2
@@ -148,8 +148,11 @@ def test_the_mtu_of_the_own_interface_is_proven_where_no_size_is_given(machine: 
     machine.paths = {"fd00::8": Path(mtu=1500)}
     good, bad = measure(machine, "fd00::7", "fd00::8", size=None)
 
-    assert path_mtu.line(good) == "fd00::7: packets of 9000 bytes arrive"
-    assert path_mtu.line(bad) == ("fd00::8: packets of 9000 bytes do not arrive, 1500 do and 2044 do not")
+    assert (good.target, good.found) == ("fd00::7", "packets of 9000 bytes arrive")
+    assert (bad.target, bad.found) == (
+        "fd00::8",
+        "packets of 9000 bytes do not arrive, 1500 do and 2044 do not",
+    )
     assert good.source.endswith(" from fd00::1")
 
 

@@ -40,7 +40,7 @@ def change(result: Any, name: str, target: str, found: str, **more: str) -> None
 
 
 def lines(given: Nodes, **options: Any) -> list[str]:
-    return [str(line) for line in fleet.report(given, **options)["failures"]]
+    return [str(line) for line in fleet.report(given, **{"fail_on": "fail", **options})["failures"]]
 
 
 @pytest.mark.parametrize("name", ["ndr-ib", "hdr-ib", "roce8", "efa"])
@@ -215,7 +215,8 @@ def test_what_nodes_say_of_themselves() -> None:
     change(given["gpu003"], "state", "mlx5_5/1", "EIO", verdict="unknown", advice="")
 
     down = "gpu002 mlx5_3/1: state fail: 1: DOWN (expected 4: ACTIVE); look at the cable"
-    found = fleet.report(given)
+    assert len(fleet.report(given)["failures"]) == 2
+    found = fleet.report(given, "fail")
     assert found["failures"] == [down]
     assert [line[:27] for line in found["warnings"]] == [
         "gpu003 mlx5_4/1: state warn",
@@ -237,7 +238,7 @@ def subnet(**verdicts: str) -> Any:
 
 def test_what_the_subnet_says() -> None:
     told = subnet(manager="pass", links="fail", errors="unknown", topology="warn")
-    found = fleet.report(nodes(2), "fail", {"gpu001": told})
+    found = fleet.report(nodes(2), "unknown", {"gpu001": told})
     assert found["failures"] == [
         "subnet of gpu001: links fail: x",
         "subnet of gpu001: errors unknown: x",
@@ -252,11 +253,11 @@ def test_what_the_subnet_says() -> None:
 )
 def test_a_subnet_that_was_not_looked_at_is_no_success(result: Any) -> None:
     [line] = lines(nodes(2), subnet={"gpu001": result})
-    assert line.startswith("gpu001: ib_subnet unknown: ")
+    assert line.startswith("gpu001: ib_subnet fail: ")
 
 
 def test_a_word_that_is_none() -> None:
-    with pytest.raises(ValueError, match="fail_on: 'always' is none of fail, warn, never"):
+    with pytest.raises(ValueError, match="fail_on: 'always' is none of fail, unknown, warn, never"):
         fleet.report({}, "always")
 
 

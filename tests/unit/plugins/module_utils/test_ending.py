@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import ending
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import patch_module_args
 
 
 @pytest.mark.parametrize(
     "end, arguments, status",
-    [(tuning_module.fail, {"message": "no"}, 1), (tuning_module.leave, {"changed": False}, 0)],
+    [(ending.fail, {"message": "no"}, 1), (ending.leave, {"changed": False}, 0)],
 )
 def test_a_module_ends_with_one_document(
     capsys: pytest.CaptureFixture[str], end: Any, arguments: dict[str, Any], status: int
@@ -35,9 +35,9 @@ def test_the_terminal_of_a_controller_obeys_no_node(
     monkeypatch.setattr(AnsibleModule, "warn", lambda _module, words: warnings.append(words))
     with patch_module_args({}):
         module = AnsibleModule(argument_spec={})
-        tuning_module.warn(module, HOSTILE)
+        ending.warn(module, HOSTILE)
         with pytest.raises(SystemExit):
-            tuning_module.fail(module, f"{HOSTILE}\nand more", checks=[])
+            ending.fail(module, f"{HOSTILE}\nand more", checks=[])
     result = json.loads(capsys.readouterr().out)
     assert result["msg"] == "\\x1b[2J\\x9b\\u202ea\tb\nand more"
     assert result["checks"] == []

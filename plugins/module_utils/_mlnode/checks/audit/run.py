@@ -12,11 +12,11 @@ from ...topology import read
 from ...topology.model import Topology
 from ..model import Verdict
 from . import cpu, devices, kernel, services
-from .model import Finding
+from .model import AuditCheck
 
 MOUNTS = read.MOUNTS
 
-Area = Tuple[Tuple[str, ...], Callable[[Host, Topology], Iterable[Finding]]]
+Area = Tuple[Tuple[str, ...], Callable[[Host, Topology], Iterable[AuditCheck]]]
 
 AREAS: tuple[Area, ...] = (
     (kernel.NAMES, kernel.checks),
@@ -30,22 +30,22 @@ _VERDICTS = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 
 
-def findings(host: Host, leave_out: Collection[str] = ()) -> list[Finding]:
-    """All of them, what matters most first. Reads only."""
+def all_checks(host: Host, leave_out: Collection[str] = ()) -> list[AuditCheck]:
+    """What matters most first. Reads only."""
     topology = read.of(host)
-    found = [
-        finding
-        for names, checks in AREAS
+    checks = [
+        check
+        for names, look in AREAS
         if not {*names} <= {*leave_out}
-        for finding in checks(host, topology)
-        if finding.name not in leave_out
+        for check in look(host, topology)
+        if check.name not in leave_out
     ]
-    return sorted(found, key=_rank)
+    return sorted(checks, key=_rank)
 
 
-def _rank(finding: Finding) -> tuple[bool, int, int]:
-    """Bad findings first, and of these the most severe."""
-    severity = _SEVERITIES.index(finding.severity)
-    verdict = _VERDICTS.index(finding.verdict)
-    bad = finding.verdict in (Verdict.FAIL, Verdict.WARN)
+def _rank(check: AuditCheck) -> tuple[bool, int, int]:
+    """What is not as expected first, and of that the most severe."""
+    severity = _SEVERITIES.index(check.severity)
+    verdict = _VERDICTS.index(check.verdict)
+    bad = check.verdict in (Verdict.FAIL, Verdict.WARN)
     return (not bad, severity if bad else 0, verdict)

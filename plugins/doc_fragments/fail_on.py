@@ -1,0 +1,29 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The option of every module that checks, which has the same meaning in all of them."""
+
+from __future__ import annotations
+
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import FAIL_ON
+
+_OPTION = r"""
+options:
+  fail_on:
+    description:
+      - The verdicts in RV(checks) for which this module fails. Others that are not as expected are warnings.
+      - V(fail) is V(fail) alone.
+      - V(unknown) is V(fail) and V(unknown), so that nothing passes that could not be read.
+      - V(warn) is V(fail), V(unknown) and V(warn), all that is not as expected.
+      - V(never) is none, without warnings, and leaves the decision to the reader of RV(checks).
+    type: str
+    choices: [{choices}]
+    default: {default}
+"""
+
+
+class ModuleDocFragment:
+    """Used as C(extends_documentation_fragment: mlnode.tuning.fail_on.unknown), where V(unknown) is the default."""
+
+
+for _default in FAIL_ON:
+    setattr(ModuleDocFragment, _default.upper(), _OPTION.format(choices=", ".join(FAIL_ON), default=_default))

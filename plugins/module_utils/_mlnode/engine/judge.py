@@ -85,14 +85,12 @@ def with_bar(reading: Reading, context: Context) -> Reading:
 
 def differs(reading: Reading) -> bool:
     """True if the kernel's present value is not the wanted one."""
-    now = reading.runtime.text
     if reading.target is None:
         return False
     if reading.parts:  # also where one of many could not be read
         return any(part.differs for part in reading.parts)
-    if now is None:
-        return False
-    return not values.same(now, reading.target)
+    now = reading.runtime.text
+    return now is not None and not values.same(now, reading.target)
 
 
 def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:

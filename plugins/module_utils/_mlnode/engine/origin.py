@@ -13,13 +13,13 @@ import base64
 import json
 import os
 import stat
-from typing import Any, Collection, Mapping, Sequence
+from typing import Any, Collection, Mapping
 
 from ..host import places, system, trust
 from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import DamagedError, HostError, LostOriginError, MlnodeError
-from ..model.setting import Write
+from ..model.setting import KnobFile
 from ..model.values import fits
 from . import lock, origin_paths
 
@@ -32,15 +32,12 @@ FORMAT = 1
 Entry = Mapping[str, Any]
 
 
-def kernel_entry(key: str, path: str, value: str, undo: Sequence[Write]) -> Entry:
-    """A kernel file's value, and the writes that bring it back."""
-    writes = [[write.path, write.value] for write in undo]
-    return {"id": f"kernel:{path}", "key": key, "value": value, "writes": writes}
-
-
-def device_entry(host: Host, key: str, path: str, value: str, undo: Sequence[Write], device: str) -> Entry:
-    """As kernel_entry(), for a file whose number is another's after a boot or once the device is gone."""
-    return {**kernel_entry(key, path, value, undo), "boot": boot_id(host), "device": device}
+def kernel_entry(host: Host, key: str, file: KnobFile) -> Entry:
+    """A kernel file's value, and the writes that bring it back. That of a device counts for this boot only,
+    and until the device is gone: its number may be another's then."""
+    writes = [[write.path, write.value] for write in file.undo]
+    found = {"id": f"kernel:{file.path}", "key": key, "value": file.now, "writes": writes}
+    return {**found, "boot": boot_id(host), "device": file.device} if file.device else found
 
 
 def boot_id(host: Host) -> str:

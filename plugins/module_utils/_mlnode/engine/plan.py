@@ -95,7 +95,7 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
         reading = with_bar(found, context)
         status, reason = judge(setting, reading, context)
         info = request.kind.info(setting.key, reading.runtime)
-        before = reading.origin if reading.parts else context.origins.get(reading.path)
+        before = reading.origin or context.origins.get(reading.path)
         rows.append(Row(setting, reading, status, reason, info, before))
     steps = _kernel_steps(rows, context)
     if context.boot and not errors:  # a file made of a part would lose the lines of the rest
@@ -145,11 +145,11 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
         parts = _due(row)
         if not parts and (row.status is not Status.DRIFTED or not differs(row.reading)):
             continue
-        # The setting may be the module itself.
-        stays = row.setting.path.startswith("/sys/module/")
+        # A setting without a file is the module itself.
+        stays = not row.reading.parts
         found += [LoadModule(row.setting.key, module, stays) for module in row.reading.load]
         for write in writes_of(row, parts):
-            (of_units if write.unit else found).append(write)
+            (of_units if write.file.unit else found).append(write)
     return [*found, *by_unit(of_units)]
 
 
@@ -165,24 +165,8 @@ def _due(row: Row) -> list[KnobFile]:
 
 
 def writes_of(row: Row, parts: Sequence[KnobFile]) -> list[KernelWrite]:
-    """The writes for these parts, or that of the row's only file; none where nothing may be set."""
-    reading = row.reading
-    if reading.at_boot:
-        return []
-    if reading.parts:
-        return [KernelWrite.of(row.setting.key, part) for part in parts]
-    if not reading.undo:
-        return []
-    return [
-        KernelWrite(
-            key=row.setting.key,
-            path=reading.path,
-            value=reading.target or "",
-            before=reading.runtime.text or "",
-            undo=reading.undo,
-            partial=reading.partial,
-        )
-    ]
+    """The writes for these parts; none where only a boot brings the value."""
+    return [] if row.reading.at_boot else [KernelWrite(row.setting.key, part) for part in parts]
 
 
 def _file_steps(host: Host, file: BootFile, old: bytes | None, context: Context) -> list[Step]:
@@ -284,7 +268,7 @@ def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
         moved = moved or _seen(old.reading) != _seen(row.reading)
         if row.status is Status.OK and old.status is not Status.OK:
             row = row._replace(status=Status.CHANGED, reason=old.reason)
-        elif row.reading.partial and differs(row.reading) and row.setting.key in written:
+        elif row.setting.key in written and any(part.partial and part.differs for part in row.reading.parts):
             words = f"asked for {row.reading.target}, the kernel gave {row.reading.runtime}"
             words += ": no more memory is free in one piece"
             row = row._replace(status=Status.CLAMPED, reason=words)

@@ -13,7 +13,7 @@ from ...linux import modules_load, sysctl_d, sysctl_values, systemd_show
 from ...model import values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple
-from ...model.setting import Boot, BootFile, Reading, Setting, Value, Write
+from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from . import guards
 from . import info as sysctl_info
 from . import parse as sysctl_parse
@@ -113,19 +113,21 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     else:
         boot = context.boot_by_agent(setting, target)
     offered, load, modules, lack = _modules(setting.key, target, context)
+    now, undo = " ".join(values.tokens(runtime.text)), _undo(setting.key, path, runtime.text, context)
+    # The kernel gives the huge pages that it has in one piece.
+    file = KnobFile(0, path, now, target or "", undo, partial="nr_hugepages" in path)
     return Reading(
         path=path,
-        runtime=Value(text=" ".join(values.tokens(runtime.text))),
+        runtime=Value(text=now),
         boot=boot,
         target=target,
-        undo=_undo(setting.key, path, runtime.text, context),
         offered=offered,
         blocked=lack or context.host.blocked(path),
         refusal=guards.refusal(setting.key, path, runtime.text, target, context),
-        partial="nr_hugepages" in path,
         native=native and not lack,
         load=load,
         modules=modules,
+        parts=(file,),
     )
 
 

@@ -17,8 +17,8 @@ from ...model.values import fits
 from ...topology import read as topology
 from .. import sizing
 from ..irq import plan as irq_plan
-from ..nics.summary import Files
-from ..nics.targets import SYSFS, Target
+from ..nics.targets import SYSFS
+from ..summary import Files, Target
 from .parse import Amount, NicSetting, path_of
 
 #: Where a value is noted that the driver refused, by interface index, so that a NIC that returns is asked

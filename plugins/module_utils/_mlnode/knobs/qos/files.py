@@ -13,8 +13,7 @@ from ...model.errors import HostError
 from ...model.setting import KnobFile, Write
 from ...topology import read as topology
 from ...topology.model import RdmaDevice
-from ..nics.summary import Files
-from ..nics.targets import Target
+from ..summary import Files, Target
 from .parse import QosSetting
 
 #: What `of` needs

@@ -19,7 +19,7 @@ from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, Reading, Setting, Severity, Value
 from ..nics import rules
-from ..nics.summary import Files, Together
+from ..summary import Files, Summary
 from . import files, interfaces
 from . import parse as rail_parse
 from . import schema as own
@@ -77,11 +77,9 @@ def _reading(look: _Look) -> Reading:
     setting, context, found = look.setting, look.context, look.found
     if not found:
         return rules.unread(setting, look.places, context)
-    together = Together(found)
-    boot, hints = _boot(setting, context, found, together.target)
-    return together.reading(
-        setting.path, boot, context.origins, [*together.notes, *look.places.notes, *hints]
-    )
+    row = Summary(found)
+    boot, hints = _boot(setting, context, found, row.target)
+    return row.reading(setting.path, boot, context.origins, [*row.notes, *look.places.notes, *hints])
 
 
 def _boot(

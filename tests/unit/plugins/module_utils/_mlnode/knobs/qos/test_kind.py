@@ -12,12 +12,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engin
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import AGENT_UNIT, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.disruption import Disruption
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nics.targets import Target
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import kind as qos
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import switch as qos_switch
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos.guards import QosGuards, as_nic
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos.parse import QosSetting
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.summary import Target
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
     DeclarationError,
     HostError,

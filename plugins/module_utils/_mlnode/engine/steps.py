@@ -44,7 +44,7 @@ class KernelWrite(NamedTuple):
         if file.made and _another_number(file.now, file.want, now.text):
             host.write_file(file.made, f"{file.want} {now.text.strip()}".encode("ascii"))
             return
-        if not file.partial and not fits(file.path, now.text, file.want):
+        if not file.partial and not fits(now.text, file.want, file.among):
             raise HostError(
                 f"set {self.key} to {file.want!r} in",
                 file.path,

@@ -116,7 +116,7 @@ class KnobFile(NamedTuple):
     refusal: as in Reading, of this part alone. made: where it is noted that the device made another number of
     the one that it took; empty where that is a failure.
     cpus: those that the file rules; empty where it is not about some CPUs.
-    partial: the kernel may take the value and give less (huge pages).
+    partial: the kernel may take the value and give less. among: see values.fits().
     """
 
     number: int
@@ -134,6 +134,7 @@ class KnobFile(NamedTuple):
     made: str = ""
     cpus: tuple[int, ...] = ()
     partial: bool = False
+    among: bool = False
 
     @property
     def differs(self) -> bool:

@@ -82,10 +82,10 @@ def number_ranges(text: str) -> tuple[tuple[int, int], ...] | None:
     return tuple(merged)
 
 
-def fits(path: str, now: str, wanted: str) -> bool:
-    """True if a kernel file shows what is wanted of it. For the FEC of a NIC many drivers report all that the
-    port could do, so that what is wanted has to be among it (ice, bnxt_en, cxgb4: get_fecparam)."""
-    if path.endswith("/fec/encoding"):
+def fits(now: str, wanted: str, among: bool = False) -> bool:
+    """True if a kernel file shows what is wanted of it. among: it shows all that a device could do, so that
+    what is wanted has to be one of these."""
+    if among:
         return bool(tokens(wanted)) and {*tokens(wanted)} <= {*tokens(now)}
     return same(chosen(now), wanted)
 

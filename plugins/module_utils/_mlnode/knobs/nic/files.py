@@ -92,11 +92,13 @@ def _part(host: Host, setting: NicSetting, found: Files, name: str, want: str) -
     if marker.errnos and host.exists(marker.path):
         found.lacking = f"the driver {found.target.driver} refused {name}: {host.text(marker.path)}"
         return
+    # Many drivers report all that the port could do (ice, bnxt_en, cxgb4: get_fecparam).
+    among = setting.group == "fec"
     asked, _blank, has = host.text(made).partition(" ") if made else ("", "", "")
     if has and asked == want:
         found.clamped = f"asked for {want}, and the driver made it {has}"
         want = has
-    elif setting.group == "fec" and fits(path, now, want):
+    elif among and fits(now, want, among):
         now = want
     found.parts.append(
         KnobFile(
@@ -109,6 +111,7 @@ def _part(host: Host, setting: NicSetting, found: Files, name: str, want: str) -
             joined=path.rpartition("/")[0] if _is_joined(setting) else "",
             marker=marker if marker.errnos else None,
             made=made,
+            among=among,
         )
     )
 

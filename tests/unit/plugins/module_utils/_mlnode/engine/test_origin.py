@@ -65,6 +65,8 @@ DAMAGED = {
     "a write that is a text": document({**KERNEL, "writes": ["ab"]}),
     "writes that are a text": document({**KERNEL, "writes": "ab"}),
     "a write of a number": document({**KERNEL, "writes": [["/proc/sys/x", 1]]}),
+    "a form that is a text": document({**KERNEL, "among": "yes"}),
+    "a form that is false": document({**KERNEL, "partial": False}),
     "a file without its content": document({**FILE, "saved": {"mode": 420, "uid": 0, "gid": 0}}),
     "a file whose content is cut off": document({**FILE, "saved": {**FILE["saved"], "content": "eA="}}),
     "a file without its mode": document({**FILE, "saved": {"content": "", "uid": 0, "gid": 0}}),
@@ -217,6 +219,25 @@ def test_a_knob_that_went_with_its_device_is_put_back_by_being_gone(machine: Mac
     machine.remove(path)
     origin.restore(machine, entry)
     assert machine.content(path) is None
+
+
+def test_what_a_file_is_known_to_show_is_kept_with_its_origin(machine: Machine) -> None:
+    pages, encoding = "/proc/sys/vm/nr_hugepages", "/proc/sys/vm/encoding"
+    machine.put(pages, "0\n")
+    machine.gives[pages] = 100
+    pool = origin.kernel_entry(
+        machine, "pool", KnobFile(0, pages, "512", "", (Write(pages, "512"),), partial=True)
+    )
+    assert origin.restore(machine, pool)
+    assert not origin.is_back(machine, pool)
+    whole = origin.kernel_entry(machine, "pool", KnobFile(0, pages, "512", "", (Write(pages, "512"),)))
+    with pytest.raises(HostError, match=r"wrote '512', the kernel shows 100"):
+        origin.restore(machine, whole)
+
+    machine.put(encoding, "auto rs baser\n")
+    port = KnobFile(0, encoding, "rs", "", (Write(encoding, "rs"),), among=True)
+    assert origin.is_back(machine, origin.kernel_entry(machine, "fec", port))
+    assert not origin.is_back(machine, origin.kernel_entry(machine, "fec", port._replace(among=False)))
 
 
 def test_a_kernel_that_ignores_the_old_value_is_an_error(machine: Machine) -> None:

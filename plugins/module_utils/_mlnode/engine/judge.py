@@ -65,7 +65,7 @@ def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Stat
         return fault[0], f"{words}; {fault[1]}"
     if reading.boot.row:
         return Status.DRIFTED, _joined(words, _elsewhere(reading, context))
-    return Status.PENDING_REBOOT, f"{words}; the next boot brings {reading.target or EMPTY}"
+    return Status.PENDING_REBOOT, f"{words}; the next boot brings {reading.want or EMPTY}"
 
 
 def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
@@ -85,12 +85,12 @@ def with_bar(reading: Reading, context: Context) -> Reading:
 
 def differs(reading: Reading) -> bool:
     """True if the kernel's present value is not the wanted one."""
-    if reading.target is None:
+    if reading.want is None:
         return False
     if reading.parts:  # also where one of many could not be read
         return any(part.differs for part in reading.parts)
     now = reading.runtime.text
-    return now is not None and not values.same(now, reading.target)
+    return now is not None and not values.same(now, reading.want)
 
 
 def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:
@@ -107,10 +107,10 @@ def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None
 
 
 def _suffices(setting: Setting, reading: Reading, text: str) -> bool:
-    if reading.target is None:  # `auto` left to the agent
+    if reading.want is None:  # `auto` left to the agent
         return True
     if not setting.raise_only:
-        return values.same(text, reading.target)
+        return values.same(text, reading.want)
     return values.reaches(setting.want or "", text)
 
 

@@ -75,8 +75,8 @@ def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
         rows = _rows(host, request._replace(spec=old), known)
     except MlnodeError as error:
         return _Gone(problem=f"what leaves {area} of {request.name} cannot be read, and stays: {error}")
-    mine = {*_files(plan.rows)}
-    return _Gone({path: write for path, write in _writes(rows).items() if path not in mine})
+    declared = {*_files(plan.rows)}
+    return _Gone({path: write for path, write in _writes(rows).items() if path not in declared})
 
 
 def _kept(
@@ -131,7 +131,7 @@ def _put_back(
         way = kind.way_back(write.key, path, _value(entry, path), context)
         risk = way.refusal or _risk(write)
         if risk:
-            stays.append(f"{entry['key']} left the declaration and stays {write.file.now}: {risk}")
+            stays.append(f"{entry['key']} left the declaration and stays {write.file.runtime}: {risk}")
             continue
         entries += done
         (late if way.late else steps).append(PutBack(entry, write))

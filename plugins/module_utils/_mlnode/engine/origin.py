@@ -36,7 +36,7 @@ def kernel_entry(host: Host, key: str, file: KnobFile) -> Entry:
     """A kernel file's value, and the writes that bring it back. That of a device counts for this boot only,
     and until the device is gone: its number may be another's then."""
     writes = [[write.path, write.value] for write in file.undo]
-    found: dict[str, Any] = {"id": f"kernel:{file.path}", "key": key, "value": file.now, "writes": writes}
+    found: dict[str, Any] = {"id": f"kernel:{file.path}", "key": key, "value": file.runtime, "writes": writes}
     found.update({name: True for name in origin_paths.FORMS if getattr(file, name)})
     return {**found, "boot": boot_id(host), "device": file.device} if file.device else found
 

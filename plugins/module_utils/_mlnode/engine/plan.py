@@ -95,8 +95,8 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
         reading = with_bar(found, context)
         status, reason = judge(setting, reading, context)
         info = request.kind.info(setting.key, reading.runtime)
-        before = reading.origin or context.origins.get(reading.path)
-        rows.append(Row(setting, reading, status, reason, info, before))
+        origin = reading.origin or context.origins.get(reading.path)
+        rows.append(Row(setting, reading, status, reason, info, origin))
     steps = _kernel_steps(rows, context)
     if context.boot and not errors:  # a file made of a part would lose the lines of the rest
         for file in request.kind.boot_files(request.name, rows, context):
@@ -228,12 +228,12 @@ def _claims(request: Request, declarations: Sequence[Declaration]) -> dict[str, 
     return found
 
 
-def _refuse_conflicts(request: Request, mine: Sequence[Setting], on_disk: Sequence[Declaration]) -> None:
+def _refuse_conflicts(request: Request, settings: Sequence[Setting], on_disk: Sequence[Declaration]) -> None:
     for other in on_disk:
         if other.name == request.name:
             continue
         theirs = _claims(request, [other])
-        for setting in mine:
+        for setting in settings:
             claim = theirs.get(setting.key)
             if claim is not None and claim != setting.claim:
                 raise DeclarationError(
@@ -269,7 +269,7 @@ def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
         if row.status is Status.OK and old.status is not Status.OK:
             row = row._replace(status=Status.CHANGED, reason=old.reason)
         elif row.setting.key in written and any(part.partial and part.differs for part in row.reading.parts):
-            words = f"asked for {row.reading.target}, the kernel gave {row.reading.runtime}"
+            words = f"asked for {row.reading.want}, the kernel gave {row.reading.runtime}"
             words += ": no more memory is free in one piece"
             row = row._replace(status=Status.CLAMPED, reason=words)
         rows.append(row)
@@ -282,7 +282,7 @@ _NO_VALUE = (FileWrite, LinkWrite, LoadModule, Notify)
 
 
 def _seen(reading: Reading) -> tuple[object, ...]:
-    return (reading.runtime, *(part.now for part in reading.parts))
+    return (reading.runtime, *(part.runtime for part in reading.parts))
 
 
 def afterwards(error: MlnodeError, steps: Sequence[Step]) -> str:

@@ -41,7 +41,7 @@ class KernelWrite(NamedTuple):
         now = host.value(file.path)
         if now.text is None:
             raise HostError("read back", file.path, None, now.problem)
-        if file.made and _another_number(file.now, file.want, now.text):
+        if file.made and _another_number(file.runtime, file.want, now.text):
             host.write_file(file.made, f"{file.want} {now.text.strip()}".encode("ascii"))
             return
         if not file.partial and not fits(now.text, file.want, file.among):
@@ -187,10 +187,10 @@ class Notify(NamedTuple):
 
 
 class PutBack(NamedTuple):
-    """The origin of a kernel file whose setting is not declared any more. now: as it is read at present."""
+    """The origin of a kernel file whose setting is not declared any more. write: as it is read at present."""
 
     entry: Entry
-    now: KernelWrite
+    write: KernelWrite
 
     @property
     def key(self) -> str:
@@ -201,15 +201,15 @@ class PutBack(NamedTuple):
         return str(self.entry["id"]).partition(":")[2]
 
     @property
-    def before(self) -> str:
-        return self.now.file.now
+    def runtime(self) -> str:
+        return self.write.file.runtime
 
     @property
-    def value(self) -> str:
+    def origin(self) -> str:
         return str(self.entry["value"])
 
     def entries(self, host: Host) -> list[Entry]:
-        return self.now.entries(host)
+        return self.write.entries(host)
 
     def perform(self, host: Host) -> None:
         restore(host, self.entry)

@@ -84,7 +84,7 @@ class Summary(NamedTuple):
     text: Callable[[Sequence[KnobFile], ValueOf], str] = plain
 
     @property
-    def target(self) -> str:
+    def want(self) -> str:
         return self._summary(lambda part: part.want)
 
     @property
@@ -94,7 +94,7 @@ class Summary(NamedTuple):
         if problem:
             return Value(unreadable=problem)
         if any(one.parts or one.fixed for one in self.found):
-            return Value(text=self._summary(lambda part: part.now))
+            return Value(text=self._summary(lambda part: part.runtime))
         return Value(absent="; ".join(self._lacking()))
 
     @property
@@ -115,7 +115,7 @@ class Summary(NamedTuple):
             path=path,
             runtime=self.runtime,
             boot=boot,
-            target=self.target or None,
+            want=self.want or None,
             blocked=_first(one.blocked for one in self.found),
             invalid=_first([*(one.invalid for one in self.found), *invalid]),
             refusal=_first([*(one.refusal for one in self.found), *(part.refusal for part in self._parts)]),
@@ -145,7 +145,7 @@ class Summary(NamedTuple):
     def _origin(self, origins: Mapping[str, str]) -> str | None:
         if not any(part.path in origins for part in self._parts):
             return None
-        return self._summary(lambda part: origins.get(part.path, part.now))
+        return self._summary(lambda part: origins.get(part.path, part.runtime))
 
 
 def _first(texts: Iterable[str]) -> str:

@@ -47,8 +47,8 @@ def diff(steps: Sequence[Step], area: str = "", hidden: Collection[str] = ()) ->
             for write in kernel_writes([step]):
                 writes.setdefault(write.key, []).append(write)
         elif isinstance(step, PutBack):
-            old.append(f"{step.key} = {shown(step.before)}")
-            new.append(f"{step.key} = {shown(step.value)}")
+            old.append(f"{step.key} = {shown(step.runtime)}")
+            new.append(f"{step.key} = {shown(step.origin)}")
         elif isinstance(step, LoadModule):
             writes[f"module {step.name} loaded"] = []
         elif isinstance(step, Notify):
@@ -62,7 +62,7 @@ def diff(steps: Sequence[Step], area: str = "", hidden: Collection[str] = ()) ->
             new.append(key)
             continue
         changed = [write.file for write in found]
-        old += _lines(key, changed, [file.now for file in changed])
+        old += _lines(key, changed, [file.runtime for file in changed])
         new += _lines(key, changed, [file.want for file in changed])
     runtime = [pair(f"{area} runtime".strip(), lines(old), lines(new))] if old or new else []
     return runtime + files

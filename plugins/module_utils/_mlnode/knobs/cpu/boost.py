@@ -68,7 +68,7 @@ def _everywhere(node: Node, scope: Scope, want: str) -> Files:
     first = Write(_BOOST, node.text(_BOOST))
     parts = [_switch(node, policy, want, (first,)) for policy in known]
     # A write to the machine's sets all of them, so that those which were different have to follow it back.
-    others = [Write(part.path, part.now) for part in parts if part.now != first.value]
+    others = [Write(part.path, part.runtime) for part in parts if part.runtime != first.value]
     machine = KnobFile(WHOLE, _BOOST, first.value, "1" if want == "on" else "0", (first, *others))
     # The policies take a write only while the machine's own is on.
     parts = [machine, *parts] if want == "on" else [*parts, machine]

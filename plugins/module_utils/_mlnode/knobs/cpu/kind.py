@@ -62,7 +62,7 @@ def _read_one(setting: Setting, wanted: Mapping[str, str], node: Node, context: 
         path=found.path or setting.path,
         runtime=Value(text=_summary(found, {part.path: _now(part) for part in found.parts})),
         boot=boot,
-        target=setting.want,
+        want=setting.want,
         offered=found.offered,
         blocked=found.blocked or _blocked(found, context.host),
         invalid=_not_here(scope, node) or found.invalid,
@@ -84,7 +84,11 @@ def _summary(found: Files, texts: Mapping[str, str]) -> str:
 
 
 def _now(part: KnobFile) -> str:
-    return f"{part.now} (moved by {part.moved})" if part.moved and same(part.now, part.want) else part.now
+    return (
+        f"{part.runtime} (moved by {part.moved})"
+        if part.moved and same(part.runtime, part.want)
+        else part.runtime
+    )
 
 
 def _blocked(found: Files, host: Host) -> str:

@@ -66,9 +66,9 @@ def _read_one(setting: Setting, context: Context) -> Reading:
     container = topology.of(host).machine.kind == "container"
     return Reading(
         path=setting.path,
-        runtime=Value(text=_summary(found.parts, lambda part: part.now)),
+        runtime=Value(text=_summary(found.parts, lambda part: part.runtime)),
         boot=_boot(setting, context),
-        target=_summary(found.parts, lambda part: part.want),
+        want=_summary(found.parts, lambda part: part.want),
         blocked=_CONTAINER if container else "",
         parts=tuple(found.parts),
         origin=_origin(found.parts, context),
@@ -91,7 +91,7 @@ def _summary(parts: Sequence[KnobFile], value: ValueOf) -> str:
 def _origin(parts: Sequence[KnobFile], context: Context) -> str | None:
     if not any(part.path in context.origins for part in parts):
         return None
-    return _summary(parts, lambda part: context.origins.get(part.path, part.now))
+    return _summary(parts, lambda part: context.origins.get(part.path, part.runtime))
 
 
 # -- what there is -------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def _follow(host: Host, found: Files) -> None:
     """
     late: dict[int, tuple[int, ...]] = {}
     for part in found.parts:
-        if part.now == part.want:
+        if part.runtime == part.want:
             effective = _effective(host, part.number)
             if effective and effective != (int(part.want),):
                 late[part.number] = effective
@@ -110,7 +110,7 @@ def _follow(host: Host, found: Files) -> None:
     late = {irq: cpus for irq, cpus in late.items() if _effective(host, irq) == cpus}
     busy &= {*late}
     found.parts = [
-        part._replace(now=cpulist.render(late[part.number])) if part.number in busy else part
+        part._replace(runtime=cpulist.render(late[part.number])) if part.number in busy else part
         for part in found.parts
     ]
     if len(busy) < len(late):

@@ -109,7 +109,7 @@ def _assembled(setting: RuleSetting, found: Sequence[Files], flows: int, context
     # NICs that are down beside others that are not. One without a queue by choice is not reported.
     idle = row.notes if setting.topic == "irq" else []
     notes = [*together((words, one.label) for one in found for words in one.notes), *idle]
-    reading = row.reading(setting.path, context.boot_by_agent(setting, row.target), context.origins, notes)
+    reading = row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)
     kept = sum(one.managed for one in found)
     if kept and not reading.parts and reading.runtime.unreadable is None:
         labels = ", ".join(one.label for one in found)
@@ -125,11 +125,11 @@ def _with_table(setting: RuleSetting, reading: Reading, flows: int, context: Con
     table, problem = files.flow_table(context.host, flows)
     if table is None:
         return reading._replace(runtime=problem)
-    target = f"table {table.want}; {reading.target or ''}"
+    want = f"table {table.want}; {reading.want or ''}"
     return reading._replace(
-        runtime=Value(text=f"table {table.now}; {reading.runtime.text}"),
-        boot=context.boot_by_agent(setting, target),
-        target=target,
+        runtime=Value(text=f"table {table.runtime}; {reading.runtime.text}"),
+        boot=context.boot_by_agent(setting, want),
+        want=want,
         blocked=reading.blocked or context.host.blocked(table.path),
         refusal=reading.refusal or _flow_conflict(flows, context),
         parts=(table, *reading.parts),

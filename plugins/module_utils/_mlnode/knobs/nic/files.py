@@ -104,7 +104,7 @@ def _part(host: Host, setting: NicSetting, found: Files, name: str, want: str) -
         KnobFile(
             number=0,
             path=path,
-            now=now.strip(),
+            runtime=now.strip(),
             want=want,
             undo=(Write(path, _undone(setting, now)), *_moved_along(host, interface, setting, want)),
             device=f"/sys/class/net/{interface}",

@@ -76,7 +76,7 @@ def _read(setting: NicSetting, context: Context) -> Reading:
     found = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
     row = Summary(found)
     others = _others(setting, found, context.host)
-    boot = _boot(setting, row.target, others, context)
+    boot = _boot(setting, row.want, others, context)
     notes = [*together((words, one.label) for one in found for words in one.notes), *row.notes]
     maybe = [
         (f"{word.source} ({word.owner}) may set {word.value}", one) for one, word in others if not word.sure
@@ -93,14 +93,14 @@ def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:
 # -- the boot layer ------------------------------------------------------------------------
 
 
-def _boot(setting: NicSetting, target: str, others: Sequence[_Other], context: Context) -> Boot:
+def _boot(setting: NicSetting, want: str, others: Sequence[_Other], context: Context) -> Boot:
     """The agent's, unless a file of another program has another value for one of these NICs: that wins when
     its program next raises the interface."""
     for label, word in others:
         if word.sure:
             source = f"{word.source} ({word.owner})"
             return Boot(Value(text=f"{label}: {word.value}"), source, foreign=True)
-    return context.boot_by_agent(setting, target)
+    return context.boot_by_agent(setting, want)
 
 
 def _others(setting: NicSetting, found: Sequence[Files], host: Host) -> list[_Other]:
@@ -157,7 +157,7 @@ def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
     for reading in readings:
         for part in reading.parts:
             if part.joined:
-                together.setdefault(part.joined, {})[part.path.rpartition("/")[2]] = part.now
+                together.setdefault(part.joined, {})[part.path.rpartition("/")[2]] = part.runtime
     return [
         reading._replace(parts=tuple(_undone(part, together.get(part.joined, {})) for part in reading.parts))
         for reading in readings

@@ -117,7 +117,7 @@ def _reading(look: _Look, context: Context, pausing: Mapping[str, str]) -> Readi
     row = Summary(found, _text)
     return row.reading(
         setting.path,
-        context.boot_by_agent(setting, row.target),
+        context.boot_by_agent(setting, row.want),
         context.origins,
         [*row.notes, *_notes(host, setting, found), targets.note],
         _contradicted(setting, found, pausing),

@@ -49,7 +49,7 @@ def _part(
     part = KnobFile(
         number=0,
         path=path,
-        now=now,
+        runtime=now,
         want=setting.text,
         undo=(Write(path, now),),
         device=f"/sys/class/net/{target.name}",

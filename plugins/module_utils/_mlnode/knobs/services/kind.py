@@ -106,7 +106,7 @@ def _read(setting: Setting, context: Context) -> Reading:
         path=setting.path,
         runtime=now,
         boot=_boot(unit, fragment, context),
-        target=STOPPED,
+        want=STOPPED,
         native=True,
         parts=() if now.text is None else (KnobFile(0, setting.path, now.text, STOPPED, undo),),
     )
@@ -232,9 +232,9 @@ conflicts = no_conflicts
 facts = no_facts
 
 
-def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+def way_back(key: str, path: str, origin: str, context: Context) -> WayBack:
     """After the drop-ins are gone, as systemd starts nothing whose condition is not met."""
-    del key, path, value, context
+    del key, path, origin, context
     return WayBack(late=True)
 
 

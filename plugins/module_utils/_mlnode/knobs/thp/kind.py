@@ -74,7 +74,7 @@ def _read_one(setting: Setting, context: Context) -> Reading:
         path=setting.path,
         runtime=Value(text=now),
         boot=boot,
-        target=setting.want,
+        want=setting.want,
         offered=offered,
         blocked=context.host.blocked(setting.path),
         parts=(KnobFile(0, setting.path, now, setting.want or "", undo),),

@@ -90,7 +90,7 @@ def test_a_setting_is_read_from_its_file(machine: Machine) -> None:
     found = reading(machine, "net.ipv4.tcp_rmem", "4096 131072 6291456")
     assert found.path == "/proc/sys/net/ipv4/tcp_rmem"
     assert found.runtime.text == "4096 131072 6291456"  # blanks instead of the kernel's tabs
-    assert found.target == "4096 131072 6291456"
+    assert found.want == "4096 131072 6291456"
     assert found.native
     assert (found.blocked, found.refusal, found.parts[0].partial, found.invalid) == ("", "", False, "")
 
@@ -193,24 +193,24 @@ def test_only_debugfs_is_closed_by_lockdown(machine: Machine) -> None:
     ],
 )
 def test_a_floor_never_lowers(machine: Machine, key: str, floor: object, target: str) -> None:
-    assert reading(machine, key, {"at_least": floor}).target == target
+    assert reading(machine, key, {"at_least": floor}).want == target
 
 
 def test_a_floor_is_added_to_a_list_that_is_there(machine: Machine) -> None:
     machine.put("/proc/sys/net/ipv4/ip_local_reserved_ports", "8080,29400-29499\n")
     found = reading(machine, "net.ipv4.ip_local_reserved_ports", {"at_least": "29500"})
-    assert found.target == "8080,29400-29500"
+    assert found.want == "8080,29400-29500"
 
 
 def test_a_floor_that_this_kernel_cannot_compare_is_invalid_and_not_an_accident(machine: Machine) -> None:
     found = reading(machine, "net.ipv4.tcp_rmem", {"at_least": "4096 131072"})
     assert "'4096 131072' cannot be compared" in found.invalid
-    assert found.target is None
+    assert found.want is None
 
 
 def test_auto_never_lowers_what_a_newer_kernel_starts_with(machine: Machine) -> None:
     machine.put("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t33554432\n")
-    assert reading(machine, "net.ipv4.tcp_rmem", "4096 131072 auto").target == "4096 131072 33554432"
+    assert reading(machine, "net.ipv4.tcp_rmem", "4096 131072 auto").want == "4096 131072 33554432"
 
 
 # -- undo ----------------------------------------------------------------------------------

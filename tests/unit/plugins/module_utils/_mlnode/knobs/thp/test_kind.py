@@ -162,7 +162,7 @@ def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
 def test_the_bracketed_word_is_the_present_value_and_the_rest_is_offered(machine: Machine) -> None:
     found = reading(machine, {"enabled": "madvise"})
     assert found.runtime == Value(text="always")
-    assert found.target == "madvise"
+    assert found.want == "madvise"
     assert found.offered == ("always", "madvise", "never")
     assert found.invalid == ""
     assert not found.native
@@ -176,7 +176,7 @@ def test_a_word_that_this_kernel_does_not_offer_is_told_with_those_it_does(machi
 
 def test_a_number_is_read_as_it_is(machine: Machine) -> None:
     found = reading(machine, {"khugepaged": {"scan_sleep_millisecs": 1000}})
-    assert (found.runtime.text, found.target, found.offered, found.invalid) == ("10000", "1000", (), "")
+    assert (found.runtime.text, found.want, found.offered, found.invalid) == ("10000", "1000", (), "")
 
 
 @pytest.mark.parametrize("file", ["enabled", "shmem_enabled"])

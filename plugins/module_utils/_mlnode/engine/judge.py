@@ -102,8 +102,8 @@ def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None
         return Status.UNKNOWN, boot.value.unreadable
     if boot.value.text is not None and _suffices(setting, reading, boot.value.text):
         return None
-    found = boot.value.problem or f"{boot.source} sets {boot.value.text or EMPTY}"
-    return (Status.OVERRIDDEN if boot.foreign else Status.DRIFTED), f"boot: {found}"
+    fault = boot.value.problem or f"{boot.source} sets {boot.value.text or EMPTY}"
+    return (Status.OVERRIDDEN if boot.foreign else Status.DRIFTED), f"boot: {fault}"
 
 
 def _suffices(setting: Setting, reading: Reading, text: str) -> bool:

@@ -92,14 +92,14 @@ class Facts:
         """The values of a parameter on the running kernel's command line, in their order."""
         if self._command_line is None:
             self._command_line = self._host.read("/proc/cmdline")
-        found = []
+        given = []
         for word in self._command_line.split():
             key, equals, value = word.partition("=")
             if key == "--":  # what follows is for init, not for the kernel
                 break
             if key == name and equals:
-                found.append(value)
-        return found
+                given.append(value)
+        return given
 
 
 class Info(NamedTuple):

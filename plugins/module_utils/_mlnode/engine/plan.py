@@ -91,8 +91,8 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     settings = request.kind.parse(request.spec, context.facts if context.runtime else None)
     _refuse_conflicts(request, settings, known.declarations)
     rows = []
-    for setting, found in zip(settings, request.kind.read(settings, context)):
-        reading = with_bar(found, context)
+    for setting, reading in zip(settings, request.kind.read(settings, context)):
+        reading = with_bar(reading, context)
         status, reason = judge(setting, reading, context)
         info = request.kind.info(setting.key, reading.runtime)
         origin = reading.origin or context.origins.get(reading.path)
@@ -109,8 +109,8 @@ def _understood(request: Request, spec: Spec) -> tuple[Spec, list[str]]:
     if not request.alone:
         return spec, []
     # By its name, as no module has to bring along what only the agent needs.
-    found: tuple[Spec, list[str]] = import_module(f"{__package__}.partial").understood(request.kind, spec)
-    return found
+    parts: tuple[Spec, list[str]] = import_module(f"{__package__}.partial").understood(request.kind, spec)
+    return parts
 
 
 def declaration_of(requests: Sequence[Request], known: Kept) -> Declaration | None:
@@ -139,7 +139,7 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
     """In the order of the settings, except that a device is changed as a whole before the next one is."""
     if not context.runtime:
         return []
-    found: list[Step] = []
+    steps: list[Step] = []
     of_units: list[KernelWrite] = []
     for row in rows:
         parts = _due(row)
@@ -147,10 +147,10 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
             continue
         # A setting without a file is the module itself.
         stays = not row.reading.parts
-        found += [LoadModule(row.setting.key, module, stays) for module in row.reading.load]
+        steps += [LoadModule(row.setting.key, module, stays) for module in row.reading.load]
         for write in writes_of(row, parts):
-            (of_units if write.file.unit else found).append(write)
-    return [*found, *by_unit(of_units)]
+            (of_units if write.file.unit else steps).append(write)
+    return [*steps, *by_unit(of_units)]
 
 
 def _due(row: Row) -> list[KnobFile]:
@@ -214,7 +214,7 @@ def _claims(request: Request, declarations: Sequence[Declaration]) -> dict[str, 
     """Key → claim of what is kept on the node. Raises DeclarationError naming the file, except where this run
     replaces that file, or where a mistake in it is reported by its own request."""
     kind = request.kind
-    found: dict[str, str] = {}
+    claims: dict[str, str] = {}
     for declaration in declarations:
         if kind.KIND in declaration.kinds:
             try:
@@ -224,8 +224,8 @@ def _claims(request: Request, declarations: Sequence[Declaration]) -> dict[str, 
                 if request.alone or declaration.name == request.name:
                     continue
                 raise DeclarationError(f"{declaration.path}: {error}") from error
-            found.update({setting.key: setting.claim for setting in settings})
-    return found
+            claims.update({setting.key: setting.claim for setting in settings})
+    return claims
 
 
 def _refuse_conflicts(request: Request, settings: Sequence[Setting], on_disk: Sequence[Declaration]) -> None:

@@ -246,9 +246,9 @@ def by_unit(writes: Sequence[KernelWrite]) -> list[Step]:
     for write in writes:
         if write.file.unit is not None:
             units.setdefault(write.file.unit.name, []).append(write)
-    found: list[Step] = [write for write in writes if write.file.unit is None]
+    steps: list[Step] = [write for write in writes if write.file.unit is None]
     devices = [UnitWrite(_unit(of_unit), tuple(_joined(of_unit))) for of_unit in units.values()]
-    return [*found, *sorted(devices, key=lambda device: (device.risky, device.unit.depth))]
+    return [*steps, *sorted(devices, key=lambda device: (device.risky, device.unit.depth))]
 
 
 def _unit(writes: Sequence[KernelWrite]) -> Unit:

@@ -23,8 +23,8 @@ _BRACKET = regex(r"\[([^\[\]\s]+)\]")
 def number(text: str | None) -> int | None:
     """A whole number as the kernel prints it; None for anything else, such as one below 0. str.isdigit(),
     str.strip() and int() each have another opinion of what a digit and a blank is."""
-    found = _NUMBER.match(text or "")
-    return int(found.group(1)) if found else None
+    match = _NUMBER.match(text or "")
+    return int(match.group(1)) if match else None
 
 
 def tokens(text: str) -> tuple[str, ...]:
@@ -155,4 +155,4 @@ def grouped(texts: Mapping[int, str]) -> str:
         numbers.setdefault(text, []).append(number)
     if len(numbers) <= 1:
         return next(iter(numbers), "")
-    return "; ".join(f"{text}: {cpulist.render(found)}" for text, found in numbers.items())
+    return "; ".join(f"{text}: {cpulist.render(having)}" for text, having in numbers.items())

@@ -43,7 +43,7 @@ FAULTS = {
     ),
     "read-back: what was written is taken for what is": Fault(
         f"{LIBRARY}/engine/steps.py",
-        "if not self.partial and not fits(self.path, now.text, self.value):",
+        "if not file.partial and not fits(now.text, file.want, file.among):",
         "if False:",
         claims.a_value_that_does_not_take_is_an_error,
         "a value that did not take went unnoticed",

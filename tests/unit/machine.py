@@ -158,7 +158,7 @@ class Machine(Host):
     def _has_origin(self, path: str) -> None:
         """Who puts a file of ours into a tree means a node that was tuned, and whose origin is there: one
         that knows the file as it is. A node that has lost it is made by removing the store."""
-        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in places.OWNED):
+        if not any(fnmatch.fnmatchcase(path, one.pattern) for one in places.OWN):
             return
         if any(os.path.lexists(self.root + store) for store in (origin.PATH, origin.COPY)):
             return

@@ -177,7 +177,7 @@ def _running(rows: Sequence[tuple[Request, Row]]) -> list[str]:
         text = row.reading.runtime.text
         # What a file says is gone with it.
         kept = not row.reading.path.startswith("/etc/")
-        if kept and text is not None and same(text, row.reading.target or ""):
+        if kept and text is not None and same(text, row.reading.want or ""):
             found.append(f"{row.setting.key} = {text} until the node is booted")
     return list(dict.fromkeys(found))
 
@@ -194,7 +194,7 @@ def _next_boot(host: Host, rows: Sequence[tuple[Request, Row]]) -> list[str]:
             found.append(str(error))
             continue
         for row in after:
-            boot, target = row.reading.boot, row.reading.target
-            if target and boot.source.startswith("/") and same(boot.value.text or "", target):
-                found.append(f"{row.setting.key} = {target} at the next boots, from {boot.source}")
+            boot, want = row.reading.boot, row.reading.want
+            if want and boot.source.startswith("/") and same(boot.value.text or "", want):
+                found.append(f"{row.setting.key} = {want} at the next boots, from {boot.source}")
     return found

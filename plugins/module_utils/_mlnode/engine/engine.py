@@ -384,8 +384,8 @@ def _is_live(requests: Sequence[Request]) -> bool:
 
 def _risks(steps: Sequence[Step]) -> list[str]:
     """In words, each change that may cut off the connection over which it is made."""
-    writes = [write for write in kernel_writes(steps) if write.risk]
-    return [f"{write.key} from {write.before} to {write.value}" for write in writes]
+    writes = [write for write in kernel_writes(steps) if write.file.risk]
+    return [f"{write.key} from {write.file.runtime} to {write.file.want}" for write in writes]
 
 
 def _words(rows: Sequence[Row]) -> str:

@@ -20,7 +20,7 @@ FOLDER = places.FAILED_CHANGES
 
 def hold(host: Host, device: str, writes: Iterable[KernelWrite], words: str) -> None:
     """The agent leaves these values alone from now on. Raises HostError."""
-    values = {**_values(host, device), **{write.path: [write.value, words] for write in writes}}
+    values = {**_values(host, device), **{one.file.path: [one.file.want, words] for one in writes}}
     host.write_file(f"{FOLDER}/{device}", json.dumps(values).encode("ascii"))
 
 

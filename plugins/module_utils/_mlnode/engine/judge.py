@@ -65,7 +65,7 @@ def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Stat
         return fault[0], f"{words}; {fault[1]}"
     if reading.boot.row:
         return Status.DRIFTED, _joined(words, _elsewhere(reading, context))
-    return Status.PENDING_REBOOT, f"{words}; the next boot brings {reading.target or EMPTY}"
+    return Status.PENDING_REBOOT, f"{words}; the next boot brings {reading.want or EMPTY}"
 
 
 def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
@@ -85,14 +85,12 @@ def with_bar(reading: Reading, context: Context) -> Reading:
 
 def differs(reading: Reading) -> bool:
     """True if the kernel's present value is not the wanted one."""
-    now = reading.runtime.text
-    if reading.target is None:
+    if reading.want is None:
         return False
     if reading.parts:  # also where one of many could not be read
         return any(part.differs for part in reading.parts)
-    if now is None:
-        return False
-    return not values.same(now, reading.target)
+    now = reading.runtime.text
+    return now is not None and not values.same(now, reading.want)
 
 
 def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:
@@ -104,15 +102,15 @@ def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None
         return Status.UNKNOWN, boot.value.unreadable
     if boot.value.text is not None and _suffices(setting, reading, boot.value.text):
         return None
-    found = boot.value.problem or f"{boot.source} sets {boot.value.text or EMPTY}"
-    return (Status.OVERRIDDEN if boot.foreign else Status.DRIFTED), f"boot: {found}"
+    fault = boot.value.problem or f"{boot.source} sets {boot.value.text or EMPTY}"
+    return (Status.OVERRIDDEN if boot.foreign else Status.DRIFTED), f"boot: {fault}"
 
 
 def _suffices(setting: Setting, reading: Reading, text: str) -> bool:
-    if reading.target is None:  # `auto` left to the agent
+    if reading.want is None:  # `auto` left to the agent
         return True
     if not setting.raise_only:
-        return values.same(text, reading.target)
+        return values.same(text, reading.want)
     return values.reaches(setting.want or "", text)
 
 

@@ -92,14 +92,14 @@ class Facts:
         """The values of a parameter on the running kernel's command line, in their order."""
         if self._command_line is None:
             self._command_line = self._host.read("/proc/cmdline")
-        found = []
+        given = []
         for word in self._command_line.split():
             key, equals, value = word.partition("=")
             if key == "--":  # what follows is for init, not for the kernel
                 break
             if key == name and equals:
-                found.append(value)
-        return found
+                given.append(value)
+        return given
 
 
 class Info(NamedTuple):
@@ -129,7 +129,7 @@ class Row(NamedTuple):
             "key": self.setting.key,
             "path": reading.path,
             "declared": self.setting.claim,
-            "want": reading.target if reading.target is not None else self.setting.want,
+            "want": reading.want if reading.want is not None else self.setting.want,
             "runtime": reading.runtime.text,
             "boot": reading.boot.value.text,
             "boot_source": reading.boot.source or None,
@@ -176,11 +176,11 @@ class Context(NamedTuple):
         """True if the boot service will bring exactly this setting."""
         return self.agent and self.on_disk.get(setting.key) == setting.claim
 
-    def boot_by_agent(self, setting: Setting, target: str | None, instead_of: str = "") -> Boot:
+    def boot_by_agent(self, setting: Setting, want: str | None, instead_of: str = "") -> Boot:
         """The boot layer of a setting that no drop-in carries. instead_of: why a drop-in that would is not
         read."""
         if self.agent_applies(setting):
-            return Boot(Value(text=target or setting.claim), AGENT_UNIT)
+            return Boot(Value(text=want or setting.claim), AGENT_UNIT)
         row = AGENT_ROW if self.agent_row else ""
         if self.agent_unread:
             return Boot(Value(unreadable=self.agent_unread), row=row)
@@ -210,9 +210,9 @@ class WayBack(NamedTuple):
     late: bool = False
 
 
-def any_time(key: str, path: str, value: str, context: Context) -> WayBack:
+def any_time(key: str, path: str, origin: str, context: Context) -> WayBack:
     """Kind.way_back() where no guard stands before a change, or a unit holds what it risks."""
-    del key, path, value, context
+    del key, path, origin, context
     return WayBack()
 
 
@@ -240,7 +240,7 @@ class Kind(Protocol):
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """Facts of a result besides its rows, such as the commands that would do the same."""
 
-    def way_back(self, key: str, path: str, value: str, context: Context) -> WayBack:
+    def way_back(self, key: str, path: str, origin: str, context: Context) -> WayBack:
         """The way of a kernel file of a setting that is not declared any more back to its origin."""
 
     def boot_sources(self, key: str, host: Host) -> list[str]:

@@ -75,8 +75,8 @@ def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
         rows = _rows(host, request._replace(spec=old), known)
     except MlnodeError as error:
         return _Gone(problem=f"what leaves {area} of {request.name} cannot be read, and stays: {error}")
-    mine = {*_files(plan.rows)}
-    return _Gone({path: write for path, write in _writes(rows).items() if path not in mine})
+    declared = {*_files(plan.rows)}
+    return _Gone({path: write for path, write in _writes(rows).items() if path not in declared})
 
 
 def _kept(
@@ -131,7 +131,7 @@ def _put_back(
         way = kind.way_back(write.key, path, _value(entry, path), context)
         risk = way.refusal or _risk(write)
         if risk:
-            stays.append(f"{entry['key']} left the declaration and stays {write.before}: {risk}")
+            stays.append(f"{entry['key']} left the declaration and stays {write.file.runtime}: {risk}")
             continue
         entries += done
         (late if way.late else steps).append(PutBack(entry, write))
@@ -146,9 +146,10 @@ def _value(entry: Entry, path: str) -> str:
 def _risk(write: KernelWrite) -> str:
     """Reason why a device keeps the value until the next boot: a run that changes it for what is declared is
     asked for that, and may be confirmed."""
-    if write.unit is None:
+    unit = write.file.unit
+    if unit is None:
         return ""
-    return write.risk or (f"putting it back resets {write.unit.name}" if write.unit.resets else "")
+    return write.file.risk or (f"putting it back resets {unit.name}" if unit.resets else "")
 
 
 def _rows(host: Host, request: Request, known: Kept) -> Sequence[Row]:
@@ -158,12 +159,12 @@ def _rows(host: Host, request: Request, known: Kept) -> Sequence[Row]:
 
 
 def _writes(rows: Sequence[Row]) -> dict[str, KernelWrite]:
-    return {write.path: write for row in rows for write in writes_of(row, row.reading.parts)}
+    return {write.file.path: write for row in rows for write in writes_of(row, row.reading.parts)}
 
 
 def _files(rows: Sequence[Row]) -> Iterator[str]:
     """Files that these settings set, or may set: what could not be read is declared all the same."""
     for row in rows:
-        yield from (write.path for write in writes_of(row, row.reading.parts))
+        yield from (write.file.path for write in writes_of(row, row.reading.parts))
         if row.status is Status.UNKNOWN:
             yield row.reading.path

@@ -10,36 +10,13 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterator, Mapping, Sequence
 
+from ..host import places
 from ..host.host import Host
 from ..model.errors import HostError, MlnodeError
 from ..model.record import NamedTuple, regex
 from . import declared
 from .declared import Declaration
 from .steps import FileWrite, Step
-
-#: Stands for the name of a declaration, which has neither a dot nor a slash
-_NAME = "NAME"
-
-#: Files of a kind in the name of a declaration; * is any folder. Written down here as well as in knobs/, so
-#: that the agent need not import every kind to look for them; a test compares both.
-FILES: Mapping[str, Sequence[str]] = {
-    "sysctl": ("/etc/sysctl.d/zz-mlnode-NAME.conf", "/etc/modules-load.d/mlnode-NAME.conf"),
-    "modules": ("/etc/modules-load.d/mlnode-modules.NAME.conf",),
-    "limits": (
-        "/etc/security/limits.d/zz-mlnode-NAME.conf",
-        "/etc/systemd/system.conf.d/zz-mlnode-NAME.conf",
-        "/etc/systemd/system/*.d/zz-mlnode-NAME.conf",
-    ),
-    "services": ("/etc/systemd/system/*.d/zz-mlnode-stopped.NAME.conf",),
-    "boot": ("/etc/default/grub.d/zz-mlnode-NAME.cfg",),
-    "irq": ("/etc/mlnode/irqbalance.d/NAME",),
-}
-
-#: Files that all declarations of these kinds share
-SHARED: Mapping[str, Sequence[str]] = {
-    "/etc/mlnode/irqbalance-policy": ("irq",),
-    "/etc/mlnode/management.json": ("nic", "rail", "qos"),
-}
 
 #: File of the system → kind, and the first line of a block of it there, with or without a name
 BLOCKS: Mapping[str, tuple[str, str]] = {
@@ -129,14 +106,8 @@ def _removed(steps: Sequence[Step], name: str) -> list[str]:
 
 
 def _is_named(path: str, name: str) -> bool:
-    patterns = (pattern for patterns in FILES.values() for pattern in patterns)
-    return any(
-        match and match.group(1) == name for match in (_exact(one).fullmatch(path) for one in patterns)
-    )
-
-
-def _exact(pattern: str) -> re.Pattern[str]:
-    return regex(re.escape(pattern).replace(r"\*", "[^/]*").replace(_NAME, r"([^./]+)"))
+    found = (regex(f"{one.exact}\\Z").match(path) for one in places.OWN if one.kinds)
+    return any(match and match.groups() == (name,) for match in found)
 
 
 def _words(found: _Found) -> str:
@@ -157,15 +128,11 @@ def _unread(host: Host, declarations: Sequence[Declaration]) -> set[str]:
 
 def _present(host: Host) -> Iterator[_Found]:
     """Raises HostError."""
-    for kind, patterns in FILES.items():
-        for pattern in patterns:
-            for path in host.matching(pattern.replace(_NAME, "*")):
-                match = _exact(pattern).fullmatch(path)
-                if match:
-                    yield _Found(path, (kind,), match.group(1))
-    for path, kinds in SHARED.items():
-        if host.exists(path):
-            yield _Found(path, kinds)
+    for own in places.OWN:
+        for path in host.matching(own.pattern) if own.kinds else ():
+            match = regex(f"{own.exact}\\Z").match(path)
+            if match:
+                yield _Found(path, own.kinds, "".join(match.groups()))
     for path, (kind, begin) in BLOCKS.items():
         for match in re.finditer(f"^{begin}", host.text(path), re.MULTILINE | re.ASCII):
             yield _Found(f"the block of mlnode in {path}", (kind,), match.group(1) if match.groups() else "")

@@ -13,13 +13,13 @@ import base64
 import json
 import os
 import stat
-from typing import Any, Collection, Mapping, Sequence
+from typing import Any, Collection, Mapping
 
 from ..host import places, system, trust
 from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import DamagedError, HostError, LostOriginError, MlnodeError
-from ..model.setting import Write
+from ..model.setting import KnobFile, Value
 from ..model.values import fits
 from . import lock, origin_paths
 
@@ -32,15 +32,13 @@ FORMAT = 1
 Entry = Mapping[str, Any]
 
 
-def kernel_entry(key: str, path: str, value: str, undo: Sequence[Write]) -> Entry:
-    """A kernel file's value, and the writes that bring it back."""
-    writes = [[write.path, write.value] for write in undo]
-    return {"id": f"kernel:{path}", "key": key, "value": value, "writes": writes}
-
-
-def device_entry(host: Host, key: str, path: str, value: str, undo: Sequence[Write], device: str) -> Entry:
-    """As kernel_entry(), for a file whose number is another's after a boot or once the device is gone."""
-    return {**kernel_entry(key, path, value, undo), "boot": boot_id(host), "device": device}
+def kernel_entry(host: Host, key: str, file: KnobFile) -> Entry:
+    """A kernel file's value, and the writes that bring it back. That of a device counts for this boot only,
+    and until the device is gone: its number may be another's then."""
+    writes = [[write.path, write.value] for write in file.undo]
+    found: dict[str, Any] = {"id": f"kernel:{file.path}", "key": key, "value": file.runtime, "writes": writes}
+    found.update({name: True for name in origin_paths.FORMS if getattr(file, name)})
+    return {**found, "boot": boot_id(host), "device": file.device} if file.device else found
 
 
 def boot_id(host: Host) -> str:
@@ -281,6 +279,8 @@ def checked(entry: Entry) -> Entry:
             texts += [path, value]
         if "device" in entry:
             texts += [entry["device"], entry["boot"]]
+        if not all(entry.get(name, True) is True for name in origin_paths.FORMS):
+            raise TypeError(f"entry {entry['id']!r} holds something else where true belongs")
     elif "file" in entry:
         texts += [entry["file"], *_list(entry["folders"]), entry.get("notify", "")]
         _list(entry.get("wrote", []))
@@ -310,8 +310,7 @@ def is_back(host: Host, entry: Entry) -> bool:
     if is_obsolete(host, entry):
         return True
     if "writes" in entry:
-        now = [(path, host.value(path), value) for path, value in entry["writes"]]
-        return all(text.text is not None and fits(path, text.text, value) for path, text, value in now)
+        return all(_fits(entry, host.value(path), value) for path, value in entry["writes"])
     if "file" in entry:
         return bool(host.snapshot(entry["file"]) == entry["saved"])
     return not host.exists(f"/sys/module/{entry['module']}")
@@ -379,11 +378,14 @@ def complete(host: Host) -> None:
     lock.completed(host, [path for path in files if host.complete(path)])
 
 
+def _fits(entry: Entry, now: Value, value: str) -> bool:
+    return now.text is not None and fits(now.text, value, "among" in entry)
+
+
 def _restore_kernel(host: Host, entry: Entry) -> bool:
     for path, value in entry["writes"]:
         # One by one and just before the write, as restoring one file may change the next.
-        before = host.value(path)
-        if before.text is not None and fits(path, before.text, value):
+        if _fits(entry, host.value(path), value):
             continue
         try:
             host.write_kernel(path, value)
@@ -392,8 +394,6 @@ def _restore_kernel(host: Host, entry: Entry) -> bool:
                 raise
             continue
         now = host.value(path)
-        if "nr_hugepages" in path and now.text is not None:  # the kernel gives what it has in one piece
-            continue
-        if now.text is None or not fits(path, now.text, value):
+        if now.text is None or not (entry.get("partial") or _fits(entry, now, value)):
             raise HostError("restore", path, None, f"wrote {value!r}, the kernel shows {now!s}")
     return True

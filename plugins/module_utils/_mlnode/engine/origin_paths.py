@@ -41,9 +41,12 @@ _DEVICE = regex(r"/sys(?:/(?!\.\.?(?:/|\Z))[^/]+)+\Z")
 #: What every entry has
 _ALL = frozenset({"id", "key", "value"})
 
+#: How a kernel file shows another value than was written: fields of KnobFile, kept where they are true
+FORMS = ("partial", "among")
+
 #: What makes an entry of a sort → what else it may have
 _SORTS = {
-    "writes": frozenset({"boot", "device"}),
+    "writes": frozenset({"boot", "device", *FORMS}),
     "file": frozenset({"saved", "edited", "folders", "notify", "wrote"}),
     "module": frozenset({"stays"}),
 }

@@ -60,11 +60,11 @@ def _kept(given: Mapping[str, Any], option: Option, test: _Test, errors: list[st
         def deeper(entries: Any, first: str = first) -> str | None:
             return test({**shared, first: entries})
 
-        said: list[str] = []
-        left: Any = _left(value, inner, deeper, said)
-        if not said:  # its parts are sound and contradict each other
-            said, left = [problem], None
-        errors += said
+        problems: list[str] = []
+        left: Any = _left(value, inner, deeper, problems)
+        if not problems:  # its parts are sound and contradict each other
+            problems, left = [problem], None
+        errors += problems
         if left:
             sound[first] = left
     if not sound:
@@ -100,14 +100,14 @@ def _items(given: list[Any], option: Option, test: _Test, errors: list[str]) -> 
         if problem is None:
             found.append(item)
             continue
-        said: list[str] = []
+        problems: list[str] = []
         left: dict[str, Any] = {}
         if isinstance(item, dict) and option.suboptions:
-            left = _kept(item, option.element, lambda part: test([part]), said)
-        if not said:
-            said, left = [problem], {}
+            left = _kept(item, option.element, lambda part: test([part]), problems)
+        if not problems:
+            problems, left = [problem], {}
         # A rule without a name is reported by its place, and each was tried by itself.
-        errors += [words.replace("[0]", f"[{at}]", 1) for words in said]
+        errors += [words.replace("[0]", f"[{at}]", 1) for words in problems]
         if left:
             found.append(left)
     return found

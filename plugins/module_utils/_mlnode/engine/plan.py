@@ -91,12 +91,12 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     settings = request.kind.parse(request.spec, context.facts if context.runtime else None)
     _refuse_conflicts(request, settings, known.declarations)
     rows = []
-    for setting, found in zip(settings, request.kind.read(settings, context)):
-        reading = with_bar(found, context)
+    for setting, reading in zip(settings, request.kind.read(settings, context)):
+        reading = with_bar(reading, context)
         status, reason = judge(setting, reading, context)
         info = request.kind.info(setting.key, reading.runtime)
-        before = reading.origin if reading.parts else context.origins.get(reading.path)
-        rows.append(Row(setting, reading, status, reason, info, before))
+        origin = reading.origin or context.origins.get(reading.path)
+        rows.append(Row(setting, reading, status, reason, info, origin))
     steps = _kernel_steps(rows, context)
     if context.boot and not errors:  # a file made of a part would lose the lines of the rest
         for file in request.kind.boot_files(request.name, rows, context):
@@ -109,8 +109,8 @@ def _understood(request: Request, spec: Spec) -> tuple[Spec, list[str]]:
     if not request.alone:
         return spec, []
     # By its name, as no module has to bring along what only the agent needs.
-    found: tuple[Spec, list[str]] = import_module(f"{__package__}.partial").understood(request.kind, spec)
-    return found
+    parts: tuple[Spec, list[str]] = import_module(f"{__package__}.partial").understood(request.kind, spec)
+    return parts
 
 
 def declaration_of(requests: Sequence[Request], known: Kept) -> Declaration | None:
@@ -139,18 +139,18 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
     """In the order of the settings, except that a device is changed as a whole before the next one is."""
     if not context.runtime:
         return []
-    found: list[Step] = []
+    steps: list[Step] = []
     of_units: list[KernelWrite] = []
     for row in rows:
         parts = _due(row)
         if not parts and (row.status is not Status.DRIFTED or not differs(row.reading)):
             continue
-        # The setting may be the module itself.
-        stays = row.setting.path.startswith("/sys/module/")
-        found += [LoadModule(row.setting.key, module, stays) for module in row.reading.load]
+        # A setting without a file is the module itself.
+        stays = not row.reading.parts
+        steps += [LoadModule(row.setting.key, module, stays) for module in row.reading.load]
         for write in writes_of(row, parts):
-            (of_units if write.unit else found).append(write)
-    return [*found, *by_unit(of_units)]
+            (of_units if write.file.unit else steps).append(write)
+    return [*steps, *by_unit(of_units)]
 
 
 def _due(row: Row) -> list[KnobFile]:
@@ -165,24 +165,8 @@ def _due(row: Row) -> list[KnobFile]:
 
 
 def writes_of(row: Row, parts: Sequence[KnobFile]) -> list[KernelWrite]:
-    """The writes for these parts, or that of the row's only file; none where nothing may be set."""
-    reading = row.reading
-    if reading.at_boot:
-        return []
-    if reading.parts:
-        return [KernelWrite.of(row.setting.key, part) for part in parts]
-    if not reading.undo:
-        return []
-    return [
-        KernelWrite(
-            key=row.setting.key,
-            path=reading.path,
-            value=reading.target or "",
-            before=reading.runtime.text or "",
-            undo=reading.undo,
-            partial=reading.partial,
-        )
-    ]
+    """The writes for these parts; none where only a boot brings the value."""
+    return [] if row.reading.at_boot else [KernelWrite(row.setting.key, part) for part in parts]
 
 
 def _file_steps(host: Host, file: BootFile, old: bytes | None, context: Context) -> list[Step]:
@@ -230,7 +214,7 @@ def _claims(request: Request, declarations: Sequence[Declaration]) -> dict[str, 
     """Key → claim of what is kept on the node. Raises DeclarationError naming the file, except where this run
     replaces that file, or where a mistake in it is reported by its own request."""
     kind = request.kind
-    found: dict[str, str] = {}
+    claims: dict[str, str] = {}
     for declaration in declarations:
         if kind.KIND in declaration.kinds:
             try:
@@ -240,16 +224,16 @@ def _claims(request: Request, declarations: Sequence[Declaration]) -> dict[str, 
                 if request.alone or declaration.name == request.name:
                     continue
                 raise DeclarationError(f"{declaration.path}: {error}") from error
-            found.update({setting.key: setting.claim for setting in settings})
-    return found
+            claims.update({setting.key: setting.claim for setting in settings})
+    return claims
 
 
-def _refuse_conflicts(request: Request, mine: Sequence[Setting], on_disk: Sequence[Declaration]) -> None:
+def _refuse_conflicts(request: Request, settings: Sequence[Setting], on_disk: Sequence[Declaration]) -> None:
     for other in on_disk:
         if other.name == request.name:
             continue
         theirs = _claims(request, [other])
-        for setting in mine:
+        for setting in settings:
             claim = theirs.get(setting.key)
             if claim is not None and claim != setting.claim:
                 raise DeclarationError(
@@ -284,8 +268,8 @@ def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
         moved = moved or _seen(old.reading) != _seen(row.reading)
         if row.status is Status.OK and old.status is not Status.OK:
             row = row._replace(status=Status.CHANGED, reason=old.reason)
-        elif row.reading.partial and differs(row.reading) and row.setting.key in written:
-            words = f"asked for {row.reading.target}, the kernel gave {row.reading.runtime}"
+        elif row.setting.key in written and any(part.partial and part.differs for part in row.reading.parts):
+            words = f"asked for {row.reading.want}, the kernel gave {row.reading.runtime}"
             words += ": no more memory is free in one piece"
             row = row._replace(status=Status.CLAMPED, reason=words)
         rows.append(row)
@@ -298,7 +282,7 @@ _NO_VALUE = (FileWrite, LinkWrite, LoadModule, Notify)
 
 
 def _seen(reading: Reading) -> tuple[object, ...]:
-    return (reading.runtime, *(part.now for part in reading.parts))
+    return (reading.runtime, *(part.runtime for part in reading.parts))
 
 
 def afterwards(error: MlnodeError, steps: Sequence[Step]) -> str:

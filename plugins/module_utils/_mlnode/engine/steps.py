@@ -9,69 +9,45 @@ from typing import Iterator, Sequence, Union
 from ..host.host import Host
 from ..model.errors import HostError
 from ..model.record import NamedTuple
-from ..model.setting import KnobFile, Marker, Unit, Write
+from ..model.setting import KnobFile, Unit
 from ..model.values import chosen, fits, same
-from .origin import Entry, device_entry, file_entry, kernel_entry, module_entry, restore
+from .origin import Entry, file_entry, kernel_entry, module_entry, restore
 
 
 class KernelWrite(NamedTuple):
-    """A value for a kernel file. partial: the kernel may give less than asked (huge pages).
-
-    number, device, marker, unit, joined, risk, cpus: as in KnobFile; number is None where there is
-    one file only.
-    """
+    """The value that a setting wants of one of its files."""
 
     key: str
-    path: str
-    value: str
-    before: str
-    undo: tuple[Write, ...]
-    partial: bool = False
-    number: int | None = None
-    device: str = ""
-    marker: Marker | None = None
-    unit: Unit | None = None
-    joined: str = ""
-    risk: str = ""
-    made: str = ""
-    cpus: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, key: str, part: KnobFile) -> KernelWrite:
-        return cls(
-            key, part.path, part.want, part.now, part.undo,
-            number=part.number, device=part.device, marker=part.marker,
-            unit=part.unit, joined=part.joined, risk=part.risk, made=part.made, cpus=part.cpus,
-        )  # fmt: skip
+    file: KnobFile
 
     def entries(self, host: Host) -> list[Entry]:
-        if self.device:
-            key = f"{self.key} of {self.unit.name}" if self.unit else self.key
-            return [device_entry(host, key, self.path, self.before, self.undo, self.device)]
-        return [kernel_entry(self.key, self.path, self.before, self.undo)]
+        unit = self.file.unit
+        return [kernel_entry(host, f"{self.key} of {unit.name}" if unit else self.key, self.file)]
 
     def perform(self, host: Host) -> None:
+        file = self.file
         try:
-            host.write_kernel(self.path, self.value)
+            host.write_kernel(file.path, file.want)
         except HostError as error:
-            if self.marker is None or error.errno not in self.marker.errnos:
+            if file.marker is None or error.errno not in file.marker.errnos:
                 raise
-            host.write_file(self.marker.path, error.kernel.encode("utf-8", "backslashreplace"))
+            host.write_file(file.marker.path, error.kernel.encode("utf-8", "backslashreplace"))
             return
         self.read_back(host)
 
     def read_back(self, host: Host) -> None:
         """Raises HostError where the kernel took the value and yet shows another one."""
-        now = host.value(self.path)
+        file = self.file
+        now = host.value(file.path)
         if now.text is None:
-            raise HostError("read back", self.path, None, now.problem)
-        if self.made and _another_number(self.before, self.value, now.text):
-            host.write_file(self.made, f"{self.value} {now.text.strip()}".encode("ascii"))
+            raise HostError("read back", file.path, None, now.problem)
+        if file.made and _another_number(file.runtime, file.want, now.text):
+            host.write_file(file.made, f"{file.want} {now.text.strip()}".encode("ascii"))
             return
-        if not self.partial and not fits(self.path, now.text, self.value):
+        if not file.partial and not fits(now.text, file.want, file.among):
             raise HostError(
-                f"set {self.key} to {self.value!r} in",
-                self.path,
+                f"set {self.key} to {file.want!r} in",
+                file.path,
                 None,
                 f"the write was accepted, but the kernel now shows {chosen(now.text)!r}",
             )
@@ -93,12 +69,12 @@ class JoinedWrite(NamedTuple):
 
     @property
     def path(self) -> str:
-        names = [write.path.rpartition("/")[2] for write in self.writes]
-        return f"{self.writes[0].joined}/{','.join(names)}"
+        names = [write.file.path.rpartition("/")[2] for write in self.writes]
+        return f"{self.writes[0].file.joined}/{','.join(names)}"
 
     @property
     def value(self) -> str:
-        return " ".join(write.value for write in self.writes)
+        return " ".join(write.file.want for write in self.writes)
 
     def entries(self, host: Host) -> list[Entry]:
         return [entry for write in self.writes for entry in write.entries(host)]
@@ -107,7 +83,8 @@ class JoinedWrite(NamedTuple):
         try:
             host.write_kernel(self.path, self.value)
         except HostError as error:
-            if not any(write.marker and error.errno in write.marker.errnos for write in self.writes):
+            markers = [write.file.marker for write in self.writes if write.file.marker]
+            if not any(error.errno in marker.errnos for marker in markers):
                 raise
             # One of them can never be: each by itself shows which.
             for write in self.writes:
@@ -130,7 +107,7 @@ class UnitWrite(NamedTuple):
 
     @property
     def risky(self) -> bool:
-        return any(write.risk for write in kernel_writes(self.steps))
+        return any(write.file.risk for write in kernel_writes(self.steps))
 
     def entries(self, host: Host) -> list[Entry]:
         return [entry for step in self.steps for entry in step.entries(host)]
@@ -210,10 +187,10 @@ class Notify(NamedTuple):
 
 
 class PutBack(NamedTuple):
-    """The origin of a kernel file whose setting is not declared any more. now: as it is read at present."""
+    """The origin of a kernel file whose setting is not declared any more. write: as it is read at present."""
 
     entry: Entry
-    now: KernelWrite
+    write: KernelWrite
 
     @property
     def key(self) -> str:
@@ -224,15 +201,15 @@ class PutBack(NamedTuple):
         return str(self.entry["id"]).partition(":")[2]
 
     @property
-    def before(self) -> str:
-        return self.now.before
+    def runtime(self) -> str:
+        return self.write.file.runtime
 
     @property
-    def value(self) -> str:
+    def origin(self) -> str:
         return str(self.entry["value"])
 
     def entries(self, host: Host) -> list[Entry]:
-        return self.now.entries(host)
+        return self.write.entries(host)
 
     def perform(self, host: Host) -> None:
         restore(host, self.entry)
@@ -257,7 +234,7 @@ def single(steps: Sequence[Step]) -> Iterator[Step]:
     for step in steps:
         if isinstance(step, UnitWrite):
             for change in step.steps:
-                yield UnitWrite(_unit([*kernel_writes([change])], step.unit), (change,))
+                yield UnitWrite(_unit([*kernel_writes([change])]), (change,))
         else:
             yield step
 
@@ -267,25 +244,22 @@ def by_unit(writes: Sequence[KernelWrite]) -> list[Step]:
     stand on before them, and what may cut off who asked for it at the end, so that nothing takes its time."""
     units: dict[str, list[KernelWrite]] = {}
     for write in writes:
-        if write.unit is not None:
-            units.setdefault(write.unit.name, []).append(write)
-    found: list[Step] = [write for write in writes if write.unit is None]
-    devices = [
-        UnitWrite(_unit(mine, mine[0].unit), tuple(_joined(mine)))
-        for mine in units.values()
-        if mine[0].unit is not None
-    ]
-    return [*found, *sorted(devices, key=lambda device: (device.risky, device.unit.depth))]
+        if write.file.unit is not None:
+            units.setdefault(write.file.unit.name, []).append(write)
+    steps: list[Step] = [write for write in writes if write.file.unit is None]
+    devices = [UnitWrite(_unit(of_unit), tuple(_joined(of_unit))) for of_unit in units.values()]
+    return [*steps, *sorted(devices, key=lambda device: (device.risky, device.unit.depth))]
 
 
-def _unit(writes: Sequence[KernelWrite], usual: Unit) -> Unit:
+def _unit(writes: Sequence[KernelWrite]) -> Unit:
     """The one that watches for longer, where one of the writes interrupts the device."""
-    return next((write.unit for write in writes if write.unit and write.unit.resets), writes[0].unit or usual)
+    units = [write.file.unit for write in writes if write.file.unit]
+    return next((unit for unit in units if unit.resets), units[0])
 
 
 def _joined(writes: Sequence[KernelWrite]) -> list[KernelWrite | JoinedWrite]:
     """Each folder's files in one write, at the place of its first."""
     folders: dict[str, list[KernelWrite]] = {}
     for write in writes:
-        folders.setdefault(write.joined or write.path, []).append(write)
-    return [mine[0] if len(mine) == 1 else JoinedWrite(tuple(mine)) for mine in folders.values()]
+        folders.setdefault(write.file.joined or write.file.path, []).append(write)
+    return [alike[0] if len(alike) == 1 else JoinedWrite(tuple(alike)) for alike in folders.values()]

@@ -130,16 +130,16 @@ class Transaction:
         armed undo leaves these steps as they are, such as the program that it is made by.
         """
         entries = [step.entries(self._host) for step in steps]
-        mine = [entry for of_step in entries for entry in of_step]
-        self._remember(mine, steps, known)
+        stage = [entry for of_step in entries for entry in of_step]
+        self._remember(stage, steps, known)
         if settled:
-            self._settled |= {str(entry["id"]) for entry in mine}
+            self._settled |= {str(entry["id"]) for entry in stage}
         risks = (at for at, step in enumerate(steps) if isinstance(step, UnitWrite) and step.risky)
         first = 0 if self._armed else next(risks, 0)
         begun = [*self._begun]
         for number, (step, of_step) in enumerate(zip(steps, entries)):
             if number == first:
-                self._armed = bool(self._arm(*self._at_stake(begun, mine))) or self._armed
+                self._armed = bool(self._arm(*self._at_stake(begun, stage))) or self._armed
             # The failed step itself may have taken half an effect, so it is put back too.
             self._begun += of_step
             self._key = step.key

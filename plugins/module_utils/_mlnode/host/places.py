@@ -6,10 +6,11 @@ own. Host itself asks here; a test holds it against the constants of those who w
 from __future__ import annotations
 
 import errno
+import re
 from typing import TYPE_CHECKING
 
 from ..model.errors import HostError
-from ..model.record import regex
+from ..model.record import NamedTuple, regex
 
 if TYPE_CHECKING:
     from .host import Host
@@ -21,28 +22,6 @@ FOLDERS = ("/etc/mlnode", "/var/lib/mlnode", "/run/mlnode")
 _NAME = r"[a-z0-9][a-z0-9_-]{0,62}"
 _UNIT = r"[A-Za-z0-9:_.@\\-]{1,255}\.service"
 _PART = r"(?!\.\.?(?:/|\Z))[^/\0]+"
-
-#: Our own files outside of FOLDERS: as a pattern for names(7), and as one for what those of a store are
-_OWN = {
-    "/usr/local/bin/mlnode": r"/usr/local/bin/mlnode",
-    "/etc/systemd/system/mlnode-*": r"/etc/systemd/system/mlnode-(?:apply\.service|nic\.service|nic\.path)",
-    "/etc/systemd/system/multi-user.target.wants/mlnode-*": (
-        r"/etc/systemd/system/multi-user\.target\.wants/mlnode-(?:apply\.service|nic\.service|nic\.path)"
-    ),
-    "/etc/systemd/system-preset/50-mlnode.preset": r"/etc/systemd/system-preset/50-mlnode\.preset",
-    "/etc/udev/rules.d/90-mlnode.rules": r"/etc/udev/rules\.d/90-mlnode\.rules",
-    "/etc/sysctl.d/zz-mlnode-*.conf": rf"/etc/sysctl\.d/zz-mlnode-{_NAME}\.conf",
-    "/etc/modules-load.d/mlnode-*.conf": rf"/etc/modules-load\.d/mlnode-(?:modules\.)?{_NAME}\.conf",
-    "/etc/security/limits.d/zz-mlnode-*.conf": rf"/etc/security/limits\.d/zz-mlnode-{_NAME}\.conf",
-    "/etc/systemd/system.conf.d/zz-mlnode-*.conf": (rf"/etc/systemd/system\.conf\.d/zz-mlnode-{_NAME}\.conf"),
-    "/etc/systemd/system/*.service.d/zz-mlnode-*.conf": (
-        rf"/etc/systemd/system/{_UNIT}\.d/zz-mlnode-(?:stopped\.)?{_NAME}\.conf"
-    ),
-    "/etc/default/grub.d/zz-mlnode-*.cfg": rf"/etc/default/grub\.d/zz-mlnode-{_NAME}\.cfg",
-}
-
-#: Where each of them may be
-OWN = tuple(_OWN)
 
 #: Changes that the agent has given up (failed_changes.py), until a run that is watched, or the next boot,
 #: which may bring another kernel or cable
@@ -89,31 +68,56 @@ AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
 #: Who is notified that a file has changed, as it is kept in the file's origin: handlers.HANDLERS
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
 
-#: Pattern of files that are mlnode's by name alone → who reads them; in the order in which they can be
-#: removed: first what starts the agent, which would else bring the rest back at a boot in between
-OWNED = {
-    **{f"{_WANTS}/{unit}": "units" for unit in AGENT_UNITS},
-    **{f"{_SYSTEMD}/{unit}": "units" for unit in AGENT_UNITS},
-    "/etc/udev/rules.d/90-mlnode.rules": "units",
-    "/etc/systemd/system-preset/50-mlnode.preset": "units",
-    "/etc/sysctl.d/zz-mlnode-*.conf": "",
-    "/etc/modules-load.d/mlnode-*.conf": "",
-    "/etc/security/limits.d/zz-mlnode-*.conf": "",
-    "/etc/systemd/system.conf.d/zz-mlnode-*.conf": "units",
-    f"{_SYSTEMD}/*.d/zz-mlnode-*.conf": "units",
-    "/etc/default/grub.d/zz-mlnode-*.cfg": "boot loader",
-    "/etc/mlnode/irqbalance.d/*": "irqbalance",
-    "/etc/mlnode/irqbalance-policy": "irqbalance",
-    "/etc/mlnode/management.json": "",
-    "/etc/mlnode/declared.d/*.json": "",
-    "/usr/local/bin/mlnode": "",
-}
+
+class Own(NamedTuple):
+    """Files that are mlnode's by name alone, where NAME is that of a declaration and * a service.
+
+    reader: who reads them, one of READERS; empty for none. kinds: those that write them, for a declaration
+    or, without NAME, for all of them; empty for the agent and for what every declaration has.
+    """
+
+    path: str
+    reader: str = ""
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def pattern(self) -> str:
+        """For names(7)."""
+        return self.path.replace("NAME", "*")
+
+    @property
+    def exact(self) -> str:
+        """A regular expression of which the first group is the name."""
+        escaped = re.escape(self.path).replace(r"\*\.service", _UNIT)
+        return escaped.replace("NAME", f"({_NAME})", 1)
+
+
+#: In the order in which they can be removed: first what starts the agent, which would else bring the rest
+#: back at a boot in between
+OWN = (
+    *(Own(f"{_WANTS}/{unit}", "units") for unit in AGENT_UNITS),
+    *(Own(f"{_SYSTEMD}/{unit}", "units") for unit in AGENT_UNITS),
+    Own("/etc/udev/rules.d/90-mlnode.rules", "units"),
+    Own("/etc/systemd/system-preset/50-mlnode.preset", "units"),
+    Own("/etc/sysctl.d/zz-mlnode-NAME.conf", "", ("sysctl",)),
+    Own("/etc/modules-load.d/mlnode-NAME.conf", "", ("sysctl",)),
+    Own("/etc/modules-load.d/mlnode-modules.NAME.conf", "", ("modules",)),
+    Own("/etc/security/limits.d/zz-mlnode-NAME.conf", "", ("limits",)),
+    Own("/etc/systemd/system.conf.d/zz-mlnode-NAME.conf", "units", ("limits",)),
+    Own(f"{_SYSTEMD}/*.service.d/zz-mlnode-NAME.conf", "units", ("limits",)),
+    Own(f"{_SYSTEMD}/*.service.d/zz-mlnode-stopped.NAME.conf", "units", ("services",)),
+    Own("/etc/default/grub.d/zz-mlnode-NAME.cfg", "boot loader", ("boot",)),
+    Own("/etc/mlnode/irqbalance.d/NAME", "irqbalance", ("irq",)),
+    Own("/etc/mlnode/irqbalance-policy", "irqbalance", ("irq",)),
+    Own("/etc/mlnode/management.json", "", ("nic", "rail", "qos")),
+    Own("/etc/mlnode/declared.d/NAME.json"),
+    Own("/usr/local/bin/mlnode"),
+)
 
 _FOLDER_FILE = rf"(?:{'|'.join(FOLDERS)})/"
-_IS_OWN = regex("|".join([_FOLDER_FILE, *(f"(?:{one})\\Z" for one in _OWN.values())]))
-_IS_FILE = regex(
-    "|".join([rf"(?:/etc/mlnode(?:/{_PART})+)\Z", *(f"(?:{one})\\Z" for one in (*_OWN.values(), *_SHARED))])
-)
+_OWN = [f"(?:{one.exact})\\Z" for one in OWN]
+_IS_OWN = regex("|".join([_FOLDER_FILE, *_OWN]))
+_IS_FILE = regex("|".join([rf"(?:/etc/mlnode(?:/{_PART})+)\Z", *_OWN, *(f"(?:{one})\\Z" for one in _SHARED)]))
 _IS_KERNEL = regex(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")
 
 
@@ -148,9 +152,9 @@ def present(host: Host) -> dict[str, str]:
     """Path → who reads it, of our own files that are there: they show that a node was tuned whose origin
     is lost. Raises HostError."""
     return {
-        path: reader
-        for pattern, reader in OWNED.items()
-        for path in ([pattern] if "*" not in pattern else host.matching(pattern))
+        path: one.reader
+        for one in OWN
+        for path in ([one.path] if "*" not in one.pattern else host.matching(one.pattern))
         if _is_ours(host, path)
     }
 

@@ -174,7 +174,8 @@ def _roots(host: Host) -> tuple[int, ...]:
 def _own(host: Host, found: dict[str, None]) -> Iterator[str]:
     """Every path of the product that exists. A folder that is not trusted is not entered, as its own line is
     enough. found: takes the words about a folder that cannot be listed."""
-    for pattern in places.OWN:
+    own = (one.pattern for one in places.OWN if not one.path.startswith(places.FOLDERS))
+    for pattern in dict.fromkeys(own):
         try:
             yield from host.matching(pattern)
         except HostError as error:

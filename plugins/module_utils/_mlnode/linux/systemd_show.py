@@ -22,7 +22,7 @@ _PROPERTIES = ("Id", "LoadState", "ActiveState", "NeedDaemonReload", "DropInPath
 ROOT_MOUNT = "-.mount"
 _LIMITS = ("LimitNOFILE", "LimitMEMLOCK", "LimitSTACK", "LimitCORE", "LimitNPROC")
 
-#: Those of our declarations, whatever their kind: places.OWNED
+#: Those of our declarations, whatever their kind: places.OWN
 _DROP_INS = "/etc/systemd/system/*.service.d/zz-mlnode-*.conf"
 
 #: Property → its values, of which ExecStart= may have several

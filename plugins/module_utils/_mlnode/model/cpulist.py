@@ -25,7 +25,7 @@ def parse(text: str) -> tuple[int, ...]:
         return ()
     if not _LIST.match(text):
         raise ValueError(f"{_short(text)} is not a list of CPUs such as 0-3,8")
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in text.split(","):
         first, _dash, last = part.partition("-")
         low, high = int(first), int(last or first)
@@ -33,8 +33,8 @@ def parse(text: str) -> tuple[int, ...]:
             raise ValueError(f"{_short(part)} in a list of CPUs runs backwards")
         if high >= MAX_CPUS:
             raise ValueError(f"CPU {high} cannot exist: no kernel has more than {MAX_CPUS}")
-        found.update(range(low, high + 1))
-    return tuple(sorted(found))
+        cpus.update(range(low, high + 1))
+    return tuple(sorted(cpus))
 
 
 def render(cpus: Iterable[int]) -> str:

@@ -102,11 +102,12 @@ class Unit(NamedTuple):
 
 
 class KnobFile(NamedTuple):
-    """One of the kernel files of a setting that rules many of them: a policy's, an IRQ's, a queue's.
+    """A kernel file of a setting, which may have many of them: a policy's, an IRQ's, a queue's.
 
-    number: that of the policy, IRQ or queue, for people. now, want: in one spelling, so that they compare.
-    undo: as in Reading. device: what the file belongs to; once that path is gone, or after a reboot, the
-    number may be another's, so that its old value means nothing any more. Empty where it stays.
+    number: that of the policy, IRQ or queue, for people. runtime, want: in one spelling, to be compared.
+    undo: the writes that bring the present value back, and whatever else a change of it moves.
+    device: what the file belongs to; once that path is gone, or after a reboot, the number may be another's,
+    so that its old value means nothing any more. Empty where it stays.
     marker: None where a write that is refused is a failure.
     moved: what of this declaration will move the file before its turn, so that it has to be written even
     though it is right now; empty if nothing does.
@@ -115,11 +116,12 @@ class KnobFile(NamedTuple):
     refusal: as in Reading, of this part alone. made: where it is noted that the device made another number of
     the one that it took; empty where that is a failure.
     cpus: those that the file rules; empty where it is not about some CPUs.
+    partial: the kernel may take the value and give less. among: see values.fits().
     """
 
     number: int
     path: str
-    now: str
+    runtime: str
     want: str
     undo: tuple[Write, ...]
     device: str = ""
@@ -131,31 +133,32 @@ class KnobFile(NamedTuple):
     refusal: str = ""
     made: str = ""
     cpus: tuple[int, ...] = ()
+    partial: bool = False
+    among: bool = False
 
     @property
     def differs(self) -> bool:
-        return bool(self.moved) or not same(self.now, self.want)
+        return bool(self.moved) or not same(self.runtime, self.want)
 
 
 class Reading(NamedTuple):
     """Reading of one setting on the node.
 
     path: the file that really carries it here (a fallback may differ from Setting.path).
-    target: the value to reach, with `auto` and raise-only resolved; None where they cannot be yet.
-    undo: the writes that bring the present value back, and whatever else a change of it moves.
+    want: the value to reach, with `auto` and raise-only resolved; None where they cannot be yet.
     offered: what the kernel lists as possible; empty where it lists nothing.
     blocked: why it is not this node's to set, as in a container; empty if it is.
     barred: why the file cannot be written though it is, so that it stays as it is; empty if it can.
     invalid: why this kernel can never take the wanted value; empty if it can.
-    refusal: the guard that stops a change to the target, and how to allow it.
-    partial: the kernel may take the value and give less (huge pages).
+    refusal: the guard that stops a change to what is wanted, and how to allow it.
     native: a drop-in of the system carries it at boot; False where only the agent does.
     load, modules: kernel modules to load now, and to load at every boot.
-    parts: the files, where there are many; runtime and target are summaries of them then, and so is origin.
+    parts: the kernel files that are set; empty where none can be, or other files say it all.
+    origin: the summary of theirs, where it is not that of the file at path.
     note: what is worth knowing though all is right, such as CPUs that were left out.
     managed: why the kernel keeps all of it to itself; empty if it does not.
     at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
-    clamped: more was asked for than the device has: both numbers. The target is what it has.
+    clamped: more was asked for than the device has: both numbers. want is what it has.
     missing: its rule asks for devices that have to be here and are not, so that the node is not as declared.
     elsewhere: its rule is for ports of a link layer which this node's do not have, as is meant.
     refers: the setting that says why there is nothing to read, where another one of the rule does.
@@ -164,14 +167,12 @@ class Reading(NamedTuple):
     path: str
     runtime: Value
     boot: Boot
-    target: str | None = None
-    undo: tuple[Write, ...] = ()
+    want: str | None = None
     offered: tuple[str, ...] = ()
     blocked: str = ""
     barred: str = ""
     invalid: str = ""
     refusal: str = ""
-    partial: bool = False
     native: bool = False
     load: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()

@@ -23,8 +23,8 @@ _BRACKET = regex(r"\[([^\[\]\s]+)\]")
 def number(text: str | None) -> int | None:
     """A whole number as the kernel prints it; None for anything else, such as one below 0. str.isdigit(),
     str.strip() and int() each have another opinion of what a digit and a blank is."""
-    found = _NUMBER.match(text or "")
-    return int(found.group(1)) if found else None
+    match = _NUMBER.match(text or "")
+    return int(match.group(1)) if match else None
 
 
 def tokens(text: str) -> tuple[str, ...]:
@@ -38,8 +38,8 @@ def same(left: str, right: str) -> bool:
     What people write into a file has the grammar of that file's own parser, and is compared as what the
     kernel would show of it: see sysctl_values.
     """
-    mine, theirs = tokens(left), tokens(right)
-    return len(mine) == len(theirs) and all(_same_token(a, b) for a, b in zip(mine, theirs))
+    first, second = tokens(left), tokens(right)
+    return len(first) == len(second) and all(_same_token(a, b) for a, b in zip(first, second))
 
 
 def _same_token(left: str, right: str) -> bool:
@@ -82,12 +82,12 @@ def number_ranges(text: str) -> tuple[tuple[int, int], ...] | None:
     return tuple(merged)
 
 
-def fits(path: str, now: str, wanted: str) -> bool:
-    """True if a kernel file shows what is wanted of it. For the FEC of a NIC many drivers report all that the
-    port could do, so that what is wanted has to be among it (ice, bnxt_en, cxgb4: get_fecparam)."""
-    if path.endswith("/fec/encoding"):
-        return bool(tokens(wanted)) and {*tokens(wanted)} <= {*tokens(now)}
-    return same(chosen(now), wanted)
+def fits(runtime: str, want: str, among: bool = False) -> bool:
+    """True if a kernel file shows what is wanted of it. among: it shows all that a device could do, so that
+    what is wanted has to be one of these."""
+    if among:
+        return bool(tokens(want)) and {*tokens(want)} <= {*tokens(runtime)}
+    return same(chosen(runtime), want)
 
 
 def integers(text: str) -> tuple[int, ...] | None:
@@ -98,18 +98,18 @@ def integers(text: str) -> tuple[int, ...] | None:
     return tuple(int(word) for word in words)
 
 
-def raised(floor: str, current: str) -> str:
+def raised(floor: str, runtime: str) -> str:
     """Wanted value of a raise-only setting: the greater of two values, token by token, or every member of
     two lists of ranges.
 
     Raises DeclarationError where the two cannot be compared (different length, no numbers).
     """
     if _is_list(floor):
-        return _union(floor, current)
-    low, now = integers(floor), integers(current)
+        return _union(floor, runtime)
+    low, now = integers(floor), integers(runtime)
     if low is None or now is None or len(low) != len(now):
         raise DeclarationError(
-            f"at_least {floor!r} cannot be compared with the present value {current!r}: "
+            f"at_least {floor!r} cannot be compared with the present value {runtime!r}: "
             "both must be the same number of integers"
         )
     return " ".join(str(max(pair)) for pair in zip(low, now))
@@ -155,4 +155,4 @@ def grouped(texts: Mapping[int, str]) -> str:
         numbers.setdefault(text, []).append(number)
     if len(numbers) <= 1:
         return next(iter(numbers), "")
-    return "; ".join(f"{text}: {cpulist.render(found)}" for text, found in numbers.items())
+    return "; ".join(f"{text}: {cpulist.render(having)}" for text, having in numbers.items())

@@ -23,6 +23,7 @@ from ..engine.steps import (
 from ..host.host import Host
 from ..model import cpulist, values
 from ..model.errors import counted, paragraphs, shown
+from ..model.setting import KnobFile
 
 
 def closed(host: Host, steps: Sequence[Step]) -> set[str]:
@@ -46,8 +47,8 @@ def diff(steps: Sequence[Step], area: str = "", hidden: Collection[str] = ()) ->
             for write in kernel_writes([step]):
                 writes.setdefault(write.key, []).append(write)
         elif isinstance(step, PutBack):
-            old.append(f"{step.key} = {shown(step.before)}")
-            new.append(f"{step.key} = {shown(step.value)}")
+            old.append(f"{step.key} = {shown(step.runtime)}")
+            new.append(f"{step.key} = {shown(step.origin)}")
         elif isinstance(step, LoadModule):
             writes[f"module {step.name} loaded"] = []
         elif isinstance(step, Notify):
@@ -60,20 +61,21 @@ def diff(steps: Sequence[Step], area: str = "", hidden: Collection[str] = ()) ->
         if not found:  # a module, which has no value
             new.append(key)
             continue
-        old += _lines(key, found, [step.before for step in found])
-        new += _lines(key, found, [step.value for step in found])
+        changed = [write.file for write in found]
+        old += _lines(key, changed, [file.runtime for file in changed])
+        new += _lines(key, changed, [file.want for file in changed])
     runtime = [pair(f"{area} runtime".strip(), lines(old), lines(new))] if old or new else []
     return runtime + files
 
 
-def _lines(key: str, writes: Sequence[KernelWrite], texts: Sequence[str]) -> list[str]:
+def _lines(key: str, files: Sequence[KnobFile], texts: Sequence[str]) -> list[str]:
     """One line, or one for each value that some of the CPUs have."""
     cpus: dict[str, set[int]] = {}
-    for step, text in zip(writes, texts):
-        if step.cpus:
-            cpus.setdefault(text, set()).update(step.cpus)
-    rest = [(step, text) for step, text in zip(writes, texts) if not step.cpus]
-    whole = _all([step for step, _text in rest], [text for _step, text in rest]) if rest else None
+    for file, text in zip(files, texts):
+        if file.cpus:
+            cpus.setdefault(text, set()).update(file.cpus)
+    rest = [(file, text) for file, text in zip(files, texts) if not file.cpus]
+    whole = _all([file for file, _text in rest], [text for _file, text in rest]) if rest else None
     return [
         *([] if whole is None else [f"{key} = {shown(whole)}"]),
         *(f"{key} ({_named(numbers)}) = {shown(text)}" for text, numbers in cpus.items()),
@@ -84,15 +86,15 @@ def _named(cpus: Collection[int]) -> str:
     return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {cpulist.render(cpus)}"
 
 
-def _all(writes: Sequence[KernelWrite], texts: Sequence[str]) -> str:
-    """The value of a setting's one file, or of its many in one line."""
-    if any(step.unit for step in writes):
+def _all(files: Sequence[KnobFile], texts: Sequence[str]) -> str:
+    """The values of a setting's files in one line."""
+    if any(file.unit for file in files):
         alike: dict[str, list[str]] = {}
-        for step, text in zip(writes, texts):
-            alike.setdefault(text, []).append(step.unit.name if step.unit else step.path)
+        for file, text in zip(files, texts):
+            alike.setdefault(text, []).append(file.unit.name if file.unit else file.path)
         return "; ".join(f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in alike.items())
-    shown = {step.number or 0: text for step, text in zip(writes, texts)}
-    if len(shown) < len(writes):  # queues of several NICs have the same numbers
+    shown = {file.number: text for file, text in zip(files, texts)}
+    if len(shown) < len(files):  # queues of several NICs have the same numbers
         return "; ".join(counted(texts))
     return values.grouped(shown)
 

@@ -96,12 +96,12 @@ def _others(context: Context) -> list[Setting]:
 def _too_long(settings: Sequence[Setting], node: _Node) -> str:
     """Reason why the words cannot all be given to a kernel, which silently drops what is too much; empty
     if they can."""
-    targets = {
-        setting: setting.want or (_target(setting, node) if node.context.runtime else None)
+    texts = {
+        setting: setting.want or (_wanted(setting, node) if node.context.runtime else None)
         for setting in settings
     }
     changes = {
-        boot_parse.name_of(setting): boot_words.wanted(text) for setting, text in targets.items() if text
+        boot_parse.name_of(setting): boot_words.wanted(text) for setting, text in texts.items() if text
     }
     image = boot_words.of(node.line.text or "", "BOOT_IMAGE")
     for entry in (entry for entry in node.loader.entries if not entry.by_hand):
@@ -128,25 +128,25 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
     if not node.context.runtime:
         return _read_unseen(setting, node)
     runtime = _runtime(setting, node)
-    target = _target(setting, node) if runtime.text is not None else setting.want
-    found = Reading(boot_words.COMMAND_LINE, runtime, Boot(runtime), target, native=True, at_boot=True)
+    want = _wanted(setting, node) if runtime.text is not None else setting.want
+    found = Reading(boot_words.COMMAND_LINE, runtime, Boot(runtime), want, native=True, at_boot=True)
     if runtime.text is None:
         return found
-    if target is None:
+    if want is None:
         return found._replace(invalid="no CPU of this machine would be left for interrupts")
-    now, want = boot_words.wanted(runtime.text), boot_words.wanted(target)
-    if isolation.alike(now, want):
-        runtime = Value(text=target)  # in the spelling that it is compared in
+    wanted = boot_words.wanted(want)
+    if isolation.alike(boot_words.wanted(runtime.text), wanted):
+        runtime = Value(text=want)  # in the spelling that it is compared in
     else:
         found = found._replace(
-            refusal=_refusal(setting, target, node),
+            refusal=_refusal(setting, want, node),
             blocked=_blocked(node),
-            invalid=node.too_long if want else "",
+            invalid=node.too_long if wanted else "",
         )
     return found._replace(
         runtime=runtime,
-        boot=_boot(setting, target, runtime, node),
-        invalid=_invalid(setting, target, node) or found.invalid,
+        boot=_boot(setting, want, runtime, node),
+        invalid=_invalid(setting, want, node) or found.invalid,
         note=_note(setting, node),
     )
 
@@ -198,7 +198,7 @@ def _runtime(setting: Setting, node: _Node) -> Value:
     return Value(text=boot_words.shown(boot_words.of(node.line.text, name)))
 
 
-def _target(setting: Setting, node: _Node) -> str | None:
+def _wanted(setting: Setting, node: _Node) -> str | None:
     """The words to reach; None where an automatic list would be empty."""
     cpus = boot_parse.all_but(setting)
     if cpus is None:
@@ -207,10 +207,10 @@ def _target(setting: Setting, node: _Node) -> str | None:
     return f"{boot_parse.name_of(setting)}={cpulist.render(left)}" if left else None
 
 
-def _named_cpus(setting: Setting, target: str) -> tuple[int, ...]:
+def _named_cpus(setting: Setting, want: str) -> tuple[int, ...]:
     """The CPUs that a parameter's words name; none for parameters that name none."""
     found: set[int] = set(boot_parse.all_but(setting) or ())
-    for word in boot_words.wanted(target):
+    for word in boot_words.wanted(want):
         name, equals, value = word.partition("=")
         key = boot_words.key_of(name)
         if key in isolation.PARAMETERS and equals:
@@ -218,8 +218,8 @@ def _named_cpus(setting: Setting, target: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _invalid(setting: Setting, target: str, node: _Node) -> str:
-    cpus = _named_cpus(setting, target)
+def _invalid(setting: Setting, want: str, node: _Node) -> str:
+    cpus = _named_cpus(setting, want)
     return isolation.missing(cpus, node.topology.cpus) if cpus else ""
 
 
@@ -240,9 +240,9 @@ def _blocked(node: _Node) -> str:
     return _CONTAINER if node.topology.machine.kind == "container" else ""
 
 
-def _refusal(setting: Setting, target: str, node: _Node) -> str:
+def _refusal(setting: Setting, want: str, node: _Node) -> str:
     """The guard that stops this; empty where there is none, or it is switched off."""
-    words = boot_words.wanted(target)
+    words = boot_words.wanted(want)
     if setting.key == f"{KIND}.mitigations" and any("off" in _flags(word) for word in words):
         reason = "it opens the machine to every attack on its CPUs that is known"
         return unless_allowed("mitigations", reason, node.context.allow)
@@ -259,7 +259,7 @@ def _flags(word: str) -> list[str]:
 # -- boot layer ----------------------------------------------------------------------------
 
 
-def _boot(setting: Setting, target: str, runtime: Value, node: _Node) -> Boot:
+def _boot(setting: Setting, want: str, runtime: Value, node: _Node) -> Boot:
     """The words of the first kernel of the menu that differs, else the wanted words."""
     loader = node.loader
     if loader.unreadable:
@@ -268,14 +268,14 @@ def _boot(setting: Setting, target: str, runtime: Value, node: _Node) -> Boot:
         # From inside, the only assumption is that this kernel is started in the same way again.
         known = runtime if runtime.text is not None else Value(absent=loader.lacks)
         return Boot(known, "kernel command line")
-    name, want = boot_parse.name_of(setting), boot_words.wanted(target)
+    name, wanted = boot_parse.name_of(setting), boot_words.wanted(want)
     for entry in loader.entries:
         words, where, foreign = entry.of(name)
-        if not isolation.alike(words, want):
+        if not isolation.alike(words, wanted):
             if entry.by_hand:
                 return _by_hand(words, where)
             return _wrong(name, words, where, foreign, node)
-    return Boot(Value(text=target), loader.entries[0].where)
+    return Boot(Value(text=want), loader.entries[0].where)
 
 
 def _by_hand(words: Sequence[str], where: str) -> Boot:
@@ -324,13 +324,13 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 
 
 def _words(row: Row) -> tuple[str, ...]:
-    return boot_words.wanted(row.reading.target or boot_words.ABSENT)
+    return boot_words.wanted(row.reading.want or boot_words.ABSENT)
 
 
 def _is_carried(row: Row) -> bool:
     reading = row.reading
     stopped = reading.invalid or reading.refusal or reading.blocked or row.status is Status.UNSUPPORTED
-    return not stopped and reading.native and reading.target is not None
+    return not stopped and reading.native and reading.want is not None
 
 
 def _kept(row: Row, loader: Loader, name: str, host: Host) -> tuple[str, ...] | None:
@@ -343,8 +343,8 @@ def _kept(row: Row, loader: Loader, name: str, host: Host) -> tuple[str, ...] | 
 
 def _is_stale(row: Row) -> bool:
     """True if the menu has to be regenerated, and that would help."""
-    boot, target = row.reading.boot, row.reading.target or ""
-    right = boot.value.text is not None and values.same(boot.value.text, target)
+    boot, want = row.reading.boot, row.reading.want or ""
+    right = boot.value.text is not None and values.same(boot.value.text, want)
     return not right and not boot.foreign
 
 

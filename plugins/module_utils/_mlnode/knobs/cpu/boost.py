@@ -13,7 +13,8 @@ from typing import Mapping
 
 from ...model import values
 from ...model.setting import KnobFile, Write
-from .node import WHOLE, Found, Node, Policy, Scope, absent
+from ..summary import Files
+from .node import WHOLE, Node, Policy, Scope, absent
 from .parse import CPUFREQ, PSTATE
 
 _NO_TURBO = f"{PSTATE}/no_turbo"
@@ -23,7 +24,7 @@ _BOOST = f"{CPUFREQ}/boost"
 _NO_BOOST = "the driver or the processor has no boost, or the firmware hides it"
 
 
-def boost(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
+def boost(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     """The switch that this driver has."""
     want = wanted["boost"]
     if node.value(_NO_TURBO).absent is not None:
@@ -33,7 +34,7 @@ def boost(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
     raise absent(f"{_NO_TURBO} is one switch for the whole machine: declare boost without cpus")
 
 
-def _no_turbo(node: Node, want: str) -> Found:
+def _no_turbo(node: Node, want: str) -> Files:
     now = node.text(_NO_TURBO)
     undo = [Write(_NO_TURBO, now)]
     least = node.value(_MIN_PCT).text
@@ -43,11 +44,7 @@ def _no_turbo(node: Node, want: str) -> Found:
     blocked = ""
     if want == "on" and now == "1" and not _has_turbo(node):
         blocked = "the firmware has switched boost off (no flag `ida` in /proc/cpuinfo): switch it on there"
-    return Found((part,), shown=_inverted, path=_NO_TURBO, blocked=blocked)
-
-
-def _inverted(text: str) -> str:
-    return {"0": "on", "1": "off"}.get(text, text)
+    return Files(parts=[part], path=_NO_TURBO, blocked=blocked)
 
 
 def _has_turbo(node: Node) -> bool:
@@ -58,7 +55,7 @@ def _has_turbo(node: Node) -> bool:
     return "ida" in flags
 
 
-def _everywhere(node: Node, scope: Scope, want: str) -> Found:
+def _everywhere(node: Node, scope: Scope, want: str) -> Files:
     """The switch of the machine, and those of the policies for what it may have left."""
     policies = node.policies_of(scope)
     known = [policy for policy in policies if node.value(_own(policy)).absent is None]
@@ -67,29 +64,29 @@ def _everywhere(node: Node, scope: Scope, want: str) -> Found:
         raise absent(f"{_BOOST} does not exist: {_NO_BOOST}")
     if not common:
         parts = [_switch(node, policy, want) for policy in known]
-        return Found(tuple(parts), shown=_switched, path=f"{CPUFREQ}/policy*/boost")
+        return Files(parts=parts, path=f"{CPUFREQ}/policy*/boost")
     first = Write(_BOOST, node.text(_BOOST))
     parts = [_switch(node, policy, want, (first,)) for policy in known]
     # A write to the machine's sets all of them, so that those which were different have to follow it back.
-    others = [Write(part.path, part.now) for part in parts if part.now != first.value]
+    others = [Write(part.path, part.runtime) for part in parts if part.runtime != first.value]
     machine = KnobFile(WHOLE, _BOOST, first.value, "1" if want == "on" else "0", (first, *others))
     # The policies take a write only while the machine's own is on.
     parts = [machine, *parts] if want == "on" else [*parts, machine]
-    return Found(tuple(parts), shown=_switched, path=_BOOST)
+    return Files(parts=parts, path=_BOOST)
 
 
-def _some(node: Node, scope: Scope, want: str) -> Found:
+def _some(node: Node, scope: Scope, want: str) -> Files:
     """The switches of policies only."""
     policies = node.policies_of(scope)
     paths = {policy.number: _own(policy) for policy in policies}
     common = node.value(_BOOST)
     why = "it is one switch for the whole machine, so declare it without cpus"
     node.texts(paths, "policy", _NO_BOOST if common.absent is not None else why)
-    parts = tuple(_switch(node, policy, want) for policy in policies)
+    parts = [_switch(node, policy, want) for policy in policies]
     refusal = ""
     if common.text == "0":
         refusal = f"{_BOOST} is 0, and no policy takes a write before it is 1: declare boost without cpus"
-    return Found(parts, shown=_switched, path=f"{CPUFREQ}/policy*/boost", refusal=refusal)
+    return Files(parts=parts, path=f"{CPUFREQ}/policy*/boost", refusal=refusal)
 
 
 def _own(policy: Policy) -> str:
@@ -102,11 +99,7 @@ def _switch(node: Node, policy: Policy, want: str, before: tuple[Write, ...] = (
     return KnobFile(policy.number, path, now, wanted, (*before, Write(path, now)), cpus=policy.cpus)
 
 
-def _switched(text: str) -> str:
-    return {"1": "on", "0": "off"}.get(text, text)
-
-
-def percent(node: Node, _scope: Scope, wanted: Mapping[str, str]) -> Found:
+def percent(node: Node, _scope: Scope, wanted: Mapping[str, str]) -> Files:
     """intel_pstate/min_perf_pct, which the kernel clamps silently."""
     if node.value(_MIN_PCT).absent is not None:
         words = "intel_pstate alone has it, and not with intel_pstate=per_cpu_perf_limits"
@@ -118,4 +111,5 @@ def percent(node: Node, _scope: Scope, wanted: Mapping[str, str]) -> Found:
     refusal = ""
     if most is not None and most < int(want):
         refusal = f"{_MAX_PCT} is {most}, and the kernel takes no more for the least: raise it first"
-    return Found((KnobFile(WHOLE, _MIN_PCT, now, want, undo, moved=moved),), path=_MIN_PCT, refusal=refusal)
+    part = KnobFile(WHOLE, _MIN_PCT, now, want, undo, moved=moved)
+    return Files(parts=[part], path=_MIN_PCT, refusal=refusal)

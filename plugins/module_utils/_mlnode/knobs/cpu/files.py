@@ -8,7 +8,8 @@ from typing import Mapping, Sequence
 
 from ...model import cpulist
 from ...model.setting import KnobFile, Write
-from .node import Found, Node, Policy, Scope, subject
+from ..summary import Files
+from .node import Node, Policy, Scope, subject
 from .parse import CPU
 from .schema import UNLIMITED
 
@@ -22,7 +23,7 @@ _GOVERNORS = ("conservative", "ondemand", "performance", "powersave", "schedutil
 _NO_LATENCY = "n/a"
 
 
-def governor(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
+def governor(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     """scaling_governor of every policy; the lists of what they offer may differ on hybrid processors."""
     want = wanted["governor"]
     policies = node.policies_of(scope)
@@ -35,7 +36,7 @@ def governor(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
     invalid = _not_offered(want, offers)
     if invalid and want in _GOVERNORS and not any(_is_active(node, policy) for policy in policies):
         invalid += f"; if it is a module, load cpufreq_{want} first"
-    return Found(tuple(parts), offered=_common(offers), invalid=invalid, refusal=_divided(policies, scope))
+    return Files(parts=parts, offered=_common(offers), invalid=invalid, refusal=_divided(policies, scope))
 
 
 def _preference_now(node: Node, policy: Policy) -> tuple[Write, ...]:
@@ -45,7 +46,7 @@ def _preference_now(node: Node, policy: Policy) -> tuple[Write, ...]:
     return (Write(path, now),) if now else ()
 
 
-def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
+def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     """energy_performance_preference of every policy. An active driver under the governor performance takes
     nothing but performance, and says EBUSY (intel_pstate.c: intel_pstate_set_energy_pref_index)."""
     want, declared = wanted["energy_performance_preference"], wanted.get("governor")
@@ -75,7 +76,7 @@ def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
         refusal = refusal or _busy(busy, "declare another governor with it")
     elif busy:
         invalid = _busy(busy, "declare powersave, which is dynamic there, or the preference performance")
-    return Found(tuple(parts), offered=_common(offers), invalid=invalid, refusal=refusal)
+    return Files(parts=parts, offered=_common(offers), invalid=invalid, refusal=refusal)
 
 
 def _busy(policies: Sequence[int], advice: str) -> str:
@@ -85,14 +86,14 @@ def _busy(policies: Sequence[int], advice: str) -> str:
     )
 
 
-def bias(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
+def bias(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     """energy_perf_bias of every CPU; the kernel takes words and prints numbers."""
     paths = {cpu: f"{CPU}/cpu{cpu}/power/energy_perf_bias" for cpu in scope.cpus}
     texts = node.texts(paths, "CPU", "the processor does not know it, or the hypervisor hides it")
-    return Found(_own(paths, texts, wanted["energy_perf_bias"]))
+    return Files(parts=_own(paths, texts, wanted["energy_perf_bias"]))
 
 
-def latency(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
+def latency(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     """pm_qos_resume_latency_us of every CPU, in which 0 means no limit and n/a a limit of 0."""
     paths = {cpu: f"{CPU}/cpu{cpu}/power/pm_qos_resume_latency_us" for cpu in scope.cpus}
     texts = node.texts(paths, "CPU", "this kernel is built without power management")
@@ -100,20 +101,29 @@ def latency(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Found:
     want = {"0": _NO_LATENCY, UNLIMITED: "0"}.get(want, want)
     driver = node.value(f"{CPU}/cpuidle/current_driver")
     idle = driver.absent is None and driver.text != "none"
-    note = "" if idle else "no cpuidle driver is loaded: there are no idle states to limit"
-    return Found(_own(paths, texts, want), shown=_tolerated, note=note)
+    notes = [] if idle else ["no cpuidle driver is loaded: there are no idle states to limit"]
+    return Files(parts=_own(paths, texts, want), notes=notes)
 
 
-def _tolerated(text: str) -> str:
-    return {_NO_LATENCY: "0", "0": UNLIMITED}.get(text, text)
+#: Name of a file → the kernel's text → as in a declaration
+_SHOWN: Mapping[str, Mapping[str, str]] = {
+    "no_turbo": {"0": "on", "1": "off"},
+    "boost": {"1": "on", "0": "off"},
+    "pm_qos_resume_latency_us": {_NO_LATENCY: "0", "0": UNLIMITED},
+}
 
 
-def _own(paths: Mapping[int, str], texts: Mapping[int, str], want: str) -> tuple[KnobFile, ...]:
+def shown(part: KnobFile, text: str) -> str:
+    """A text of the kernel as in a declaration."""
+    return _SHOWN.get(part.path.rpartition("/")[2], {}).get(text, text)
+
+
+def _own(paths: Mapping[int, str], texts: Mapping[int, str], want: str) -> list[KnobFile]:
     """Files that move nothing but themselves."""
-    return tuple(
+    return [
         KnobFile(cpu, path, texts[cpu], want, (Write(path, texts[cpu]),), cpus=(cpu,))
         for cpu, path in paths.items()
-    )
+    ]
 
 
 def _driver(node: Node, policies: Sequence[Policy]) -> str:

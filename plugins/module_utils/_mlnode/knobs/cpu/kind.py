@@ -15,16 +15,17 @@ from ...host.host import Host, Mounts
 from ...model import cpulist, values
 from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value
 from ...model.values import same
+from ..summary import Files
 from . import boost, files
 from . import parse as cpu_parse
 from . import schema as own
-from .node import WHOLE, Found, Node, NoReadingError, Scope, subject
+from .node import WHOLE, Node, NoReadingError, Scope, subject
 
 OPTIONS = own.OPTIONS
 KIND = cpu_parse.KIND
 MOUNTS: Mounts = {}
 
-_READERS: Mapping[str, Callable[[Node, Scope, Mapping[str, str]], Found]] = {
+_READERS: Mapping[str, Callable[[Node, Scope, Mapping[str, str]], Files]] = {
     "governor": files.governor,
     "energy_performance_preference": files.preference,
     "energy_perf_bias": files.bias,
@@ -61,20 +62,20 @@ def _read_one(setting: Setting, wanted: Mapping[str, str], node: Node, context: 
         path=found.path or setting.path,
         runtime=Value(text=_summary(found, {part.path: _now(part) for part in found.parts})),
         boot=boot,
-        target=setting.want,
+        want=setting.want,
         offered=found.offered,
         blocked=found.blocked or _blocked(found, context.host),
         invalid=_not_here(scope, node) or found.invalid,
         refusal=found.refusal,
-        parts=found.parts,
+        parts=tuple(found.parts),
         origin=_summary(found, context.origins) or None,
-        note="; ".join(words for words in (_left_out(scope), found.note) if words),
+        note="; ".join(words for words in (_left_out(scope), *found.notes) if words),
     )
 
 
-def _summary(found: Found, texts: Mapping[str, str]) -> str:
+def _summary(found: Files, texts: Mapping[str, str]) -> str:
     """Values of the parts in these texts (path → value), as in a declaration; others are left out."""
-    shown = {part.number: found.shown(texts[part.path]) for part in found.parts if part.path in texts}
+    shown = {part.number: files.shown(part, texts[part.path]) for part in found.parts if part.path in texts}
     machine = shown.pop(WHOLE, None)
     each = values.grouped(shown)
     if machine is None or machine == each:
@@ -83,10 +84,14 @@ def _summary(found: Found, texts: Mapping[str, str]) -> str:
 
 
 def _now(part: KnobFile) -> str:
-    return f"{part.now} (moved by {part.moved})" if part.moved and same(part.now, part.want) else part.now
+    return (
+        f"{part.runtime} (moved by {part.moved})"
+        if part.moved and same(part.runtime, part.want)
+        else part.runtime
+    )
 
 
-def _blocked(found: Found, host: Host) -> str:
+def _blocked(found: Files, host: Host) -> str:
     return next((words for part in found.parts for words in [host.blocked(part.path)] if words), "")
 
 

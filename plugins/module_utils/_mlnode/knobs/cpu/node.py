@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Callable, Iterable, Mapping
+from typing import Iterable, Mapping
 
 from ...host.host import Host
 from ...model import cpulist
 from ...model.errors import HostError, MlnodeError
 from ...model.record import NamedTuple, regex
-from ...model.setting import KnobFile, Value
+from ...model.setting import Value
 from .parse import CPU, CPUFREQ
 
 #: In the place of a policy's or CPU's number: a file of the whole machine
@@ -56,23 +56,6 @@ class Policy(NamedTuple):
     @property
     def path(self) -> str:
         return f"{CPUFREQ}/policy{self.number}"
-
-
-class Found(NamedTuple):
-    """The files of one setting on this node, and what prevents a change of them.
-
-    shown: the kernel's text as in a declaration. path, offered, blocked, invalid, refusal and note are as in
-    Reading.
-    """
-
-    parts: tuple[KnobFile, ...]
-    shown: Callable[[str], str] = str
-    path: str = ""
-    offered: tuple[str, ...] = ()
-    blocked: str = ""
-    invalid: str = ""
-    refusal: str = ""
-    note: str = ""
 
 
 class Node:

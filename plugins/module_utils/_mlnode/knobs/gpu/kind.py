@@ -19,11 +19,11 @@ from ...host.host import Host, Mounts
 from ...linux import systemd_conf
 from ...model import schema, values
 from ...model.errors import HostError
-from ...model.record import dataclass, field
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Severity, Value, Write
 from ...topology import read as topology
 from ...topology.model import Gpu
 from ..services import kind as services
+from ..summary import Files, ValueOf
 from . import schema as own
 
 OPTIONS = own.OPTIONS
@@ -49,15 +49,6 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     return [Setting(KIND, KEY, nvidia.TOP, want, want)]
 
 
-@dataclass
-class _Found:
-    """Parts that can be set. problem: why there are none."""
-
-    parts: list[KnobFile] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    problem: Value | None = None
-
-
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """State of every GPU by nvidia-smi, now and after the next boot."""
     return [_read_one(setting, context) for setting in settings]
@@ -69,14 +60,15 @@ def _read_one(setting: Setting, context: Context) -> Reading:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
     host = context.host
     found = _look(host, want)
-    if found.problem is not None:
-        return Reading(setting.path, found.problem, context.boot_by_agent(setting, want), want)
+    if not found.parts:
+        problem = Value(absent=found.lacking or None, unreadable="; ".join(found.problems) or None)
+        return Reading(setting.path, problem, context.boot_by_agent(setting, want), want)
     container = topology.of(host).machine.kind == "container"
     return Reading(
         path=setting.path,
-        runtime=Value(text=_summary([(part.number, part.now) for part in found.parts])),
+        runtime=Value(text=_summary(found.parts, lambda part: part.runtime)),
         boot=_boot(setting, context),
-        target=_summary([(part.number, part.want) for part in found.parts]),
+        want=_summary(found.parts, lambda part: part.want),
         blocked=_CONTAINER if container else "",
         parts=tuple(found.parts),
         origin=_origin(found.parts, context),
@@ -88,53 +80,57 @@ def _read_one(setting: Setting, context: Context) -> Reading:
 _DAEMON_NUMBER = -1
 
 
-def _summary(states: Sequence[tuple[int, str]]) -> str:
+def _summary(parts: Sequence[KnobFile], value: ValueOf) -> str:
     """The GPUs by their numbers; the daemon is named only where it is stopped."""
-    text = values.grouped({number: state for number, state in states if number != _DAEMON_NUMBER})
-    stopped = any(number == _DAEMON_NUMBER and state != RUNNING for number, state in states)
+    states = {part.number: value(part) for part in parts}
+    stopped = states.pop(_DAEMON_NUMBER, RUNNING) != RUNNING
+    text = values.grouped(states)
     return f"{text}; nvidia-persistenced is stopped" if stopped else text
 
 
 def _origin(parts: Sequence[KnobFile], context: Context) -> str | None:
     if not any(part.path in context.origins for part in parts):
         return None
-    return _summary([(part.number, context.origins.get(part.path, part.now)) for part in parts])
+    return _summary(parts, lambda part: context.origins.get(part.path, part.runtime))
 
 
 # -- what there is -------------------------------------------------------------------------
 
 
-def _look(host: Host, want: str) -> _Found:
+def _look(host: Host, want: str) -> Files:
+    """The files of all GPUs, or why there is none that can be set."""
     gpus = topology.of(host).gpus
     chosen = [gpu for gpu in gpus if gpu.vendor == _VENDOR]
     if not chosen:
         others = ", ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
         words = f"GPUs of {others} have no such mode" if others else "there is no GPU of NVIDIA here"
-        return _Found(problem=Value(absent=words))
+        return Files(lacking=words)
     driver = host.value(nvidia.DRIVER)
     if driver.absent is not None:
-        return _Found(problem=Value(absent=f"{nvidia.DRIVER} does not exist: NVIDIA's driver is not loaded"))
+        return Files(lacking=f"{nvidia.DRIVER} does not exist: NVIDIA's driver is not loaded")
     try:
         modes = nvidia.persistence(host)
-        found = _Found(_daemon(host, want))
+        found = Files(parts=_daemon(host, want))
     except HostError as error:
         if error.absent:
-            return _Found(problem=Value(absent=f"{nvidia.TOOL}, which sets it, is not installed"))
-        return _Found(problem=Value(unreadable=str(error)))
+            return Files(lacking=f"{nvidia.TOOL}, which sets it, is not installed")
+        return Files(problems=[str(error)])
     for number, gpu in enumerate(chosen):
         _add(found, number, gpu, modes, want)
-    if found.problem is None and not any(part.number != _DAEMON_NUMBER for part in found.parts):
-        found.problem = Value(absent="; ".join(found.notes))
+    if not found.problems and not any(part.number != _DAEMON_NUMBER for part in found.parts):
+        found.lacking = "; ".join(found.notes)
+    if found.problems or found.lacking:
+        found.parts.clear()
     return found
 
 
-def _add(found: _Found, number: int, gpu: Gpu, modes: dict[str, str], want: str) -> None:
+def _add(found: Files, number: int, gpu: Gpu, modes: dict[str, str], want: str) -> None:
     mode = modes.get(gpu.address)
     if mode is None and gpu.driver not in (None, "nvidia"):
         found.notes.append(f"GPU {gpu.address} belongs to {gpu.driver}")
     elif mode is None:
         words = f"{nvidia.TOOL} does not show GPU {gpu.address}: it may have failed (look for Xid in dmesg)"
-        found.problem = Value(unreadable=words)
+        found.problems = [words]
     elif mode in nvidia.NOT_THERE:
         found.notes.append(f"GPU {gpu.address} has no persistence mode")
     else:

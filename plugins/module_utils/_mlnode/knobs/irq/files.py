@@ -12,10 +12,10 @@ from typing import Sequence
 from ...host.host import Host
 from ...model import cpulist, values
 from ...model.errors import HostError
-from ...model.record import dataclass, field
 from ...model.setting import KnobFile, Marker, Value, Write
 from ...topology.model import Nic, Topology
 from ..nics.ports import Port
+from ..summary import Files, Target
 from . import plan
 from . import vectors as irq_vectors
 from .parse import Rule, Steering
@@ -33,57 +33,36 @@ _LOOK_SECONDS = 0.05
 FLOW_TABLE = "/proc/sys/net/core/rps_sock_flow_entries"
 
 
-@dataclass
-class Found:
-    """One NIC's part of a rule's row.
-
-    notes: without the label, so that NICs with the same note are reported together. problems: files
-    that could not be read. managed: interrupts that the kernel keeps to itself.
-    """
-
-    label: str
-    parts: list[KnobFile] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    refusal: str = ""
-    invalid: str = ""
-    managed: int = 0
-
-    def say(self, words: str) -> None:
-        if words:
-            self.notes.append(words)
-
-
 # -- interrupts ----------------------------------------------------------------------------
 
 
-def interrupts(host: Host, topology: Topology, port: Port, rule: Rule, allowed: bool) -> Found:
+def interrupts(host: Host, topology: Topology, port: Port, rule: Rule, allowed: bool) -> Files:
     """The queue interrupts of a NIC: queue i on CPU i of its pool, modulo their number.
 
     Each NIC for itself, so that one that arrives or changes its queues moves no others.
     """
-    found = Found(port.label)
+    found = Files(Target(port.label))
     pool = plan.pool(topology, port.node, rule, allowed)
     found.refusal = pool.refusal and f"{port.label}: {pool.refusal}"
     found.invalid = pool.invalid
-    found.say(pool.note)
+    found.note(pool.note)
     vectors = irq_vectors.of(host, port.address)
     if vectors.problem:
         found.problems.append(vectors.problem)
     if vectors.unnamed:
-        found.say("no interrupt is named after a queue, so all of them are taken for queues")
+        found.note("no interrupt is named after a queue, so all of them are taken for queues")
     marked = frozenset(_names(host, MARKERS, found))
     for vector in vectors.queues:
         want = str(pool.cpus[vector.queue % len(pool.cpus)]) if pool.cpus else ""
         _interrupt(host, port, vector, want, marked, found)
     _follow(host, found)
     if found.managed:
-        found.say(f"interrupts that the kernel keeps to itself: {found.managed}")
+        found.note(f"interrupts that the kernel keeps to itself: {found.managed}")
     return found
 
 
 def _interrupt(
-    host: Host, port: Port, vector: irq_vectors.Vector, want: str, marked: frozenset[str], found: Found
+    host: Host, port: Port, vector: irq_vectors.Vector, want: str, marked: frozenset[str], found: Files
 ) -> None:
     path = f"/proc/irq/{vector.irq}/smp_affinity_list"
     marker = f"{port.address}-{vector.irq}"
@@ -104,7 +83,7 @@ def _interrupt(
     found.parts.append(KnobFile(vector.irq, path, now, want, (Write(path, now),), device, owned))
 
 
-def _names(host: Host, folder: str, found: Found) -> list[str]:
+def _names(host: Host, folder: str, found: Files) -> list[str]:
     try:
         return host.names(folder)
     except HostError as error:
@@ -112,7 +91,7 @@ def _names(host: Host, folder: str, found: Found) -> list[str]:
         return []
 
 
-def _follow(host: Host, found: Found) -> None:
+def _follow(host: Host, found: Files) -> None:
     """Report the CPU on which an interrupt arrives, where that is not the one it is set to.
 
     Many can be moved only as the next of them arrives (kernel/irq/migration.c), so that one which is idle
@@ -120,7 +99,7 @@ def _follow(host: Host, found: Found) -> None:
     """
     late: dict[int, tuple[int, ...]] = {}
     for part in found.parts:
-        if part.now == part.want:
+        if part.runtime == part.want:
             effective = _effective(host, part.number)
             if effective and effective != (int(part.want),):
                 late[part.number] = effective
@@ -131,11 +110,11 @@ def _follow(host: Host, found: Found) -> None:
     late = {irq: cpus for irq, cpus in late.items() if _effective(host, irq) == cpus}
     busy &= {*late}
     found.parts = [
-        part._replace(now=cpulist.render(late[part.number])) if part.number in busy else part
+        part._replace(runtime=cpulist.render(late[part.number])) if part.number in busy else part
         for part in found.parts
     ]
     if len(busy) < len(late):
-        found.say(f"interrupts that move when the next of them arrives: {len(late) - len(busy)}")
+        found.note(f"interrupts that move when the next of them arrives: {len(late) - len(busy)}")
 
 
 def _effective(host: Host, irq: int) -> tuple[int, ...]:
@@ -177,9 +156,9 @@ def _counts(host: Host, late: dict[int, tuple[int, ...]]) -> dict[int, int]:
 # -- queues --------------------------------------------------------------------------------
 
 
-def steering(host: Host, topology: Topology, port: Port, rule: Rule, topic: str) -> Found:
+def steering(host: Host, topology: Topology, port: Port, rule: Rule, topic: str) -> Files:
     """rps_cpus or xps_cpus of every queue of a NIC."""
-    found = Found(port.label)
+    found = Files(Target(port.label))
     want = rule.rps if topic == "rps" else rule.xps
     folder, file = ("rx", "rps_cpus") if topic == "rps" else ("tx", "xps_cpus")
     if want is not None and want.cpus:
@@ -197,7 +176,7 @@ def steering(host: Host, topology: Topology, port: Port, rule: Rule, topic: str)
 
 
 def _masks(
-    topology: Topology, port: Port, want: Steering | None, topic: str, queues: int, found: Found
+    topology: Topology, port: Port, want: Steering | None, topic: str, queues: int, found: Files
 ) -> Sequence[tuple[int, ...]]:
     if want is None or want.word == "off":
         return ((),) * queues
@@ -207,13 +186,13 @@ def _masks(
         return plan.sending(topology, port.node, queues)
     takers = plan.receiving(topology, port.node, queues)
     found.refusal = takers.refusal and f"{port.label}: {takers.refusal}"
-    found.say(takers.note)
+    found.note(takers.note)
     return (takers.cpus,) * queues
 
 
-def receive_flows(host: Host, port: Port, entries: int) -> Found:
+def receive_flows(host: Host, port: Port, entries: int) -> Files:
     """rps_flow_cnt of every receive queue of a NIC."""
-    found = Found(port.label)
+    found = Files(Target(port.label))
     for nic in port.nics:
         queues = _queues(host, nic, "rx", found)
         if not queues:
@@ -226,14 +205,14 @@ def receive_flows(host: Host, port: Port, entries: int) -> Found:
     return found
 
 
-def _queues(host: Host, nic: Nic, kind: str, found: Found) -> list[int]:
+def _queues(host: Host, nic: Nic, kind: str, found: Files) -> list[int]:
     """The numbers of a NIC's receive or transmit queues."""
     names = _names(host, f"/sys/class/net/{nic.name}/queues", found)
     matches = (re.match(rf"{kind}-([0-9]{{1,6}})\Z", name, re.ASCII) for name in names)
     return sorted(int(match.group(1)) for match in matches if match)
 
 
-def _queue(host: Host, nic: Nic, folder: str, file: str, number: int, want: str, found: Found) -> None:
+def _queue(host: Host, nic: Nic, folder: str, file: str, number: int, want: str, found: Files) -> None:
     device = f"/sys/class/net/{nic.name}/queues/{folder}"
     now = host.value(f"{device}/{file}")
     if now.unreadable is not None:

@@ -9,21 +9,21 @@ the system carries it: the agent does, at boot and when a NIC arrives or changes
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Sequence
+from typing import Callable, Mapping, Sequence
 
 from ...engine import declared
 from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
 from ...host.host import Host
 from ...model import cpulist, values
-from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value
+from ...model.setting import BootFile, Reading, Setting, Severity, Value
 from ...topology import read as topology
 from ...topology.model import Topology
 from ..nics import ports, rules
 from ..nics.ports import Port
+from ..summary import Files, Summary, together
 from . import files, irqbalance, plan
 from . import parse as irq_parse
 from . import schema as own
-from .files import Found
 from .parse import RuleSetting
 
 KIND = irq_parse.KIND
@@ -87,76 +87,53 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
     return _noted(_assembled(setting, found, flows, context), selected.note)
 
 
-def _found(setting: RuleSetting, port: Port, machine: Topology, context: Context) -> Found:
+def _found(setting: RuleSetting, port: Port, machine: Topology, context: Context) -> Files:
     host, rule = context.host, setting.rule
     if setting.topic == "irq":
-        return files.interrupts(host, machine, port, rule, "isolated_cpus" in context.allow)
-    if setting.topic == "rfs":
-        return files.receive_flows(host, port, rule.rfs_entries or 0)
-    return files.steering(host, machine, port, rule, setting.topic)
+        found = files.interrupts(host, machine, port, rule, "isolated_cpus" in context.allow)
+    elif setting.topic == "rfs":
+        found = files.receive_flows(host, port, rule.rfs_entries or 0)
+    else:
+        found = files.steering(host, machine, port, rule, setting.topic)
+    if found.parts:
+        # One file stands for all of them: what blocks is a file system mounted read-only.
+        found.blocked = host.blocked(found.parts[0].path)
+    elif not found.managed and not found.problems:
+        found.lacking = _LACKING[setting.topic]
+    return found
 
 
-def _assembled(setting: RuleSetting, found: Sequence[Found], flows: int, context: Context) -> Reading:
-    parts = tuple(part for one in found for part in one.parts)
-    # One file of each NIC stands for all of them: what blocks is a file system mounted read-only.
-    firsts = [one.parts[0].path for one in found if one.parts]
-    refusal = _first(one.refusal for one in found)
+def _assembled(setting: RuleSetting, found: Sequence[Files], flows: int, context: Context) -> Reading:
     show = _SHOWN[setting.topic]
-    target = _summary(found, show, lambda part: part.want)
-    runtime, managed = _runtime(setting, found)
-    if setting.topic == "rfs" and setting.rule.rfs_entries and runtime.text is not None:
-        table, problem = files.flow_table(context.host, flows)
-        if table is None:
-            runtime = problem
-        else:
-            runtime, target = Value(text=f"table {table.now}; {runtime}"), f"table {table.want}; {target}"
-            parts, refusal = (table, *parts), refusal or _flow_conflict(flows, context)
-            firsts.append(table.path)
-    return Reading(
-        path=setting.path,
-        runtime=runtime,
-        boot=context.boot_by_agent(setting, target),
-        target=target or None,
-        blocked=_first(map(context.host.blocked, firsts)),
-        invalid=_first(one.invalid for one in found),
-        refusal=refusal,
-        parts=parts,
-        origin=_origin(found, show, context.origins),
-        note="; ".join([*_notes(found), *_idle(setting, found)]),
-        managed=managed,
-    )
-
-
-def _runtime(setting: RuleSetting, found: Sequence[Found]) -> tuple[Value, str]:
-    """State of the files together, or why it is unknown; and why the kernel keeps all to itself."""
-    problem = _first(problem for one in found for problem in one.problems)
-    if problem:
-        return Value(unreadable=problem), ""
-    if any(one.parts for one in found):
-        return Value(text=_summary(found, _SHOWN[setting.topic], lambda part: part.now)), ""
-    labels = ", ".join(one.label for one in found)
+    row = Summary(found, lambda parts, value: show([value(part) for part in parts]))
+    # NICs that are down beside others that are not. One without a queue by choice is not reported.
+    idle = row.notes if setting.topic == "irq" else []
+    notes = [*together((words, one.label) for one in found for words in one.notes), *idle]
+    reading = row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)
     kept = sum(one.managed for one in found)
-    if kept:
+    if kept and not reading.parts and reading.runtime.unreadable is None:
+        labels = ", ".join(one.label for one in found)
         words = f"the kernel keeps all interrupts of {labels} to itself ({kept})"
-        return Value(text="left to the kernel"), words
-    return Value(absent=f"{labels}: {_LACKING[setting.topic]}"), ""
+        return reading._replace(runtime=Value(text="left to the kernel"), managed=words)
+    if setting.topic == "rfs" and setting.rule.rfs_entries and reading.runtime.text is not None:
+        return _with_table(setting, reading, flows, context)
+    return reading
 
 
-def _notes(found: Sequence[Found]) -> list[str]:
-    return rules.together((words, one.label) for one in found for words in one.notes)
-
-
-def _idle(setting: RuleSetting, found: Sequence[Found]) -> list[str]:
-    """NICs that are down beside others that are not. One without a queue by choice is not reported."""
-    if setting.topic != "irq" or not any(one.parts for one in found):
-        return []
-    labels = [one.label for one in found if not one.parts and not one.managed and not one.problems]
-    return [f"{', '.join(labels)}: {_LACKING['irq']}"] if labels else []
-
-
-def _first(texts: Any) -> str:
-    """The first that says something."""
-    return next((text for text in texts if text), "")
+def _with_table(setting: RuleSetting, reading: Reading, flows: int, context: Context) -> Reading:
+    """With the table that all NICs share."""
+    table, problem = files.flow_table(context.host, flows)
+    if table is None:
+        return reading._replace(runtime=problem)
+    want = f"table {table.want}; {reading.want or ''}"
+    return reading._replace(
+        runtime=Value(text=f"table {table.runtime}; {reading.runtime.text}"),
+        boot=context.boot_by_agent(setting, want),
+        want=want,
+        blocked=reading.blocked or context.host.blocked(table.path),
+        refusal=reading.refusal or _flow_conflict(flows, context),
+        parts=(table, *reading.parts),
+    )
 
 
 def _masked(texts: Sequence[str]) -> str:
@@ -191,22 +168,6 @@ _LACKING = {
     "xps": "no transmit queue has an xps_cpus (there is only one, or the kernel has no CONFIG_XPS)",
     "rfs": "no receive queue has an rps_flow_cnt (no interface, or a kernel without CONFIG_RPS)",
 }
-
-
-def _summary(
-    found: Sequence[Found], show: Callable[[Sequence[str]], str], value: Callable[[KnobFile], str]
-) -> str:
-    return "; ".join(
-        rules.together((show([value(part) for part in one.parts]), one.label) for one in found if one.parts)
-    )
-
-
-def _origin(
-    found: Sequence[Found], show: Callable[[Sequence[str]], str], origins: Mapping[str, str]
-) -> str | None:
-    if not any(part.path in origins for one in found for part in one.parts):
-        return None
-    return _summary(found, show, lambda part: origins.get(part.path, part.now))
 
 
 # -- rules together ------------------------------------------------------------------------

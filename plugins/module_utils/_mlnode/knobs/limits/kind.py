@@ -123,7 +123,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         path=setting.path,
         runtime=runtime if node.context.runtime or found.nowhere else Value(),
         boot=found.boot,
-        target=setting.want,
+        want=setting.want,
         blocked=ceiling or ("" if node.context.boot or refusal else _ONLY_BOOT),
         refusal=refusal,
         native=True,
@@ -340,7 +340,7 @@ def _is_stale(row: Row) -> bool:
     """True if the files are right, and systemd has not read them since."""
     reading = row.reading
     now, at_boot = reading.runtime.text, reading.boot.value.text
-    return now is not None and at_boot == reading.target and now != reading.target
+    return now is not None and at_boot == reading.want and now != reading.want
 
 
 def _content(name: str, lines: Sequence[str], section: str = "") -> bytes | None:

@@ -91,7 +91,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         path=setting.path,
         runtime=runtime,
         boot=_host_boot(runtime) if node.container else _boot(setting, built_in, barred, node, listed),
-        target=LOADED,
+        want=LOADED,
         blocked=_CONTAINER if node.container else "",
         native=not node.container,
         load=(name,) if runtime.text == NOT_LOADED and not waits else (),

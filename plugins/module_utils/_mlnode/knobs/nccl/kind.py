@@ -117,7 +117,7 @@ def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
         path=PATH,
         runtime=Value(text=f"{now}, for the file's owner only" if line is not None and node.closed else now),
         boot=Boot(Value(absent=conflict), auto.QOS, foreign=True) if conflict else _boot(name, want, node),
-        target=want,
+        want=want,
         blocked="" if node.context.boot else _ONLY_BOOT,
         refusal=_linked(node) or conflict,
         native=True,
@@ -140,7 +140,7 @@ def _left_out(name: str, why: str, node: _Node) -> Reading:
         path=PATH,
         runtime=Value(text=UNSET if line is None else line.value),
         boot=boot,
-        target=UNSET,
+        want=UNSET,
         blocked="" if node.context.boot else _ONLY_BOOT,
         refusal=_linked(node),
         native=True,
@@ -148,23 +148,23 @@ def _left_out(name: str, why: str, node: _Node) -> Reading:
     )
 
 
-def _shown(value: str, target: str) -> str:
+def _shown(value: str, want: str) -> str:
     """A value that is not the wanted one, so that it does not look like it: NCCL takes `106 ` and 0106 for
     something else than 106."""
-    return f'"{value}"' if value != target and values.same(value, target) else value
+    return f'"{value}"' if value != want and values.same(value, want) else value
 
 
-def _boot(name: str, target: str, node: _Node) -> Boot:
+def _boot(name: str, want: str, node: _Node) -> Boot:
     """Value for a job that starts from a login, where the environment comes first."""
     beaten = node.places.certain(name)
-    if beaten is not None and beaten.value is not None and beaten.value != target:
-        return Boot(Value(text=_shown(beaten.value, target)), beaten.where, foreign=True)
+    if beaten is not None and beaten.value is not None and beaten.value != want:
+        return Boot(Value(text=_shown(beaten.value, want)), beaten.where, foreign=True)
     line = node.conf.effective(name)
-    if line is not None and node.closed and target != UNSET:
+    if line is not None and node.closed and want != UNSET:
         return Boot(Value(absent=node.closed), line.where)
     if line is not None:
-        return Boot(Value(text=_shown(line.value, target)), line.where)
-    return Boot(Value(text=UNSET) if target == UNSET else Value(absent=f"{PATH} does not set it"), PATH)
+        return Boot(Value(text=_shown(line.value, want)), line.where)
+    return Boot(Value(text=UNSET) if want == UNSET else Value(absent=f"{PATH} does not set it"), PATH)
 
 
 def _shadowed(name: str, want: str, node: _Node) -> str:
@@ -225,7 +225,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         variable = name_of(row.setting.key)
         kept = conf.own(variable, name)
         if _is_carried(row):
-            variables[variable] = row.reading.target or ""
+            variables[variable] = row.reading.want or ""
         elif _is_kept(row, context) and kept is not None:
             variables[variable] = kept.value
     new = conf.having(name, variables, gone)
@@ -243,7 +243,7 @@ def _is_closed(host: Host) -> bool:
 def _is_carried(row: Row) -> bool:
     """True if this run knows what the line has to be."""
     reading = row.reading
-    return not reading.refusal and not reading.runtime.problem and reading.target not in (None, UNSET)
+    return not reading.refusal and not reading.runtime.problem and reading.want not in (None, UNSET)
 
 
 def _is_kept(row: Row, context: Context) -> bool:

@@ -12,12 +12,11 @@ from ...host.host import Host
 from ...model.errors import MlnodeError
 from ...model.record import NamedTuple
 from ...topology import read as topology
-from ..nics import rules
 from ..nics import targets as nic_targets
-from ..nics.summary import Files
 from ..qos import files as qos_files
 from ..qos import parse as qos_parse
 from ..qos.parse import QosSetting
+from ..summary import Files, together
 
 #: What makes priorities of DSCPs; the rest of a rule says how they share the link
 _GROUPS = ("trust", "dscp", "pfc")
@@ -52,7 +51,7 @@ def lacking(host: Host, rails: Sequence[Rail]) -> str:
         return f"no rule of kind {qos_parse.KIND} that makes priorities means a rail ({_listed(host, rails)})"
     if any(_has(one) for one in found):
         return ""
-    words = rules.together(dict.fromkeys((one.lacking, one.label) for one in found if one.lacking))
+    words = together(dict.fromkeys((one.lacking, one.label) for one in found if one.lacking))
     return f"the priorities that give it a meaning are unsupported on every rail: {'; '.join(words)}"
 
 

@@ -17,8 +17,8 @@ from ...model.values import fits
 from ...topology import read as topology
 from .. import sizing
 from ..irq import plan as irq_plan
-from ..nics.summary import Files
-from ..nics.targets import SYSFS, Target
+from ..nics.targets import SYSFS
+from ..summary import Files, Target
 from .parse import Amount, NicSetting, path_of
 
 #: Where a value is noted that the driver refused, by interface index, so that a NIC that returns is asked
@@ -92,23 +92,26 @@ def _part(host: Host, setting: NicSetting, found: Files, name: str, want: str) -
     if marker.errnos and host.exists(marker.path):
         found.lacking = f"the driver {found.target.driver} refused {name}: {host.text(marker.path)}"
         return
+    # Many drivers report all that the port could do (ice, bnxt_en, cxgb4: get_fecparam).
+    among = setting.group == "fec"
     asked, _blank, has = host.text(made).partition(" ") if made else ("", "", "")
     if has and asked == want:
         found.clamped = f"asked for {want}, and the driver made it {has}"
         want = has
-    elif setting.group == "fec" and fits(path, now, want):
+    elif among and fits(now, want, among):
         now = want
     found.parts.append(
         KnobFile(
             number=0,
             path=path,
-            now=now.strip(),
+            runtime=now.strip(),
             want=want,
             undo=(Write(path, _undone(setting, now)), *_moved_along(host, interface, setting, want)),
             device=f"/sys/class/net/{interface}",
             joined=path.rpartition("/")[0] if _is_joined(setting) else "",
             marker=marker if marker.errnos else None,
             made=made,
+            among=among,
         )
     )
 

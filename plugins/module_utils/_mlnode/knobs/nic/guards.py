@@ -13,7 +13,7 @@ from ...model.record import dataclass
 from ...model.schema import unless_allowed
 from ...model.setting import KnobFile
 from ...topology import management
-from ..nics.targets import Target
+from ..summary import Target
 from . import disruption as nic_disruption
 from . import settle
 from .disruption import Disruption

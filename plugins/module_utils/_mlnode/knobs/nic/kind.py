@@ -19,7 +19,7 @@ from ...model.values import same
 from ...topology import read as topology
 from ..nics import rules
 from ..nics import targets as nic_targets
-from ..nics.summary import Files, Together
+from ..summary import Files, Summary, together
 from . import commands as nic_commands
 from . import files as nic_files
 from . import owners
@@ -74,15 +74,15 @@ def _read(setting: NicSetting, context: Context) -> Reading:
         return rules.unread(setting, targets, context)
     guards = Guards(host, context.allow, nic_parse.limit(context.spec))
     found = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
-    together = Together(found)
+    row = Summary(found)
     others = _others(setting, found, context.host)
-    boot = _boot(setting, together.target, others, context)
-    notes = [*rules.together((words, one.label) for one in found for words in one.notes), *together.notes]
+    boot = _boot(setting, row.want, others, context)
+    notes = [*together((words, one.label) for one in found for words in one.notes), *row.notes]
     maybe = [
         (f"{word.source} ({word.owner}) may set {word.value}", one) for one, word in others if not word.sure
     ]
-    notes += rules.together(maybe)
-    return together.reading(setting.path, boot, context.origins, [*notes, targets.note])
+    notes += together(maybe)
+    return row.reading(setting.path, boot, context.origins, [*notes, targets.note])
 
 
 def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:
@@ -93,14 +93,14 @@ def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:
 # -- the boot layer ------------------------------------------------------------------------
 
 
-def _boot(setting: NicSetting, target: str, others: Sequence[_Other], context: Context) -> Boot:
+def _boot(setting: NicSetting, want: str, others: Sequence[_Other], context: Context) -> Boot:
     """The agent's, unless a file of another program has another value for one of these NICs: that wins when
     its program next raises the interface."""
     for label, word in others:
         if word.sure:
             source = f"{word.source} ({word.owner})"
             return Boot(Value(text=f"{label}: {word.value}"), source, foreign=True)
-    return context.boot_by_agent(setting, target)
+    return context.boot_by_agent(setting, want)
 
 
 def _others(setting: NicSetting, found: Sequence[Files], host: Host) -> list[_Other]:
@@ -157,7 +157,7 @@ def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
     for reading in readings:
         for part in reading.parts:
             if part.joined:
-                together.setdefault(part.joined, {})[part.path.rpartition("/")[2]] = part.now
+                together.setdefault(part.joined, {})[part.path.rpartition("/")[2]] = part.runtime
     return [
         reading._replace(parts=tuple(_undone(part, together.get(part.joined, {})) for part in reading.parts))
         for reading in readings

@@ -15,7 +15,7 @@ from ...model.setting import Unit
 from ...topology import read as topology
 from ...topology.reader import integer
 from ..irq import vectors as irq_vectors
-from ..nics.targets import Target
+from ..summary import Target
 
 #: How long a link may take to come back: autonegotiation takes up to three seconds on copper (IEEE 802.3,
 #: clause 28), and the training of 100 Gb/s lanes and more, with its retries, several more on slow optics.

@@ -109,14 +109,6 @@ def of_others(
     return found
 
 
-def together(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Pairs of text and label as `eth0, eth1: 4096`: NICs that are alike stand together."""
-    alike: dict[str, list[str]] = {}
-    for text, label in pairs:
-        alike.setdefault(text, []).append(label)
-    return [f"{', '.join(labels)}: {text}" for text, labels in alike.items()]
-
-
 def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str] = ()) -> None:
     """Two rules that mean one NIC and want something else of it would undo each other at every run.
 

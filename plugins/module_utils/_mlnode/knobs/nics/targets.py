@@ -10,6 +10,7 @@ from ...model.setting import Value
 from ...topology import management
 from ...topology import read as topology
 from ...topology.model import Nic
+from ..summary import Target
 from . import ports
 from .selection import ALL, Selection
 
@@ -17,17 +18,6 @@ _NETS = "/sys/class/net"
 
 #: Groups that are files of sysfs
 SYSFS = ("tx_queue_len", "mtu")
-
-
-class Target(NamedTuple):
-    """An interface. node: the NUMA node of its device. depth: on how many others it stands, one below the
-    other."""
-
-    name: str
-    driver: str | None = None
-    node: int | None = None
-    depth: int = 0
-    address: str = ""
 
 
 class Targets(NamedTuple):

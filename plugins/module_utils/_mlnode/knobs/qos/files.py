@@ -13,8 +13,7 @@ from ...model.errors import HostError
 from ...model.setting import KnobFile, Write
 from ...topology import read as topology
 from ...topology.model import RdmaDevice
-from ..nics.summary import Files
-from ..nics.targets import Target
+from ..summary import Files, Target
 from .parse import QosSetting
 
 #: What `of` needs
@@ -62,7 +61,7 @@ def _undone_together(parts: Sequence[KnobFile]) -> list[KnobFile]:
 
 def _undone(part: KnobFile, joined: Sequence[KnobFile]) -> KnobFile:
     names = ",".join(one.path.rpartition("/")[2] for one in joined)
-    return part._replace(undo=(Write(f"{part.joined}/{names}", " ".join(one.now for one in joined)),))
+    return part._replace(undo=(Write(f"{part.joined}/{names}", " ".join(one.runtime for one in joined)),))
 
 
 def _read(host: Host, path: str, found: Files) -> str | None:
@@ -87,7 +86,7 @@ def _known(found: Files, path: str, now: str, want: str, device: str = "", moved
     part = KnobFile(
         number=0,
         path=path,
-        now=now,
+        runtime=now,
         want=want,
         undo=(Write(path, now),),
         device=device or f"{_NETS}/{found.target.name}",

@@ -17,7 +17,7 @@ from ..nic.disruption import Disruption
 from ..nic.guards import Guards
 from ..nic.parse import NicSetting
 from ..nics import targets as nic_targets
-from ..nics.targets import Target
+from ..summary import Target
 from .parse import QosSetting
 
 NONE, LINK_RESET = Disruption.NONE, Disruption.LINK_RESET

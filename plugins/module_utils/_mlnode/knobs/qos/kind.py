@@ -21,8 +21,8 @@ from ...model.setting import KnobFile, Reading, Setting, Severity, Value
 from ..nic import parse as nic_parse
 from ..nics import rules
 from ..nics import targets as nic_targets
-from ..nics.summary import Files, Together
 from ..nics.targets import Targets
+from ..summary import Files, Summary, together
 from . import files as qos_files
 from . import guards as qos_guards
 from . import parse as qos_parse
@@ -114,12 +114,12 @@ def _reading(look: _Look, context: Context, pausing: Mapping[str, str]) -> Readi
     host, setting, targets, found = context.host, look.setting, look.targets, look.found
     if not targets.targets:
         return rules.unread(setting, targets, context)
-    together = Together(found, _text)
-    return together.reading(
+    row = Summary(found, _text)
+    return row.reading(
         setting.path,
-        context.boot_by_agent(setting, together.target),
+        context.boot_by_agent(setting, row.want),
         context.origins,
-        [*together.notes, *_notes(host, setting, found), targets.note],
+        [*row.notes, *_notes(host, setting, found), targets.note],
         _contradicted(setting, found, pausing),
     )
 
@@ -145,9 +145,7 @@ def _notes(host: Host, setting: QosSetting, found: Sequence[Files]) -> list[str]
         notes.append(f"switches must match: {qos_switch.pfc(setting.value, {})}")
     if setting.path.startswith("/dcb/"):
         notes += [*_tool(host), *boot_sources(setting.key, host)]
-        notes += rules.together(
-            (_negotiates(host, one), one.label) for one in found if _negotiates(host, one)
-        )
+        notes += together((_negotiates(host, one), one.label) for one in found if _negotiates(host, one))
     return notes
 
 

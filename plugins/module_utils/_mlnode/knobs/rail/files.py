@@ -13,8 +13,7 @@ from ...model.errors import HostError
 from ...model.schema import unless_allowed
 from ...model.setting import KnobFile, Write
 from ...topology import management
-from ..nics.summary import Files
-from ..nics.targets import Target
+from ..summary import Files, Target
 from .parse import RailSetting, path_of
 
 #: Knob and value → what it does to the interface over which the node is managed
@@ -50,7 +49,7 @@ def _part(
     part = KnobFile(
         number=0,
         path=path,
-        now=now,
+        runtime=now,
         want=setting.text,
         undo=(Write(path, now),),
         device=f"/sys/class/net/{target.name}",

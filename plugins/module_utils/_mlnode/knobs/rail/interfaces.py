@@ -15,7 +15,7 @@ from ...topology import read as topology
 from ...topology.model import Nic
 from ..nics import targets as nic_targets
 from ..nics.selection import Selection
-from ..nics.targets import Target
+from ..summary import Target
 
 _NETS = "/sys/class/net"
 

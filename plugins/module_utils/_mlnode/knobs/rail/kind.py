@@ -19,7 +19,7 @@ from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, Reading, Setting, Severity, Value
 from ..nics import rules
-from ..nics.summary import Files, Together
+from ..summary import Files, Summary
 from . import files, interfaces
 from . import parse as rail_parse
 from . import schema as own
@@ -69,7 +69,7 @@ class _Look(NamedTuple):
 def _look(name: str, setting: RailSetting, context: Context) -> _Look:
     host = context.host
     places = interfaces.find(host, setting.rule.nics)
-    found = [files.of(host, setting, target, context.allow) for target in places.targets]
+    found = [files.of(host, setting, want, context.allow) for want in places.targets]
     return _Look(name, setting, context, places, found)
 
 
@@ -77,18 +77,16 @@ def _reading(look: _Look) -> Reading:
     setting, context, found = look.setting, look.context, look.found
     if not found:
         return rules.unread(setting, look.places, context)
-    together = Together(found)
-    boot, hints = _boot(setting, context, found, together.target)
-    return together.reading(
-        setting.path, boot, context.origins, [*together.notes, *look.places.notes, *hints]
-    )
+    row = Summary(found)
+    boot, hints = _boot(setting, context, found, row.want)
+    return row.reading(setting.path, boot, context.origins, [*row.notes, *look.places.notes, *hints])
 
 
 def _boot(
-    setting: RailSetting, context: Context, found: Sequence[Files], target: str
+    setting: RailSetting, context: Context, found: Sequence[Files], want: str
 ) -> tuple[Boot, list[str]]:
     """State after the next boot, and notes on it."""
-    boot = context.boot_by_agent(setting, target)
+    boot = context.boot_by_agent(setting, want)
     try:
         names = [one.target.name for one in found]
         words, beats = files.at_boot(context.host, setting, names)
@@ -111,10 +109,10 @@ conflicts = no_conflicts
 facts = no_facts
 
 
-def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+def way_back(key: str, path: str, origin: str, context: Context) -> WayBack:
     """Refusal of a value on the management path, as for a declared one."""
     del key
-    return WayBack(refusal=files.back_refusal(context.host, path, value, context.allow))
+    return WayBack(refusal=files.back_refusal(context.host, path, origin, context.allow))
 
 
 def boot_sources(key: str, host: Host) -> list[str]:

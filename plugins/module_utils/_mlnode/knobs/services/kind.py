@@ -19,7 +19,7 @@ from ...host.host import Host, Mounts
 from ...linux import systemd_unit
 from ...model import schema
 from ...model.errors import DeclarationError, HostError
-from ...model.setting import Boot, BootFile, Reading, Setting, Value, Write
+from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from . import competing, known
 from . import schema as own
 from .known import SERVICES, Service
@@ -101,13 +101,14 @@ def _read(setting: Setting, context: Context) -> Reading:
     if want != STOPPED:
         return _left(setting, context)
     now = host.value(setting.path) if context.runtime else Value()
+    undo = (Write(setting.path, now.text or STOPPED),)
     return Reading(
         path=setting.path,
         runtime=now,
         boot=_boot(unit, fragment, context),
-        target=STOPPED,
-        undo=(Write(setting.path, now.text or STOPPED),),
+        want=STOPPED,
         native=True,
+        parts=() if now.text is None else (KnobFile(0, setting.path, now.text, STOPPED, undo),),
     )
 
 
@@ -231,9 +232,9 @@ conflicts = no_conflicts
 facts = no_facts
 
 
-def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+def way_back(key: str, path: str, origin: str, context: Context) -> WayBack:
     """After the drop-ins are gone, as systemd starts nothing whose condition is not met."""
-    del key, path, value, context
+    del key, path, origin, context
     return WayBack(late=True)
 
 

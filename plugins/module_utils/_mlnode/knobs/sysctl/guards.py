@@ -24,15 +24,15 @@ _ONE_WAY = {
 }
 
 
-def refusal(key: str, path: str, runtime: str, target: str | None, context: Context) -> str:
-    """Reason why a change from runtime to target is refused; empty if it is harmless or allowed."""
-    if target is None or same(runtime, target):
+def refusal(key: str, path: str, runtime: str, want: str | None, context: Context) -> str:
+    """Reason why a change from runtime to want is refused; empty if it is harmless or allowed."""
+    if want is None or same(runtime, want):
         return ""
     if key == "vm.min_free_kbytes":
-        return unless_allowed("min_free", _min_free(target, context), context.allow)
+        return unless_allowed("min_free", _min_free(want, context), context.allow)
     if needs_hardware(key):
-        return unless_allowed("hugepages", _hugepages(path, runtime, target, context), context.allow)
-    return refusal_anywhere(key, target, context)
+        return unless_allowed("hugepages", _hugepages(path, runtime, want, context), context.allow)
+    return refusal_anywhere(key, want, context)
 
 
 def needs_hardware(key: str) -> bool:
@@ -40,49 +40,49 @@ def needs_hardware(key: str) -> bool:
     return key in ("vm.min_free_kbytes", "vm.nr_hugepages") or node_pages(key) is not None
 
 
-def refusal_anywhere(key: str, target: str | None, context: Context) -> str:
+def refusal_anywhere(key: str, want: str | None, context: Context) -> str:
     """Reason as of refusal(), for what is dangerous on any machine."""
-    if key == "vm.overcommit_memory" and same(target or "", "2"):
+    if key == "vm.overcommit_memory" and same(want or "", "2"):
         reason = (
             "2 refuses memory beyond swap + overcommit_ratio % of RAM, which can keep root from logging in"
         )
         return unless_allowed("overcommit", reason, context.allow)
-    if key in _ONE_WAY and same(target or "", _ONE_WAY[key]):
-        reason = f"the kernel does not take {target} back before the next boot"
+    if key in _ONE_WAY and same(want or "", _ONE_WAY[key]):
+        reason = f"the kernel does not take {want} back before the next boot"
         return unless_allowed("one_way", reason, context.allow)
     return ""
 
 
-def _min_free(target: str, context: Context) -> str:
-    number = integers(target)
+def _min_free(want: str, context: Context) -> str:
+    number = integers(want)
     limit = context.facts.memory_kbytes() // _MIN_FREE_SHARE
     if number is None or number[0] <= limit:
         return ""
     return f"{number[0]} kB is over 5 % of memory ({limit} kB) and can run the machine out of memory at once"
 
 
-def _hugepages(path: str, runtime: str, target: str, context: Context) -> str:
-    now, want = integers(runtime), integers(target)
-    if now is None or want is None:
+def _hugepages(path: str, runtime: str, want: str, context: Context) -> str:
+    pages, asked = integers(runtime), integers(want)
+    if pages is None or asked is None:
         return ""
-    if want[0] < now[0]:
-        return _in_use(path, now[0], want[0], context)
+    if asked[0] < pages[0]:
+        return _in_use(path, pages[0], asked[0], context)
     size = re.search(r"hugepages-([0-9]+)kB", path)
     page_kb = int(size.group(1)) if size else context.facts.hugepage_kbytes()
-    more, free = (want[0] - now[0]) * page_kb, _free_kbytes(path, context)
+    more, free = (asked[0] - pages[0]) * page_kb, _free_kbytes(path, context)
     if more <= free // 2:
         return ""
-    return f"{want[0] - now[0]} more pages are {more} kB, over half of the {free} kB that are free"
+    return f"{asked[0] - pages[0]} more pages are {more} kB, over half of the {free} kB that are free"
 
 
-def _in_use(path: str, now: int, want: int, context: Context) -> str:
+def _in_use(path: str, runtime: int, want: int, context: Context) -> str:
     """A pool that programs live on: the kernel would take the pages away as soon as they are given back."""
     folder = path.rpartition("/")[0]
     if folder == "/proc/sys/vm":
         folder = f"/sys/kernel/mm/hugepages/hugepages-{context.facts.hugepage_kbytes()}kB"
     free = integers(context.host.value(f"{folder}/free_hugepages").text or "")
     reserved = integers(context.host.value(f"{folder}/resv_hugepages").text or "0")
-    used = now - free[0] + (reserved[0] if reserved else 0) if free else 0
+    used = runtime - free[0] + (reserved[0] if reserved else 0) if free else 0
     if used <= want:
         return ""
     return f"{used} pages of the pool are in use or reserved, and only {want} would be left"

@@ -13,7 +13,7 @@ from ...linux import modules_load, sysctl_d, sysctl_values, systemd_show
 from ...model import values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple
-from ...model.setting import Boot, BootFile, Reading, Setting, Value, Write
+from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from . import guards
 from . import info as sysctl_info
 from . import parse as sysctl_parse
@@ -59,10 +59,10 @@ def conflicts(key: str, other: str) -> bool:
 facts = no_facts
 
 
-def way_back(key: str, path: str, value: str, context: Context) -> WayBack:
+def way_back(key: str, path: str, origin: str, context: Context) -> WayBack:
     """The guards of a declaration that asks for the origin, such as that of a pool which is in use."""
-    now = context.host.value(path).text or ""
-    return WayBack(refusal=guards.refusal(key, path, now, value, context))
+    runtime = context.host.value(path).text or ""
+    return WayBack(refusal=guards.refusal(key, path, runtime, origin, context))
 
 
 def info(key: str, runtime: Value) -> Info:
@@ -102,30 +102,32 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     if runtime.text is None:
         # An interface or a module may bring the file later, and udev then reads the line again. So the line
         # stays, as it does for what cannot be read this once.
-        target = None if setting.raise_only else setting.want
-        return Reading(path, runtime, Boot(runtime), target, native=native)
+        want = None if setting.raise_only else setting.want
+        return Reading(path, runtime, Boot(runtime), want, native=native)
     try:
-        target = _target(setting, runtime.text)
+        want = _wanted(setting, runtime.text)
     except DeclarationError as error:
         return Reading(path, runtime, Boot(Value(absent=str(error))), native=native, invalid=str(error))
     if native:
-        boot = _boot(setting, target, context.origins.get(path, runtime.text), config, context)
+        boot = _boot(setting, want, context.origins.get(path, runtime.text), config, context)
     else:
-        boot = context.boot_by_agent(setting, target)
-    offered, load, modules, lack = _modules(setting.key, target, context)
+        boot = context.boot_by_agent(setting, want)
+    offered, load, modules, lack = _modules(setting.key, want, context)
+    now, undo = " ".join(values.tokens(runtime.text)), _undo(setting.key, path, runtime.text, context)
+    # The kernel gives the huge pages that it has in one piece.
+    file = KnobFile(0, path, now, want or "", undo, partial="nr_hugepages" in path)
     return Reading(
         path=path,
-        runtime=Value(text=" ".join(values.tokens(runtime.text))),
+        runtime=Value(text=now),
         boot=boot,
-        target=target,
-        undo=_undo(setting.key, path, runtime.text, context),
+        want=want,
         offered=offered,
         blocked=lack or context.host.blocked(path),
-        refusal=guards.refusal(setting.key, path, runtime.text, target, context),
-        partial="nr_hugepages" in path,
+        refusal=guards.refusal(setting.key, path, runtime.text, want, context),
         native=native and not lack,
         load=load,
         modules=modules,
+        parts=(file,),
     )
 
 
@@ -141,7 +143,7 @@ def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context
         path=setting.path,
         runtime=Value(),
         boot=boot,
-        target=setting.want,
+        want=setting.want,
         refusal=guards.refusal_anywhere(setting.key, setting.want, context),
         native=native,
     )
@@ -177,7 +179,7 @@ def _locked_down(found: Value, context: Context) -> bool:
     return context.host.is_superuser() and any(name in found.problem for name in ("EPERM", "EACCES"))
 
 
-def _target(setting: Setting, runtime: str) -> str | None:
+def _wanted(setting: Setting, runtime: str) -> str | None:
     if setting.want is None or not setting.raise_only:
         return setting.want
     return values.raised(setting.want, runtime)
@@ -206,19 +208,19 @@ def _undo(key: str, path: str, runtime: str, context: Context) -> tuple[Write, .
 
 
 def _modules(
-    key: str, target: str | None, context: Context
+    key: str, want: str | None, context: Context
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str]:
     """Values the kernel offers, modules to load now and at boot, and what is lacking."""
-    if key not in _MODULE_PREFIX or target is None:
+    if key not in _MODULE_PREFIX or want is None:
         return (), (), (), ""
-    module = _MODULE_PREFIX[key] + target.replace("-", "_")
+    module = _MODULE_PREFIX[key] + want.replace("-", "_")
     loadable = _is_loadable(module, context)
     wanted = (module,) if loadable else ()
     if key not in _AVAILABLE:
         loaded = context.host.exists(f"/sys/module/{module}")
         return (), wanted if not loaded else (), wanted, ""
     offered = values.tokens(context.host.value(_AVAILABLE[key]).text or "")
-    if target in offered:
+    if want in offered:
         return offered, (), wanted, ""
     if loadable:
         return offered, wanted, wanted, ""
@@ -228,7 +230,7 @@ def _modules(
         (),
         (),
         (
-            f"{target} is not offered by this kernel ({', '.join(offered) or 'no list'}), and "
+            f"{want} is not offered by this kernel ({', '.join(offered) or 'no list'}), and "
             f"/lib/modules/{release} has no module {module}"
         ),
     )
@@ -247,22 +249,22 @@ def _is_loadable(module: str, context: Context) -> bool:
 
 def _boot(
     setting: Setting,
-    target: str | None,
-    born: str | None,
+    want: str | None,
+    origin: str | None,
     config: sysctl_d.BootConfig,
     context: Context,
 ) -> Boot:
-    """born: the value without us, as far as it is known."""
+    """origin: as far as it is known."""
     off = boot_service.loader_off(context.host, systemd_show.SYSCTL_UNIT, context.runtime)
-    if off and not (setting.raise_only and values.reaches(setting.want or "", born or "")):
+    if off and not (setting.raise_only and values.reaches(setting.want or "", origin or "")):
         # No file counts, and only the agent could set it.
-        return context.boot_by_agent(setting, target, instead_of=off)
+        return context.boot_by_agent(setting, want, instead_of=off)
     if config.unreadable:
         return Boot(Value(unreadable="; ".join(config.unreadable)))
-    ruling = _ruling(setting.key, target, config)
-    enough = setting.raise_only and values.reaches(setting.want or "", born or "")
+    ruling = _ruling(setting.key, want, config)
+    enough = setting.raise_only and values.reaches(setting.want or "", origin or "")
     if ruling is None or (ruling.shown is None and enough):
-        return _boot_without_file(setting, target, born, context)
+        return _boot_without_file(setting, want, origin, context)
     line = ruling.line
     # An earlier file, or a glob, gives way as soon as our own drop-in names the key.
     later = not line.is_glob and line.file.rsplit("/", 1)[-1] > f"{DROP_IN_NAME}{context.name}.conf"
@@ -310,11 +312,11 @@ def _shown(key: str, line: sysctl_d.Line | None, like: str | None) -> str | None
     return None if line is None or line.value is None else sysctl_values.shown(key, line.value, like)
 
 
-def _boot_without_file(setting: Setting, target: str | None, born: str | None, context: Context) -> Boot:
-    if target is None or (setting.raise_only and born is None):
-        return context.boot_by_agent(setting, target)
-    if setting.raise_only and values.reaches(setting.want or "", born or ""):
-        return Boot(Value(text=" ".join(values.tokens(born or ""))), UNSET)
+def _boot_without_file(setting: Setting, want: str | None, origin: str | None, context: Context) -> Boot:
+    if want is None or (setting.raise_only and origin is None):
+        return context.boot_by_agent(setting, want)
+    if setting.raise_only and values.reaches(setting.want or "", origin or ""):
+        return Boot(Value(text=" ".join(values.tokens(origin or ""))), UNSET)
     return Boot(Value(absent="no file in sysctl.d sets it: the kernel's default comes back"))
 
 
@@ -331,7 +333,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         reading = row.reading
         if reading.runtime.unreadable is not None and row.setting.raise_only:
             lines += _kept(row.setting.key, name, present)
-        if reading.invalid or reading.refusal or not reading.native or reading.target is None:
+        if reading.invalid or reading.refusal or not reading.native or reading.want is None:
             continue
         modules += reading.modules
         lines += _drop_in_lines(row, present, foreign, context)
@@ -344,7 +346,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 def _drop_in_lines(
     row: Row, present: sysctl_d.BootConfig, foreign: sysctl_d.BootConfig, context: Context
 ) -> list[str]:
-    setting, value = row.setting, row.reading.target or ""
+    setting, value = row.setting, row.reading.want or ""
     if setting.raise_only:
         path = sysctl_d.slashed(setting.key)
         floor = setting.want or ""
@@ -366,7 +368,7 @@ def _drop_in_lines(
 
 
 def _kept(key: str, name: str, present: sysctl_d.BootConfig) -> list[str]:
-    """mlnode's line as it is, where this run cannot determine its target."""
+    """mlnode's line as it is, where this run cannot determine what is wanted."""
     own = [line for line in present.statements(sysctl_d.slashed(key)) if line.file == f"{DROP_IN}{name}.conf"]
     return [f"{key} = {line.value}" for line in own[-1:]]
 

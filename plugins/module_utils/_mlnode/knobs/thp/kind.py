@@ -14,7 +14,7 @@ from typing import Sequence
 from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...model import schema, values
-from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value, Write
+from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Severity, Value, Write
 from . import schema as own
 
 OPTIONS = own.OPTIONS
@@ -68,15 +68,16 @@ def _read_one(setting: Setting, context: Context) -> Reading:
     if offered and setting.want not in offered:
         invalid = f"this kernel does not offer {setting.want!r} in {setting.path}, but {', '.join(offered)}"
     now = values.chosen(raw.text)
+    undo = (Write(setting.path, now), *_moved_along(setting, context))
     return Reading(
         invalid=invalid,
         path=setting.path,
         runtime=Value(text=now),
         boot=boot,
-        target=setting.want,
-        undo=(Write(setting.path, now), *_moved_along(setting, context)),
+        want=setting.want,
         offered=offered,
         blocked=context.host.blocked(setting.path),
+        parts=(KnobFile(0, setting.path, now, setting.want or "", undo),),
     )
 
 

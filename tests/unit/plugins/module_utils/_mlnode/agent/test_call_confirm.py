@@ -22,7 +22,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock 
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Entry, Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import KernelWrite
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import detached
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Write
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 MAPS = "/proc/sys/vm/max_map_count"
@@ -38,7 +38,7 @@ def armed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> confirm.Pending:
     def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
         found.append(confirm.arm(machine, "training", 60, entries, fresh, "it interrupts eth0"))
 
-    step = KernelWrite("vm.max_map_count", MAPS, "1", "65530", (Write(MAPS, "65530"),))
+    step = KernelWrite("vm.max_map_count", KnobFile(0, MAPS, "65530", "1", (Write(MAPS, "65530"),)))
     with locked(machine):
         transaction.run(machine, Origin.load(machine), [step], arm=arm)
     return found[0]

@@ -22,7 +22,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import detached
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Write
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 MAPS = "/proc/sys/vm/max_map_count"
@@ -72,7 +72,7 @@ def change(machine: Machine) -> str:
     def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
         armed.append(confirm.arm(machine, "one", 60, entries, fresh, "it interrupts eth0"))
 
-    step = KernelWrite("vm.max_map_count", MAPS, "1", "65530", (Write(MAPS, "65530"),))
+    step = KernelWrite("vm.max_map_count", KnobFile(0, MAPS, "65530", "1", (Write(MAPS, "65530"),)))
     with locked(machine):
         transaction.run(machine, Origin.load(machine), [step], arm=arm)
     return armed[0].id

@@ -44,7 +44,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
     RefusedError,
     StoreError,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Unit, Write
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Unit, Write
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 BOOT = "/proc/sys/kernel/random/boot_id"
@@ -94,10 +94,11 @@ def node(tmp_path: pathlib.Path) -> Node:
 
 
 def at_risk() -> KernelWrite:
-    return KernelWrite(
-        "nic.mtu", MTU, "9000", "1500", (Write(MTU, "1500"),), number=0, device="/sys/class/net/eth0",
+    file = KnobFile(
+        0, MTU, "1500", "9000", (Write(MTU, "1500"),), device="/sys/class/net/eth0",
         unit=Unit("eth0", lambda _node: lambda: None), risk="eth0: it carries the default route",
     )  # fmt: skip
+    return KernelWrite("nic.mtu", file)
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +110,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def steps(told: str = "") -> list[Step]:
     return [
         UnitWrite(Unit("eth0", lambda _node: lambda: None), (at_risk(),)),
-        KernelWrite("vm.max_map_count", MAPS, "1", "65530", (Write(MAPS, "65530"),)),
+        KernelWrite("vm.max_map_count", KnobFile(0, MAPS, "65530", "1", (Write(MAPS, "65530"),))),
         FileWrite(DECLARED, DECLARED, b"new\n", b"old\n"),
         FileWrite(RULES, RULES, b"rule\n", notify=told),
     ]
@@ -419,9 +420,9 @@ def test_what_was_known_before_the_change_stays_known(node: Node) -> None:
     transaction.run(
         node,
         Origin.load(node),
-        [KernelWrite("vm.max_map_count", MAPS, "77777", "65530", (Write(MAPS, "65530"),))],
+        [KernelWrite("vm.max_map_count", KnobFile(0, MAPS, "65530", "77777", (Write(MAPS, "65530"),)))],
     )
-    stepped = KernelWrite("vm.max_map_count", MAPS, "1", "77777", (Write(MAPS, "77777"),))
+    stepped = KernelWrite("vm.max_map_count", KnobFile(0, MAPS, "77777", "1", (Write(MAPS, "77777"),)))
 
     def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
         confirm.arm(node, "training", 60, entries, fresh, WORDS)
@@ -593,9 +594,8 @@ def test_a_restore_that_was_killed_is_made_up_for_by_the_next_run(node: Node) ->
 
 def test_a_module_without_the_drivers_leaves_it_to_the_agent(node: Node) -> None:
     """What it cannot reach must not count as gone."""
-    entry = kernel_entry(
-        "nic.rings", "/ethtool/eth0/ring/rx", "512", (Write("/ethtool/eth0/ring/rx", "512"),)
-    )
+    rings = "/ethtool/eth0/ring/rx"
+    entry = kernel_entry(node, "nic.rings", KnobFile(0, rings, "512", "", (Write(rings, "512"),)))
     with locked(node):
         armed = confirm.arm(node, "training", 60, [entry], [], WORDS)
     waits_no_longer(node, armed)
@@ -726,7 +726,7 @@ def test_any_bytes_in_a_value_survive(node: Node) -> None:
     transaction.run(
         node,
         Origin.load(node),
-        [KernelWrite("nic.alias", alias, "x", old, (Write(alias, old),))],
+        [KernelWrite("nic.alias", KnobFile(0, alias, old, "x", (Write(alias, old),)))],
         arm=arm,
     )
     confirm.undo(node)

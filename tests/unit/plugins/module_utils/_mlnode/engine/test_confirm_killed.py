@@ -29,7 +29,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.transaction import Transaction
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Write
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -79,7 +79,10 @@ def change(node: Machine) -> None:
     """As the engine does it: in stages, after the last of which the time to confirm begins again."""
     stages: list[list[Step]] = [
         [
-            KernelWrite("nic.mtu", MTU, "9000", "1500", (Write(MTU, "1500"),), device="/sys/class/net/eth0"),
+            KernelWrite(
+                "nic.mtu",
+                KnobFile(0, MTU, "1500", "9000", (Write(MTU, "1500"),), device="/sys/class/net/eth0"),
+            ),
             FileWrite(DECLARED, DECLARED, b"new\n"),
         ],
         [FileWrite(RULES, RULES, b"rule\n", notify="units")],

@@ -27,7 +27,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origi
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import KernelWrite
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import detached
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Write
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_child, in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -78,7 +78,7 @@ def change(machine: Machine) -> Pending:
     def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
         armed.append(confirm.arm(machine, "default", SECONDS, entries, fresh, "the words"))
 
-    step = KernelWrite("vm.max_map_count", MAPS, "1", "65530", (Write(MAPS, "65530"),))
+    step = KernelWrite("vm.max_map_count", KnobFile(0, MAPS, "65530", "1", (Write(MAPS, "65530"),)))
     with locked(machine):
         transaction.run(machine, Origin.load(machine), [step], arm=arm)
     return armed[0]

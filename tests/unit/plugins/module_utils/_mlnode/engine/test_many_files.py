@@ -96,7 +96,7 @@ class Vectors:
             boot = Boot(Value(text=made) if made else Value(absent="nothing made"), MADE)
         return Reading(
             "/proc/irq",
-            Value(text=grouped({part.number: part.now for part in parts})),
+            Value(text=grouped({part.number: part.runtime for part in parts})),
             boot,
             want,
             parts=tuple(parts),
@@ -110,7 +110,7 @@ class Vectors:
         del name
         if not self.at_boot:
             return []
-        want = rows[0].reading.target or ""
+        want = rows[0].reading.want or ""
         stale = context.host.value(MADE).text != want
         return [BootFile(CONFIG, f"{want}\n".encode(), "thing", stale)]
 

@@ -23,7 +23,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
     StoreError,
     TransactionError,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Write
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
@@ -65,6 +65,8 @@ DAMAGED = {
     "a write that is a text": document({**KERNEL, "writes": ["ab"]}),
     "writes that are a text": document({**KERNEL, "writes": "ab"}),
     "a write of a number": document({**KERNEL, "writes": [["/proc/sys/x", 1]]}),
+    "a form that is a text": document({**KERNEL, "among": "yes"}),
+    "a form that is false": document({**KERNEL, "partial": False}),
     "a file without its content": document({**FILE, "saved": {"mode": 420, "uid": 0, "gid": 0}}),
     "a file whose content is cut off": document({**FILE, "saved": {**FILE["saved"], "content": "eA="}}),
     "a file without its mode": document({**FILE, "saved": {"content": "", "uid": 0, "gid": 0}}),
@@ -198,7 +200,9 @@ def test_a_store_that_cannot_be_written_stops_everything(
 
 
 def test_a_value_that_is_back_already_is_not_written(machine: Machine) -> None:
-    entry = origin.kernel_entry("vm.swappiness", SWAPPINESS, "60", [Write(SWAPPINESS, "60")])
+    entry = origin.kernel_entry(
+        machine, "vm.swappiness", KnobFile(0, SWAPPINESS, "60", "", (Write(SWAPPINESS, "60"),))
+    )
     assert origin.is_back(machine, entry)
     assert not origin.restore(machine, entry)
     assert machine.writes == []
@@ -210,14 +214,36 @@ def test_a_value_that_is_back_already_is_not_written(machine: Machine) -> None:
 
 def test_a_knob_that_went_with_its_device_is_put_back_by_being_gone(machine: Machine) -> None:
     path = "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"
-    entry = origin.kernel_entry("x", path, "1", [Write(path, "1")])
+    file = KnobFile(0, path, "1", "", (Write(path, "1"),))
+    entry = origin.kernel_entry(machine, "x", file)
     machine.remove(path)
     origin.restore(machine, entry)
     assert machine.content(path) is None
 
 
+def test_what_a_file_is_known_to_show_is_kept_with_its_origin(machine: Machine) -> None:
+    pages, encoding = "/proc/sys/vm/nr_hugepages", "/proc/sys/vm/encoding"
+    machine.put(pages, "0\n")
+    machine.gives[pages] = 100
+    pool = origin.kernel_entry(
+        machine, "pool", KnobFile(0, pages, "512", "", (Write(pages, "512"),), partial=True)
+    )
+    assert origin.restore(machine, pool)
+    assert not origin.is_back(machine, pool)
+    whole = origin.kernel_entry(machine, "pool", KnobFile(0, pages, "512", "", (Write(pages, "512"),)))
+    with pytest.raises(HostError, match=r"wrote '512', the kernel shows 100"):
+        origin.restore(machine, whole)
+
+    machine.put(encoding, "auto rs baser\n")
+    port = KnobFile(0, encoding, "rs", "", (Write(encoding, "rs"),), among=True)
+    assert origin.is_back(machine, origin.kernel_entry(machine, "fec", port))
+    assert not origin.is_back(machine, origin.kernel_entry(machine, "fec", port._replace(among=False)))
+
+
 def test_a_kernel_that_ignores_the_old_value_is_an_error(machine: Machine) -> None:
-    entry = origin.kernel_entry("vm.swappiness", SWAPPINESS, "10", [Write(SWAPPINESS, "10")])
+    entry = origin.kernel_entry(
+        machine, "vm.swappiness", KnobFile(0, SWAPPINESS, "10", "", (Write(SWAPPINESS, "10"),))
+    )
     machine.ignores.add(SWAPPINESS)
     with pytest.raises(HostError, match=r"wrote '10', the kernel shows 60"):
         origin.restore(machine, entry)

@@ -152,7 +152,7 @@ def test_what_is_written_is_in_the_table(machine: Machine, path: str) -> None:
 
 @pytest.mark.parametrize("path", WRITTEN)
 def test_what_is_ours_alone_is_known_by_its_name(path: str) -> None:
-    known = any(fnmatch.fnmatchcase(path, pattern) for pattern in places.OWNED)
+    known = any(fnmatch.fnmatchcase(path, one.pattern) for one in places.OWN)
     assert known == places.is_own(path)
 
 

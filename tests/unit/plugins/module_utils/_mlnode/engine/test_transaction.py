@@ -34,7 +34,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
     MlnodeError,
     TransactionError,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Marker, Unit, Write
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
+    KnobFile,
+    Marker,
+    Unit,
+    Write,
+)
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
@@ -49,8 +54,9 @@ def machine(machine: Machine) -> Machine:
     return machine
 
 
-def kernel(path: str, value: str, before: str, partial: bool = False) -> KernelWrite:
-    return KernelWrite(path.rpartition("/")[2], path, value, before, (Write(path, before),), partial=partial)
+def kernel(path: str, value: str, before: str, **more: Any) -> KernelWrite:
+    file = KnobFile(0, path, before, value, (Write(path, before),), **more)
+    return KernelWrite(path.rpartition("/")[2], file)
 
 
 FIRST = kernel(SWAPPINESS, "10", "60")
@@ -280,7 +286,7 @@ def test_an_origin_of_an_earlier_run_survives_a_failed_one(machine: Machine) -> 
 def joined(path: str, value: str, before: str, unit: Unit | None = None) -> KernelWrite:
     folder = path.rpartition("/")[0]
     marker = Marker("/run/mlnode/refused", (errno.EOPNOTSUPP,))
-    return kernel(path, value, before)._replace(joined=folder, unit=unit, marker=marker)
+    return kernel(path, value, before, joined=folder, unit=unit, marker=marker)
 
 
 class Ring(Machine):
@@ -332,7 +338,7 @@ def test_files_of_a_folder_are_one_write_and_one_undo_each(ring: Ring) -> None:
     run(ring, steps)
     assert ring.writes == [("/proc/sys/vm/rx,tx", "1024 2048")]
     assert Origin.load(ring).values() == {RX: "512", TX: "512"}
-    assert [write.path for write in kernel_writes(steps)] == [RX, TX]
+    assert [write.file.path for write in kernel_writes(steps)] == [RX, TX]
 
 
 def test_one_of_them_that_can_never_be_does_not_keep_the_others(ring: Ring) -> None:
@@ -375,7 +381,7 @@ def test_a_device_that_is_not_well_stops_everything_and_is_put_back(ring: Ring) 
 
 def test_each_change_of_a_device_can_stand_alone(ring: Ring) -> None:
     unit = Health("eth0", []).unit
-    steps = by_unit([joined(RX, "1024", "512", unit), FIRST._replace(unit=unit)])
+    steps = by_unit([joined(RX, "1024", "512", unit), kernel(SWAPPINESS, "10", "60", unit=unit)])
     assert [step.key for step in steps] == ["eth0: rx, swappiness"]
     each = [*single([*steps, FIRST])]
     assert [step.key for step in each] == ["eth0: rx", "eth0: swappiness", "swappiness"]
@@ -391,8 +397,9 @@ def test_who_arms_is_told_how_all_is_put_back_before_the_first_risk(ring: Ring) 
         told.append((*ids, len(ring.writes)))
 
     one, two = Health("eth0", []).unit, Health("eth1", []).unit
-    safe, risky = kernel(RX, "1", "512")._replace(unit=two), kernel(TX, "1", "512")._replace(unit=one)
-    steps = by_unit([risky._replace(risk="eth0: it carries the default route"), safe])
+    safe = kernel(RX, "1", "512", unit=two)
+    risky = kernel(TX, "1", "512", unit=one, risk="eth0: it carries the default route")
+    steps = by_unit([risky, safe])
     transaction.run(ring, Origin.load(ring), steps, arm=arm)
     both = [f"kernel:{RX}", f"kernel:{TX}"]
     assert told == [(both, both, 1)], "after the one that is at no risk"
@@ -404,7 +411,7 @@ def test_nothing_is_written_if_it_cannot_be_armed(ring: Ring) -> None:
     def arm(_entries: Sequence[Entry], _fresh: Sequence[Entry]) -> None:
         raise HostError("start", "the restore", None, "no timer")
 
-    write = kernel(RX, "1", "512")._replace(unit=Health("eth0", []).unit, risk="eth0: it is the only one")
+    write = kernel(RX, "1", "512", unit=Health("eth0", []).unit, risk="eth0: it is the only one")
     with pytest.raises(TransactionError, match="no timer"):
         transaction.run(ring, Origin.load(ring), by_unit([write]), arm=arm)
     assert (ring.writes, Origin.load(ring).entries()) == ([], [])
@@ -423,7 +430,7 @@ def test_what_depends_on_another_one_is_put_back_after_it(ring: Ring) -> None:
     ring._accepted = accepted
     parent, vlan = kernel(RX, "1500", "9000"), kernel(TX, "1500", "9000")
     with pytest.raises(TransactionError) as caught:
-        run(ring, [vlan._replace(value="1500"), parent, kernel("/proc/sys/vm/none", "1", "0")])
+        run(ring, [vlan, parent, kernel("/proc/sys/vm/none", "1", "0")])
     assert caught.value.stuck == []
     assert (ring.now(RX), ring.now(TX)) == ("9000", "9000")
 

@@ -37,7 +37,7 @@ def pair(name: str, before: str, after: str) -> dict[str, str]:
 
 
 def write(value: str = "1", before: str = "60") -> KernelWrite:
-    return KernelWrite("vm.swappiness", SWAPPINESS, value, before, ())
+    return KernelWrite("vm.swappiness", KnobFile(0, SWAPPINESS, before, value, ()))
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,6 @@ def test_a_diff_counts_files_whose_numbers_say_nothing() -> None:
         for nic in "ab"
         for number in (0, 1)
     ]
-    (pair,) = diff.diff([KernelWrite.of("irq.nics.rps", part) for part in parts])
+    (pair,) = diff.diff([KernelWrite("irq.nics.rps", part) for part in parts])
     assert pair["before"] == "irq.nics.rps = 0 (4 files)\n"
     assert pair["after"] == "irq.nics.rps = 1 (2 files); 2 (2 files)\n"

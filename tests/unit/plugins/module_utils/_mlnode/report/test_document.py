@@ -23,7 +23,7 @@ def row(status: Status = Status.DRIFTED, **reading: Any) -> Row:
         "path": "/proc/sys/vm/swappiness",
         "runtime": Value(text="60"),
         "boot": Boot(Value(text="30"), "/etc/sysctl.d/zzz.conf:1", foreign=True),
-        "target": "1",
+        "want": "1",
         **reading,
     }
     setting = Setting("sysctl", "vm.swappiness", "/proc/sys/vm/swappiness", "auto-or-1", "claim")
@@ -61,9 +61,9 @@ def test_plain_data_holds_no_enum() -> None:
         ({"runtime": Value(text="")}, {"runtime": ""}),
         ({"boot": Boot(Value(absent="nobody"))}, {"boot": None, "boot_source": None}),
         ({"boot": Boot(Value(text=""), "x:1")}, {"boot": "", "boot_source": "x:1"}),
-        # Not yet a target: what the declaration asks for is still known.
-        ({"target": None}, {"want": "auto-or-1"}),
-        ({"target": ""}, {"want": ""}),
+        # Not resolved yet: what the declaration asks for is still known.
+        ({"want": None}, {"want": "auto-or-1"}),
+        ({"want": ""}, {"want": ""}),
         # The file that really carries it, which may be another than the setting's own.
         ({"path": "/sys/kernel/debug/x"}, {"path": "/sys/kernel/debug/x"}),
     ],

@@ -14,7 +14,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine impor
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin, restore
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import KernelWrite
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import TransactionError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Write
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic, NicMachine
 
 ETH0 = "/ethtool/eth0"
@@ -35,7 +35,7 @@ def machine(tmp_path: pathlib.Path, nic: Nic) -> NicMachine:
 def step(machine: NicMachine, path: str, value: str, *undo: str) -> KernelWrite:
     before = machine.now(path)
     writes = tuple(Write(name, machine.now(name)) for name in (path, *undo))
-    return KernelWrite("nic.eth0", path, value, before, writes, number=0, device="/sys/class/net/eth0")
+    return KernelWrite("nic.eth0", KnobFile(0, path, before, value, writes, device="/sys/class/net/eth0"))
 
 
 def test_a_change_is_made_kept_and_taken_back(machine: NicMachine, nic: Nic) -> None:

@@ -101,7 +101,7 @@ def _row(row: Row) -> list[str]:
     boot_layer = row.reading.boot
     return [
         row.setting.key,
-        f"    declared {row.setting.claim}, want {row.reading.target}",
+        f"    declared {row.setting.claim}, want {row.reading.want}",
         f"    runtime {row.reading.runtime}, boot {boot_layer.value} ({boot_layer.source or '-'})",
         f"    {row.status}, {row.info.severity}: {row.reason or '-'}",
     ]

@@ -89,7 +89,7 @@ def test_runtime_is_what_the_running_kernel_was_started_with(
     started(node, line)
     found = reading(node, spec)
     assert found.runtime == Value(text=runtime)
-    assert (found.path, found.at_boot, found.undo, found.native) == ("/proc/cmdline", True, (), True)
+    assert (found.path, found.at_boot, found.parts, found.native) == ("/proc/cmdline", True, (), True)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_other_spellings_of_the_same_are_shown_as_declared(
     node.put(DEFAULTS, f'GRUB_CMDLINE_LINUX="{line}"\n')
     node.write_menu()
     found = reading(node, spec)
-    assert found.runtime.text == found.boot.value.text == found.target
+    assert found.runtime.text == found.boot.value.text == found.want
 
 
 def test_an_unreadable_command_line_is_not_an_empty_one(node: GrubMachine) -> None:
@@ -121,7 +121,7 @@ def test_an_unreadable_command_line_is_not_an_empty_one(node: GrubMachine) -> No
 
 def test_isolation_is_made_of_one_list_and_the_cpus_of_the_machine(node: GrubMachine) -> None:
     found = readings(node, ISOLATE)
-    assert {name: each.target for name, each in found.items()} == {
+    assert {name: each.want for name, each in found.items()} == {
         "isolcpus": "isolcpus=managed_irq,domain,2-3,6-7",
         "nohz_full": "nohz_full=2-3,6-7",
         "rcu_nocbs": "rcu_nocbs=2-3,6-7",
@@ -134,7 +134,7 @@ def test_isolation_is_made_of_one_list_and_the_cpus_of_the_machine(node: GrubMac
 def test_offline_cpus_are_part_of_the_rest(node: GrubMachine) -> None:
     """They may come back, and their interrupts with them."""
     node.put(f"{CPU}/online", "0-4,6-7\n")
-    assert readings(node, ISOLATE)["irqaffinity"].target == "irqaffinity=0-1,4-5"
+    assert readings(node, ISOLATE)["irqaffinity"].want == "irqaffinity=0-1,4-5"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_what_runs_already_is_not_refused(node: GrubMachine) -> None:
 def test_taking_isolation_away_needs_no_guard(node: GrubMachine) -> None:
     started(node, "isolcpus=1-7")
     found = reading(node, {"absent": ["isolcpus"]})
-    assert (found.refusal, found.invalid, found.target) == ("", "", "absent")
+    assert (found.refusal, found.invalid, found.want) == ("", "", "absent")
 
 
 def test_cpus_that_the_machine_does_not_have_are_invalid(node: GrubMachine) -> None:
@@ -185,7 +185,7 @@ def test_cpus_that_the_machine_does_not_have_are_invalid(node: GrubMachine) -> N
 def test_no_cpu_left_for_interrupts_is_invalid_even_where_it_is_allowed(node: GrubMachine) -> None:
     found = readings(node, {"isolate": {"cpus": "0-7"}, "allow": ["housekeeping"]})
     assert found["irqaffinity"].invalid == "no CPU of this machine would be left for interrupts"
-    assert found["irqaffinity"].target is None
+    assert found["irqaffinity"].want is None
 
 
 def test_a_core_that_is_half_isolated_is_a_note(node: GrubMachine) -> None:
@@ -360,10 +360,10 @@ def test_an_image_build_looks_at_no_hardware_and_leaves_isolation_to_the_agent(
     grub_sets(node, "iommu=pt")
     found = readings(BuildHost(node.root), {**PT, **ISOLATE}, layers=BOOT, agent=agent)
     assert found["iommu"].boot.value.text == "iommu=pt"
-    assert found["iommu"].target == "iommu=pt"
+    assert found["iommu"].want == "iommu=pt"
     for name in ("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"):
         each = found[name]
-        assert (each.target, each.runtime) == (None, Value())
+        assert (each.want, each.runtime) == (None, Value())
         assert (each.boot.source == AGENT_UNIT) is agent
         assert agent or AGENT_UNIT in (each.boot.value.absent or "")
 

@@ -38,8 +38,8 @@ def acpi(root: str) -> CpuMachine:
 def test_no_turbo_is_boost_the_other_way_round(intel: CpuMachine) -> None:
     found = reading(intel, {"boost": False})
     (part,) = found.parts
-    assert (found.runtime.text, found.target, found.path) == ("on", "off", f"{PSTATE}/no_turbo")
-    assert (part.now, part.want) == ("0", "1")
+    assert (found.runtime.text, found.want, found.path) == ("on", "off", f"{PSTATE}/no_turbo")
+    assert (part.runtime, part.want) == ("0", "1")
     # The kernel takes min_perf_pct down to what is left without turbo.
     assert part.undo == (Write(f"{PSTATE}/no_turbo", "0"), Write(f"{PSTATE}/min_perf_pct", "22"))
     intel.remove(f"{PSTATE}/min_perf_pct")
@@ -90,7 +90,7 @@ def test_machine_and_policies_that_agree_are_one_word(amd: CpuMachine) -> None:
 
 def test_one_switch_only(acpi: CpuMachine) -> None:
     found = reading(acpi, {"boost": False})
-    assert [(part.path, part.now, part.want) for part in found.parts] == [(f"{CPUFREQ}/boost", "1", "0")]
+    assert [(part.path, part.runtime, part.want) for part in found.parts] == [(f"{CPUFREQ}/boost", "1", "0")]
     assert found.runtime.text == "on"
 
 
@@ -143,7 +143,7 @@ def test_a_switch_that_cannot_be_read_is_unknown(amd: CpuMachine, file: str) -> 
 
 def test_the_least_performance(intel: CpuMachine) -> None:
     found = reading(intel, {"min_perf_pct": 100})
-    assert (found.runtime.text, found.target, found.refusal) == ("22", "100", "")
+    assert (found.runtime.text, found.want, found.refusal) == ("22", "100", "")
     intel.put(f"{PSTATE}/max_perf_pct", "80\n")
     assert reading(intel, {"min_perf_pct": 80}).refusal == ""
     assert reading(intel, {"min_perf_pct": 81}).refusal == (

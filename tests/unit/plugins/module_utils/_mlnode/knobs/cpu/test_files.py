@@ -44,9 +44,9 @@ def test_a_rule_becomes_a_part_for_every_policy(intel: CpuMachine) -> None:
     found = reading(intel, {"governor": "performance"})
 
     assert found.runtime == Value(text="powersave: 0-1,3; performance: 2")
-    assert found.target == "performance"
+    assert found.want == "performance"
     assert found.offered == ("performance", "powersave")
-    assert [(part.number, part.path, part.now, part.want) for part in found.parts] == [
+    assert [(part.number, part.path, part.runtime, part.want) for part in found.parts] == [
         (0, policy(0), "powersave", "performance"),
         (1, policy(1), "powersave", "performance"),
         (2, policy(2), "performance", "performance"),
@@ -202,7 +202,7 @@ def test_the_bias_of_every_cpu(intel: CpuMachine) -> None:
     intel.put(path, "0\n")
     found = reading(intel, {"energy_perf_bias": "performance"})
     assert found.runtime.text == "6: 0,2-3; 0: 1"
-    assert (found.parts[1].path, found.parts[1].now, found.parts[1].want) == (path, "0", "0")
+    assert (found.parts[1].path, found.parts[1].runtime, found.parts[1].want) == (path, "0", "0")
     assert found.parts[0].undo == (Write(f"{CPU}/cpu0/power/energy_perf_bias", "6"),)
 
 
@@ -221,8 +221,8 @@ def test_the_latency_is_shown_as_it_is_declared(
     for number in range(4):
         intel.put(f"{CPU}/cpu{number}/power/pm_qos_resume_latency_us", f"{now}\n")
     found = reading(intel, {"max_latency_us": declared})
-    assert (found.runtime.text, found.target) == (shown, str(declared))
-    assert {(part.now, part.want) for part in found.parts} == {(now, kernel)}
+    assert (found.runtime.text, found.want) == (shown, str(declared))
+    assert {(part.runtime, part.want) for part in found.parts} == {(now, kernel)}
     assert found.note == ""
 
 

@@ -41,7 +41,7 @@ def plan(name: str) -> Plan:
 def described(row: Row) -> list[str]:
     lines = [
         row.setting.key,
-        f"    declared {row.setting.claim}, want {row.reading.target}, runtime {row.reading.runtime}",
+        f"    declared {row.setting.claim}, want {row.reading.want}, runtime {row.reading.runtime}",
         f"    {row.status}, {row.info.severity}: {row.reason or '-'}",
     ]
     for text, numbers in _alike(row).items():
@@ -55,7 +55,7 @@ def _alike(row: Row) -> dict[str, list[int]]:
     """What is written and put back, with N for the number → the numbers."""
     found: dict[str, list[int]] = {}
     for part in row.reading.parts:
-        text = f"{part.path}: {part.now} -> {part.want}; back:"
+        text = f"{part.path}: {part.runtime} -> {part.want}; back:"
         text += ",".join(f" {write.path.rpartition('/')[2]} = {write.value}" for write in part.undo)
         own = re.sub(r"(policy|cpu)[0-9]+/", r"\1N/", text)
         found.setdefault(own, []).append(part.number)

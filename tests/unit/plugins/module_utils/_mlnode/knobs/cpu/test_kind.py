@@ -199,14 +199,14 @@ def test_a_boot_only_run_looks_at_no_hardware(root: str) -> None:
     assert len(found) == 6
     for each in found.values():
         assert each.runtime == Value()
-        assert (each.boot.value.text, each.boot.source) == (each.target, AGENT_UNIT)
+        assert (each.boot.value.text, each.boot.source) == (each.want, AGENT_UNIT)
 
 
 @pytest.mark.parametrize("agent", [True, False])
 def test_the_agent_brings_it_back(intel: CpuMachine, agent: bool) -> None:
     for found in readings(intel, FULL, agent=agent).values():
         assert not found.boot.foreign
-        assert found.boot.value.text == (found.target if agent else None)
+        assert found.boot.value.text == (found.want if agent else None)
         assert agent or f"{AGENT_UNIT} is not enabled" in (found.boot.value.absent or "")
 
 

@@ -39,7 +39,7 @@ def described(row: Row) -> list[str]:
     return [
         row.setting.key,
         f"    declared {row.setting.claim}",
-        f"    want     {row.reading.target}",
+        f"    want     {row.reading.want}",
         f"    runtime  {row.reading.runtime}",
         f"    {row.status}, {row.info.severity}: {row.reason or '-'}",
         *(f"    note: {note}" for note in [row.reading.note] if note not in ("", row.reason)),
@@ -52,14 +52,13 @@ def _parts(parts: Sequence[KnobFile]) -> Iterator[str]:
     back. `0 .. 2` are three files, in which every CPU is one higher than in the file before."""
     files: dict[tuple[str, str], list[KnobFile]] = {}
     for part in parts:
-        assert [(write.path, write.value) for write in part.undo] == [(part.path, part.now)]
+        assert [(write.path, write.value) for write in part.undo] == [(part.path, part.runtime)]
         files.setdefault(_place(part), []).append(part)
     alike: dict[str, list[str]] = {}
     for (nic, kind), mine in files.items():
         words = f"{kind} {cpulist.render(part.number for part in mine)}: "
-        words += (
-            f"{_spelled([part.now for part in mine], kind)} -> {_spelled([part.want for part in mine], kind)}"
-        )
+        runtime, want = [part.runtime for part in mine], [part.want for part in mine]
+        words += f"{_spelled(runtime, kind)} -> {_spelled(want, kind)}"
         alike.setdefault(words, []).append(nic)
     for words, nics in alike.items():
         yield f"    {' '.join(nics)} {words}"

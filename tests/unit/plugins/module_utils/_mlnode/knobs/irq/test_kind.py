@@ -56,7 +56,7 @@ def test_every_queue_gets_a_core_beside_its_nic_and_other_interrupts_none(node: 
         28: "0", 29: "1", 30: "2", 31: "3",
         33: "4", 34: "5", 35: "6", 36: "7", 37: "4", 38: "5",
     }  # fmt: skip
-    assert found.target == "eth4: 0 x2; eth2: 0..3; eth3: 4..7 4..5"
+    assert found.want == "eth4: 0 x2; eth2: 0..3; eth3: 4..7 4..5"
     assert found.note == "eth4: the firmware names no NUMA node for it, so the CPUs of all nodes serve it"
 
 
@@ -64,7 +64,7 @@ def test_a_part_is_tied_to_its_device_and_can_be_put_back(node: IrqNode) -> None
     node.place(28, "0-15")
     part = reading(node, ETH2_SPREAD).parts[0]
     assert part.path == "/proc/irq/28/smp_affinity_list"
-    assert (part.now, part.want) == ("0-15", "0")
+    assert (part.runtime, part.want) == ("0-15", "0")
     assert [(write.path, write.value) for write in part.undo] == [(part.path, "0-15")]
     assert part.device == f"/sys/bus/pci/devices/{ETH2}/msi_irqs/28"
     assert node.exists(part.device)
@@ -288,7 +288,7 @@ def test_space_that_is_lacking_elsewhere_is_no_matter_of_interrupts() -> None:
 def test_a_list_is_used_whatever_the_node(node: IrqNode) -> None:
     found = reading(node, {**ETH2_SPREAD, "strategy": "list", "cpus": "5,15"})
     assert [*wants(found).values()] == ["5", "15", "5", "15"]
-    assert found.target == "eth2: 5 15 5 15"
+    assert found.want == "eth2: 5 15 5 15"
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_container_rules_the_nics_whose_interface_it_has_been_given(node: IrqN
     """Its host's RDMA devices, and their interrupts, are seen in every container."""
     node.put("/run/systemd/container", "podman\n")
     node.remove("/sys/class/net/eth3")
-    assert reading(node, {**SPREAD, "nics": {"rails": True}}).target == "eth2: 0..3"
+    assert reading(node, {**SPREAD, "nics": {"rails": True}}).want == "eth2: 0..3"
     found = row(node, {**SPREAD, "nics": {"rdma": ["mlx5_1"]}})
     assert found.status is Status.UNSUPPORTED
     assert found.reason.endswith(

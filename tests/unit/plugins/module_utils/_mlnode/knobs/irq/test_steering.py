@@ -44,7 +44,7 @@ def test_rps_helps_the_nic_with_too_few_queues_and_only_that(node: IrqNode, fold
         os.rename(f"{node.root}/sys/bus/pci/devices/{ETH2}/net/eth2/queues/rx-{number}", f"{folder}/{number}")
     found = reading(node, rule)
     assert found.runtime.text == "eth4, eth2, eth3: off"
-    assert found.target == "eth4, eth3: off; eth2: 0-3,8-11"
+    assert found.want == "eth4, eth3: off; eth2: 0-3,8-11"
     assert found.note == "eth4: its NUMA node is not known, so auto leaves RPS off; give a list of CPUs"
     assert {part.path: part.want for part in found.parts if part.want != "0"} == {
         queue("eth2", "rx-0", "rps_cpus"): "f0f"
@@ -111,7 +111,7 @@ def test_an_rdma_device_without_an_interface_has_interrupts_and_no_queues(folder
     roots = (HARDWARE.roots[0], replace(HARDWARE.roots[1], functions=(function,)))
     node = IrqNode.made(str(folder), replace(HARDWARE, roots=roots))
     found = rows(node, {"name": "ib", "nics": {"rdma": ["mlx5_0"]}, "strategy": "spread", "rps": "auto"})
-    assert found["irq.ib"].reading.target == "mlx5_0: 0..3"
+    assert found["irq.ib"].reading.want == "mlx5_0: 0..3"
     assert found["irq.ib.rps"].status is Status.UNSUPPORTED
 
 
@@ -144,7 +144,7 @@ RFS = {"name": "two", "nics": {"names": ["eth2"]}, "rfs_entries": 32768}
 
 def test_rfs_shares_the_flows_out_and_raises_the_table(node: IrqNode) -> None:
     found = row(node, RFS)
-    assert (found.reading.runtime.text, found.reading.target) == (
+    assert (found.reading.runtime.text, found.reading.want) == (
         "table 0; eth2: off",
         "table 32768; eth2: 8192 per queue",
     )

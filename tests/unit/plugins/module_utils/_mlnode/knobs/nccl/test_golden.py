@@ -85,7 +85,7 @@ def _row(row: Row) -> list[str]:
     reading = row.reading
     return [
         row.setting.key,
-        f"    declared {row.setting.claim}, want {reading.target}",
+        f"    declared {row.setting.claim}, want {reading.want}",
         f"    runtime {reading.runtime}, boot {reading.boot.value} ({reading.boot.source or '-'})",
         f"    {row.status}, {row.info.severity}: {row.reason or '-'}",
         *(f"    note: {note}" for note in [reading.note] if note not in ("", row.reason)),

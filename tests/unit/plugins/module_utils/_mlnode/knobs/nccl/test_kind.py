@@ -306,7 +306,7 @@ def test_an_index_that_is_no_longer_certain_goes(machine: Machine) -> None:
     give_addresses(machine, {"mlx5_1": [5]})
 
     drifted = rows(plan(machine, NCCL_IB_GID_INDEX="auto", NCCL_DEBUG="WARN"))["NCCL_IB_GID_INDEX"]
-    assert (str(drifted.status), drifted.reading.target) == ("drifted", "not set")
+    assert (str(drifted.status), drifted.reading.want) == ("drifted", "not set")
     assert drifted.reason == (
         "runtime is 3; boot: /etc/nccl.conf:2 sets 3, and it is left out: each rail must have one IPv4 "
         "address of RoCE v2, and mlx5_1:1 has 2 of them"

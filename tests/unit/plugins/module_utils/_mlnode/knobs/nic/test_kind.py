@@ -55,7 +55,7 @@ def statuses(host: NicNode, *rules: Any, **more: Any) -> dict[str, str]:
 def test_a_ring_has_what_is_asked_for(node: NicNode, value: Any, want: str) -> None:
     for one in (node.eth2, node.eth3):
         one.ring_max = {"rx": 16384, "tx": 16384}
-    assert row(node, {**FABRIC, "rings": {"rx": value}}).reading.target == f"{MLX}: {want}"
+    assert row(node, {**FABRIC, "rings": {"rx": value}}).reading.want == f"{MLX}: {want}"
     outcome = apply(node, {**FABRIC, "rings": {"rx": value}})
     assert [str(found.status) for found in outcome.rows] == ["changed"]
     assert node.eth2.ring == {"rx": int(want), "tx": 1024, "rx-mini": 0, "rx-jumbo": 0}
@@ -76,7 +76,7 @@ def test_more_than_there_is_is_clamped_and_says_both_numbers(node: NicNode) -> N
     node.eth3.ring_max = {"rx": 4096, "tx": 8192}
     rule = {**FABRIC, "rings": {"rx": 8192}}
     before = row(node, rule)
-    assert (before.status, before.reading.target) == (Status.DRIFTED, "eth2: 8192; eth3: 4096")
+    assert (before.status, before.reading.want) == (Status.DRIFTED, "eth2: 8192; eth3: 4096")
     (after,) = apply(node, rule).rows
     assert (after.status, after.reason) == (
         Status.CLAMPED,
@@ -96,11 +96,11 @@ def test_more_than_there_is_may_be_an_error(node: NicNode) -> None:
 
 
 def test_channels_are_those_of_the_cores_near_the_nic(node: NicNode) -> None:
-    assert row(node, {**FABRIC, "channels": "auto"}).reading.target == f"{MLX}: 4"
+    assert row(node, {**FABRIC, "channels": "auto"}).reading.want == f"{MLX}: 4"
     node.eth2.channels_max = {"combined": 3}
-    assert row(node, {**FABRIC, "channels": "auto"}).reading.target == "eth2: 3; eth3: 4"
+    assert row(node, {**FABRIC, "channels": "auto"}).reading.want == "eth2: 3; eth3: 4"
     found = row(node, {"name": "m", "nics": {"names": ["eth4"]}, "channels": "auto"}, allow=["management"])
-    assert found.reading.target == "eth4: 8"
+    assert found.reading.want == "eth4: 8"
     assert (
         "eth4: the firmware names no NUMA node for it, so the cores of all nodes are counted"
         in found.reading.note
@@ -110,14 +110,14 @@ def test_channels_are_those_of_the_cores_near_the_nic(node: NicNode) -> None:
 def test_isolated_cores_are_not_counted(node: NicNode) -> None:
     node.put("/sys/devices/system/cpu/isolated", "1-3,9-11\n")
     node.forget()
-    assert row(node, {**FABRIC, "channels": "auto"}).reading.target == "eth2: 1; eth3: 4"
+    assert row(node, {**FABRIC, "channels": "auto"}).reading.want == "eth2: 1; eth3: 4"
 
 
 def test_channels_of_a_nic_that_has_them_apart_are_set_and_undone_in_one_write(node: NicNode) -> None:
     apart = Nic(channels={"rx": 4, "tx": 4}, channels_max={"rx": 8, "tx": 8})
     node.nics = {**node.nics, "eth2": apart}
     found = row(node, {**ETH2, "channels": 2})
-    assert found.reading.target == "eth2: 2"
+    assert found.reading.want == "eth2: 2"
     apply(node, {**ETH2, "channels": 2})
     assert node.writes[-1] == ("/ethtool/eth2/channels/rx,tx", "2 2")
     node.writes.clear()
@@ -449,7 +449,7 @@ def test_a_bond_has_its_own_mtu_and_the_rings_of_its_members(node: NicNode) -> N
     by_name = {"name": "bond", "nics": {"names": ["bond0"]}, "mtu": 9000, "rings": {"rx": 2048}}
     found = rows(node, by_name)
     assert found["nic.bond.mtu"].reading.runtime.text == "bond0: 1500"
-    assert found["nic.bond.ring.rx"].reading.target == f"{MLX}: 2048"
+    assert found["nic.bond.ring.rx"].reading.want == f"{MLX}: 2048"
     by_driver = {"name": "members", "nics": {"drivers": ["mlx5_core"]}, "mtu": 9000}
     assert row(node, by_driver).reading.runtime.text == "bond0: 1500"
 

@@ -12,12 +12,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engin
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import AGENT_UNIT, Row
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.disruption import Disruption
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nics.targets import Target
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import kind as qos
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import switch as qos_switch
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos.guards import QosGuards, as_nic
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos.parse import QosSetting
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.summary import Target
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
     DeclarationError,
     HostError,
@@ -92,7 +92,7 @@ def test_rows_show_nics_that_are_alike_together(host: QosNode) -> None:
     host.bridge.apps = {(26, 1), (26, 2)}
     found = rows(host, ROCE)
     assert found["dscp"].reading.runtime.text == "eth2: 26:1,2 48:none; eth3: 26:none 48:none"
-    assert found["dscp"].reading.target == "eth2, eth3: 26:3 48:6"
+    assert found["dscp"].reading.want == "eth2, eth3: 26:3 48:6"
     host.put("/sys/class/net/eth2/ecn/roce_np/enable/3", "1\n")
     assert rows(host, ROCE)["ecn"].reading.runtime.text == "eth2: roce_np/3 1, roce_rp/3 0; eth3: 0"
 

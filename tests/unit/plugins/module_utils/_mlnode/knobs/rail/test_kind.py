@@ -60,7 +60,7 @@ def test_a_look_changes_nothing(host: RailNode) -> None:
     found = rows(host, RAILS)
     assert {one.status for one in found.values()} == {Status.DRIFTED}
     assert found["arp_ignore"].reading.runtime.text == "eth2, eth3: 0"
-    assert found["arp_ignore"].reading.target == "eth2, eth3: 1"
+    assert found["arp_ignore"].reading.want == "eth2, eth3: 1"
     assert host.tree() == before
 
 

@@ -90,16 +90,16 @@ def test_a_setting_is_read_from_its_file(machine: Machine) -> None:
     found = reading(machine, "net.ipv4.tcp_rmem", "4096 131072 6291456")
     assert found.path == "/proc/sys/net/ipv4/tcp_rmem"
     assert found.runtime.text == "4096 131072 6291456"  # blanks instead of the kernel's tabs
-    assert found.target == "4096 131072 6291456"
+    assert found.want == "4096 131072 6291456"
     assert found.native
-    assert (found.blocked, found.refusal, found.partial, found.invalid) == ("", "", False, "")
+    assert (found.blocked, found.refusal, found.parts[0].partial, found.invalid) == ("", "", False, "")
 
 
 def test_a_vlan_interface_keeps_its_dot(machine: Machine) -> None:
     machine.put("/proc/sys/net/ipv4/conf/eth0.100/rp_filter", "1\n")
     found = reading(machine, "net.ipv4.conf.eth0/100.rp_filter", 2)
     assert found.runtime.text == "1"
-    assert found.undo == (Write("/proc/sys/net/ipv4/conf/eth0.100/rp_filter", "1"),)
+    assert found.parts[0].undo == (Write("/proc/sys/net/ipv4/conf/eth0.100/rp_filter", "1"),)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_the_kernel_lacks_is_unsupported_with_the_reason(machine: Machine, 
     found = row(machine, key, 1)
     assert found.status.value == "unsupported"
     assert words in found.reason
-    assert not found.reading.undo
+    assert not found.reading.parts
     assert found.reading.boot.value.absent is not None
 
 
@@ -142,7 +142,7 @@ def test_a_moved_knob_is_used_where_it_went(machine: Machine) -> None:
     found = reading(machine, MIGRATION_COST, 5000000)
     assert found.path == DEBUG
     assert found.runtime.text == "500000"
-    assert found.undo == (Write(DEBUG, "500000"),)
+    assert found.parts[0].undo == (Write(DEBUG, "500000"),)
     assert not found.native  # no line of sysctl.d reaches it
 
 
@@ -193,24 +193,24 @@ def test_only_debugfs_is_closed_by_lockdown(machine: Machine) -> None:
     ],
 )
 def test_a_floor_never_lowers(machine: Machine, key: str, floor: object, target: str) -> None:
-    assert reading(machine, key, {"at_least": floor}).target == target
+    assert reading(machine, key, {"at_least": floor}).want == target
 
 
 def test_a_floor_is_added_to_a_list_that_is_there(machine: Machine) -> None:
     machine.put("/proc/sys/net/ipv4/ip_local_reserved_ports", "8080,29400-29499\n")
     found = reading(machine, "net.ipv4.ip_local_reserved_ports", {"at_least": "29500"})
-    assert found.target == "8080,29400-29500"
+    assert found.want == "8080,29400-29500"
 
 
 def test_a_floor_that_this_kernel_cannot_compare_is_invalid_and_not_an_accident(machine: Machine) -> None:
     found = reading(machine, "net.ipv4.tcp_rmem", {"at_least": "4096 131072"})
     assert "'4096 131072' cannot be compared" in found.invalid
-    assert found.target is None
+    assert found.want is None
 
 
 def test_auto_never_lowers_what_a_newer_kernel_starts_with(machine: Machine) -> None:
     machine.put("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t33554432\n")
-    assert reading(machine, "net.ipv4.tcp_rmem", "4096 131072 auto").target == "4096 131072 33554432"
+    assert reading(machine, "net.ipv4.tcp_rmem", "4096 131072 auto").want == "4096 131072 33554432"
 
 
 # -- undo ----------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_undo_brings_the_ruling_value_back(
     for path, text in present.items():
         machine.put(f"/proc/sys/{path}", f"{text}\n")
     found = reading(machine, key, 1)
-    assert found.undo == tuple(Write(f"/proc/sys/{path}", text) for path, text in undo.items())
+    assert found.parts[0].undo == tuple(Write(f"/proc/sys/{path}", text) for path, text in undo.items())
 
 
 def share(node: int, size: str = "2048kB") -> str:
@@ -269,14 +269,15 @@ def test_undo_of_a_pool_over_two_nodes_is_per_node(machine: Machine) -> None:
     numa(machine, 100, 300)
     found = reading(machine, "vm.nr_hugepages", 0)
     assert found.runtime.text == "400"
-    assert found.undo == (Write(share(0), "100"), Write(share(1), "300"))
-    assert found.partial
+    assert found.parts[0].undo == (Write(share(0), "100"), Write(share(1), "300"))
+    assert found.parts[0].partial
     assert found.native
 
 
 def test_undo_of_a_pool_on_one_node_is_the_total(machine: Machine) -> None:
     numa(machine, 100)
-    assert reading(machine, "vm.nr_hugepages", 0).undo == (Write("/proc/sys/vm/nr_hugepages", "100"),)
+    (file,) = reading(machine, "vm.nr_hugepages", 0).parts
+    assert file.undo == (Write("/proc/sys/vm/nr_hugepages", "100"),)
 
 
 @pytest.mark.parametrize(
@@ -291,8 +292,8 @@ def test_a_share_of_one_node_is_left_to_the_agent(machine: Machine, key: str, pa
     numa(machine, 0, 0)
     found = reading(machine, key, 4, agent=True)
     assert found.path == path
-    assert found.undo == (Write(path, "0"),)
-    assert found.partial
+    assert found.parts[0].undo == (Write(path, "0"),)
+    assert found.parts[0].partial
     assert not found.native
     assert (found.boot.value.text, found.boot.source) == ("4", AGENT_UNIT)
 
@@ -789,7 +790,7 @@ def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:
     # The hardware that boots the image decides, so the word itself is what is kept.
     assert (boot["vm.min_free_kbytes"].value.text, boot["vm.min_free_kbytes"].source) == ("auto", AGENT_UNIT)
     assert boot["vm.nr_hugepages@node0"].value.text == "auto for 1073741824 bytes"
-    assert all(item.reading.runtime.text is None and not item.reading.undo for item in rows)
+    assert all(item.reading.runtime.text is None and not item.reading.parts for item in rows)
     # Nothing is known of this limit: a line could lower what the hardware starts with.
     assert (boot["vm.max_map_count"].value.text, boot["vm.max_map_count"].source) == ("1048576", AGENT_UNIT)
     found = sysctl.boot_files("default", rows, context)

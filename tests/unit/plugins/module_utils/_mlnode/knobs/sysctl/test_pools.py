@@ -52,8 +52,8 @@ def test_two_names_of_one_pool_are_refused(numa: Machine, keys: tuple[str, str])
 
 def test_pools_of_another_size_stand_beside_the_total(numa: Machine) -> None:
     found = rows(numa, {"vm.nr_hugepages": 0, "vm.nr_hugepages@node0/1048576kB": 2})
-    assert found["vm.nr_hugepages"].reading.target == "0"
-    assert found["vm.nr_hugepages@node0/1048576kB"].reading.target == "2"
+    assert found["vm.nr_hugepages"].reading.want == "0"
+    assert found["vm.nr_hugepages@node0/1048576kB"].reading.want == "2"
 
 
 @pytest.mark.parametrize("value", [4, {"for_bytes": 1 << 30}])

@@ -162,7 +162,7 @@ def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
 def test_the_bracketed_word_is_the_present_value_and_the_rest_is_offered(machine: Machine) -> None:
     found = reading(machine, {"enabled": "madvise"})
     assert found.runtime == Value(text="always")
-    assert found.target == "madvise"
+    assert found.want == "madvise"
     assert found.offered == ("always", "madvise", "never")
     assert found.invalid == ""
     assert not found.native
@@ -176,22 +176,22 @@ def test_a_word_that_this_kernel_does_not_offer_is_told_with_those_it_does(machi
 
 def test_a_number_is_read_as_it_is(machine: Machine) -> None:
     found = reading(machine, {"khugepaged": {"scan_sleep_millisecs": 1000}})
-    assert (found.runtime.text, found.target, found.offered, found.invalid) == ("10000", "1000", (), "")
+    assert (found.runtime.text, found.want, found.offered, found.invalid) == ("10000", "1000", (), "")
 
 
 @pytest.mark.parametrize("file", ["enabled", "shmem_enabled"])
 def test_what_a_change_of_enabled_moves_is_kept_to_be_put_back(machine: Machine, file: str) -> None:
     """khugepaged recomputes vm.min_free_kbytes as it starts."""
     found = reading(machine, {file: "advise"})
-    assert found.undo == (Write(f"{THP}/{file}", found.runtime.text or ""), RESERVE)
+    assert found.parts[0].undo == (Write(f"{THP}/{file}", found.runtime.text or ""), RESERVE)
     sized = reading(machine, {"sizes": {"64kB": {"enabled": "madvise"}}})
-    assert sized.undo == (Write(f"{THP}/hugepages-64kB/enabled", "never"), RESERVE)
+    assert sized.parts[0].undo == (Write(f"{THP}/hugepages-64kB/enabled", "never"), RESERVE)
 
 
 def test_other_files_move_nothing_else(machine: Machine) -> None:
-    assert RESERVE not in reading(machine, {"defrag": "never"}).undo
+    assert RESERVE not in reading(machine, {"defrag": "never"}).parts[0].undo
     machine.remove("/proc/sys/vm/min_free_kbytes")
-    assert len(reading(machine, {"enabled": "never"}).undo) == 1
+    assert len(reading(machine, {"enabled": "never"}).parts[0].undo) == 1
 
 
 def test_a_file_that_may_not_be_written_is_told(machine: Machine) -> None:
@@ -212,7 +212,7 @@ def test_a_file_that_is_not_there_is_absent_with_the_reason(
 ) -> None:
     found = reading(machine, spec)
     assert words in (found.runtime.absent or "")
-    assert found.undo == ()
+    assert found.parts == ()
 
 
 def test_a_kernel_without_sizes_says_so(tmp_path: Any) -> None:

@@ -1,15 +1,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""State of the NICs that one rule means, together, for every kind whose rules are for files of NICs."""
+"""What each device brings to a row of the report, and the row that all of them make."""
 
 from __future__ import annotations
 
 from typing import Callable, Iterable, Mapping, Sequence
 
-from ...model.record import NamedTuple, dataclass, field
-from ...model.setting import Boot, KnobFile, Reading, Value
-from . import rules
-from .targets import Target
+from ..model.record import NamedTuple, dataclass, field
+from ..model.setting import Boot, KnobFile, Reading, Value
 
 #: Of a part the value that is meant, such as what it is now
 ValueOf = Callable[[KnobFile], str]
@@ -23,15 +21,40 @@ def plain(parts: Sequence[KnobFile], value: ValueOf) -> str:
     return ", ".join(f"{part.path.rpartition('/')[2]} {value(part)}" for part in parts)
 
 
+def together(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Pairs of text and label as `eth0, eth1: 4096`: devices that are alike stand together."""
+    alike: dict[str, list[str]] = {}
+    for text, label in pairs:
+        alike.setdefault(text, []).append(label)
+    return [f"{', '.join(labels)}: {text}" for text, labels in alike.items()]
+
+
+class Target(NamedTuple):
+    """A device, such as an interface. node: its NUMA node. depth: on how many others it stands, one below
+    the other."""
+
+    name: str
+    driver: str | None = None
+    node: int | None = None
+    depth: int = 0
+    address: str = ""
+
+
+#: Where all devices of a rule are one, as the CPUs are
+MACHINE = Target("")
+
+
 @dataclass
 class Files:
-    """One NIC's part of a row.
+    """One device's part of a row.
 
-    lacking: why the NIC has no such knob. fixed: what the driver has for good, and is right. problems: files
-    that could not be read. clamped: more was asked for than it has. invalid: and that is an error.
+    lacking: why the device has no such knob. fixed: what the driver has for good, and is right. problems:
+    files that could not be read. clamped: more was asked for than it has. invalid: and that is an error.
+    managed: how many of its files the kernel keeps to itself. notes: without the label, so that devices with
+    the same one are reported together. refusal, blocked, offered, path: as in Reading.
     """
 
-    target: Target
+    target: Target = MACHINE
     parts: list[KnobFile] = field(default_factory=list)
     lacking: str = ""
     fixed: str = ""
@@ -40,20 +63,28 @@ class Files:
     clamped: str = ""
     invalid: str = ""
     blocked: str = ""
+    refusal: str = ""
+    managed: int = 0
+    offered: tuple[str, ...] = ()
+    path: str = ""
 
     @property
     def label(self) -> str:
         return self.target.name
 
+    def note(self, words: str) -> None:
+        if words:
+            self.notes.append(words)
 
-class Together(NamedTuple):
-    """found: what each NIC brings. text: the files of one of them in words."""
+
+class Summary(NamedTuple):
+    """found: what each device brings. text: the files of one of them in words."""
 
     found: Sequence[Files]
     text: Callable[[Sequence[KnobFile], ValueOf], str] = plain
 
     @property
-    def target(self) -> str:
+    def want(self) -> str:
         return self._summary(lambda part: part.want)
 
     @property
@@ -62,13 +93,13 @@ class Together(NamedTuple):
         problem = _first(problem for one in self.found for problem in one.problems)
         if problem:
             return Value(unreadable=problem)
-        if any(one.parts or one.fixed or one.invalid for one in self.found):
-            return Value(text=self._summary(lambda part: part.now))
+        if any(one.parts or one.fixed for one in self.found):
+            return Value(text=self._summary(lambda part: part.runtime))
         return Value(absent="; ".join(self._lacking()))
 
     @property
     def notes(self) -> list[str]:
-        """Values that some of the NICs lack, where others have them."""
+        """Values that some of the devices lack, where others have them."""
         return self._lacking() if any(one.parts or one.fixed for one in self.found) else []
 
     def reading(
@@ -84,14 +115,14 @@ class Together(NamedTuple):
             path=path,
             runtime=self.runtime,
             boot=boot,
-            target=self.target or None,
+            want=self.want or None,
             blocked=_first(one.blocked for one in self.found),
             invalid=_first([*(one.invalid for one in self.found), *invalid]),
-            refusal=_first(part.refusal for part in self._parts),
+            refusal=_first([*(one.refusal for one in self.found), *(part.refusal for part in self._parts)]),
             parts=self._parts,
             origin=self._origin(origins),
             note="; ".join(filter(None, notes)),
-            clamped="; ".join(rules.together((one.clamped, one.label) for one in self.found if one.clamped)),
+            clamped="; ".join(together((one.clamped, one.label) for one in self.found if one.clamped)),
         )
 
     @property
@@ -99,12 +130,12 @@ class Together(NamedTuple):
         return tuple(part for one in self.found for part in one.parts)
 
     def _lacking(self) -> list[str]:
-        return rules.together((one.lacking, one.label) for one in self.found if one.lacking)
+        return together((one.lacking, one.label) for one in self.found if one.lacking)
 
     def _summary(self, value: ValueOf) -> str:
         """`eth0, eth1: 4096; eth2: on [fixed]`"""
         return "; ".join(
-            rules.together(
+            together(
                 (self.text(one.parts, value) if one.parts else f"{one.fixed} [fixed]", one.label)
                 for one in self.found
                 if one.parts or one.fixed
@@ -114,7 +145,7 @@ class Together(NamedTuple):
     def _origin(self, origins: Mapping[str, str]) -> str | None:
         if not any(part.path in origins for part in self._parts):
             return None
-        return self._summary(lambda part: origins.get(part.path, part.now))
+        return self._summary(lambda part: origins.get(part.path, part.runtime))
 
 
 def _first(texts: Iterable[str]) -> str:

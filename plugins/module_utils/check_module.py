@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, NoReturn, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ._mlnode.checks.model import FAIL_ON, Check, bad, summary
-from ._mlnode.model.errors import MlnodeError
+from ._mlnode.model.errors import MlnodeError, paragraphs, printable
 from ._mlnode.model.record import NamedTuple
-from .ending import fail, leave, warn
 
 #: As many as fit on a screen with their advice; the result has all of them
 NAMED = 8
@@ -30,12 +29,13 @@ def fail_on(default: str) -> dict[str, dict[str, Any]]:
     return {"fail_on": {"type": "str", "choices": [*FAIL_ON], "default": default}}
 
 
-def run(module: AnsibleModule, name: str, look: Callable[[AnsibleModule], Checked]) -> NoReturn:
+def run(module: AnsibleModule, name: str, look: Callable[[AnsibleModule], Checked]) -> None:
     """Check, and end the module."""
     try:
         checks, more = look(module)
     except MlnodeError as error:
-        fail(module, f"{name}: {error}")
+        module.fail_json(msg=paragraphs(f"{name}: {error}"))
+        return
     fatal = FAIL_ON[module.params["fail_on"]]
     failing = [check for check in bad(checks) if check.verdict in fatal]
     result = {
@@ -47,10 +47,10 @@ def run(module: AnsibleModule, name: str, look: Callable[[AnsibleModule], Checke
     }
     if failing:
         title = f"{name}: {len(failing)} of {len(checks)} checks are not as expected:"
-        fail(module, "\n".join([title, *_named(failing)]), **result)
+        module.fail_json(msg=paragraphs("\n".join([title, *_named(failing)])), **result)
     for line in _named(bad(checks)) if fatal else ():
-        warn(module, line)
-    leave(module, **result)
+        module.warn(printable(line))
+    module.exit_json(**result)
 
 
 def _named(checks: Sequence[Check]) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import errno
 import json
-from typing import Any, NoReturn
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -17,16 +17,15 @@ from ._mlnode.host import places, trust
 from ._mlnode.host.host import Host
 from ._mlnode.model.errors import HostError, MlnodeError
 from ._mlnode.model.setting import Layer
-from .ending import fail, leave
 
 
 def declare(
     module: AnsibleModule, kind: Kind, confirm_seconds: int = 0, confirmation: Confirmation = FOR_GOOD
-) -> NoReturn:
+) -> None:
     """Check or apply one area of one declaration, and end the module. confirm_seconds, confirmation: as in
     engine."""
     if not module.params["layers"]:
-        fail(module, "layers: name runtime, boot or both; none would do nothing")
+        module.fail_json(msg="layers: name runtime, boot or both; none would do nothing")
     order = whole.Order(
         module.params["name"],
         {kind.KIND: kind},
@@ -48,7 +47,7 @@ def declare(
     result = {**area, "changed": outcome.changed, "diff": outcome.diff, **more}
     if outcome.failed:
         module.fail_json(msg=outcome.msg, **result)
-    leave(module, **result)
+    module.exit_json(**result)
 
 
 class Agent:

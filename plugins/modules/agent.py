@@ -56,12 +56,14 @@ path:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import ending
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_service
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    MlnodeError,
+    paragraphs,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.diff import diff
 
 
@@ -83,9 +85,9 @@ def main() -> None:
         for warning in boot_service.left(host, module.params["reload"]):
             module.warn(warning)
     except MlnodeError as error:
-        ending.fail(module, f"agent: {error}")
-    ending.leave(
-        module,
+        module.fail_json(msg=paragraphs(f"agent: {error}"))
+        return
+    module.exit_json(
         changed=bool(steps),
         path=agent.COMMAND,
         diff=diff(steps) if module._diff else [],

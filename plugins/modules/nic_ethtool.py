@@ -133,11 +133,12 @@ reboot_required:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import ending, tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import schema as nic_schema
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import paragraphs
 
 
 def main() -> None:
@@ -146,7 +147,7 @@ def main() -> None:
     seconds = module.params["confirm_seconds"]
     wrong = nic_schema.wrong_seconds(seconds)
     if wrong:
-        ending.fail(module, wrong)
+        module.fail_json(msg=paragraphs(wrong))
     tuning_module.declare(module, nic, seconds, confirm)
 
 

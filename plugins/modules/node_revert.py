@@ -75,12 +75,14 @@ reboot_required:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import ending
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import declare, without_origin
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import revert
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    MlnodeError,
+    paragraphs,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import reverted
 
 
@@ -99,9 +101,9 @@ def main() -> None:
             changes = revert.pending(host) if module.check_mode else revert.revert(host)
             stays = {}
     except MlnodeError as error:
-        ending.fail(module, f"revert: {error}")
-    ending.leave(
-        module,
+        module.fail_json(msg=paragraphs(f"revert: {error}"))
+        return
+    module.exit_json(
         changed=any(change.changes for change in changes),
         reverted=[{"key": change.key, "value": change.result} for change in changes],
         reboot_required=any(change.at_boot for change in changes),

@@ -171,7 +171,6 @@ topology:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils import ending
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.topology import document
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
@@ -179,7 +178,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology imp
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    ending.leave(module, changed=False, topology=document(read.of(Host(mounts=read.MOUNTS))))
+    module.exit_json(changed=False, topology=document(read.of(Host(mounts=read.MOUNTS))))
 
 
 if __name__ == "__main__":

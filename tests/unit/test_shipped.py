@@ -69,9 +69,9 @@ _OF_THE_AGENT = (
 )
 
 #: The engine with its four states, the store of the origin, what goes back when it leaves, the host with its
-#: calls, the bridge to Ansible and how it ends; the agent answers for the next boot and for what waits to be
+#: calls, the bridge to Ansible; the agent answers for the next boot and for what waits to be
 #: confirmed
-MOST = 29
+MOST = 28
 
 
 def test_every_kind_has_its_module() -> None:

@@ -1,0 +1,64 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import patch_module_args
+
+HOSTILE = "\x1b[2J\x9b\u202ea\tb"
+SHOWN = "\\x1b[2J\\x9b\\u202ea\tb"
+
+Ended = Callable[..., tuple[int, dict[str, Any], list[str]]]
+
+
+@pytest.fixture
+def ended(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ended:
+    """Exit status, the one document that was printed, and warnings."""
+    warnings: list[str] = []
+    monkeypatch.setattr(AnsibleModule, "warn", lambda _module, words: warnings.append(words))
+
+    def end(look: Any, fail_on: str) -> tuple[int, dict[str, Any], list[str]]:
+        with patch_module_args({"fail_on": fail_on}), pytest.raises(SystemExit) as left:
+            check_module.run(AnsibleModule(check_module.fail_on("fail")), "a check", look)
+        [line] = capsys.readouterr().out.strip().splitlines()
+        return int(str(left.value.code)), json.loads(line), warnings
+
+    return end
+
+
+def found(verdict: Verdict) -> check_module.Checked:
+    return check_module.Checked([Check("link", "mlx5_0/1", verdict, "up", HOSTILE, "/sys")])
+
+
+@pytest.mark.parametrize(("fail_on", "status"), [("fail", 1), ("never", 0)])
+def test_the_terminal_of_a_controller_obeys_no_node(ended: Ended, fail_on: str, status: int) -> None:
+    code, result, warnings = ended(lambda _module: found(Verdict.FAIL), fail_on)
+
+    assert code == status
+    assert (SHOWN in result.get("msg", "")) == bool(status)
+    assert result["summary"]["fail"] == 1
+    assert warnings == []
+
+
+def test_what_does_not_fail_is_a_warning(ended: Ended) -> None:
+    code, result, [warning] = ended(lambda _module: found(Verdict.WARN), "fail")
+
+    assert (code, len(result["checks"])) == (0, 1)
+    assert SHOWN.replace("\t", "\\t") in warning
+
+
+def test_what_cannot_be_looked_at_fails(ended: Ended) -> None:
+    def look(_module: AnsibleModule) -> check_module.Checked:
+        raise MlnodeError(f"{HOSTILE}\nand more")
+
+    code, result, _warnings = ended(look, "never")
+
+    assert (code, result["msg"]) == (1, f"a check: {SHOWN}\nand more")

@@ -23,7 +23,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.settin
     Value,
 )
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
-from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine, captured
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 
@@ -140,9 +140,6 @@ def test_a_module_is_loaded_now_and_at_boot(machine: Machine) -> None:
     assert loaded(machine) == ["ib_uverbs", "rdma_ucm"]
     assert listed(machine) == ["rdma_ucm", "ib_uverbs"]
     assert row(machine).reading.boot.source == f"{FILE}:4"
-    before = machine.tree()
-    assert not engine.apply(machine, request("rdma-ucm", "ib_uverbs")).changed
-    assert machine.tree() == before
 
 
 def test_the_file_of_sysctl_is_another() -> None:
@@ -328,12 +325,6 @@ def test_an_image_build_writes_and_loads_nothing(machine: Machine, container: bo
 def test_an_image_build_sees_the_files_of_its_image(machine: Machine) -> None:
     machine.put(RULES, "blacklist ib_uverbs\n")
     assert apply(machine, "ib_uverbs", layers=BOOT)["module.ib_uverbs"][0] == "overridden"
-
-
-def test_a_captured_tree_is_read_as_a_machine(machine: Machine) -> None:
-    apply(machine, "ib_uverbs")
-    [found] = engine.evaluate(captured(machine.root, modules.MOUNTS), request("ib_uverbs")).rows
-    assert str(found.status) == "ok"
 
 
 # -- explanations --------------------------------------------------------------------------

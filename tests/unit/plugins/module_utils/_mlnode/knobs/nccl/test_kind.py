@@ -8,7 +8,6 @@ import errno
 import os
 import pathlib
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine, revert
@@ -34,7 +33,7 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import (
     install,
     no_disk,
 )
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine, captured
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 from .node import HCAS, apply, block, conf, declare_class, give_addresses, plan, request, roce, row, rows
 
@@ -578,10 +577,3 @@ def test_what_is_known_of_a_variable(name: str, severity: Severity, words: str) 
 
 def test_no_variable_moves_another() -> None:
     assert not nccl.conflicts("nccl.NCCL_DEBUG", "nccl.NCCL_NET")
-
-
-def test_a_captured_tree_is_read_as_a_node_is(machine: Machine) -> None:
-    spec: dict[str, Any] = {"NCCL_IB_HCA": "auto", "NCCL_SOCKET_IFNAME": "auto"}
-    apply(machine, **spec)
-    found = engine.evaluate(captured(machine.root, nccl.MOUNTS), request("jobs", BOTH_LAYERS, (), spec))
-    assert [str(one.status) for one in found.rows] == ["ok", "ok"]

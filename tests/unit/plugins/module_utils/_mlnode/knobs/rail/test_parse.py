@@ -2,14 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail import kind as rail
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail import parse as rail_parse
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,13 +29,6 @@ def test_a_rule_is_a_setting_for_each_value_in_the_order_of_application() -> Non
     assert found[0].claim == "1 (all rails)"
     assert found[1].claim == "1 (all NICs)"
     assert found[0].path == "/proc/sys/net/ipv4/conf/*/arp_ignore"
-
-
-def test_every_setting_has_a_reason_with_its_source() -> None:
-    for item in rail_parse.parse({"rules": [RAILS]}):
-        info = rail.info(item.key, Value())
-        assert info.reason
-        assert "ip" in info.source
 
 
 @pytest.mark.parametrize(
@@ -83,8 +73,3 @@ def test_no_rule_raises_anything_else(raw: dict[str, Any]) -> None:
         rail_parse.parse({"rules": [raw]})
     except DeclarationError:
         return
-
-
-def test_what_is_kept_on_the_node_parses_to_the_same() -> None:
-    spec = {"rules": [RAILS]}
-    assert rail_parse.parse(json.loads(json.dumps(spec))) == rail_parse.parse(spec)

@@ -22,7 +22,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.settin
     Reading,
     Write,
 )
-from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, BuildHost, Machine
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
 MODULES = "/etc/modules-load.d/mlnode-default.conf"
@@ -759,14 +759,6 @@ def test_a_setting_outside_of_proc_sys_takes_no_word_from_sysctl_d(machine: Mach
 
 
 # -- an image build ------------------------------------------------------------------------
-
-
-class BuildHost(Machine):
-    """A machine whose hardware must not be looked at: every access below /proc and /sys is a failure."""
-
-    def real(self, path: str, follow: bool = True) -> str:
-        assert not path.startswith(("/proc", "/sys")), f"looked at {path} of the build host"
-        return super().real(path, follow)
 
 
 def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:

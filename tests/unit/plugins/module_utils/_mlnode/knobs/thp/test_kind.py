@@ -21,7 +21,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.settin
     Value,
     Write,
 )
-from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import THP, BuildHost, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -301,14 +301,6 @@ def test_where_the_command_line_is_silent_the_agent_brings_it_back(
     else:
         assert f"{AGENT_UNIT} is not enabled" in (boot.value.absent or "")
     assert thp.boot_sources(setting.key, machine) == []
-
-
-class BuildHost(Machine):
-    """A machine whose hardware must not be looked at: every access below /proc and /sys is a failure."""
-
-    def real(self, path: str, follow: bool = True) -> str:
-        assert not path.startswith(("/proc", "/sys")), f"looked at {path} of the build host"
-        return super().real(path, follow)
 
 
 def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:

@@ -144,7 +144,7 @@ FULL: dict[str, dict[str, Any]] = {
                 "fec": "rs",
                 "mtu": 9000,
             }
-        ],
+        ]
     },
     "multi_rail": {"rules": [RAILS]},
     "roce_qos": {"rules": [ROCE]},
@@ -162,9 +162,7 @@ FULL: dict[str, dict[str, Any]] = {
         ],
         "irqbalance": "agree",
     },
-    "nccl_conf": {
-        "variables": {"NCCL_IB_HCA": "auto", "NCCL_SOCKET_IFNAME": "auto", "NCCL_IB_TC": "auto"},
-    },
+    "nccl_conf": {"variables": {"NCCL_IB_HCA": "auto", "NCCL_SOCKET_IFNAME": "auto", "NCCL_IB_TC": "auto"}},
     "boot_params": {
         "parameters": {"transparent_hugepage": "madvise", "nosmt": "", "console": ["tty0", "ttyS0"]},
         "absent": ["quiet"],
@@ -258,12 +256,7 @@ UNSUPPORTED: list[tuple[str, dict[str, Any], str, str]] = [
         "nic.x.mtu",
         "drivers ice",
     ),
-    (
-        "roce_qos",
-        {"rules": [{"name": "x", "nics": {"names": ["eth4"]}, "pfc": [3]}]},
-        "qos.x.pfc",
-        "eth4",
-    ),
+    ("roce_qos", {"rules": [{"name": "x", "nics": {"names": ["eth4"]}, "pfc": [3]}]}, "qos.x.pfc", "eth4"),
     (
         "irq_affinity",
         {"rules": [{"name": "a", "nics": {"drivers": ["bnxt_en"]}, "strategy": "spread"}]},

@@ -27,7 +27,7 @@ FULL: dict[str, Any] = {
             "fec": "rs",
             "mtu": 9000,
         }
-    ],
+    ]
 }
 
 

@@ -75,10 +75,7 @@ def test_only_what_was_said_is_kept_on_the_node(machine: Machine, sysctl: Runner
     sysctl.ok(name="training", settings={"vm.swappiness": 1, "vm.dirty_ratio": None})
     plain = json.loads(machine.read(DECLARATION))["kinds"]["sysctl"]
     sysctl.ok(
-        name="training",
-        settings={"vm.swappiness": 1},
-        sizing={"hosts": 4, "rails": 8},
-        allow=["overcommit"],
+        name="training", settings={"vm.swappiness": 1}, sizing={"hosts": 4, "rails": 8}, allow=["overcommit"]
     )
     full = json.loads(machine.read(DECLARATION))["kinds"]["sysctl"]
 

@@ -724,10 +724,7 @@ def test_any_bytes_in_a_value_survive(node: Node) -> None:
         confirm.arm(node, "training", 60, entries, fresh, old)
 
     transaction.run(
-        node,
-        Origin.load(node),
-        [KernelWrite("nic.alias", alias, "x", old, (Write(alias, old),))],
-        arm=arm,
+        node, Origin.load(node), [KernelWrite("nic.alias", alias, "x", old, (Write(alias, old),))], arm=arm
     )
     confirm.undo(node)
 

@@ -25,7 +25,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import topology_table
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read as topology
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import FILES, KERNEL, THP, Machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -98,11 +98,6 @@ WHOLE: dict[str, Any] = {
 
 #: The setting of another declaration, which has to be applied and judged whatever happens to the first
 OTHER = "thp.defrag"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick() -> Iterator[None]:
-    yield from no_disk()
 
 
 @pytest.fixture(scope="module", name="folder")

@@ -23,7 +23,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status, Value
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import diff
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import BuildHost, captured
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, made
 
@@ -59,11 +59,6 @@ BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "nccl": ({"variables": {"NCCL_IB_TC": 300}}, ("NCCL_IB_TC", "'300'")),
     "boot": ({"parameters": {"iommu": True}}, ("boot.iommu", "true")),
 }
-
-
-@pytest.fixture(autouse=True)
-def _quick() -> Iterator[None]:
-    yield from no_disk()
 
 
 @pytest.fixture

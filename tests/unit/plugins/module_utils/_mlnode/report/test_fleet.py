@@ -238,10 +238,7 @@ def subnet(**verdicts: str) -> Any:
 def test_what_the_subnet_says() -> None:
     told = subnet(manager="pass", links="fail", errors="unknown", topology="warn")
     found = fleet.report(nodes(2), "fail", {"gpu001": told})
-    assert found["failures"] == [
-        "subnet of gpu001: links fail: x",
-        "subnet of gpu001: errors unknown: x",
-    ]
+    assert found["failures"] == ["subnet of gpu001: links fail: x", "subnet of gpu001: errors unknown: x"]
     assert found["warnings"] == ["subnet of gpu001: topology warn: x"]
     assert len(lines(nodes(2), fail_on="warn", subnet={"gpu001": told})) == 3
     assert lines(nodes(2), fail_on="never", subnet={"gpu001": told}) == []

@@ -138,11 +138,7 @@ def test_offline_cpus_are_part_of_the_rest(node: GrubMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [
-        {"isolate": {"cpus": "1-3,5-7"}},
-        {"parameters": {"isolcpus": "domain,1-3", "nohz_full": "5-7"}},
-    ],
+    "spec", [{"isolate": {"cpus": "1-3,5-7"}}, {"parameters": {"isolcpus": "domain,1-3", "nohz_full": "5-7"}}]
 )
 def test_too_few_cpus_left_over_are_refused_however_they_are_declared(
     node: GrubMachine, spec: dict[str, Any]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pathlib
 from typing import Any
 
 import pytest
@@ -30,27 +29,6 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     reading,
     readings,
 )
-
-
-@pytest.fixture
-def root(tmp_path: pathlib.Path) -> str:
-    return str(tmp_path / "node")
-
-
-@pytest.fixture
-def intel(root: str) -> CpuMachine:
-    return CpuMachine.intel(root)
-
-
-@pytest.fixture
-def amd(root: str) -> CpuMachine:
-    return CpuMachine.amd(root)
-
-
-@pytest.fixture
-def acpi(root: str) -> CpuMachine:
-    return CpuMachine.acpi(root)
-
 
 # -- CPUs ----------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.settin
     Severity,
     Value,
 )
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 
 FILE = "zz-mlnode-default.conf"
@@ -31,16 +29,6 @@ PAM, MANAGER = f"/etc/security/limits.d/{FILE}", f"/etc/systemd/system.conf.d/{F
 UNITS = "/etc/systemd/system"
 BOOT, RUNTIME = (Layer.BOOT,), (Layer.RUNTIME,)
 SPEC: dict[str, Any] = {"nofile": 1048576}
-
-
-@pytest.fixture(autouse=True)
-def no_waiting() -> Iterator[None]:
-    yield from no_disk()
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[pathlib.Path]:
-    yield from in_memory()
 
 
 @pytest.fixture

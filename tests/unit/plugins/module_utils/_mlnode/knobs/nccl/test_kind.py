@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
-from collections.abc import Iterator
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine, revert
@@ -29,9 +28,7 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import (
     Gate,
     Gated,
     failing,
-    in_memory,
     install,
-    no_disk,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -41,16 +38,6 @@ BOOT, RUNTIME = (Layer.BOOT,), (Layer.RUNTIME,)
 
 #: As an administrator has left it: a comment, blanks, CRLF, a byte that is no UTF-8, no end of the last line
 THEIRS = "# site defaults\n\n NCCL_NET=IB\nNCCL_DEBUG=INFO\r\nNCCL_ALGO=Ring\n# \udcff\nNCCL_IB_TIMEOUT=22"
-
-
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    yield from no_disk()
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[pathlib.Path]:
-    yield from in_memory()
 
 
 @pytest.fixture

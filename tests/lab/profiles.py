@@ -74,12 +74,7 @@ _ALL = (
         guest_devices="up:igb up:e1000e rxe:e1000e netdevsim",
         cable=0,
     ),
-    Profile(
-        "epp",
-        cpu="EPYC-Rome-v1",
-        table="cpc",
-        command_line=f"amd_pstate=active {acpi.MEMMAP}",
-    ),
+    Profile("epp", cpu="EPYC-Rome-v1", table="cpc", command_line=f"amd_pstate=active {acpi.MEMMAP}"),
     Profile("boot", grub=True),
     Profile("cloud"),
     # What the nodes under test are reached through: a jump host, and the switch of a network.

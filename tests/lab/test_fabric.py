@@ -89,9 +89,7 @@ class Fabric:
                     "simulated": {"name": "simulated", "nics": {"names": [self.simulated]}, "mtu": MTU},
                 }
             },
-            "fabric_qos": {
-                "rules": {"rails": {"nics": simulated, **lacking}, "connections": connections},
-            },
+            "fabric_qos": {"rules": {"rails": {"nics": simulated, **lacking}, "connections": connections}},
             # QEMU's e1000e tells an interface of 1000 Mb/s, and Soft-RoCE a rate of its own.
             "fabric_expect": {"devices": {"rxe0": {"netdev": self.rail, "netdev_mtu": MTU, "mtu": 4096}}},
         }

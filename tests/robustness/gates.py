@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins import module_utils
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os
-
-from .nodes import Node
+from ansible_collections.mlnode.tuning.tests.unit.nodes import Node
 
 _LIBRARY = f"{module_utils.__name__}._mlnode."
 

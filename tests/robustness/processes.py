@@ -8,7 +8,7 @@ import os
 import pathlib
 import shutil
 
-from .nodes import Node
+from ansible_collections.mlnode.tuning.tests.unit.nodes import Node
 
 
 class Atomic(Node):

@@ -31,8 +31,8 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
+from ansible_collections.mlnode.tuning.tests.unit.nodes import Node, install
 
-from .nodes import Node, install
 from .processes import Atomic, copied, plain
 
 pytestmark = pytest.mark.robustness

@@ -23,9 +23,9 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, failing
+from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, install, made
 
 from .gates import changes, guarded, hit
-from .nodes import CASES, Case, Node, install, made
 
 pytestmark = pytest.mark.robustness
 

@@ -32,10 +32,9 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
 )
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED, examples
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
+from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Node, install, made
 from hypothesis import event, given
 from hypothesis import strategies as st
-
-from .nodes import CASES, Node, install, made
 
 pytestmark = pytest.mark.robustness
 

@@ -29,9 +29,9 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp im
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
+from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, install, made
 
 from .gates import End, EndError, changes, guarded, hit
-from .nodes import CASES, Case, Node, install, made
 from .processes import copied, plain
 
 pytestmark = pytest.mark.robustness

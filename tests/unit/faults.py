@@ -120,10 +120,10 @@ def no_disk() -> Iterator[None]:
     """Never wait for the disk, in tests that do the same a thousand times: a killed process loses nothing
     that it had written, only a power cut would. And compile the agent once."""
     build = agent_zip.build
-    built: dict[tuple[int, str, bool], bytes] = {}
+    built: dict[tuple[object, ...], bytes] = {}
 
     def once(files: agent_zip.Files, interpreter: str = INTERPRETER, compiled: bool = True) -> bytes:
-        key = (len(files), interpreter, compiled)
+        key = (*files.items(), interpreter, compiled)
         if key not in built:
             built[key] = build(files, interpreter, compiled)
         return built[key]

@@ -137,10 +137,7 @@ class GrubMachine(Machine):
         return machine
 
     def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
-        if list(command) not in (
-            ["/usr/sbin/update-grub"],
-            ["/usr/sbin/grub-mkconfig", "-o", MENU],
-        ):
+        if list(command) not in (["/usr/sbin/update-grub"], ["/usr/sbin/grub-mkconfig", "-o", MENU]):
             return super().run(command, seconds)
         if self.broken:
             self.broken -= 1

@@ -299,3 +299,14 @@ class Machine(Host):
     def _store(self, path: str, text: str) -> None:
         with open(self.real(path), "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(text + "\n")
+
+
+class BuildHost(Machine):
+    """What an image is built on: its hardware and its programs are not those of a node."""
+
+    def real(self, path: str, follow: bool = True) -> str:
+        assert not path.startswith(("/proc", "/sys")), f"looked at {path} of the build host"
+        return super().real(path, follow)
+
+    def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
+        raise AssertionError(f"ran {command} on the build host")

@@ -144,11 +144,7 @@ def test_interfaces_stand_where_their_device_is(seen: Seen) -> None:
 
 @pytest.mark.parametrize(
     ("name", "handler"),
-    [
-        ("hgx", "mlx5_comp{}@pci:{}"),
-        ("grace", "mlx5_comp{}@pci:{}"),
-        ("epyc256", "ice-{2}-TxRx-{0}"),
-    ],
+    [("hgx", "mlx5_comp{}@pci:{}"), ("grace", "mlx5_comp{}@pci:{}"), ("epyc256", "ice-{2}-TxRx-{0}")],
 )
 def test_drivers_that_hint_send_a_queue_from_the_cpu_of_its_interrupt(name: str, handler: str) -> None:
     seen = see(name)

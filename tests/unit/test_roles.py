@@ -45,11 +45,7 @@ TYPES = {"dict": dict, "list": list, "str": str, "int": int, "bool": bool}
 ONE_OPTION = {"services": "services", "modules": "modules", "sysctl": "settings", "nccl": "variables"}
 
 #: Of the action `declare`, what a role does not take from a variable that has its name
-ELSEWHERE = {
-    "name": None,
-    "ignore": "drift_ignore",
-    "judged_later": "node_judged_later",
-}
+ELSEWHERE = {"name": None, "ignore": "drift_ignore", "judged_later": "node_judged_later"}
 
 #: What one of the roles has and the other one does not
 OWN = {"node": {"profile", "reboot"}, "fabric": {"type", "expect", "fail_on"}}
@@ -218,8 +214,7 @@ def test_the_library_has_a_reason_for_every_kernel_setting(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
-    [*(f"roles/node/profiles/{name}.yml" for name in PROFILES), "roles/fabric/defaults/main.yml"],
+    "path", [*(f"roles/node/profiles/{name}.yml" for name in PROFILES), "roles/fabric/defaults/main.yml"]
 )
 def test_every_value_has_its_reason_beside_it(path: str) -> None:
     """A comment stands above the line, or above the group of lines that it belongs to."""

@@ -445,9 +445,7 @@ def test_an_unknown_profile_is_an_error_without_a_remote_call(monkeypatch: pytes
         Node(monkeypatch, declare, profile="trainig").run()
 
 
-def test_a_terminal_that_never_ends_holds_up_no_bare_node(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_terminal_that_never_ends_holds_up_no_bare_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """As ssh -tt has one, without pipelining."""
     node = Node(monkeypatch, declare, MISSING, FINE, piped=False, thp=THP)
     node.run()

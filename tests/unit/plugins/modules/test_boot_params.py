@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.modules import boot_params as boot_module
 from ansible_collections.mlnode.tuning.plugins.modules import thp as thp_module
-from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, MENU, GrubMachine
+from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
@@ -117,74 +117,11 @@ def test_a_single_cpu_is_a_list_too(machine: GrubMachine, boot: Runner) -> None:
     assert done.settings["boot.isolcpus"]["want"] == "isolcpus=managed_irq,domain,7"
 
 
-@pytest.mark.parametrize("check", [False, True])
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"parameters": {"intel_iommu": True}}, ["boot.intel_iommu", "YAML boolean true"]),
-        ({"parameters": {"a": "x;reboot"}}, ["boot.a", "'x;reboot' is invalid"]),
-        ({"parameters": {"a": "x\ny"}}, ["boot.parameters.a", "does not print"]),
-        ({"parameters": {"root": "/dev/sda"}}, ["boot.root cannot be declared"]),
-        ({"absent": ["root"]}, ["boot.root cannot be declared"]),
-        ({"isolate": {"domain": True}}, ["missing required arguments: cpus"]),
-        ({"isolate": {"cpus": "2-"}}, ["boot.isolate.cpus"]),
-        ({"isolate": {"cpus": [2, 3]}}, ["boot.isolate.cpus"]),
-        ({"isolate": {"cpus": "2-3,64"}}, ["boot.isolcpus: CPU 64 is not on this machine, which has 0-7"]),
-        ({"allow": ["everything"]}, ["allow", "everything"]),
-        ({"parameters": {"a": "1"}, "layers": []}, ["layers"]),
-    ],
-)
-def test_bad_input_is_named_before_anything_is_written(
-    machine: GrubMachine, boot: Runner, check: bool, arguments: dict[str, Any], words: list[str]
-) -> None:
-    before = machine.tree()
-    msg = boot.msg(check, **arguments)
-    for word in words:
-        assert word in msg
-    assert (machine.tree(), machine.updates) == (before, 0)
-
-
-@pytest.mark.parametrize("check", [False, True])
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"isolate": {"cpus": "1-3,5-7"}}, ["boot.isolcpus", "NUMA node 1", "allow: [housekeeping]"]),
-        ({"parameters": {"mitigations": "off"}}, ["boot.mitigations", "allow: [mitigations]"]),
-    ],
-)
-def test_what_a_guard_refuses_is_only_declared(
-    machine: GrubMachine, boot: Runner, check: bool, arguments: dict[str, Any], words: list[str]
-) -> None:
-    whole, before = machine.tree(), machine.tuned()
-    msg = boot.msg(check, **arguments)
-    for word in words:
-        assert word in msg
-    assert (machine.tuned(), machine.updates) == (before, 0)
-    assert (machine.tree() == whole) == check
-
-
 def test_what_is_allowed_is_done(machine: GrubMachine, boot: Runner) -> None:
     done = boot.ok(
         parameters={"mitigations": "off"}, isolate={"cpus": "1-7"}, allow=["housekeeping", "mitigations"]
     )
     assert {setting["status"] for setting in done.settings.values()} == {"pending_reboot"}
-
-
-@pytest.mark.parametrize("on_unsupported", ["fail", "warn", "ignore"])
-def test_where_somebody_else_starts_the_kernel(
-    machine: GrubMachine, boot: Runner, on_unsupported: str
-) -> None:
-    machine.remove(MENU)
-    before = machine.tree()
-    done = boot(parameters={"nosmt": ""}, on_unsupported=on_unsupported)
-    words = "what starts this kernel (container, hypervisor, network boot) sets its parameters"
-    if on_unsupported == "fail":
-        assert done.rc == 1
-        assert words in done.result["msg"]
-        assert machine.tree() == before
-    else:
-        assert done.settings["boot.nosmt"]["status"] == "unsupported"
-        assert any(words in warning for warning in done.warnings) is (on_unsupported == "warn")
 
 
 @pytest.mark.parametrize("empty", [{}, {"allow": ["mitigations"]}, {"parameters": {}, "absent": []}])

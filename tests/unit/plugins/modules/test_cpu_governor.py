@@ -22,15 +22,6 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import
 DECLARATION = "/etc/mlnode/declared.d/training.json"
 PREFERENCE = "energy_performance_preference"
 
-FULL: dict[str, Any] = {
-    "governor": "performance",
-    PREFERENCE: "performance",
-    "energy_perf_bias": "performance",
-    "boost": True,
-    "min_perf_pct": 100,
-    "max_latency_us": "10",
-}
-
 
 @pytest.fixture
 def machine(tmp_path: pathlib.Path) -> CpuMachine:
@@ -41,28 +32,6 @@ def machine(tmp_path: pathlib.Path) -> CpuMachine:
 @pytest.fixture
 def governor(running: Make) -> Runner:
     return running(cpu_governor)
-
-
-def test_check_mode_predicts_what_the_run_then_does(machine: CpuMachine, governor: Runner) -> None:
-    machine.enable_agent()
-    before = machine.tree()
-    predicted = governor.ok(check=True, name="training", **FULL)
-    assert machine.tree() == before
-
-    done = governor.ok(name="training", **FULL)
-
-    assert predicted.result["diff"] == done.result["diff"]
-    want = {key: setting["want"] for key, setting in predicted.settings.items()}
-    assert want == {key: setting["runtime"] for key, setting in done.settings.items()}
-    assert want == {key: setting["boot"] for key, setting in done.settings.items()}
-    assert want == {
-        "cpu.governor": "performance",
-        f"cpu.{PREFERENCE}": "performance",
-        "cpu.energy_perf_bias": "0",
-        "cpu.boost": "on",
-        "cpu.min_perf_pct": "100",
-        "cpu.max_latency_us": "10",
-    }
 
 
 def test_the_diff_names_the_cpus(machine: CpuMachine, governor: Runner) -> None:
@@ -103,19 +72,6 @@ def test_the_diff_names_the_cpus_of_policies_and_not_their_numbers(
     assert runtime["before"].splitlines() == before
 
 
-def test_a_second_run_changes_nothing(machine: CpuMachine, governor: Runner) -> None:
-    machine.enable_agent()
-    governor.ok(**FULL)
-    tree, writes = machine.tree(), list(machine.writes)
-
-    again = governor.ok(**FULL)
-
-    assert not again.changed
-    assert again.result["diff"] == []
-    assert {setting["status"] for setting in again.settings.values()} == {"ok"}
-    assert (machine.tree(), machine.writes) == (tree, writes)
-
-
 def test_the_declaration_is_kept_as_it_was_given(machine: CpuMachine, governor: Runner) -> None:
     governor.ok(name="training", boost=False, cpus="all", max_latency_us="0")
     kinds = json.loads(machine.read(DECLARATION))["kinds"]
@@ -129,53 +85,6 @@ def test_a_list_rules_its_cpus_only(machine: CpuMachine, governor: Runner) -> No
     assert governors == ["powersave", "powersave", "performance", "performance"]
     assert machine.now(f"{CPU}/cpu1/power/pm_qos_resume_latency_us") == "0"
     assert machine.now(f"{CPU}/cpu2/power/pm_qos_resume_latency_us") == "n/a"
-
-
-@pytest.mark.parametrize("check", [False, True])
-@pytest.mark.parametrize(
-    "arguments, words",
-    [
-        ({"governor": "ondemand"}, ["cpu.governor: policies 0-3", "'ondemand'", "performance, powersave"]),
-        ({"governor": "performance", PREFERENCE: "power"}, [f"cpu.{PREFERENCE}", "EBUSY", "powersave"]),
-        ({"governor": "performance", "cpus": "0-63"}, ["CPUs 4-63 are not on this machine, which has 0-3"]),
-        ({"governor": "performance", "cpus": "0-9999999"}, ["cpu.cpus", "9999999 cannot exist"]),
-        ({"governor": "perf\nx"}, ["cpu.governor", "does not print"]),
-        ({"governor": True}, ["cpu.governor: must be a word such as performance, got 'True'"]),
-        ({PREFERENCE: "256"}, [f"cpu.{PREFERENCE}", "from 0 to 255"]),
-        ({"energy_perf_bias": "16"}, ["cpu.energy_perf_bias", "from 0 to 15"]),
-        ({"boost": "perhaps"}, ["boost", "perhaps"]),
-        ({"min_perf_pct": 101}, ["cpu.min_perf_pct", "from 0 to 100"]),
-        ({"min_perf_pct": 50, "cpus": "0"}, ["cpu.min_perf_pct", "whole machine"]),
-        ({"max_latency_us": "n/a"}, ["cpu.max_latency_us", "unlimited"]),
-    ],
-)
-def test_bad_input_is_named_before_anything_is_written(
-    machine: CpuMachine, governor: Runner, check: bool, arguments: dict[str, Any], words: list[str]
-) -> None:
-    before = machine.tree()
-
-    msg = governor.msg(check, **arguments)
-
-    for word in words:
-        assert word in msg
-    assert machine.tree() == before
-    assert machine.writes == []
-
-
-@pytest.mark.parametrize("on_unsupported", ["fail", "warn", "ignore"])
-def test_a_list_where_there_is_one_switch(machine: CpuMachine, governor: Runner, on_unsupported: str) -> None:
-    before = machine.tree()
-
-    done = governor(boost=False, cpus="0-1", on_unsupported=on_unsupported)
-
-    words = f"{PSTATE}/no_turbo is one switch for the whole machine: declare boost without cpus"
-    if on_unsupported == "fail":
-        assert done.rc == 1
-        assert words in done.result["msg"]
-        assert machine.tree() == before
-    else:
-        assert done.settings["cpu.boost[0-1]"]["status"] == "unsupported"
-        assert any(words in warning for warning in done.warnings) is (on_unsupported == "warn")
 
 
 def test_a_declaration_of_nothing_leaves_the_node(machine: CpuMachine, governor: Runner) -> None:
@@ -193,13 +102,6 @@ def test_a_declaration_of_nothing_leaves_the_node(machine: CpuMachine, governor:
 
 def test_every_option_is_in_the_order_of_application() -> None:
     assert [*registry.options("cpu")] == [*cpu_parse.PATHS, "cpus"]
-
-
-def test_the_documented_fields_of_a_setting_are_those_it_has(governor: Runner) -> None:
-    answer = governor.ok(governor="performance").result
-    documented = yaml.safe_load(cpu_governor.RETURN)
-    assert {*documented} <= {*answer}
-    assert [*documented["settings"]["sample"][0]] == [*answer["settings"][0]]
 
 
 def test_the_sample_is_what_a_node_says(

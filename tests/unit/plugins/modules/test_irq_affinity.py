@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.mlnode.tuning.plugins.modules import irq_affinity
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
@@ -78,18 +77,6 @@ def test_check_mode_predicts_what_the_run_then_does(machine: IrqNode, irq: Runne
     assert done.warnings == []
 
 
-def test_a_second_run_changes_nothing(machine: IrqNode, irq: Runner) -> None:
-    irq.ok(**FULL)
-    tree, writes = machine.tree(), list(machine.writes)
-
-    again = irq.ok(**FULL)
-
-    assert not again.changed
-    assert again.result["diff"] == []
-    assert {setting["status"] for setting in again.settings.values()} == {"ok"}
-    assert (machine.tree(), machine.writes) == (tree, writes)
-
-
 def test_the_node_keeps_what_was_said_and_nothing_else(machine: IrqNode, irq: Runner) -> None:
     irq.ok(name="training", rules=[{"name": "a", "nics": {"names": ["eth2"]}, "rps": False}])
     assert json.loads(machine.read(DECLARATION))["kinds"] == {
@@ -104,50 +91,6 @@ def test_the_diff_shows_what_moves(machine: IrqNode, irq: Runner) -> None:
         "irq.a = 0-15: 33,38; 12: 37\n",  # mlx5 itself uses the second threads once the cores are used up
         "irq.a = 4: 33,37; 5: 38\n",
     )
-
-
-@pytest.mark.parametrize("check", [True, False])
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (
-            {"rules": [{"name": "a"}]},
-            ["irq.rules[0]: give it at least one of strategy, cpus, rps, xps, rfs_entries"],
-        ),
-        ({"rules": [{"strategy": "spread"}]}, ["missing required arguments: name"]),
-        ({"rules": [{"name": "a", "strategy": "fast"}]}, ["strategy", "spread, housekeeping, list"]),
-        ({"rules": [{"name": "a", "strategy": "spread", "nic": {}}]}, ["rules.nic", "nics"]),
-        ({"rules": [{"name": "A b", "strategy": "spread"}]}, ["irq.rules[0].name: must be", "'A b'"]),
-        (
-            {"rules": [{"name": "a", "strategy": "list", "cpus": "0-99"}]},
-            ["irq.a: CPUs 16-99 are not on this"],
-        ),
-        (
-            {"rules": [{"name": "a", "strategy": "list", "cpus": "0;id"}]},
-            ["irq.rules[0].cpus: '0;id' is not a list"],
-        ),
-        (
-            {"rules": [{"name": "a", "nics": {"names": ["../x"]}, "rps": "off"}]},
-            ["nics.names[0]: must be an interface", "'../x'"],
-        ),
-        ({"rules": [{"name": "a", "rps": "on"}]}, ["irq.rules[0].rps: 'on' is not a list"]),
-        ({"rules": [{"name": "a", "rfs_entries": 1000}]}, ["irq.a.rfs_entries: 1000 is not a power of two"]),
-        ({"irqbalance": "stop"}, ["irqbalance", "agree, leave, disable"]),
-        ({"rules": [], "allow": ["all"]}, ["allow", "isolated_cpus"]),
-    ],
-)
-def test_bad_input_is_named_before_anything_is_written(
-    machine: IrqNode, irq: Runner, check: bool, arguments: dict[str, Any], words: list[str]
-) -> None:
-    before = machine.tree()
-
-    msg = irq.msg(check, **arguments)
-
-    for word in words:
-        assert word in msg
-    kept = {path: found for path, found in machine.tree().items() if not path.startswith("/run")}
-    assert kept == {path: found for path, found in before.items() if not path.startswith("/run")}
-    assert machine.writes == []
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -168,21 +111,6 @@ def test_a_nic_that_has_to_be_there_is_missed_whatever_is_said_of_what_is_unsupp
     assert [words in warning for warning in done.warnings] == [True]
 
 
-@pytest.mark.parametrize("on_unsupported", ["fail", "warn", "ignore"])
-def test_a_nic_that_is_not_there(machine: IrqNode, irq: Runner, on_unsupported: str) -> None:
-    rules = [{"name": "a", "nics": {"drivers": ["bnxt_en"]}, "strategy": "spread"}]
-
-    done = irq(rules=rules, on_unsupported=on_unsupported)
-
-    words = "no NIC here matches drivers bnxt_en; here are: eth4 (virtio_net"
-    if on_unsupported == "fail":
-        assert done.rc == 1
-        assert words in done.result["msg"]
-    else:
-        assert done.settings["irq.a"]["status"] == "unsupported"
-        assert any(words in warning for warning in done.warnings) is (on_unsupported == "warn")
-
-
 def test_a_declaration_of_nothing_leaves_the_node(machine: IrqNode, irq: Runner) -> None:
     before = machine.affinity("eth2")
     irq.ok(name="training", **FULL)
@@ -193,34 +121,9 @@ def test_a_declaration_of_nothing_leaves_the_node(machine: IrqNode, irq: Runner)
     assert not irq.ok(name="training").changed
 
 
-def test_guards_are_switched_off_by_name(machine: IrqNode, irq: Runner) -> None:
-    machine.put("/sys/devices/system/cpu/isolated", "4\n")
-    rules = [{"name": "a", "nics": {"names": ["eth3"]}, "strategy": "list", "cpus": "4"}]
-    before = machine.affinity("eth3")
-    assert "refused: irq.a: eth3: CPU 4 is kept free" in irq.msg(rules=rules)
-    assert machine.affinity("eth3") == before
-    irq.ok(rules=rules, allow=["isolated_cpus"])
-    assert machine.affinity("eth3") == ["4"] * 6
-
-
 def test_an_image_build_reads_no_hardware(machine: IrqNode, irq: Runner) -> None:
     irq.ok(name="training", layers=["boot"], **FULL)
     done = irq.ok(name="training", layers=["boot"], **FULL)
     assert {setting["status"] for setting in done.settings.values()} == {"ok"}
     assert done.settings["irq.rails"]["boot"] == "spread (all rails)"
     assert machine.writes == []
-
-
-def test_every_example_is_a_declaration_that_is_understood(machine: IrqNode, irq: Runner) -> None:
-    for task in yaml.safe_load(irq_affinity.EXAMPLES):
-        arguments = task["mlnode.tuning.irq_affinity"]
-        done = irq(check=True, on_unsupported="ignore", **arguments)
-        if arguments.get("rules", [{}])[0].get("cpus") == "0-3,64-67":
-            assert "no NIC here matches names ens1f0, ens1f1" in done.settings["irq.storage"]["reason"]
-        assert done.rc == 0, done.result
-        assert done.settings
-
-
-def test_the_documented_fields_of_a_setting_are_those_it_has(irq: Runner) -> None:
-    (sample,) = yaml.safe_load(irq_affinity.RETURN)["settings"]["sample"]
-    assert [*sample] == [*irq.ok(**FULL).settings["irq.rails"]]

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
 import pathlib
-from typing import Any
 
 import pytest
 import yaml
@@ -57,31 +55,10 @@ def test_check_mode_predicts_what_the_run_then_does(machine: LimitsMachine, limi
     assert done.warnings == []
 
 
-def test_a_second_run_changes_nothing(machine: LimitsMachine, limits: Runner) -> None:
-    limits.ok(name="training", nofile=1048576)
-    tree = machine.tree()
-    again = limits.ok(name="training", nofile="1048576")
-    assert (again.changed, again.result["diff"], machine.tree()) == (False, [], tree)
-
-
 def test_nothing_waits_where_nothing_runs(machine: LimitsMachine, limits: Runner) -> None:
     machine.remove("/proc/50/status")
     for check in (True, False):
         assert limits.ok(check=check, nofile=1048576).result["reboot_required"] is False
-
-
-def test_what_is_declared_is_kept_as_it_was(machine: LimitsMachine, limits: Runner) -> None:
-    limits.ok(name="training", memlock="unlimited", services=["slurmd"])
-    kept = {"memlock": "unlimited", "services": ["slurmd"]}
-    assert json.loads(machine.read(DECLARATION))["kinds"] == {"limits": kept}
-
-
-def test_a_declaration_of_nothing_leaves_the_node(machine: LimitsMachine, limits: Runner) -> None:
-    limits.ok(name="training", nofile=1048576)
-    done = limits.ok(name="training")
-    assert [*done.diff] == [DECLARATION, PAM, MANAGER, SLURMD]
-    assert not any(FILE in path for path in machine.tree())
-    assert not limits.ok(name="training").changed
 
 
 def test_a_file_that_wins_is_a_warning(machine: LimitsMachine, limits: Runner) -> None:
@@ -91,63 +68,11 @@ def test_a_file_that_wins_is_a_warning(machine: LimitsMachine, limits: Runner) -
     assert done.warnings == [f"limits.login.root.nofile is overridden: runtime is 4096; {words}"]
 
 
-@pytest.mark.parametrize("check", [False, True])
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"nofile": "unlimited"}, ["limits.nofile", "fs.nr_open"]),
-        ({"nofile": "4096\n* - core 0"}, ["limits.nofile", "does not print"]),
-        ({"nofile": True}, ["limits.nofile"]),
-        ({"nofile": 4096, "domains": ["a;b"]}, ["limits.domains", "'a;b'"]),
-        ({"nofile": 4096, "services": ["slurm"]}, ["limits.services", "'slurm'", "slurmd"]),
-        ({"nofile": 4096, "defaults": "maybe"}, ["defaults", "maybe"]),
-        ({"files": 4096}, ["files", "nofile"]),
-        ({"nofile": 4096, "layers": []}, ["layers"]),
-    ],
-)
-def test_bad_input_is_named_before_anything_is_written(
-    machine: LimitsMachine, limits: Runner, check: bool, arguments: dict[str, Any], words: list[str]
-) -> None:
-    before = machine.tree()
-    msg = limits.msg(check, **arguments)
-    for word in words:
-        assert word in msg
-    assert machine.tree() == before
-
-
-@pytest.mark.parametrize("check", [False, True])
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [({"nofile": 2097152}, ["refused: limits.login.*.nofile", "fs.nr_open is 1048576"])],
-)
-def test_what_a_guard_refuses_is_only_declared(
-    machine: LimitsMachine, limits: Runner, check: bool, arguments: dict[str, Any], words: list[str]
-) -> None:
-    whole, before = machine.tree(), machine.tuned()
-    msg = limits.msg(check, **arguments)
-    for word in words:
-        assert word in msg
-    assert machine.tuned() == before
-    assert (machine.tree() == whole) == check
-
-
-def test_two_declarations_that_disagree_are_both_named(limits: Runner) -> None:
-    limits.ok(name="training", nofile=1048576)
-    msg = limits.msg(name="inference", nofile=65536)
-    assert "declared as '65536' by inference and as '1048576' by training" in msg
-
-
 def test_the_options_are_those_of_the_library() -> None:
     options = registry.options("limits")
     assert [*options] == [*LIMITS, "domains", "services", "defaults"]
     for name in SERVICE_NAMES:
         assert f"V({name})" in options["services"].text
-
-
-@pytest.mark.parametrize("task", yaml.safe_load(limits_module.EXAMPLES), ids=lambda task: task["name"])
-def test_every_example_works(limits: Runner, task: dict[str, Any]) -> None:
-    done = limits.ok(**task["mlnode.tuning.limits"])
-    assert {setting["status"] for setting in done.settings.values()} <= {"changed", "pending_reboot"}
 
 
 def test_the_documented_sample_is_what_is_returned(limits: Runner) -> None:

@@ -2,12 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.plugins.modules import nic_ethtool
@@ -29,7 +27,7 @@ FULL: dict[str, Any] = {
             "fec": "rs",
             "mtu": 9000,
         }
-    ],
+    ]
 }
 
 
@@ -69,18 +67,6 @@ def test_the_commands_for_the_same_are_told_though_nothing_changes(machine: NicN
     commands = nics.ok(name="training", **FULL).result["commands"]
     assert commands[:2] == ["ethtool -L eth2 combined 4", "ethtool -G eth2 rx 2048 tx 2048"]
     assert "ip link set dev eth3 mtu 9000" in commands
-
-
-def test_what_is_kept_is_what_was_declared(machine: NicNode, nics: Runner) -> None:
-    nics.ok(name="training", **FULL)
-    kept = json.loads(machine.now(DECLARATION))["kinds"]["nic"]
-    assert kept == FULL
-
-
-def test_no_rules_are_no_declaration(machine: NicNode, nics: Runner) -> None:
-    nics.ok(name="training", **FULL)
-    nics.ok(name="training", rules=[])
-    assert not machine.exists(DECLARATION)
 
 
 def test_what_is_true_of_many_settings_is_warned_of_once(machine: NicNode, nics: Runner) -> None:
@@ -130,26 +116,3 @@ def test_nothing_is_armed_for_what_is_at_no_risk(
     done = nics.ok(name="training", **FULL)
     assert done.result["confirm"] == {}
     assert confirm.pending(machine) is None
-
-
-@pytest.mark.parametrize("example", yaml.safe_load(nic_ethtool.EXAMPLES), ids=lambda item: item["name"])
-def test_the_examples_work(machine: NicNode, nics: Runner, example: dict[str, Any]) -> None:
-    nics.ok(**example["mlnode.tuning.nic_ethtool"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"rules": [{"name": "a"}]}, "nic.rules[0]: give it at least one of channels, rings"),
-        ({"rules": [{"name": "a", "rings": "lots"}]}, "must be a whole number, got 'lots'; or max, auto"),
-        ({"confirm_seconds": -1}, "confirm_seconds: at least 30, or 0"),
-        ({"confirm_seconds": 29}, "confirm_seconds: at least 30, or 0"),
-        ({"rules": [{"mtu": 9000}]}, "missing required arguments: name"),
-        (
-            {"rules": [{"name": "a", "mtu": 9000}], "max_disruption": "reboot"},
-            "value of max_disruption must be",
-        ),
-    ],
-)
-def test_a_mistake_is_an_error_in_words(nics: Runner, arguments: dict[str, Any], words: str) -> None:
-    assert words in nics.msg(**arguments)

@@ -188,9 +188,7 @@ def test_an_unknown_area_is_an_error_that_names_the_declaration(drift: Drift, ar
     assert f"declarations.training.{area}: unknown; known are services, " in found["msg"]
 
 
-def test_a_node_that_should_have_nothing_and_has_nothing_is_compliant(
-    machine: Machine,
-) -> None:
+def test_a_node_that_should_have_nothing_and_has_nothing_is_compliant(machine: Machine) -> None:
     options = {"fail_at": "low", "ignore": []}
     none = call.CALLS["drift"](machine, {**options, "declarations": {"node": {}, "fabric": {}}})
 

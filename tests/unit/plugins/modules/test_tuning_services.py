@@ -54,29 +54,6 @@ def test_an_active_profile_of_tuned_is_named(
     assert machine.runs("tuned.service")
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"tunde": "stop"}, "services.tunde: unknown; did you mean tuned?"),
-        ({"irqbalance": "stop"}, "services.irqbalance: is declared with irq_affinity"),
-        ({"tuned": "halt"}, "services.tuned: must be one of leave, stop, got 'halt'"),
-    ],
-)
-def test_bad_input_is_named(
-    machine: ServiceMachine, services: Runner, given: dict[str, str], words: str
-) -> None:
-    before = machine.tree()
-    assert words in services.msg(services=given)
-    assert machine.tree() == before
-
-
-def test_a_declaration_of_nothing_takes_all_files_away(machine: ServiceMachine, services: Runner) -> None:
-    services.ok(name="training", services={"tuned": "stop"})
-    services.ok(name="training")
-    assert not machine.exists(DECLARATION)
-    assert not machine.exists(DROP_IN)
-
-
 def test_every_service_is_documented() -> None:
     about = registry.options("services")["services"].text
     page = pathlib.Path(tuning_services.__file__).parents[2] / "docs" / "tuning_services.md"

@@ -133,11 +133,7 @@ nonsense = strategies.recursive(
     ),
     lambda inner: strategies.one_of(
         strategies.lists(inner, max_size=3),
-        strategies.dictionaries(
-            strategies.sampled_from(WORDS),
-            inner,
-            max_size=6,
-        ),
+        strategies.dictionaries(strategies.sampled_from(WORDS), inner, max_size=6),
     ),
     max_leaves=12,
 )

@@ -539,11 +539,7 @@ def test_an_interrupt_is_told_in_one_line(tuned: Machine, run: Run, monkeypatch:
 
     monkeypatch.setitem(cli._COMMANDS, "status", interrupted)
 
-    assert run("status", "--root", tuned.root) == (
-        cli.ERROR,
-        "",
-        "mlnode: interrupted\n",
-    )
+    assert run("status", "--root", tuned.root) == (cli.ERROR, "", "mlnode: interrupted\n")
 
 
 def test_a_lost_terminal_is_ignored_where_the_caller_asked_for_it(tuned: Machine, run: Run) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
-    healthy,
-)
+from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import healthy
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 
 

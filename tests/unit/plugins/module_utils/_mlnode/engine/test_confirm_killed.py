@@ -30,7 +30,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.trans
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
-from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 pytestmark = pytest.mark.robustness
@@ -49,11 +49,6 @@ class Node(Gated):
             self.gate.step(f"run {command[0]}")
             return Finished(0, "usage: mlnode undo [-h] [--when-due] ID\n", "")
         return super().run(command, seconds)
-
-
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    yield from no_disk()
 
 
 @pytest.fixture

@@ -47,6 +47,8 @@ SECONDS, SLOW = 60, 300
 class Clock:
     """time, as the library sees it. meanwhile: what others do while a restore sleeps, called each time."""
 
+    gmtime, strftime, time = (staticmethod(one) for one in (time.gmtime, time.strftime, time.time))
+
     def __init__(self) -> None:
         self.now = time.monotonic()
         self.slept: list[float] = []

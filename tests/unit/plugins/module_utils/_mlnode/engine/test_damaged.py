@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli, drift, explain, node
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import findings as audit
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run as audit
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import declared, engine
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import Declaration
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
@@ -25,7 +25,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import topology_table
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read as topology
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import FILES, KERNEL, THP, Machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -98,11 +98,6 @@ WHOLE: dict[str, Any] = {
 
 #: The setting of another declaration, which has to be applied and judged whatever happens to the first
 OTHER = "thp.defrag"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick() -> Iterator[None]:
-    yield from no_disk()
 
 
 @pytest.fixture(scope="module", name="folder")
@@ -300,7 +295,7 @@ def looked_at(machine: Machine) -> None:
     machine.forget()
     node.survey(machine)
     topology_table.table(topology.of(machine), None)
-    audit.findings(machine)
+    audit.all_checks(machine)
 
 
 def alike(machine: Machine) -> dict[str, list[str]]:

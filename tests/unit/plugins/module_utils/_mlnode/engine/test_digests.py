@@ -84,10 +84,7 @@ OLD = Declaration("training_node", {"sysctl": SPEC})
 @pytest.mark.parametrize(
     ("expected", "words"),
     [
-        (
-            {"node": {}, "training_node": {}},
-            "nothing: ansible-playbook playbooks/revert.yml --limit gpu001",
-        ),
+        ({"node": {}, "training_node": {}}, "nothing: ansible-playbook playbooks/revert.yml --limit gpu001"),
         (
             {"node": {"sysctl": digests(OLD.kinds)["sysctl"]}, "training_node": {}},
             "only node: ansible gpu001 --become -m mlnode.tuning.declare -a name=training_node",

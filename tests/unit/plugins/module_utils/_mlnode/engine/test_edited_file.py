@@ -33,7 +33,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
     StoreError,
     TransactionError,
 )
-from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MKCONFIG, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -46,11 +46,6 @@ CONF = "/etc/nccl.conf"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
 SWAPPINESS = {"settings": {"vm.swappiness": 10}}
 PT = {"parameters": {"iommu": "pt"}}
-
-
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    yield from no_disk()
 
 
 @pytest.fixture
@@ -387,9 +382,7 @@ def test_a_file_that_could_not_be_written_is_not_said_to_be_stuck(machine: Machi
     before = machine.read(DROP_IN)
     with locked(read_only), pytest.raises(TransactionError) as caught:
         transaction.run(
-            read_only,
-            Origin(read_only, []),
-            [FileWrite(DROP_IN, DROP_IN, b"vm.swappiness = 10\n")],
+            read_only, Origin(read_only, []), [FileWrite(DROP_IN, DROP_IN, b"vm.swappiness = 10\n")]
         )
     assert "EROFS" in str(caught.value)
     assert machine.read(DROP_IN) == before

@@ -8,7 +8,7 @@ import errno
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,9 +31,7 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import (
     Gate,
     Gated,
     failing,
-    in_memory,
     install,
-    no_disk,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP
 
@@ -90,16 +88,6 @@ def tuned_node(machine: Gated) -> None:
     spec = {"settings": {"vm.swappiness": 1, "vm.max_map_count": 262144}}
     engine.apply(machine, engine.Request("default", sysctl, spec))
     machine.put("/etc/modules-load.d/theirs.conf", "loop\n")
-
-
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    yield from no_disk()
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[pathlib.Path]:
-    yield from in_memory()
 
 
 def make_template(folder: pathlib.Path, prepare: Callable[[Gated], None]) -> pathlib.Path:

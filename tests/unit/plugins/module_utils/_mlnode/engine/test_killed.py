@@ -11,7 +11,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.values import chosen, same
-from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk, start
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, killed_at, start
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 pytestmark = pytest.mark.robustness
@@ -37,21 +37,7 @@ Tree = dict  # of path → (content, mode), as Machine.tree() gives it
 
 DECLARATION = declared.path_of("default")  # written once for each kind
 
-SETTINGS = {
-    "vm.swappiness": 10,
-    "vm.dirty_bytes": 268435456,
-    "net.ipv4.tcp_congestion_control": "bbr",
-}
-
-
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    yield from no_disk()
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[pathlib.Path]:
-    yield from in_memory()
+SETTINGS = {"vm.swappiness": 10, "vm.dirty_bytes": 268435456, "net.ipv4.tcp_congestion_control": "bbr"}
 
 
 def tune(machine: Machine) -> None:

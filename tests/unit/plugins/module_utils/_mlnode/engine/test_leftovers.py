@@ -67,11 +67,7 @@ def _irq(folder: pathlib.Path) -> Machine:
 
 #: Kind → a machine, what is declared on it, and how many files and blocks carry that in the name of mlnode
 WRITTEN: dict[str, tuple[Callable[[pathlib.Path], Machine], dict[str, Any], int]] = {
-    "sysctl": (
-        _plain,
-        {"settings": {"vm.swappiness": 10, "net.ipv4.tcp_congestion_control": "bbr"}},
-        2,
-    ),
+    "sysctl": (_plain, {"settings": {"vm.swappiness": 10, "net.ipv4.tcp_congestion_control": "bbr"}}, 2),
     "modules": (_plain, {"modules": ["tcp_bbr"]}, 1),
     "limits": (_limits, {"memlock": "unlimited"}, 3),
     "services": (_services, {"services": {"tuned": "stop"}}, 1),

@@ -281,10 +281,7 @@ def test_a_value_for_the_next_boot_waits_for_it(many: Machine, told: list[str]) 
         "runtime is 0-7; boot: nothing made",
     )
     row = applied(many, kind)
-    assert (row.status, row.reason) == (
-        Status.PENDING_REBOOT,
-        "runtime is 0-7; the next boot brings 2-3",
-    )
+    assert (row.status, row.reason) == (Status.PENDING_REBOOT, "runtime is 0-7; the next boot brings 2-3")
     assert told == ["2-3"]
     assert many.writes == [], "the running kernel cannot take it"
     again = engine.apply(many, request(kind))

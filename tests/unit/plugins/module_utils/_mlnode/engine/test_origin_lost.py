@@ -34,7 +34,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
     RefusedError,
     TransactionError,
 )
-from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, no_disk
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     DEFAULTS,
     DROP_INS,
@@ -46,11 +46,6 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 SWAPPINESS = "/proc/sys/vm/swappiness"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
 CONF = "/etc/nccl.conf"
-
-
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    yield from no_disk()
 
 
 @pytest.fixture

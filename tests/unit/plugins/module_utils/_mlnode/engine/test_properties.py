@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, revert
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -26,11 +24,6 @@ quickly = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick() -> Iterator[None]:
-    yield from no_disk()
 
 
 def words(*names: str) -> st.SearchStrategy[str]:

@@ -342,13 +342,7 @@ def _undone(host: Host) -> None:
 
 @pytest.mark.parametrize(
     "work",
-    [
-        lambda host: engine.apply(host, request()),
-        node.apply_all,
-        agent.install,
-        revert.revert,
-        _undone,
-    ],
+    [lambda host: engine.apply(host, request()), node.apply_all, agent.install, revert.revert, _undone],
     ids=["apply", "agent apply", "install", "revert", "undo"],
 )
 def test_every_run_mends(tuned: Machine, work: Callable[[Machine], object]) -> None:

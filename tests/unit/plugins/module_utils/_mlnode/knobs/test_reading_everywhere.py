@@ -21,7 +21,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import drift, explain, node
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node_report as rendered
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import findings as audit
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run as audit
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers import nvidia
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
     boot_run,
@@ -112,7 +112,7 @@ LOOKS: dict[str, Callable[[Host], object]] = {
     "drift": lambda machine: drift.answer(machine, QUESTION),
     "explain": lambda machine: explain.explain(machine, "vm.swappiness"),
     "explain a parameter": lambda machine: explain.explain(machine, "boot.iommu"),
-    "audit": audit.findings,
+    "audit": audit.all_checks,
     "topology": topology.of,
     "notes": confirm.notes,
     "pending": revert.pending,

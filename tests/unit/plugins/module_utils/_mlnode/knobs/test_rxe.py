@@ -26,7 +26,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.settin
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit import rxe_machine
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
+from ansible_collections.mlnode.tuning.tests.unit.faults import no_disk
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic
 
 from .irq.node import HARDWARE, igb
@@ -43,11 +43,6 @@ DECLARED = "/etc/mlnode/declared.d/fabric.json"
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     yield from no_disk()
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[pathlib.Path]:
-    yield from in_memory()
 
 
 @pytest.fixture

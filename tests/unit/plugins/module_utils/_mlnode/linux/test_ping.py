@@ -57,21 +57,13 @@ def machine(tmp_path: pathlib.Path) -> PathMachine:
         (SIX, Finished(0, ANSWER6, ""), Reply(True)),
         (FOUR, Finished(0, CUT, ""), Reply(False)),
         (FOUR, Finished(1, lost(), ""), Reply(False)),
-        (
-            FOUR,
-            Finished(1, lost(), "ping: local error: message too long, mtu=1500\n"),
-            Reply(False, 1500),
-        ),
+        (FOUR, Finished(1, lost(), "ping: local error: message too long, mtu=1500\n"), Reply(False, 1500)),
         (  # 20180629
             FOUR,
             Finished(1, lost(), "ping: local error: Message too long, mtu=1500\n"),
             Reply(False, 1500),
         ),
-        (
-            SIX,
-            Finished(1, lost(), "ping: local error: message too long, mtu: 1500\n"),
-            Reply(False, 1500),
-        ),
+        (SIX, Finished(1, lost(), "ping: local error: message too long, mtu: 1500\n"), Reply(False, 1500)),
         (
             FOUR,
             Finished(1, lost("From 10.8.0.1 icmp_seq=1 Frag needed and DF set (mtu = 1400)\n"), ""),

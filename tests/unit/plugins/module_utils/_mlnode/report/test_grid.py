@@ -23,10 +23,7 @@ def test_columns_are_as_wide_as_they_need() -> None:
 
 
 def test_the_last_column_is_wrapped_where_the_terminal_ends() -> None:
-    assert grid(HEAD, ROWS, 38)[2:] == [
-        "10    1024 GiB  8,10,12,14,16,18,20,",
-        "                22,24,26",
-    ]
+    assert grid(HEAD, ROWS, 38)[2:] == ["10    1024 GiB  8,10,12,14,16,18,20,", "                22,24,26"]
 
 
 def test_a_terminal_too_narrow_for_that_wraps_itself() -> None:

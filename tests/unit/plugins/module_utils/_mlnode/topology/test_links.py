@@ -31,18 +31,8 @@ def link(now: tuple[str, int], most: tuple[str, int] = GEN5) -> Link:
             False,
             "the slot gives 16.0 GT/s x16 where 32.0 GT/s x16 could be used",
         ),
-        (
-            link(GEN4),
-            link(GEN4),
-            False,
-            f"PCIe link at 16.0 GT/s x16 where both {BAD}",
-        ),
-        (
-            link(("32.0 GT/s PCIe", 8)),
-            None,
-            False,
-            f"PCIe link at 32.0 GT/s x8 where both {BAD}",
-        ),
+        (link(GEN4), link(GEN4), False, f"PCIe link at 16.0 GT/s x16 where both {BAD}"),
+        (link(("32.0 GT/s PCIe", 8)), None, False, f"PCIe link at 32.0 GT/s x8 where both {BAD}"),
         (
             link(("2.5 GT/s PCIe", 16)),
             link(("2.5 GT/s PCIe", 16)),
@@ -50,12 +40,7 @@ def link(now: tuple[str, int], most: tuple[str, int] = GEN5) -> Link:
             f"PCIe link at 2.5 GT/s x16 of {IDLE}",
         ),
         # Lanes are never saved by an idle GPU.
-        (
-            link(("2.5 GT/s PCIe", 8)),
-            None,
-            True,
-            f"PCIe link at 2.5 GT/s x8 where both {BAD}",
-        ),
+        (link(("2.5 GT/s PCIe", 8)), None, True, f"PCIe link at 2.5 GT/s x8 where both {BAD}"),
     ],
 )
 def test_what_is_wrong_with_a_link(now: Link, above: Link | None, sleepy: bool, expected: str) -> None:

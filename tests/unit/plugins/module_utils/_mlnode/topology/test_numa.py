@@ -18,10 +18,7 @@ def test_nodes_with_cpus_memory_and_distances(tree: Tree) -> None:
     tree.nodes("0-3", "4-7", memory=1024, far=21)
     reader = Reader(tree.host)
 
-    assert numa.read(reader) == (
-        Node(0, (0, 1, 2, 3), 1024, (10, 21)),
-        Node(1, (4, 5, 6, 7), 1024, (21, 10)),
-    )
+    assert numa.read(reader) == (Node(0, (0, 1, 2, 3), 1024, (10, 21)), Node(1, (4, 5, 6, 7), 1024, (21, 10)))
     assert reader.problems == []
 
 

@@ -7,14 +7,7 @@ import os
 import shutil
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
-    GPU,
-    NIC,
-    bad,
-    named,
-    run,
-    virtual,
-)
+from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import GPU, NIC, bad, named, run, virtual
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 
 GROUP = "/sys/kernel/iommu_groups/16/type"

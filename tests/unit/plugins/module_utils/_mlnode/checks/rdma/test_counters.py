@@ -16,11 +16,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma 
 from ansible_collections.mlnode.tuning.tests.fixtures.fabric_files import ETHTOOL
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import (
-    HARDWARE,
-    PORT,
-    look,
-)
+from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import HARDWARE, PORT, look
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import HealthCheck, given, settings
 

@@ -9,14 +9,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import gpudirect
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
-from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
-    CLOSED,
-    GPU,
-    NIC,
-    OPEN,
-    named,
-    run,
-)
+from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import CLOSED, GPU, NIC, OPEN, named, run
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 
 VERSION, RELEASE = gpudirect.VERSION, gpudirect.RELEASE

@@ -12,10 +12,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma_
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import (
-    PORT,
-    of_port,
-)
+from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import PORT, of_port
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import HealthCheck, given, settings
 

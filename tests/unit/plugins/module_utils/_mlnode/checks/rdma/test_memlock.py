@@ -14,13 +14,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origi
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
-from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
-    DROP_IN,
-    bad,
-    daemon,
-    named,
-    run,
-)
+from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import DROP_IN, bad, daemon, named, run
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 

@@ -77,10 +77,7 @@ def test_what_nobody_has_declared_is_told_and_not_judged(host: QosNode) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [("trust", "pcp"), ("dscp", "26:none 48:none"), ("pfc", "none")],
-)
+@pytest.mark.parametrize(("name", "found"), [("trust", "pcp"), ("dscp", "26:none 48:none"), ("pfc", "none")])
 def test_what_a_boot_has_forgotten_fails(host: QosNode, name: str, found: str) -> None:
     host.bridge.apps, host.bridge.pfc = set(), set()
     check = of(host, name)

@@ -115,11 +115,7 @@ def assigned(everywhere: str, normal: str) -> str:
     [
         (("", ""), {"iommu": ["iommu=pt"]}, ("iommu=pt", "")),
         (("a", "quiet splash"), {"quiet": []}, ("a", "splash")),
-        (
-            ("iommu=off a", "b iommu quiet iommu=x"),
-            {"iommu": ["iommu=pt"]},
-            ("iommu=pt a", "b quiet"),
-        ),
+        (("iommu=off a", "b iommu quiet iommu=x"), {"iommu": ["iommu=pt"]}, ("iommu=pt a", "b quiet")),
         (("nohz-full=1 nohz_full=2 nohzzfull=3", ""), {"nohz_full": []}, ("nohzzfull=3", "")),
         (("nohz_full=1", "x"), {"nohz-full": ["nohz-full=2"]}, ("nohz-full=2", "x")),
         (("intel_idleXmax_cstate=1", ""), {"intel_idle.max_cstate": []}, ("intel_idleXmax_cstate=1", "")),

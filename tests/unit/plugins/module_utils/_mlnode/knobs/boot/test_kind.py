@@ -30,7 +30,7 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     NODE,
     GrubMachine,
 )
-from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, BuildHost, Machine
 
 BOOT = (Layer.BOOT,)
 PT = {"parameters": {"iommu": "pt"}}
@@ -138,11 +138,7 @@ def test_offline_cpus_are_part_of_the_rest(node: GrubMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [
-        {"isolate": {"cpus": "1-3,5-7"}},
-        {"parameters": {"isolcpus": "domain,1-3", "nohz_full": "5-7"}},
-    ],
+    "spec", [{"isolate": {"cpus": "1-3,5-7"}}, {"parameters": {"isolcpus": "domain,1-3", "nohz_full": "5-7"}}]
 )
 def test_too_few_cpus_left_over_are_refused_however_they_are_declared(
     node: GrubMachine, spec: dict[str, Any]
@@ -343,14 +339,6 @@ def test_what_cannot_be_edited_says_so_beside_what_is_wrong(node: GrubMachine) -
     assert f"{MENU}:16 ({DEFAULTS}:1 is not a plain" in reading(node, PT).boot.source
     assert "is not a plain" in (reading(node, {"parameters": {"nosmt": ""}}).boot.value.absent or "")
     assert "is not a plain" in reading(node, {"parameters": {"nosmt": ""}}).blocked
-
-
-class BuildHost(GrubMachine):
-    """A machine whose hardware must not be looked at: every access below /proc and /sys is a failure."""
-
-    def real(self, path: str, follow: bool = True) -> str:
-        assert not path.startswith(("/proc", "/sys")), f"looked at {path} of the build host"
-        return super().real(path, follow)
 
 
 @pytest.mark.parametrize("agent", [True, False])

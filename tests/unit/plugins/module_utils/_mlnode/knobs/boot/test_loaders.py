@@ -107,10 +107,7 @@ def test_where_drop_ins_are_not_read_the_defaults_are_edited(node: GrubMachine) 
     assert boot_loaders.find(node).style == "defaults"
     (file,) = files(node, stale=True).values()
     assert file == BootFile(
-        DEFAULTS,
-        b'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX="iommu=pt"\n',
-        "boot loader",
-        True,
+        DEFAULTS, b'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX="iommu=pt"\n', "boot loader", True
     )
     assert files(node, {}) == {}
 

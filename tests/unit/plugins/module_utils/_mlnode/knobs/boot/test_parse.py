@@ -44,24 +44,15 @@ def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:
         ({"parameters": {"a/b": ""}}, "is not a parameter's name"),
         ({"parameters": {"é": ""}}, "is not a parameter's name"),
         ({"parameters": {"a" * 5000: ""}}, "is not a parameter's name"),
-        (
-            {"absent": [True]},
-            "boot.absent[0]: must be a text, got True, which is a YAML boolean: put the word in",
-        ),
+        ({"absent": [True]}, "boot.absent[0]: must be a text, got True, which is a YAML boolean"),
         # Values
-        (
-            {"parameters": {"a": True}},
-            'boot.a: YAML boolean true; quote the word the kernel wants, such as "on"',
-        ),
+        ({"parameters": {"a": True}}, "boot.a: YAML boolean true; quote the word the kernel wants"),
         ({"parameters": {"a": False}}, "boot.a: YAML boolean false"),
         ({"parameters": {"a": ["x", True]}}, "boot.a: YAML boolean true"),
         ({"parameters": {"a": 1.5}}, "boot.a: 1.5 is invalid"),
         ({"parameters": {"a": 10**5000}}, "boot: parameters.a: a number of more than 64 bits"),
         ({"parameters": {"a": {"b": 1}}}, "boot.a: {'b': 1} is invalid"),
-        (
-            {"parameters": {"a": [None]}},
-            "boot.a: an empty list says nothing; name it under absent to take it away",
-        ),
+        ({"parameters": {"a": [None]}}, "boot.a: an empty list says nothing"),
         ({"parameters": {"a": []}}, "boot.a: an empty list says nothing; name it under absent"),
         *[({"parameters": {"a": f"x{sign}y"}}, "is invalid") for sign in " \t\"'$`\\;&|<>(){}[]*?#é٣"],
         *[({"parameters": {"a": f"x{sign}y"}}, "does not print") for sign in "\n\r\x1b"],
@@ -69,10 +60,7 @@ def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:
         ({"parameters": {"a": "x\n"}}, "does not print"),
         # What is not ours
         *[
-            (
-                {"parameters": {name: "x"}},
-                f"boot.{name} cannot be declared: belongs to what finds and starts",
-            )
+            ({"parameters": {name: "x"}}, f"boot.{name} cannot be declared: belongs to what finds and starts")
             for name in (
                 "root",
                 "rootflags",
@@ -111,10 +99,7 @@ def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:
         ({"parameters": {"irqaffinity": ["0", ""]}}, "boot.irqaffinity: ''"),
         # Isolation
         ({"isolate": "2-3"}, "boot.isolate: must be a dictionary, got '2-3'"),
-        (
-            {"isolate": {"cpu": "2"}},
-            "boot.isolate.cpu: unknown; known are cpus, managed_irq, domain, nohz_full",
-        ),
+        ({"isolate": {"cpu": "2"}}, "boot.isolate.cpu: unknown; known are cpus, managed_irq, domain"),
         ({"isolate": {"domain": True}}, "boot.isolate.cpus: is required"),
         ({"isolate": {"cpus": ""}}, "boot.isolate.cpus: an empty list names no CPU"),
         ({"isolate": {"cpus": True}}, "boot.isolate.cpus: must be a text, got True"),

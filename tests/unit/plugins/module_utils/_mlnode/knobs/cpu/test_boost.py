@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import pathlib
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value, Write
@@ -13,26 +12,6 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     reading,
     readings,
 )
-
-
-@pytest.fixture
-def root(tmp_path: pathlib.Path) -> str:
-    return str(tmp_path / "node")
-
-
-@pytest.fixture
-def intel(root: str) -> CpuMachine:
-    return CpuMachine.intel(root)
-
-
-@pytest.fixture
-def amd(root: str) -> CpuMachine:
-    return CpuMachine.amd(root)
-
-
-@pytest.fixture
-def acpi(root: str) -> CpuMachine:
-    return CpuMachine.acpi(root)
 
 
 def test_no_turbo_is_boost_the_other_way_round(intel: CpuMachine) -> None:

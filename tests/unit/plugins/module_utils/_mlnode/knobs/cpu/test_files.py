@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import pathlib
 from typing import Any
 
 import pytest
@@ -14,27 +13,6 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     policy,
     reading,
 )
-
-
-@pytest.fixture
-def root(tmp_path: pathlib.Path) -> str:
-    return str(tmp_path / "node")
-
-
-@pytest.fixture
-def intel(root: str) -> CpuMachine:
-    return CpuMachine.intel(root)
-
-
-@pytest.fixture
-def amd(root: str) -> CpuMachine:
-    return CpuMachine.amd(root)
-
-
-@pytest.fixture
-def acpi(root: str) -> CpuMachine:
-    return CpuMachine.acpi(root)
-
 
 # -- governor ------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pathlib
 from typing import Any
 
 import pytest
@@ -23,34 +22,13 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.settin
     Value,
 )
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import BuildHost
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.cpu.reading import (
     PREFERENCE,
     policy,
     reading,
     readings,
 )
-
-
-@pytest.fixture
-def root(tmp_path: pathlib.Path) -> str:
-    return str(tmp_path / "node")
-
-
-@pytest.fixture
-def intel(root: str) -> CpuMachine:
-    return CpuMachine.intel(root)
-
-
-@pytest.fixture
-def amd(root: str) -> CpuMachine:
-    return CpuMachine.amd(root)
-
-
-@pytest.fixture
-def acpi(root: str) -> CpuMachine:
-    return CpuMachine.acpi(root)
-
 
 # -- CPUs ----------------------------------------------------------------------------------
 
@@ -184,14 +162,6 @@ FULL: dict[str, Any] = {
     "min_perf_pct": 50,
     "max_latency_us": "unlimited",
 }
-
-
-class BuildHost(Machine):
-    """A machine whose hardware must not be looked at: every access below /proc and /sys is a failure."""
-
-    def real(self, path: str, follow: bool = True) -> str:
-        assert not path.startswith(("/proc", "/sys")), f"looked at {path} of the build host"
-        return super().real(path, follow)
 
 
 def test_a_boot_only_run_looks_at_no_hardware(root: str) -> None:

@@ -95,10 +95,7 @@ def test_a_value_has_one_spelling(name: str, value: Any, want: str) -> None:
     [
         ({"governer": "x"}, "cpu.governer: unknown; known are governor, energy_performance_preference"),
         ({1: "x"}, "cpu.1: unknown"),
-        (
-            {"governor": True},
-            "cpu.governor: must be a text, got True, which is a YAML boolean: put the word in quotes",
-        ),
+        ({"governor": True}, "cpu.governor: must be a text, got True, which is a YAML boolean"),
         ({"governor": 1}, "cpu.governor: must be a word such as performance, got 1"),
         ({"governor": ""}, "cpu.governor: must be a word such as performance, got ''"),
         (
@@ -108,15 +105,9 @@ def test_a_value_has_one_spelling(name: str, value: Any, want: str) -> None:
         ({"governor": "../../x"}, "cpu.governor: must be a word such as performance, got '../../x'"),
         ({"governor": "a" * 16}, "cpu.governor: must be a word such as performance, got 'aaaaaaaaaaaaaaaa'"),
         ({"governor": ["performance"]}, "cpu.governor: must be a text, got ['performance']"),
-        (
-            {PREFERENCE: False},
-            "cpu.energy_performance_preference: must be a text, got False, which is a YAML boolean:",
-        ),
+        ({PREFERENCE: False}, "cpu.energy_performance_preference: must be a text, got False"),
         ({PREFERENCE: "default"}, "default is what the firmware chose"),
-        (
-            {PREFERENCE: 256},
-            "or a number from 0 to 255, got 256",
-        ),
+        ({PREFERENCE: 256}, "or a number from 0 to 255, got 256"),
         ({PREFERENCE: -1}, "from 0 to 255"),
         ({PREFERENCE: "balance-power"}, "got 'balance-power'"),
         (
@@ -124,19 +115,10 @@ def test_a_value_has_one_spelling(name: str, value: Any, want: str) -> None:
             "cpu.energy_performance_preference: must be a word such as balance_performance",
         ),
         ({PREFERENCE: "a" * 21}, "cpu.energy_performance_preference: must be a word"),
-        (
-            {PREFERENCE: 1.5},
-            "or a number from 0 to 255, got 1.5",
-        ),
-        (
-            {"energy_perf_bias": 16},
-            "cpu.energy_perf_bias: must be one of performance, balance-performance, normal,",
-        ),
+        ({PREFERENCE: 1.5}, "or a number from 0 to 255, got 1.5"),
+        ({"energy_perf_bias": 16}, "cpu.energy_perf_bias: must be one of performance, balance-performance"),
         ({"energy_perf_bias": "balance_power"}, "power or a number from 0 to 15, got 'balance_power'"),
-        (
-            {"energy_perf_bias": True},
-            "cpu.energy_perf_bias: must be a text, got True, which is a YAML boolean: put the word",
-        ),
+        ({"energy_perf_bias": True}, "cpu.energy_perf_bias: must be a text, got True"),
         ({"boost": "auto"}, "cpu.boost: must be true or false, got 'auto'"),
         ({"boost": 2}, "cpu.boost: must be true or false, got 2"),
         ({"min_perf_pct": 101}, "cpu.min_perf_pct: must be from 0 to 100, got 101"),
@@ -152,20 +134,14 @@ def test_a_value_has_one_spelling(name: str, value: Any, want: str) -> None:
             {"max_latency_us": 2147483647},
             "cpu.max_latency_us: must be unlimited or a number from 0 to 2147483646, got 2147483647",
         ),
-        (
-            {"max_latency_us": -1},
-            "to 2147483646, got -1",
-        ),
+        ({"max_latency_us": -1}, "to 2147483646, got -1"),
         (
             {"max_latency_us": "0x10"},
             "cpu.max_latency_us: must be unlimited or a number from 0 to 2147483646, got '0x10'",
         ),
         ({"max_latency_us": []}, "cpu.max_latency_us: must be a text, got []"),
         ({"boost": True, "cpus": ""}, "cpu.cpus: an empty list names no CPU"),
-        (
-            {"boost": True, "cpus": True},
-            "cpu.cpus: must be a text, got True, which is a YAML boolean: put the word in quotes",
-        ),
+        ({"boost": True, "cpus": True}, "cpu.cpus: must be a text, got True, which is a YAML boolean"),
         ({"boost": True, "cpus": [0, 1]}, "cpu.cpus: must be a text, got [0, 1]"),
         ({"boost": True, "cpus": -1}, "cpu.cpus: '-1' is not a list"),
         ({"boost": True, "cpus": "3-0"}, "cpu.cpus: '3-0' in a list of CPUs runs backwards"),

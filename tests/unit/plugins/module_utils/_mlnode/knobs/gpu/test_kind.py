@@ -202,11 +202,6 @@ def test_in_a_container_it_is_the_hosts(node: GpuMachine) -> None:
     assert "container's host" in found.reason
 
 
-def test_an_image_build_asks_nobody(node: GpuMachine) -> None:
-    row(node, layers=(Layer.BOOT,))
-    assert node.asked == []
-
-
 def test_a_captured_tree_has_the_answer_or_says_that_it_has_none(node: GpuMachine) -> None:
     found = row(captured(node.root, gpu.MOUNTS))
     assert found.status is Status.UNKNOWN

@@ -37,15 +37,9 @@ def parsed(**rule: Any) -> irq_parse.Rule:
         ({"rules": [RULE, "b"]}, "irq.rules[1]: must be a dictionary, got 'b'"),
         ({"rules": [{**RULE, "queues": 4}]}, "irq.rules[0].queues: unknown; known are name, nics, strategy"),
         ({"rules": [RULE, RULE]}, "irq.a is declared by two rules: give each its own name"),
-        (
-            {"rules": [{"name": "a"}]},
-            "irq.rules[0]: give it at least one of strategy, cpus, rps, xps, rfs_entries",
-        ),
+        ({"rules": [{"name": "a"}]}, "irq.rules[0]: give it at least one of strategy, cpus, rps, xps"),
         ({"irqbalance": "off"}, "irq.irqbalance: must be one of agree, leave, disable, got 'off'"),
-        (
-            {"irqbalance": False},
-            "irq.irqbalance: must be a text, got False, which is a YAML boolean: put the word in",
-        ),
+        ({"irqbalance": False}, "irq.irqbalance: must be a text, got False, which is a YAML boolean"),
         ({"allow": ["everything"]}, "irq.allow[0]: must be one of isolated_cpus, got 'everything'"),
         ({"allow": "isolated_cpus"}, "irq.allow: must be a list, got 'isolated_cpus'"),
     ],
@@ -85,10 +79,7 @@ def test_a_rule_has_a_plain_word_for_a_name(name: Any) -> None:
             "irq.rules[0].cpus: '0\\n' holds a character that does not print",
         ),
         ({"strategy": "list", "cpus": "\u0661"}, "is not a list of CPUs"),
-        (
-            {"strategy": "list", "cpus": True},
-            "irq.rules[0].cpus: must be a text, got True, which is a YAML boolean: put the word in",
-        ),
+        ({"strategy": "list", "cpus": True}, "irq.rules[0].cpus: must be a text, got True"),
         ({"strategy": "list", "cpus": [0, 1]}, "irq.rules[0].cpus: must be a text, got [0, 1]"),
         ({"rps": "on"}, "irq.rules[0].rps: 'on' is not a list of CPUs such as 0-3,8, nor off or auto"),
         ({"rps": True}, "irq.rules[0].rps: 'on' is not a list of CPUs such as 0-3,8, nor off or auto"),
@@ -111,10 +102,7 @@ def test_a_bad_rule_is_refused_with_what_is_wrong(rule: dict[str, Any], words: s
     ("nics", "words"),
     [
         ("eth0", "irq.rules[0].nics: must be a dictionary, got 'eth0'"),
-        (
-            {"name": ["eth0"]},
-            "irq.rules[0].nics.name: unknown; known are names, drivers, addresses, pci_ids, rdma,",
-        ),
+        ({"name": ["eth0"]}, "irq.rules[0].nics.name: unknown; known are names, drivers, addresses, pci_ids"),
         ({"names": "eth0"}, "irq.rules[0].nics.names: must be a list, got 'eth0'"),
         (
             {"names": ["eth0/1"]},
@@ -130,10 +118,7 @@ def test_a_bad_rule_is_refused_with_what_is_wrong(rule: dict[str, Any], words: s
             "irq.rules[0].nics.names[0]: must be an interface such as eth0, got 'aaaaaaaaaaaaaaaa'",
         ),
         ({"names": ["eth*"]}, "irq.rules[0].nics.names[0]: must be an interface such as eth0, got 'eth*'"),
-        (
-            {"names": [True]},
-            "irq.rules[0].nics.names[0]: must be a text, got True, which is a YAML boolean: put the",
-        ),
+        ({"names": [True]}, "irq.rules[0].nics.names[0]: must be a text, got True, which is a YAML boolean"),
         (
             {"drivers": ["mlx5 core"]},
             "irq.rules[0].nics.drivers[0]: must be a driver such as mlx5_core, got 'mlx5 core'",

@@ -16,13 +16,11 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind 
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import kind as irq
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    Layer,
     Severity,
     Status,
     Value,
 )
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 from .node import IrqNode, apply, plan, request, row, rows, with_cpus
 
@@ -117,16 +115,6 @@ def test_the_agent_brings_a_rule_back(node: IrqNode) -> None:
 def test_without_the_agent_nothing_brings_it_back(folder: pathlib.Path) -> None:
     found = row(IrqNode.made(str(folder)), ETH2_SPREAD)
     assert found.reason.startswith("boot: nothing brings it back")
-
-
-def test_an_image_build_reads_no_hardware(folder: pathlib.Path) -> None:
-    bare = Machine.debian(str(folder))
-    bare.enable_agent()
-    rule = {**ETH2_SPREAD, "rfs_entries": 1024}
-    engine.apply(bare, request(rule, layers=(Layer.BOOT,)))
-    found = engine.evaluate(bare, request(rule, layers=(Layer.BOOT,))).rows
-    assert [(item.status, item.reading.parts) for item in found] == [(Status.OK, ()), (Status.OK, ())]
-    assert bare.writes == []
 
 
 def test_the_origin_is_what_there_was_before(node: IrqNode) -> None:

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import errno
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine, revert
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
@@ -23,25 +22,13 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.settin
     Severity,
     Value,
 )
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
-from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 
 FILE = "zz-mlnode-default.conf"
 PAM, MANAGER = f"/etc/security/limits.d/{FILE}", f"/etc/systemd/system.conf.d/{FILE}"
 UNITS = "/etc/systemd/system"
 BOOT, RUNTIME = (Layer.BOOT,), (Layer.RUNTIME,)
 SPEC: dict[str, Any] = {"nofile": 1048576}
-
-
-@pytest.fixture(autouse=True)
-def no_waiting() -> Iterator[None]:
-    yield from no_disk()
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[pathlib.Path]:
-    yield from in_memory()
 
 
 @pytest.fixture
@@ -100,27 +87,6 @@ def test_each_who_hands_limits_on_gets_a_file(machine: LimitsMachine) -> None:
         assert lines(machine, drop_in(service)) == ["[Service]", *units]
     assert not machine.exists(f"{UNITS}/sshd.service.d")
     assert machine.reloads == 1
-
-
-def test_a_second_run_changes_nothing(machine: LimitsMachine) -> None:
-    apply(machine)
-    before, reloads = machine.tree(), machine.reloads
-    found = apply(machine)
-    assert {status for status, _reason in found.values()} == {"ok"}
-    assert (machine.tree(), machine.reloads) == (before, reloads)
-
-
-def test_a_revert_leaves_nothing(machine: LimitsMachine) -> None:
-    before = machine.tree()
-    apply(machine)
-    revert.revert(machine)
-    assert machine.tree() == before
-
-
-def test_a_declaration_of_nothing_takes_its_files_away(machine: LimitsMachine) -> None:
-    apply(machine)
-    apply(machine, {})
-    assert not any(FILE in path for path in machine.tree())
 
 
 def test_parts_can_be_left_out(machine: LimitsMachine) -> None:
@@ -525,13 +491,6 @@ def test_without_the_layer_boot_nothing_can_be_done(machine: LimitsMachine) -> N
     assert "layer boot" in found["login.*.nofile"][1]
     new = {*machine.tree()} - {*before}
     assert not any(path.endswith(FILE) for path in new)
-
-
-def test_a_captured_tree_is_read_as_a_machine(machine: LimitsMachine) -> None:
-    apply(machine)
-    assert {str(one.status) for one in rows(captured(machine.root, limits.MOUNTS)).values()} == {"ok"}
-    machine.remove(MANAGER)
-    assert row(captured(machine.root, limits.MOUNTS), "systemd.nofile")[0] == "drifted"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import pathlib
 import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engin
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import login as limits_login
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -31,16 +29,6 @@ STACK = (
     "# PAM configuration for the Secure Shell service\n@include common-auth\n@include common-session\n"
     "session    required     pam_limits.so\n"
 )
-
-
-@pytest.fixture(autouse=True)
-def no_waiting() -> Iterator[None]:
-    yield from no_disk()
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[pathlib.Path]:
-    yield from in_memory()
 
 
 @pytest.fixture

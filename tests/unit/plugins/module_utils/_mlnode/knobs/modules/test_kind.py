@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,8 +21,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.settin
     Layer,
     Value,
 )
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
-from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine, captured
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 
@@ -31,16 +29,6 @@ FILE = "/etc/modules-load.d/mlnode-modules.default.conf"
 DEP, BUILTIN = (f"/lib/modules/{RELEASE}/modules.{name}" for name in ("dep", "builtin"))
 RULES = "/etc/modprobe.d/local.conf"
 BOOT = (Layer.BOOT,)
-
-
-@pytest.fixture(autouse=True)
-def no_waiting() -> Iterator[None]:
-    yield from no_disk()
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[pathlib.Path]:
-    yield from in_memory()
 
 
 @pytest.fixture
@@ -140,9 +128,6 @@ def test_a_module_is_loaded_now_and_at_boot(machine: Machine) -> None:
     assert loaded(machine) == ["ib_uverbs", "rdma_ucm"]
     assert listed(machine) == ["rdma_ucm", "ib_uverbs"]
     assert row(machine).reading.boot.source == f"{FILE}:4"
-    before = machine.tree()
-    assert not engine.apply(machine, request("rdma-ucm", "ib_uverbs")).changed
-    assert machine.tree() == before
 
 
 def test_the_file_of_sysctl_is_another() -> None:
@@ -233,10 +218,7 @@ def test_what_cannot_be_read_is_unknown_and_stays_listed(machine: Machine) -> No
 def test_a_blacklist_overrides_the_list_and_not_modprobe(machine: Machine) -> None:
     machine.put(RULES, "# theirs\nblacklist ib-uverbs\n")
     assert row(machine).reason == f"runtime is not loaded; boot: {RULES}:2 blacklists it"
-    assert apply(machine, "ib_uverbs")["module.ib_uverbs"] == (
-        "overridden",
-        f"boot: {RULES}:2 blacklists it",
-    )
+    assert apply(machine, "ib_uverbs")["module.ib_uverbs"] == ("overridden", f"boot: {RULES}:2 blacklists it")
     assert (loaded(machine), listed(machine)) == (["ib_uverbs"], ["ib_uverbs"])
     machine.remove(RULES)
     assert str(row(machine).status) == "ok"
@@ -328,12 +310,6 @@ def test_an_image_build_writes_and_loads_nothing(machine: Machine, container: bo
 def test_an_image_build_sees_the_files_of_its_image(machine: Machine) -> None:
     machine.put(RULES, "blacklist ib_uverbs\n")
     assert apply(machine, "ib_uverbs", layers=BOOT)["module.ib_uverbs"][0] == "overridden"
-
-
-def test_a_captured_tree_is_read_as_a_machine(machine: Machine) -> None:
-    apply(machine, "ib_uverbs")
-    [found] = engine.evaluate(captured(machine.root, modules.MOUNTS), request("ib_uverbs")).rows
-    assert str(found.status) == "ok"
 
 
 # -- explanations --------------------------------------------------------------------------

@@ -7,8 +7,6 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine, revert
@@ -30,11 +28,9 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import (
     Gate,
     Gated,
     failing,
-    in_memory,
     install,
-    no_disk,
 )
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine, captured
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 from .node import HCAS, apply, block, conf, declare_class, give_addresses, plan, request, roce, row, rows
 
@@ -42,16 +38,6 @@ BOOT, RUNTIME = (Layer.BOOT,), (Layer.RUNTIME,)
 
 #: As an administrator has left it: a comment, blanks, CRLF, a byte that is no UTF-8, no end of the last line
 THEIRS = "# site defaults\n\n NCCL_NET=IB\nNCCL_DEBUG=INFO\r\nNCCL_ALGO=Ring\n# \udcff\nNCCL_IB_TIMEOUT=22"
-
-
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    yield from no_disk()
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[pathlib.Path]:
-    yield from in_memory()
 
 
 @pytest.fixture
@@ -578,10 +564,3 @@ def test_what_is_known_of_a_variable(name: str, severity: Severity, words: str) 
 
 def test_no_variable_moves_another() -> None:
     assert not nccl.conflicts("nccl.NCCL_DEBUG", "nccl.NCCL_NET")
-
-
-def test_a_captured_tree_is_read_as_a_node_is(machine: Machine) -> None:
-    spec: dict[str, Any] = {"NCCL_IB_HCA": "auto", "NCCL_SOCKET_IFNAME": "auto"}
-    apply(machine, **spec)
-    found = engine.evaluate(captured(machine.root, nccl.MOUNTS), request("jobs", BOTH_LAYERS, (), spec))
-    assert [str(one.status) for one in found.rows] == ["ok", "ok"]

@@ -34,8 +34,7 @@ def virtio() -> Nic:
     """Four queues, and nothing of what hardware has."""
     most = {"ring": {"rx": 256, "tx": 256}, "channels": {"combined": 4}}
     return Nic(
-        "virtio_net",
-        **{**BARE, **most, "ring_max": dict(most["ring"]), "channels_max": {"combined": 8}},
+        "virtio_net", **{**BARE, **most, "ring_max": dict(most["ring"]), "channels_max": {"combined": 8}}
     )
 
 

@@ -87,28 +87,13 @@ def test_a_claim_tells_that_too_much_is_an_error() -> None:
         ({}, "nic.rules[0]: give it at least one of channels, rings, coalesce, pause, fec, features,"),
         ({"ring": 1}, "nic.rules[0].ring: unknown; known are name, nics, channels, rings, coalesce, pause,"),
         ({"rings": {"rxx": 1}}, "nic.fabric.rings.rxx: unknown; known are rx, tx"),
-        (
-            {"rings": "many"},
-            "nic.fabric.rings.rx: must be a whole number, got 'many'; or max, auto or {at_most:",
-        ),
+        ({"rings": "many"}, "nic.fabric.rings.rx: must be a whole number, got 'many'; or max"),
         ({"rings": {"at_most": 0}}, "nic.fabric.rings.rx.at_most: must be from 1 to 4294967295, got 0"),
-        (
-            {"rings": -1},
-            "nic.fabric.rings.rx: must be from 0 to 4294967295, got -1; or max, auto or {at_most:",
-        ),
-        (
-            {"rings": True},
-            "nic.fabric.rings.rx: must be a whole number, got True; or max, auto or {at_most: NUMBER}",
-        ),
-        (
-            {"rings": 1 << 32},
-            "nic.fabric.rings.rx: must be from 0 to 4294967295, got 4294967296; or max, auto or",
-        ),
+        ({"rings": -1}, "nic.fabric.rings.rx: must be from 0 to 4294967295, got -1; or max"),
+        ({"rings": True}, "nic.fabric.rings.rx: must be a whole number, got True; or max, auto or {at_most"),
+        ({"rings": 1 << 32}, "nic.fabric.rings.rx: must be from 0 to 4294967295, got 4294967296; or max"),
         ({"channels": {"other": 1}}, "nic.fabric.channels.other: unknown; known are combined, rx, tx"),
-        (
-            {"coalesce": {"rx_usecs": 1}},
-            "nic.rules[0].coalesce.rx_usecs: unknown; known are adaptive-rx, adaptive-tx, rx-usecs,",
-        ),
+        ({"coalesce": {"rx_usecs": 1}}, "nic.rules[0].coalesce.rx_usecs: unknown; known are adaptive-rx"),
         ({"coalesce": {"adaptive-rx": 2}}, "nic.rules[0].coalesce.adaptive-rx: must be true or false"),
         (
             {"coalesce": {"adaptive-rx": True, "rx-usecs": 8}},

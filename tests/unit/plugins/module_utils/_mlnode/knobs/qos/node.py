@@ -41,10 +41,7 @@ ROCE: dict[str, Any] = {
         "tc_bw": [50, 50, 0, 0, 0, 0, 0, 0],
     },
     "pfc": [3],
-    "buffer": {
-        "prio_buffer": [0, 0, 0, 1, 0, 0, 0, 0],
-        "buffer_size": [65536, 131072, 0, 0, 0, 0, 0, 0],
-    },
+    "buffer": {"prio_buffer": [0, 0, 0, 1, 0, 0, 0, 0], "buffer_size": [65536, 131072, 0, 0, 0, 0, 0, 0]},
     "ecn": [3],
     "cnp": {"dscp": 48, "priority": 6},
     "rdma_cm_tos": 106,

@@ -84,20 +84,14 @@ def test_what_is_not_given_is_not_declared() -> None:
     ("groups", "words"),
     [
         ({}, "qos.rules[0]: give it at least one of trust, dscp, pfc, global_pause, ets, buffer, ecn,"),
-        (
-            {"pcf": [3]},
-            "qos.rules[0].pcf: unknown; known are name, nics, trust, dscp, pfc, global_pause, ets,",
-        ),
+        ({"pcf": [3]}, "qos.rules[0].pcf: unknown; known are name, nics, trust, dscp, pfc, global_pause"),
         ({"pfc": 3}, "qos.rules[0].pfc: must be a list, got 3"),
         ({"pfc": [8]}, "qos.rules[0].pfc[0]: must be from 0 to 7, got 8"),
         ({"pfc": [True]}, "qos.rules[0].pfc[0]: must be a whole number, got True"),
         ({"pfc": ["3x"]}, "qos.rules[0].pfc[0]: must be a whole number, got '3x'"),
         ({"pfc": {"3": True}}, "qos.rules[0].pfc: must be a list, got {'3': True}"),
         ({"trust": "DSCP"}, "qos.rules[0].trust: must be one of dscp, pcp, got 'DSCP'"),
-        (
-            {"trust": True},
-            "qos.rules[0].trust: must be a text, got True, which is a YAML boolean: put the word in",
-        ),
+        ({"trust": True}, "qos.rules[0].trust: must be a text, got True, which is a YAML boolean"),
         ({"global_pause": "rx"}, "qos.rules[0].global_pause: must be true or false, got 'rx'"),
         ({"dscp": [26]}, "qos.rules[0].dscp: must be a dictionary, got [26]"),
         ({"dscp": {}}, "qos.rules[0].dscp: must have from 1 to 64 entries, got {}"),
@@ -115,10 +109,7 @@ def test_what_is_not_given_is_not_declared() -> None:
         ({"cnp": {"dscp": 64}}, "qos.rules[0].cnp.dscp: must be from 0 to 63, got 64"),
         ({"rdma_cm_tos": 256}, "qos.rules[0].rdma_cm_tos: must be from 0 to 255, got 256"),
         ({"traffic_class": -1}, "qos.rules[0].traffic_class: must be from 0 to 255, got -1"),
-        (
-            {"nics": {"name": ["eth0"]}, "pfc": [3]},
-            "qos.rules[0].nics.name: unknown; known are names, drivers, addresses, pci_ids, rdma,",
-        ),
+        ({"nics": {"name": ["eth0"]}, "pfc": [3]}, "qos.rules[0].nics.name: unknown; known are names"),
     ],
 )
 def test_mistakes_are_named(groups: dict[str, Any], words: str) -> None:
@@ -168,10 +159,7 @@ def test_classes_without_shares_need_none() -> None:
             {"buffer_size": ["64K", *[0] * 7]},
             "qos.rules[0].buffer.buffer_size[0]: must be a whole number, got '64K'",
         ),
-        (
-            {"prio_buffer": [0] * 9},
-            "qos.rules[0].buffer.prio_buffer: must have 8 entries, got [0, 0, 0,",
-        ),
+        ({"prio_buffer": [0] * 9}, "qos.rules[0].buffer.prio_buffer: must have 8 entries, got [0, 0, 0,"),
     ],
 )
 def test_buffers_fit_together(changes: dict[str, Any], words: str) -> None:
@@ -183,14 +171,8 @@ def test_buffers_fit_together(changes: dict[str, Any], words: str) -> None:
     [
         ({"pfc": [3], "global_pause": True}, "PFC and global pause exclude each other"),
         ({"trust": "pcp", "dscp": {"26": 3}}, "with trust: pcp DSCPs are ignored"),
-        (
-            {"dscp": {"48": 5}, "cnp": {"dscp": 48, "priority": 6}},
-            "CNPs have DSCP 48, which has priority 5 by dscp and 6 by cnp.priority",
-        ),
-        (
-            {"dscp": {"26": 4}, "pfc": [3], "traffic_class": 106},
-            "qos.roce.traffic_class: 106 is DSCP 26, which has priority 4 by dscp, and PFC is for 3",
-        ),
+        ({"dscp": {"48": 5}, "cnp": {"dscp": 48, "priority": 6}}, "CNPs have DSCP 48"),
+        ({"dscp": {"26": 4}, "pfc": [3], "traffic_class": 106}, "qos.roce.traffic_class: 106 is DSCP 26"),
         ({"dscp": {"26": 4}, "pfc": [3], "rdma_cm_tos": 104}, "rdma_cm_tos: 104 is DSCP 26"),
     ],
 )

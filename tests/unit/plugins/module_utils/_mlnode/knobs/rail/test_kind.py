@@ -16,7 +16,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
     RefusedError,
     TransactionError,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CONF
@@ -36,41 +36,17 @@ def knob(host: RailNode, nic: str, name: str) -> str:
 # -- the whole of it -----------------------------------------------------------------------
 
 
-def test_everything_is_set_once_and_stays(host: RailNode) -> None:
+def test_every_rail_is_set(host: RailNode) -> None:
     done = apply(host, RAILS)
     assert {one.status for one in done.rows} == {Status.CHANGED}
     for nic in ("eth2", "eth3"):
         assert [knob(host, nic, name) for name in ("arp_ignore", "arp_announce", "rp_filter")] == list("122")
     assert knob(host, "eth4", "arp_ignore") == "0"
 
-    again = apply(host, RAILS)
-    assert (again.changed, again.plan.steps) == (False, ())
-    assert {one.status for one in again.rows} == {Status.OK}
 
-
-def test_a_revert_brings_everything_back(host: RailNode) -> None:
-    before = host.tree()
-    apply(host, RAILS)
-    revert.revert(host)
-    assert host.tree() == before
-
-
-def test_a_look_changes_nothing(host: RailNode) -> None:
-    before = host.tree()
-    found = rows(host, RAILS)
-    assert {one.status for one in found.values()} == {Status.DRIFTED}
-    assert found["arp_ignore"].reading.runtime.text == "eth2, eth3: 0"
-    assert found["arp_ignore"].reading.want == "eth2, eth3: 1"
-    assert host.tree() == before
-
-
-def test_nothing_is_looked_at_in_an_image(host: RailNode) -> None:
-    host.ip.missing = True
-    found = engine.evaluate(host, request(RAILS, layers=(Layer.BOOT,))).rows
-    assert {one.status for one in found} == {Status.DRIFTED}
-    apply(host, RAILS, layers=(Layer.BOOT,))
-    found = engine.evaluate(host, request(RAILS, layers=(Layer.BOOT,))).rows
-    assert {one.status for one in found} == {Status.OK}
+def test_a_row_is_of_all_its_nics(host: RailNode) -> None:
+    found = rows(host, RAILS)["arp_ignore"].reading
+    assert (found.runtime.text, found.want) == ("eth2, eth3: 0", "eth2, eth3: 1")
 
 
 def test_rails_are_applied_again_when_a_nic_arrives(host: RailNode) -> None:

@@ -22,7 +22,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.settin
     Reading,
     Write,
 )
-from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, BuildHost, Machine
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
 MODULES = "/etc/modules-load.d/mlnode-default.conf"
@@ -459,9 +459,7 @@ def test_a_floor_adds_to_a_list_that_was_there_before_us(machine: Machine) -> No
     path = "/proc/sys/net/ipv4/ip_local_reserved_ports"
     machine.put(path, "8080,9000,29500\n")  # 9000 came by hand, and is not ours to keep
     found = files(
-        machine,
-        {"net.ipv4.ip_local_reserved_ports": {"at_least": "29500-29501"}},
-        origins={path: "8080"},
+        machine, {"net.ipv4.ip_local_reserved_ports": {"at_least": "29500-29501"}}, origins={path: "8080"}
     )
     assert settings_in(found[DROP_IN]) == ["net.ipv4.ip_local_reserved_ports = 8080,29500-29501"]
 
@@ -546,9 +544,7 @@ def test_an_interface_that_is_gone_for_a_while_keeps_its_line(machine: Machine) 
 
 def test_a_boot_only_run_writes_what_needs_no_hardware(machine: Machine) -> None:
     found = files(
-        machine,
-        {"vm.swappiness": 1, "vm.dirty_bytes": "auto", "vm.nr_hugepages@node0": 1},
-        layers=BOOT_ONLY,
+        machine, {"vm.swappiness": 1, "vm.dirty_bytes": "auto", "vm.nr_hugepages@node0": 1}, layers=BOOT_ONLY
     )
     assert settings_in(found[DROP_IN]) == ["vm.swappiness = 1"]
 
@@ -760,14 +756,6 @@ def test_a_setting_outside_of_proc_sys_takes_no_word_from_sysctl_d(machine: Mach
 
 
 # -- an image build ------------------------------------------------------------------------
-
-
-class BuildHost(Machine):
-    """A machine whose hardware must not be looked at: every access below /proc and /sys is a failure."""
-
-    def real(self, path: str, follow: bool = True) -> str:
-        assert not path.startswith(("/proc", "/sys")), f"looked at {path} of the build host"
-        return super().real(path, follow)
 
 
 def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:

@@ -112,16 +112,8 @@ def test_a_key_that_yaml_made_no_text_is_refused(key: object) -> None:
         ("vm.swappiness", {}, "{} is not a number, a text"),
         ("vm.swappiness", {"minimum": 1}, "{'minimum': 1} is not a number, a text"),
         ("vm.swappiness", {"at_least": 1, "for_bytes": 1}, "is not a number, a text"),
-        (
-            "vm.swappiness",
-            {1: 1},
-            "vm.swappiness: {'1': 1} is not a number, a text, `auto`, {at_least: N} or, for huge",
-        ),
-        (
-            "vm.swappiness",
-            {"at_least": None},
-            "vm.swappiness: {} is not a number, a text, `auto`, {at_least: N} or, for huge pages,",
-        ),
+        ("vm.swappiness", {1: 1}, "vm.swappiness: {'1': 1} is not a number, a text, `auto`, {at_least"),
+        ("vm.swappiness", {"at_least": None}, "vm.swappiness: {} is not a number, a text, `auto`, {at_least"),
         ("vm.swappiness", {"at_least": True}, "YAML boolean true"),
         ("vm.swappiness", {"at_least": "high"}, "at_least 'high' is not an integer"),
         ("vm.swappiness", {"at_least": ""}, "at_least '' is not an integer"),
@@ -191,13 +183,7 @@ def test_the_neighbour_table_needs_both_numbers(machine: Machine, sizing: dict[s
         one(f"{GC}1", "auto", Facts(machine), **sizing)
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        *sysctl_parse.FAMILIES,
-        ("vm.nr_hugepages", "vm.nr_hugepages@node1"),
-    ],
-)
+@pytest.mark.parametrize("keys", [*sysctl_parse.FAMILIES, ("vm.nr_hugepages", "vm.nr_hugepages@node1")])
 def test_keys_that_change_each_other_cannot_stand_together(keys: tuple[str, str]) -> None:
     for first, second in (keys, keys[::-1]):
         with pytest.raises(DeclarationError, match="declare one and leave the other out") as caught:
@@ -333,13 +319,7 @@ def test_a_floor_only_raises(key: str, floor: object, want: str) -> None:
     ],
 )
 def test_auto_is_computed_from_this_machine(
-    machine: Machine,
-    key: str,
-    value: str,
-    sizing: dict[str, int],
-    want: str,
-    raise_only: bool,
-    formula: str,
+    machine: Machine, key: str, value: str, sizing: dict[str, int], want: str, raise_only: bool, formula: str
 ) -> None:
     """65536000 kB of memory, one 100 Gb/s link."""
     setting = one(key, value, Facts(machine), **sizing)

@@ -24,7 +24,10 @@ from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import (
+    IRQS,
+    IrqNode,
+)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nccl import (
     node as nccl_node,
 )
@@ -180,7 +183,10 @@ def _qos(folder: pathlib.Path) -> Node:
 
 
 def _irq(folder: pathlib.Path) -> Node:
-    return _node(_as(IrqNode).made(str(folder)))
+    node = _node(_as(IrqNode).made(str(folder)))
+    for number in IRQS["eth2"]:
+        node.put(f"/proc/irq/{number}/smp_affinity_list", "0-15\n")
+    return node
 
 
 def _nccl(folder: pathlib.Path) -> Node:
@@ -223,7 +229,7 @@ CASES = {
             {"rules": [{**_ETH2, "rings": 2048}]},
         ),
         Case("rail", _rail, {"rules": [RAILS]}, {"rules": [{**RAILS, "arp_announce": 1}]}),
-        Case("qos", _qos, {"rules": [ROCE]}, {"rules": [{**ROCE, "pfc": [4]}]}),
+        Case("qos", _qos, {"rules": [ROCE]}, {"rules": [{**ROCE, "traffic_class": 104}]}),
         Case(
             "irq",
             _irq,

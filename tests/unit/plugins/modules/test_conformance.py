@@ -1,0 +1,456 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every module of one area: check mode predicts the run, a second run changes nothing, bad
+input is named before anything is written, and a declaration of nothing leaves the node."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import AGENT_COMMAND
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.areas import VIEWS
+from ansible_collections.mlnode.tuning.tests.unit import service_machine
+from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CpuMachine
+from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
+from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
+from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, THP, Machine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nccl.node import (
+    declare_class,
+    roce,
+)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import NicNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.qos.node import (
+    ROCE,
+    QosNode,
+)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.rail.node import (
+    RAILS,
+    RailNode,
+)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+
+DECLARATION = "/etc/mlnode/declared.d/training.json"
+PREFERENCE = "energy_performance_preference"
+
+
+def _services(folder: pathlib.Path) -> Machine:
+    node = service_machine.made(str(folder))
+    node.tuned()
+    return node
+
+
+def _modules(folder: pathlib.Path) -> Machine:
+    node = Machine.debian(str(folder))
+    node.put(f"/lib/modules/{RELEASE}/modules.dep", "a/ib_uverbs.ko:\na/rdma_ucm.ko:\n")
+    return node
+
+
+def _thp(folder: pathlib.Path) -> Machine:
+    node = Machine.debian(str(folder))
+    node.put(f"{THP}/khugepaged/max_ptes_none", "511\n")
+    return node
+
+
+def _limits(folder: pathlib.Path) -> Machine:
+    node = LimitsMachine.node(str(folder))
+    node.unit("slurmd")
+    node.process(50, "slurmd")
+    return node
+
+
+def _irq(folder: pathlib.Path) -> Machine:
+    node = IrqNode.made(str(folder))
+    for number in (25, 26, 33, 38):
+        node.place(number, "0-15")
+    return node
+
+
+def _nccl(folder: pathlib.Path) -> Machine:
+    node = roce(str(folder))
+    declare_class(node, 106)
+    node.put("/etc/nccl.conf", "NCCL_DEBUG=INFO\n")
+    return node
+
+
+#: Module → the node on which it has something to do
+NODES: dict[str, Callable[[pathlib.Path], Machine]] = {
+    "tuning_services": _services,
+    "kernel_modules": _modules,
+    "thp": _thp,
+    "sysctl_ml": lambda folder: Machine.debian(str(folder)),
+    "limits": _limits,
+    "cpu_governor": lambda folder: CpuMachine.intel(str(folder)),
+    "gpu_persistence": lambda folder: GpuMachine.of(str(folder), 8),
+    "nic_ethtool": NicNode.made,
+    "multi_rail": RailNode.made,
+    "roce_qos": QosNode.made,
+    "irq_affinity": _irq,
+    "nccl_conf": _nccl,
+    "boot_params": lambda folder: GrubMachine.debian_with_grub(str(folder)),
+}
+
+#: Module → a declaration of as much as there is, all of which changes
+FULL: dict[str, dict[str, Any]] = {
+    "tuning_services": {"services": {"tuned": "stop"}},
+    "kernel_modules": {"modules": ["ib_uverbs", "rdma-ucm"]},
+    "thp": {
+        "enabled": "madvise",
+        "defrag": "defer+madvise",
+        "shmem_enabled": "advise",
+        "use_zero_page": 0,
+        "khugepaged": {"defrag": 0, "scan_sleep_millisecs": 60000, "max_ptes_none": 0},
+        "sizes": {"64kB": {"enabled": "madvise"}, "2048kB": {"enabled": "madvise"}},
+    },
+    # One of each sort: exact, list, floor, formula, a value with a module
+    "sysctl_ml": {
+        "settings": {
+            "vm.swappiness": 1,
+            "net.ipv4.ip_local_reserved_ports": "9100,29500",
+            "vm.max_map_count": {"at_least": 1048576},
+            "vm.min_free_kbytes": "auto",
+            "net.ipv4.tcp_congestion_control": "bbr",
+        }
+    },
+    "limits": {"nofile": "1048576", "memlock": "unlimited"},
+    "cpu_governor": {
+        "governor": "performance",
+        PREFERENCE: "performance",
+        "energy_perf_bias": "0",
+        "boost": False,
+        "min_perf_pct": 100,
+        "max_latency_us": "10",
+    },
+    "gpu_persistence": {"persistence": True},
+    "nic_ethtool": {
+        "rules": [
+            {
+                "name": "fabric",
+                "nics": {"management": False},
+                "channels": "auto",
+                "rings": {"at_most": 2048},
+                "coalesce": {"adaptive-rx": False, "rx-usecs": 16},
+                "features": {"lro": True},
+                "fec": "rs",
+                "mtu": 9000,
+            }
+        ]
+    },
+    "multi_rail": {"rules": [RAILS]},
+    "roce_qos": {"rules": [ROCE]},
+    "irq_affinity": {
+        "rules": [
+            {"name": "rails", "nics": {"rails": True}, "strategy": "spread", "rps": "auto", "xps": "auto"},
+            {
+                "name": "rest",
+                "nics": {"drivers": ["virtio_net"]},
+                "strategy": "list",
+                "cpus": "0-1",
+                "rps": "0-3",
+                "rfs_entries": 1024,
+            },
+        ],
+        "irqbalance": "agree",
+    },
+    "nccl_conf": {"variables": {"NCCL_IB_HCA": "auto", "NCCL_SOCKET_IFNAME": "auto", "NCCL_IB_TC": "auto"}},
+    "boot_params": {
+        "parameters": {"transparent_hugepage": "madvise", "nosmt": "", "console": ["tty0", "ttyS0"]},
+        "absent": ["quiet"],
+        "isolate": {"cpus": "2-3,6-7", "rcu_nocbs": False},
+    },
+}
+
+#: Only the next boot brings it
+AT_BOOT = ("boot_params", "limits")
+
+#: Module, arguments, what is named: by the options of the module, the parser, and what this node can do. All
+#: that the parsers refuse is in their own tests.
+BAD: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+    *(
+        (name, {**FULL[name], **wrong}, words)
+        for name in VIEWS
+        for wrong, words in (
+            ({"layers": []}, ("layers",)),
+            ({"layers": ["now"]}, ("layers", "now")),
+            ({"name": "../x"}, ("name '../x'",)),
+            ({"on_unsupported": "shrug"}, ("on_unsupported", "shrug")),
+            ({"nonsense": 1}, ("nonsense",)),
+        )
+    ),
+    *(
+        (name, {**FULL[name], "allow": ["everything"]}, ("allow", "everything"))
+        for name, area in VIEWS.items()
+        if "allow" in registry.options(area)
+    ),
+    ("tuning_services", {"services": {"tunde": "stop"}}, ("services.tunde", "tuned")),
+    ("tuning_services", {"services": {"irqbalance": "stop"}}, ("services.irqbalance", "irq_affinity")),
+    ("kernel_modules", {"modules": ["ib_uverbs", "../loop"]}, ("modules", "'../loop'")),
+    ("kernel_modules", {"modules": ["ib_uverbs", "a\nb"]}, ("modules", r"'a\nb'")),
+    ("thp", {"enabled": "sometimes"}, ("thp.enabled", "'sometimes'", "always, madvise, never")),
+    ("thp", {"sizes": {"64kB": {"enabled": "sometimes"}}}, ("thp.hugepages-64kB.enabled", "inherit")),
+    ("thp", {"sizes": {"../../64kB": {"enabled": "never"}}}, ("thp.sizes", "'../../64kB'")),
+    ("thp", {"use_zero_page": "yes"}, ("use_zero_page", "yes")),
+    ("thp", {"khugepaged": {"defrag": "madvise"}}, ("khugepaged", "defrag")),
+    ("sysctl_ml", {"settings": {"../../etc/passwd": "x"}}, ("'../../etc/passwd'",)),
+    ("sysctl_ml", {"settings": {"vm.swappiness": "1\nkernel.panic = 1"}}, ("vm.swappiness",)),
+    ("sysctl_ml", {"settings": {"vm.swappiness": True}}, ("vm.swappiness", "true")),
+    ("sysctl_ml", {"settings": {}, "sizing": {"rtt_us": 0}}, ("sizing.rtt_us",)),
+    ("sysctl_ml", {}, ("settings",)),
+    ("limits", {"nofile": "4096\n* - core 0"}, ("limits.nofile",)),
+    ("limits", {"nofile": True}, ("limits.nofile",)),
+    ("limits", {"nofile": 4096, "services": ["slurm"]}, ("limits.services", "'slurm'", "slurmd")),
+    ("limits", {"nofile": 4096, "defaults": "maybe"}, ("defaults", "maybe")),
+    ("cpu_governor", {"governor": "ondemand"}, ("cpu.governor", "0-3", "'ondemand'", "powersave")),
+    ("cpu_governor", {"governor": "performance", PREFERENCE: "power"}, (f"cpu.{PREFERENCE}", "EBUSY")),
+    ("cpu_governor", {"governor": "performance", "cpus": "0-63"}, ("4-63", "0-3")),
+    ("cpu_governor", {"boost": "perhaps"}, ("boost", "perhaps")),
+    ("cpu_governor", {"governor": "perf\nx"}, ("cpu.governor",)),
+    ("gpu_persistence", {"persistence": "always"}, ("persistence", "always")),
+    ("nic_ethtool", {"rules": [{"name": "a"}]}, ("nic.rules[0]", "channels")),
+    ("nic_ethtool", {"rules": [{"name": "a", "rings": "lots"}]}, ("'lots'", "auto")),
+    ("nic_ethtool", {"rules": [{"mtu": 9000}]}, ("name",)),
+    ("nic_ethtool", {"confirm_seconds": -1}, ("confirm_seconds", "30")),
+    ("nic_ethtool", {"confirm_seconds": 29}, ("confirm_seconds", "30")),
+    ("nic_ethtool", {**FULL["nic_ethtool"], "max_disruption": "reboot"}, ("max_disruption", "reboot")),
+    ("multi_rail", {"rules": [{"name": "a", "arp_ignore": 4}]}, ("arp_ignore", "4")),
+    ("roce_qos", {"rules": [{**ROCE, "global_pause": True}]}, ("qos.roce", "PFC", "pause")),
+    ("irq_affinity", {"rules": [{"name": "a"}]}, ("irq.rules[0]", "strategy")),
+    ("irq_affinity", {"rules": [{"strategy": "spread"}]}, ("name",)),
+    ("irq_affinity", {"rules": [{"name": "a", "strategy": "fast"}]}, ("strategy", "housekeeping")),
+    ("irq_affinity", {"rules": [{"name": "a", "strategy": "spread", "nic": {}}]}, ("rules.nic", "nics")),
+    ("irq_affinity", {"rules": [{"name": "A b", "strategy": "spread"}]}, ("irq.rules[0].name", "'A b'")),
+    ("irq_affinity", {"rules": [{"name": "a", "strategy": "list", "cpus": "0-99"}]}, ("irq.a", "16-99")),
+    ("irq_affinity", {"rules": [{"name": "a", "nics": {"names": ["../x"]}, "rps": "off"}]}, ("'../x'",)),
+    ("irq_affinity", {"irqbalance": "stop"}, ("irqbalance", "agree, leave, disable")),
+    ("nccl_conf", {"variables": {"NCCL_IB_HCAS": "auto"}}, ("'NCCL_IB_HCAS'", "NCCL_IB_HCA")),
+    ("nccl_conf", {"variables": {"NCCL_IB_DISABLE": True}}, ("NCCL_IB_DISABLE", "true")),
+    ("nccl_conf", {"variables": {"NCCL_X": "1\nLD_PRELOAD=/x"}, "allow": ["unknown"]}, ("NCCL_X",)),
+    ("boot_params", {"parameters": {"intel_iommu": True}}, ("boot.intel_iommu", "true")),
+    ("boot_params", {"parameters": {"a": "x\ny"}}, ("boot.parameters.a",)),
+    ("boot_params", {"parameters": {"root": "/dev/sda"}}, ("boot.root",)),
+    ("boot_params", {"isolate": {"domain": True}}, ("cpus",)),
+    ("boot_params", {"isolate": {"cpus": [2, 3]}}, ("boot.isolate.cpus",)),
+    ("boot_params", {"isolate": {"cpus": "2-3,64"}}, ("boot.isolcpus", "64", "0-7")),
+]
+
+#: Module, arguments, the setting that is unsupported on its node, a word of why
+UNSUPPORTED: list[tuple[str, dict[str, Any], str, str]] = [
+    ("kernel_modules", {"modules": ["nvidia_peermem"]}, "module.nvidia_peermem", "nvidia_peermem"),
+    ("thp", {"sizes": {"128kB": {"enabled": "madvise"}}}, "thp.hugepages-128kB.enabled", "2048kB, 64kB"),
+    ("sysctl_ml", {"settings": {"kernel.no_knob": 1}}, "kernel.no_knob", "/proc/sys/kernel/no_knob"),
+    ("cpu_governor", {"boost": False, "cpus": "0-1"}, "cpu.boost[0-1]", "/no_turbo"),
+    ("gpu_persistence", {"persistence": True}, "gpu.persistence", "NVIDIA"),
+    (
+        "nic_ethtool",
+        {"rules": [{"name": "x", "nics": {"drivers": ["ice"]}, "mtu": 9000}]},
+        "nic.x.mtu",
+        "drivers ice",
+    ),
+    ("roce_qos", {"rules": [{"name": "x", "nics": {"names": ["eth4"]}, "pfc": [3]}]}, "qos.x.pfc", "eth4"),
+    (
+        "irq_affinity",
+        {"rules": [{"name": "a", "nics": {"drivers": ["bnxt_en"]}, "strategy": "spread"}]},
+        "irq.a",
+        "drivers bnxt_en",
+    ),
+    ("nccl_conf", {"variables": {"NCCL_IB_HCA": "auto"}}, "nccl.NCCL_IB_HCA", "RDMA"),
+    ("boot_params", {"parameters": {"nosmt": ""}}, "boot.nosmt", "starts this kernel"),
+]
+
+#: What is taken away from a node first
+LACKING = {
+    "gpu_persistence": "/sys/bus/pci",
+    "nccl_conf": "/sys/class/infiniband",
+    "boot_params": "/boot/grub",
+}
+
+#: Module, arguments, what is named, and the guard that is to be switched off
+REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...], str]] = [
+    ("sysctl_ml", {"settings": {"vm.overcommit_memory": 2}}, ("vm.overcommit_memory",), "overcommit"),
+    ("limits", {"nofile": 2097152}, ("limits.login.*.nofile", "fs.nr_open", "1048576"), ""),
+    (
+        "nic_ethtool",
+        {"rules": [{"name": "x", "nics": {"names": ["eth4"]}, "mtu": 9000}]},
+        ("nic.x.mtu", "eth4", "default route"),
+        "management",
+    ),
+    (
+        "multi_rail",
+        {"rules": [{"name": "x", "nics": {"names": ["eth4"]}, "rp_filter": 1}]},
+        ("rail.x.rp_filter", "eth4"),
+        "management",
+    ),
+    (
+        "roce_qos",
+        {"rules": [{**ROCE, "pfc": [3, 4]}]},
+        ("qos.roce.pfc", "3,4", "qos.roce.dscp"),
+        "pfc_priorities",
+    ),
+    (
+        "irq_affinity",
+        {"rules": [{"name": "a", "nics": {"names": ["eth3"]}, "strategy": "list", "cpus": "4"}]},
+        ("irq.a", "eth3", "CPU 4"),
+        "isolated_cpus",
+    ),
+    (
+        "nccl_conf",
+        {"variables": {"NCCL_IB_TC": 104}},
+        ("nccl.NCCL_IB_TC", "104", "106", "/etc/mlnode/declared.d/fabric.json"),
+        "",
+    ),
+    ("boot_params", {"isolate": {"cpus": "1-3,5-7"}}, ("boot.isolcpus", "NUMA node 1"), "housekeeping"),
+    ("boot_params", {"parameters": {"mitigations": "off"}}, ("boot.mitigations",), "mitigations"),
+]
+
+every_module = pytest.mark.parametrize("name", VIEWS)
+
+
+@pytest.fixture(autouse=True)
+def _quick() -> Iterator[None]:
+    yield from no_disk()
+
+
+@pytest.fixture(name="machine")
+def _machine(name: str) -> Iterator[Machine]:
+    for folder in in_memory():
+        node = NODES[name](folder / "node")
+        if not node.exists(AGENT_COMMAND):
+            node.enable_agent()
+        for path in ("/run/.keep", "/var/lib/.keep"):
+            node.put(path, "")
+        yield node
+
+
+@pytest.fixture
+def module(name: str, running: Make) -> Runner:
+    return running(importlib.import_module(f"ansible_collections.mlnode.tuning.plugins.modules.{name}"))
+
+
+def told(setting: dict[str, Any]) -> dict[str, Any]:
+    """Without what a run moves: the state, and with it what a deviation costs."""
+    moved = ("runtime", "boot", "boot_source", "origin", "status", "severity")
+    return {name: value for name, value in setting.items() if name not in moved}
+
+
+@every_module
+def test_check_mode_predicts_the_run_and_a_second_one_changes_nothing(
+    machine: Machine, module: Runner, name: str
+) -> None:
+    full = {"name": "training", **FULL[name]}
+    before = machine.tree()
+    predicted = module.ok(check=True, **full)
+    assert (predicted.changed, machine.tree(), machine.writes) == (True, before, [])
+
+    done = module.ok(**full)
+
+    assert done.changed
+    assert predicted.result["diff"] == done.result["diff"]
+    assert [one.result["reboot_required"] for one in (predicted, done)] == [name in AT_BOOT] * 2
+    assert done.warnings == []
+    assert {one["status"] for one in done.settings.values()} <= {"changed", "pending_reboot", "ok"}
+    want = {key: one["want"] for key, one in predicted.settings.items()}
+    assert {key: one["boot"] for key, one in done.settings.items()} == want
+    if name not in AT_BOOT:
+        assert {key: one["runtime"] for key, one in done.settings.items()} == want
+        foretold = {key: told(one) for key, one in predicted.settings.items()}
+        assert {key: told(one) for key, one in done.settings.items()} == foretold
+    assert json.loads(machine.read(DECLARATION))["kinds"] == {VIEWS[name]: FULL[name]}
+
+    tree, writes = machine.tree(), [*machine.writes]
+    for again in (module.ok(check=True, **full), module.ok(**full)):
+        assert (again.changed, again.result["diff"], again.warnings) == (False, [], [])
+        assert {one["status"] for one in again.settings.values()} <= {"ok", "pending_reboot"}
+    assert (machine.tree(), machine.writes) == (tree, writes)
+
+
+@every_module
+def test_a_declaration_of_nothing_leaves_the_node(machine: Machine, module: Runner, name: str) -> None:
+    written = {*module.ok(name="training", **FULL[name]).diff} - {"runtime"}
+    nothing = {"settings": {}} if name == "sysctl_ml" else {}
+    done = module.ok(name="training", **nothing)
+    assert written - {*done.diff} <= {"/etc/mlnode/management.json"}
+    assert not machine.exists(DECLARATION)
+    again = module.ok(name="training", **nothing)
+    assert (again.changed, again.settings) == (False, {})
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize(("name", "arguments", "words"), BAD)
+def test_bad_input_is_named_before_anything_is_written(
+    machine: Machine, module: Runner, check: bool, arguments: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    before = machine.tree()
+    msg = module.msg(check, **arguments)
+    assert [word for word in words if word not in msg] == []
+    assert "\n" not in msg
+    kept = {path: found for path, found in machine.tree().items() if not path.startswith("/run")}
+    assert kept == {path: found for path, found in before.items() if not path.startswith("/run")}
+    assert machine.writes == []
+
+
+@pytest.mark.parametrize("on_unsupported", ["fail", "warn", "ignore"])
+@pytest.mark.parametrize(("name", "arguments", "key", "word"), UNSUPPORTED)
+def test_what_is_not_there_fails_or_warns(
+    machine: Machine,
+    module: Runner,
+    name: str,
+    on_unsupported: str,
+    arguments: dict[str, Any],
+    key: str,
+    word: str,
+) -> None:
+    if name in LACKING:
+        shutil.rmtree(machine.root + LACKING[name])
+    before = machine.tree()
+    done = module(on_unsupported=on_unsupported, **arguments)
+    if on_unsupported == "fail":
+        assert done.rc == 1
+        assert word in done.result["msg"]
+        assert machine.tree() == before
+    else:
+        assert done.settings[key]["status"] == "unsupported"
+        assert any(word in warning for warning in done.warnings) is (on_unsupported == "warn")
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize(("name", "arguments", "words", "guard"), REFUSED)
+def test_what_a_guard_refuses_is_only_declared(
+    machine: Machine,
+    module: Runner,
+    name: str,
+    check: bool,
+    arguments: dict[str, Any],
+    words: tuple[str, ...],
+    guard: str,
+) -> None:
+    if name == "irq_affinity":
+        machine.put("/sys/devices/system/cpu/isolated", "4\n")
+    whole, before = machine.tree(), machine.tuned()
+    msg = module.msg(check, **arguments)
+    missing = [word for word in ("refused: ", *words, guard and f"allow: [{guard}]") if word not in msg]
+    assert missing == []
+    assert (machine.tuned(), machine.writes) == (before, [])
+    assert (machine.tree() == whole) == check
+    if guard:
+        done = module.ok(check, allow=[guard], **arguments)
+        assert {one["status"] for one in done.settings.values()} <= {"changed", "drifted", "pending_reboot"}
+
+
+@pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("cpu_governor", "boot_params")])
+def test_every_example_works(machine: Machine, module: Runner, name: str) -> None:
+    """But those that name more CPUs than these nodes have."""
+    tasks = [task for task in yaml.safe_load(module.module.EXAMPLES) if f"mlnode.tuning.{name}" in task]
+    assert tasks
+    for task in tasks:
+        assert task["name"]
+        module.ok(check=True, on_unsupported="ignore", **task[f"mlnode.tuning.{name}"])

@@ -109,17 +109,11 @@ def caught(name: str, at: int) -> bool:
     environment = {**os.environ, "MLNODE_MUTANT": f"{name}:{at}", "PYTHONPATH": str(ROOT / "tools")}
     tests = [path if "/" in path else f"test_{path}.py" for path in TESTS[name]]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "mutants", "-p", "no:cacheprovider", *tests]
-    with tempfile.TemporaryDirectory() as folder:
-        command += ["--basetemp", f"{folder}/tests"]
+    folder = ROOT / "tests/unit" / ENGINE
+    with tempfile.TemporaryDirectory() as own:
+        command += ["--basetemp", f"{own}/tests"]
         try:
-            done = subprocess.run(
-                command,
-                cwd=ROOT / "tests/unit" / ENGINE,
-                env=environment,
-                capture_output=True,
-                timeout=300,
-                check=False,
-            )
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=300)  # noqa: PLW1510
         except subprocess.TimeoutExpired:
             return True
     # 1 is a test that failed, 2 a mutant that cannot be imported
@@ -136,6 +130,8 @@ def main() -> None:
     asked = parser.parse_args()
     words = {name: mutated(ROOT / ENGINE / f"{name}.py", 0)[1] for name in asked.names}
     every = [(name, at) for name in words for at in range(1, len(words[name]) + 1)]
+    if failing := [name for name in words if caught(name, 0)]:
+        sys.exit(f"the tests of {', '.join(failing)} fail without any change")
     chosen = sorted(random.Random(asked.seed).sample(every, min(asked.count or len(every), len(every))))
     with ThreadPoolExecutor(asked.jobs) as pool:
         found = dict(zip(chosen, pool.map(lambda one: caught(*one), chosen)))

@@ -103,6 +103,30 @@ def test_all_steps_are_done_in_order(machine: Machine) -> None:
     }  # fmt: skip
 
 
+def test_the_origin_of_all_that_is_foreseen_is_kept_before_the_first_stage(machine: Machine) -> None:
+    with transaction.Transaction(machine, Origin.load(machine)) as work:
+        work.foresee([FIRST, kernel(RATIO, "5", "20")])
+        assert [entry["value"] for entry in Origin.load(machine).entries()] == ["60", "20"]
+        assert machine.writes == []
+
+
+def test_what_was_looked_at_before_the_steps_is_forgotten(machine: Machine) -> None:
+    looks: list[str] = []
+    machine.forget = lambda: looks.append(machine.now(SWAPPINESS))  # type: ignore[method-assign]
+    run(machine, [])
+    assert looks == []
+    run(machine, [FIRST])
+    assert looks == ["10"]
+
+
+def test_where_nothing_can_be_confirmed_nothing_is_armed(machine: Machine) -> None:
+    good: Any = transaction.FOR_GOOD
+    with pytest.raises(MlnodeError, match=r"^training: "):
+        good.arm(machine, "training", 60, [], [], "")
+    armed = object()
+    assert good.extend(machine, armed, [], []) is good.restart(machine, armed, []) is armed
+
+
 def test_no_step_is_no_trace(machine: Machine) -> None:
     before = machine.tree()
     run(machine, [])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import io
+import marshal
 import os
 import pathlib
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
+from types import CodeType
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import archive as agent_zip
@@ -73,6 +75,11 @@ def module_name(path: pathlib.Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def module_of(path: str) -> str:
+    """Name of a module from that of its file in the archive."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
 def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:
     with zipfile.ZipFile(io.BytesIO(built)) as archive:
         found = {info.filename: archive.read(info) for info in archive.infolist()}
@@ -84,9 +91,11 @@ def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:
     }
     main = found.pop("__main__.py")
     assert b"from mlnode.agent.cli import main" in main
-    compiled = {name: found.pop(f"{name}c") for name in sources}
+    modules = marshal.loads(found.pop(f"compiled-{importlib.util.MAGIC_NUMBER.hex()}"))
     assert found == sources
-    assert all(code.startswith(importlib.util.MAGIC_NUMBER) for code in compiled.values())
+    packages = {module_of(path): path.endswith("/__init__.py") for path in sources}
+    assert {name: is_package for name, (is_package, _code) in modules.items()} == packages
+    assert {type(marshal.loads(code)) for _is_package, code in modules.values()} == {CodeType}
 
 
 def test_its_sources_are_those_that_the_controller_knows(built: bytes) -> None:
@@ -427,7 +436,7 @@ def test_for_another_python_nothing_is_compiled(
     monkeypatch.setattr(machine, "run", answered)
 
     assert agent._compiles(machine, "/usr/bin/env python3") is False
-    assert asked == [["/usr/bin/env", "-S", "python3", "-I", "-c", agent_zip.WHICH]]
+    assert asked == [["/usr/bin/env", "-S", "python3", "-IS", "-c", agent_zip.WHICH]]
     files = agent._files()
     bare = agent_zip.build(files, compiled=False)
     assert agent_zip.is_right(bare, files, agent_zip.INTERPRETER, compiled=False)

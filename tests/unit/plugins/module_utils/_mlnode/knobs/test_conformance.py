@@ -94,9 +94,7 @@ def test_a_look_predicts_the_run_and_a_second_one_changes_nothing(node: Node, ca
     assert {row.status for row in done.rows} <= {Status.CHANGED, Status.PENDING_REBOOT}
     assert [row.setting for row in done.rows] == [row.setting for row in foreseen.rows]
     if case.kind not in AT_BOOT:
-        assert [row.reading.runtime.text for row in done.rows] == [
-            row.reading.want for row in foreseen.rows
-        ]
+        assert [row.reading.runtime.text for row in done.rows] == [row.reading.want for row in foreseen.rows]
 
     node.forget()
     tuned, written = node.state(), [*node.writes]

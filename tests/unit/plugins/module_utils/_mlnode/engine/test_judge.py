@@ -36,7 +36,7 @@ FLOOR = replace(WANTED, raise_only=True)
 ONE, TWO, THREE = (Value(text=text) for text in "123")
 LAYERS = {"runtime": (Layer.RUNTIME,), "boot": (Layer.BOOT,), "both": (Layer.RUNTIME, Layer.BOOT)}
 #: Right in both layers
-RIGHT = Reading("/x", TWO, Boot(TWO, "file:1"), target="2")
+RIGHT = Reading("/x", TWO, Boot(TWO, "file:1"), want="2")
 WRONG = RIGHT._replace(runtime=ONE)
 GONE = Boot(Value(absent="no file sets it"))
 
@@ -77,7 +77,7 @@ def wrong(**changes: Any) -> Reading:
         (right(boot=Boot(Value(unreadable="EIO"))), "both", Status.UNKNOWN, ["EIO"]),
         (right(boot=Boot(Value(absent="stopped"), row="agent.boot")), "both", Status.OK, ["see agent.boot"]),
         (right(boot=Boot(Value(absent="stopped"), row="agent.boot")), "runtime", Status.OK, []),
-        (right(target=None, boot=Boot(THREE)), "both", Status.OK, []),
+        (right(want=None, boot=Boot(THREE)), "both", Status.OK, []),
         (right(clamped="3, not 4"), "both", Status.CLAMPED, ["3, not 4"]),
         (right(clamped="3, not 4", note="beside"), "both", Status.CLAMPED, ["3, not 4", "beside"]),
         (right(clamped="3, not 4"), "boot", Status.OK, []),
@@ -114,10 +114,10 @@ def test_a_floor_is_reached_by_more(value: Value, status: Status) -> None:
     assert judge(FLOOR, right(boot=Boot(value, "file:1")), context)[0] is status
 
 
-def test_what_has_no_target_or_no_value_does_not_differ() -> None:
+def test_what_has_no_want_or_no_value_does_not_differ() -> None:
     assert differs(WRONG)
     assert not differs(RIGHT)
-    assert not differs(wrong(target=None))
+    assert not differs(wrong(want=None))
     assert not differs(wrong(runtime=Value(unreadable="EIO")))
 
 

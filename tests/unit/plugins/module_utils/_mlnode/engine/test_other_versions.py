@@ -316,7 +316,7 @@ def run(command: str, *words: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-KIND_REMOVED = {"mlnode/agent/registry.py": ('"thp", ', "")}
+KIND_REMOVED = {"mlnode/agent/registry.py": ('    "thp": "thp",\n', "")}
 OPTION_REMOVED = {
     "mlnode/knobs/thp/schema.py": ('"defrag": Option(\n        "str"', '"of_later": Option(\n        "str"')
 }

@@ -52,7 +52,8 @@ options:
   declarations:
     description:
       - What the inventory says now. Name of a declaration, and its areas as M(mlnode.tuning.declare) takes them, with
-        C(profile) and C(variables) as there. Each is compared with what is kept on the node, so that a change of the inventory that has not arrived is found, too.
+        C(profile) and C(variables) as there. Each is compared with what is kept on the node, so that a change of the
+        inventory that has not arrived is found, too.
       - Of a name without areas nothing should be declared on the node. A name that is not here is not compared. Where
         no name has areas, a node without agent and declarations is compliant, and no agent is sent to it.
     type: dict

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.errors import HostError, TransactionError
@@ -91,6 +91,27 @@ def _put_back(host: Host, entry: Entry) -> bool:
     return way.changes
 
 
+def _all_back(host: Host, todo: Sequence[Entry]) -> tuple[list[Entry], list[str], list[str]]:
+    """Entries that are back, what was changed for it, and what could not be put back, with the reasons."""
+    done: list[Entry] = []
+    undone: list[str] = []
+    stuck: list[str] = []
+    # Twice, as in a rollback: a service starts only without the drop-in that has kept it stopped.
+    for _turn in range(2):
+        again: list[Entry] = []
+        stuck = []
+        for entry in todo:
+            try:
+                if not _stays(entry) and _put_back(host, entry):
+                    undone.append(f"{entry['key']} = {entry['value']}")
+                done.append(entry)
+            except HostError as error:
+                again.append(entry)
+                stuck.append(f"{entry['key']} ({error})")
+        todo = again
+    return done, undone, stuck
+
+
 def described(saved: Mapping[str, Any] | None) -> str | None:
     """A file's content as text, None if there is none; of an archive only its size."""
     if saved is None:
@@ -113,9 +134,6 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
             raise HostError("revert", "this node", None, "root is needed")
         complete(host)
         changes: list[Change] = []
-        undone: list[str] = []
-        done: list[Entry] = []
-        stuck: list[str] = []
         for entry in reversed(origin.entries()):
             try:
                 change = None if _stays(entry) else _change(host, entry)
@@ -126,13 +144,7 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         removed = any(entry["id"] == f"file:{NIC_PATH_FILE}" for entry in origin.entries())
         if removed:  # a NIC whose queues go back raises the flag, and would start what is being removed
             handlers.stop_waiting(host)
-        for entry in reversed(origin.entries()):
-            try:
-                if not _stays(entry) and _put_back(host, entry):
-                    undone.append(f"{entry['key']} = {entry['value']}")
-                done.append(entry)
-            except HostError as error:
-                stuck.append(f"{entry['key']} ({error})")
+        done, undone, stuck = _all_back(host, [*reversed(origin.entries())])
         failed = _notify(host, done)
         stuck += failed.values()
         origin.forget([entry for entry in done if entry.get("notify", "") not in failed])

@@ -124,7 +124,8 @@ def test_examples_are_calls_of_the_module_with_options_it_has(module: ModuleType
         if fragment.startswith("mlnode.tuning.fail_on."):
             options |= {*check_module.fail_on("never")}
         if fragment.startswith("mlnode.tuning.area."):
-            options |= {*registry.options(fragment.rpartition(".")[2])}
+            area = fragment.rpartition(".")[2]
+            options |= {*registry.MODULES} if area == "all" else {*registry.options(area)}
     tasks = document(module, "EXAMPLES")
     calls = [
         task[f"mlnode.tuning.{about['module']}"] or {}

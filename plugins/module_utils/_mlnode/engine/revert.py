@@ -21,6 +21,9 @@ from .units import NIC_PATH_FILE
 FOLDER = "/var/lib/mlnode"
 BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.cache")
 
+#: The driver of services has its files there, see agent/mounts.py
+_SERVICES = "kernel:/service/"
+
 
 class Change(NamedTuple):
     """One thing that a revert changes. For a file the texts are its contents; None: not there. at_boot: the
@@ -96,19 +99,14 @@ def _all_back(host: Host, todo: Sequence[Entry]) -> tuple[list[Entry], list[str]
     done: list[Entry] = []
     undone: list[str] = []
     stuck: list[str] = []
-    # Twice, as in a rollback: a service starts only without the drop-in that has kept it stopped.
-    for _turn in range(2):
-        again: list[Entry] = []
-        stuck = []
-        for entry in todo:
-            try:
-                if not _stays(entry) and _put_back(host, entry):
-                    undone.append(f"{entry['key']} = {entry['value']}")
-                done.append(entry)
-            except HostError as error:
-                again.append(entry)
-                stuck.append(f"{entry['key']} ({error})")
-        todo = again
+    # A service starts only without the drop-in that has kept it stopped, which may be older than its entry.
+    for entry in sorted(todo, key=lambda entry: str(entry["id"]).startswith(_SERVICES)):
+        try:
+            if not _stays(entry) and _put_back(host, entry):
+                undone.append(f"{entry['key']} = {entry['value']}")
+            done.append(entry)
+        except HostError as error:
+            stuck.append(f"{entry['key']} ({error})")
     return done, undone, stuck
 
 

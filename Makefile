@@ -232,7 +232,7 @@ changelog-lint: env-test
 # What Ansible loads on the controller. `make pytest` runs the tests of the modules on the same Python and the same
 # ansible-core; unit-oldest and unit-newest run them on the others.
 ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ plugin_utils/)
-MODULE_TESTS := $(addprefix tests/unit/plugins/,modules/ module_utils/test_ending.py)
+MODULE_TESTS := tests/unit/plugins/modules/ $(wildcard tests/unit/plugins/module_utils/test_*.py)
 .PHONY: unit-ansible
 unit-ansible: env-test
 	$(call step,ansible-test units)

@@ -77,7 +77,7 @@ def module_name(path: pathlib.Path) -> str:
 
 def module_of(path: str) -> str:
     """Name of a module from that of its file in the archive."""
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return path[: -len(".py")].replace("/", ".").replace(".__init__", "")
 
 
 def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:

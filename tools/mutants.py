@@ -102,7 +102,7 @@ def _mutant(loader: SourceFileLoader, fullname: str) -> CodeType | None:
 
 
 if "MLNODE_MUTANT" in os.environ:
-    SourceFileLoader.get_code = _mutant  # type: ignore[method-assign,assignment]
+    SourceFileLoader.get_code = _mutant  # type: ignore[method-assign,assignment]  # for this process
 
 
 def caught(name: str, at: int) -> bool:

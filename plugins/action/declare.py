@@ -73,14 +73,13 @@ class ActionModule(AreaView):
         self, given: Mapping[str, Any], selected: Sequence[str], variables: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Options of the call to the agent."""
-        prefix = given["variables"]
-        overrides = areas.overrides(prefix, variables, self._templar.template) if prefix else {}
-        overrides.update((area, given[area]) for area in areas.AREAS if area in self._task.args)
         resolved = (*areas.AREAS, "profile", "variables")
+        # An area that is given is declared, also where it is null.
+        said = {name: given[name] for name in resolved if name not in areas.AREAS or name in self._task.args}
         return {
             **{name: value for name, value in given.items() if name not in resolved},
             "fabric_type": given["fabric_type"] or "",
-            "areas": profile.areas(given["profile"], overrides),
+            "areas": profile.declared(said, variables, self._templar.template),
             "selected": selected,
             "check": bool(self._task.check_mode),
             "diff": bool(self._task.diff),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, areas, options_of, profile
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, options_of, profile
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import AgentAction, NoAnswerError
 
 from ..module_utils._mlnode.model import strict_json
@@ -43,7 +43,7 @@ class ActionModule(AgentAction):
         interpreter = options.pop("interpreter")
         options["host"] = str((task_vars or {}).get("inventory_hostname", ""))
         options["declarations"] = expected = {
-            str(name): self._areas(declared or {}, task_vars or {})
+            str(name): profile.declared(declared or {}, task_vars or {}, self._templar.template)
             for name, declared in options["declarations"].items()
         }
         of_bare = NOTHING if expected and not any(expected.values()) else None
@@ -52,15 +52,6 @@ class ActionModule(AgentAction):
         except NoAnswerError as error:
             return {**result, "failed": True, "msg": f"node_drift: {error}"}
         return {**result, **answer}
-
-    def _areas(self, declared: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-        """As the action declare makes them of its options of these names."""
-        prefix = str(declared.get("variables") or "")
-        overrides = areas.overrides(prefix, variables, self._templar.template) if prefix else {}
-        overrides.update(
-            (name, spec) for name, spec in declared.items() if name not in ("profile", "variables")
-        )
-        return profile.areas(str(declared.get("profile") or ""), overrides)
 
 
 def _wrong(declarations: Mapping[str, Any]) -> list[str]:

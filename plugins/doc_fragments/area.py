@@ -43,6 +43,5 @@ def _all() -> str:
     return json.dumps({"options": about})
 
 
-ModuleDocFragment.ALL = _all()  # type: ignore[attr-defined]
-for _area in registry.KINDS:
-    setattr(ModuleDocFragment, _area.upper(), _options(_area))
+for _name, _text in (("all", _all()), *((area, _options(area)) for area in registry.KINDS)):
+    setattr(ModuleDocFragment, _name.upper(), _text)

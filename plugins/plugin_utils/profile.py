@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
 from ansible.errors import AnsibleError
 
 from ..module_utils._mlnode.model.schema import hint
+from . import areas as area_names
 
 #: Ten times as fast where PyYAML has it
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -51,6 +52,17 @@ def load(profile: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise AnsibleError(f"profile: {path}: not a dictionary of areas")
     return found
+
+
+def declared(
+    options: Mapping[str, Any], variables: Mapping[str, Any], template: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """Areas of a declaration. options: `profile`, `variables` (the prefix of a role's variables), and areas,
+    each of which replaces what the variables say of it. Raises AnsibleError."""
+    prefix = str(options.get("variables") or "")
+    overrides = area_names.overrides(prefix, variables, template) if prefix else {}
+    overrides.update((name, spec) for name, spec in options.items() if name not in ("profile", "variables"))
+    return areas(str(options.get("profile") or ""), overrides)
 
 
 def areas(profile: str, overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -202,18 +202,10 @@ def no_conflicts(key: str, other: str) -> bool:
     return False
 
 
-class WayBack(NamedTuple):
-    """Way of a kernel file that is not declared any more back to its origin. refusal: why it stays, as the
-    change would be refused to a declaration. late: its service reads files that have to be written first."""
-
-    refusal: str = ""
-    late: bool = False
-
-
-def any_time(key: str, path: str, origin: str, context: Context) -> WayBack:
-    """Kind.way_back() where no guard stands before a change, or a unit holds what it risks."""
+def never_kept(key: str, path: str, origin: str, context: Context) -> str:
+    """Kind.keeps() where no guard stands before a change, or a unit holds what it risks."""
     del key, path, origin, context
-    return WayBack()
+    return ""
 
 
 class Kind(Protocol):
@@ -240,8 +232,9 @@ class Kind(Protocol):
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """Facts of a result besides its rows, such as the commands that would do the same."""
 
-    def way_back(self, key: str, path: str, origin: str, context: Context) -> WayBack:
-        """The way of a kernel file of a setting that is not declared any more back to its origin."""
+    def keeps(self, key: str, path: str, origin: str, context: Context) -> str:
+        """Reason why a kernel file of a setting that is not declared any more keeps its value, as the change
+        back to its origin would be refused to a declaration; empty where it goes back."""
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Every place that says something about the key at boot, for an explanation."""

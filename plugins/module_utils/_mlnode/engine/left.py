@@ -23,7 +23,7 @@ from .steps import KernelWrite, PutBack
 class Leaving(NamedTuple):
     """Of one area: the steps that put back what leaves it, and its entries in the origin.
 
-    late: steps that take effect once the files of the area are written. stays: what leaves and keeps its
+    late: steps that come once the files of the area are written. stays: what leaves and keeps its
     value, and why.
     """
 
@@ -128,13 +128,12 @@ def _put_back(
             entries += done
             continue
         write = gone[path]
-        way = kind.way_back(write.key, path, _value(entry, path), context)
-        risk = way.refusal or _risk(write)
+        risk = kind.keeps(write.key, path, _value(entry, path), context) or _risk(write)
         if risk:
             stays.append(f"{entry['key']} left the declaration and stays {write.file.runtime}: {risk}")
             continue
         entries += done
-        (late if way.late else steps).append(PutBack(entry, write))
+        (late if write.file.late else steps).append(PutBack(entry, write))
     return Leaving(tuple(steps), tuple(late), tuple(entries), tuple(stays))
 
 

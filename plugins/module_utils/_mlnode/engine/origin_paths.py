@@ -41,8 +41,8 @@ _DEVICE = regex(r"/sys(?:/(?!\.\.?(?:/|\Z))[^/]+)+\Z")
 #: What every entry has
 _ALL = frozenset({"id", "key", "value"})
 
-#: How a kernel file shows another value than was written: fields of KnobFile, kept where they are true
-FORMS = ("partial", "among")
+#: What putting a kernel file back has to heed: fields of KnobFile, kept where they are true
+FORMS = ("partial", "among", "late")
 
 #: What makes an entry of a sort → what else it may have
 _SORTS = {

@@ -21,9 +21,6 @@ from .units import NIC_PATH_FILE
 FOLDER = "/var/lib/mlnode"
 BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.cache")
 
-#: The driver of services has its files there, see agent/mounts.py
-_SERVICES = "kernel:/service/"
-
 
 class Change(NamedTuple):
     """One thing that a revert changes. For a file the texts are its contents; None: not there. at_boot: the
@@ -99,8 +96,7 @@ def _all_back(host: Host, todo: Sequence[Entry]) -> tuple[list[Entry], list[str]
     done: list[Entry] = []
     undone: list[str] = []
     stuck: list[str] = []
-    # A service starts only without the drop-in that has kept it stopped, which may be older than its entry.
-    for entry in sorted(todo, key=lambda entry: str(entry["id"]).startswith(_SERVICES)):
+    for entry in sorted(todo, key=lambda entry: bool(entry.get("late"))):
         try:
             if not _stays(entry) and _put_back(host, entry):
                 undone.append(f"{entry['key']} = {entry['value']}")

@@ -116,7 +116,8 @@ class KnobFile(NamedTuple):
     refusal: as in Reading, of this part alone. made: where it is noted that the device made another number of
     the one that it took; empty where that is a failure.
     cpus: those that the file rules; empty where it is not about some CPUs.
-    partial: the kernel may take the value and give less. among: see values.fits().
+    partial: the kernel may take the value and give less. among: see values.fits(). late: it can be put back
+    only once the files of its setting are.
     """
 
     number: int
@@ -135,6 +136,7 @@ class KnobFile(NamedTuple):
     cpus: tuple[int, ...] = ()
     partial: bool = False
     among: bool = False
+    late: bool = False
 
     @property
     def differs(self) -> bool:

@@ -68,8 +68,8 @@ class Node:
         )  # fmt: skip
         self.connection = SimpleNamespace(_shell=shell, transport="ssh")
         self.plugin = action.ActionModule(
-            task=self.task, connection=self.connection, play_context=None, loader=None, templar=None,
-            shared_loader_obj=None,
+            task=self.task, connection=self.connection, play_context=None, loader=None,
+            templar=Templar(loader=DataLoader()), shared_loader_obj=None,
         )  # fmt: skip
         self.plugin._is_pipelining_enabled = lambda _style: self.piped
         self.plugin._low_level_execute_command = self._command

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -33,13 +33,16 @@ def check(verdict: Verdict, target: str = "node") -> Check:
 
 
 def ended(running: Make, checks: Sequence[Check], fail_on: str, **more: Any) -> Finished:
-    def main() -> None:
-        module = AnsibleModule(argument_spec=check_module.fail_on("never"))
-        check_module.run(module, "some_check", lambda _module: Checked(checks, more))
+    return running(some_check(lambda _module: Checked(checks, more)))(fail_on=fail_on)
 
+
+def some_check(look: Callable[[AnsibleModule], Checked]) -> ModuleType:
     module = ModuleType("some_check")
-    module.main = main  # type: ignore[attr-defined]
-    return running(module)(fail_on=fail_on)
+    arguments = check_module.fail_on("never")
+    vars(module)["main"] = lambda: check_module.run(
+        AnsibleModule(argument_spec=arguments), "some_check", look
+    )
+    return module
 
 
 @pytest.mark.parametrize(
@@ -90,10 +93,7 @@ def test_what_is_wrong_with_the_options_is_said(running: Make) -> None:
     def refuse(_module: AnsibleModule) -> Checked:
         raise DeclarationError("port: no such port")
 
-    module = ModuleType("some_check")
-    module.main = lambda: check_module.run(  # type: ignore[attr-defined]
-        AnsibleModule(argument_spec=check_module.fail_on("never")), "some_check", refuse
-    )
+    module = some_check(refuse)
     assert running(module).msg(fail_on="never") == "some_check: port: no such port"
     words = "value of fail_on must be one of: fail, unknown, warn, never, got: always"
     assert running(module).msg(fail_on="always") == words

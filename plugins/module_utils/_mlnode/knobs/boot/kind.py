@@ -12,7 +12,7 @@ from typing import Any, Sequence
 
 from ...engine import declared
 from ...engine.judge import waits_for_boot
-from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
 from ...host.host import Host
 from ...linux import jobs
 from ...model import cpulist, values
@@ -350,7 +350,7 @@ def _is_stale(row: Row) -> bool:
 
 #: Never: each parameter has its own words.
 conflicts = no_conflicts
-way_back = any_time
+keeps = never_kept
 
 
 def facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence
 
-from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_facts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_facts
 from ...host.host import Host, Mounts
 from ...model import cpulist, values
 from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value
@@ -134,7 +134,7 @@ def conflicts(key: str, other: str) -> bool:
 
 
 facts = no_facts
-way_back = any_time
+keeps = never_kept
 
 
 _INFO: Mapping[str, Info] = {

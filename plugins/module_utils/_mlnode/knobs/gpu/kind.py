@@ -14,7 +14,7 @@ from ...drivers import nvidia
 from ...drivers import services as service_files
 from ...drivers.nvidia import OFF, ON
 from ...drivers.services import RUNNING
-from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import systemd_conf
 from ...model import schema, values
@@ -198,7 +198,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
 #: Never: there is one setting.
 conflicts = no_conflicts
 facts = no_facts
-way_back = any_time
+keeps = never_kept
 
 
 def info(key: str, runtime: Value) -> Info:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Callable, Mapping, Sequence
 
 from ...engine import declared
-from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
 from ...host.host import Host
 from ...model import cpulist, values
 from ...model.setting import BootFile, Reading, Setting, Severity, Value
@@ -210,7 +210,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
 #: Never by their names alone: read() compares the files that two rules want.
 conflicts = no_conflicts
 facts = no_facts
-way_back = any_time
+keeps = never_kept
 
 
 _REASONS = {

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Sequence
 
 from ...engine.handlers import UNITS
-from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
 from ...engine.unit_drop_in import drop_in
 from ...host.host import Host, Mounts
 from ...linux import daemons, sysctl_d, systemd_conf
@@ -377,7 +377,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
 #: Never: each limit stands for itself.
 conflicts = no_conflicts
 facts = no_facts
-way_back = any_time
+keeps = never_kept
 
 
 #: Under which data loaders with many workers and many connections run out of files

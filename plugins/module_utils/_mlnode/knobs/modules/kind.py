@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...engine import boot_service
-from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import modules_load, systemd_show
 from ...linux.modules_load import Bar, Config
@@ -179,7 +179,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
 #: Never: each module stands for itself.
 conflicts = no_conflicts
 facts = no_facts
-way_back = any_time
+keeps = never_kept
 
 
 _BBR = "tcp(7), tcp_congestion_control"

@@ -12,7 +12,7 @@ import re
 from typing import Sequence
 
 from ...engine import declared
-from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
@@ -268,7 +268,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
 #: Never: each variable has lines of its own.
 conflicts = no_conflicts
 facts = no_facts
-way_back = any_time
+keeps = never_kept
 
 
 _SOURCE = "NCCL user guide, Environment Variables"

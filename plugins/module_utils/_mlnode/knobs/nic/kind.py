@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence, Tuple
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
 from ...host.host import Host, Mounts
 from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from ...model.values import same
@@ -177,7 +177,7 @@ def commands(rows: Iterable[Row]) -> list[str]:
 
 #: Never by their names alone: read() compares the files that two rules want.
 conflicts = no_conflicts
-way_back = any_time
+keeps = never_kept
 
 
 def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:

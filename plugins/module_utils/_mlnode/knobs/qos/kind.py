@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ...drivers.dcb import tools
-from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
 from ...host.host import Host
 from ...model.errors import HostError
 from ...model.record import NamedTuple
@@ -192,7 +192,7 @@ boot_files = rules.management_file
 
 #: Never by their names alone: read() compares the files that two rules want.
 conflicts = no_conflicts
-way_back = any_time
+keeps = never_kept
 
 
 def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:

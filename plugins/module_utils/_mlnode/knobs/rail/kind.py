@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Info, Spec, WayBack, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Spec, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import sysctl_d
 from ...model.errors import HostError
@@ -109,10 +109,10 @@ conflicts = no_conflicts
 facts = no_facts
 
 
-def way_back(key: str, path: str, origin: str, context: Context) -> WayBack:
+def keeps(key: str, path: str, origin: str, context: Context) -> str:
     """Refusal of a value on the management path, as for a declared one."""
     del key
-    return WayBack(refusal=files.back_refusal(context.host, path, origin, context.allow))
+    return files.back_refusal(context.host, path, origin, context.allow)
 
 
 def boot_sources(key: str, host: Host) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Iterator, Sequence
 from ...drivers import services as service_files
 from ...drivers.services import STOPPED
 from ...engine import declared, unit_drop_in
-from ...engine.kind import Context, Facts, Info, Row, Spec, WayBack, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import systemd_unit
 from ...model import schema
@@ -101,15 +101,19 @@ def _read(setting: Setting, context: Context) -> Reading:
     if want != STOPPED:
         return _left(setting, context)
     now = host.value(setting.path) if context.runtime else Value()
-    undo = (Write(setting.path, now.text or STOPPED),)
     return Reading(
         path=setting.path,
         runtime=now,
         boot=_boot(unit, fragment, context),
         want=STOPPED,
         native=True,
-        parts=() if now.text is None else (KnobFile(0, setting.path, now.text, STOPPED, undo),),
+        parts=() if now.text is None else (_file(setting.path, now.text),),
     )
+
+
+def _file(path: str, now: str) -> KnobFile:
+    """Late, as systemd starts nothing whose condition is not met: its drop-in has to be gone."""
+    return KnobFile(0, path, now, STOPPED, (Write(path, now),), late=True)
 
 
 def _boot(unit: str, fragment: str, context: Context) -> Boot:
@@ -230,12 +234,8 @@ def boot_sources(key: str, host: Host) -> list[str]:
 #: Never: each service stands for itself.
 conflicts = no_conflicts
 facts = no_facts
-
-
-def way_back(key: str, path: str, origin: str, context: Context) -> WayBack:
-    """After the drop-ins are gone, as systemd starts nothing whose condition is not met."""
-    del key, path, origin, context
-    return WayBack(late=True)
+#: What a start of the service would undo is not declared any more, or reported.
+keeps = never_kept
 
 
 def info(key: str, runtime: Value) -> Info:

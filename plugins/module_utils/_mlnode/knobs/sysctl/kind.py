@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...engine import boot_service
-from ...engine.kind import Context, Facts, Info, Row, Spec, WayBack, no_facts
+from ...engine.kind import Context, Facts, Info, Row, Spec, no_facts
 from ...host.host import Host, Mounts
 from ...linux import modules_load, sysctl_d, sysctl_values, systemd_show
 from ...model import values
@@ -59,10 +59,10 @@ def conflicts(key: str, other: str) -> bool:
 facts = no_facts
 
 
-def way_back(key: str, path: str, origin: str, context: Context) -> WayBack:
+def keeps(key: str, path: str, origin: str, context: Context) -> str:
     """The guards of a declaration that asks for the origin, such as that of a pool which is in use."""
     runtime = context.host.value(path).text or ""
-    return WayBack(refusal=guards.refusal(key, path, runtime, origin, context))
+    return guards.refusal(key, path, runtime, origin, context)
 
 
 def info(key: str, runtime: Value) -> Info:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ...engine.kind import Context, Facts, Info, Row, Spec, any_time, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...model import schema, values
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Severity, Value, Write
@@ -169,7 +169,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
 #: Never: every file stands for itself.
 conflicts = no_conflicts
 facts = no_facts
-way_back = any_time
+keeps = never_kept
 
 
 _REASONS: dict[str, tuple[Severity, str]] = {

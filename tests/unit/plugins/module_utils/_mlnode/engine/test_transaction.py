@@ -112,7 +112,7 @@ def test_the_origin_of_all_that_is_foreseen_is_kept_before_the_first_stage(machi
 
 def test_what_was_looked_at_before_the_steps_is_forgotten(machine: Machine) -> None:
     looks: list[str] = []
-    machine.forget = lambda: looks.append(machine.now(SWAPPINESS))  # type: ignore[method-assign]
+    machine.forget = lambda: looks.append(machine.now(SWAPPINESS))  # type: ignore[method-assign]  # seen by the test
     run(machine, [])
     assert looks == []
     run(machine, [FIRST])

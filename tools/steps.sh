@@ -4,10 +4,10 @@
 #
 # Usage: tools/steps.sh TARGET... [-- TARGET... -- TARGET...]
 #
-# Makes one target after the other, also after a failure, and names at the end those that failed. Targets between
-# the two `--` are made beside those before them, one after the other as well; their output is printed between two
-# of the others, each in one piece. Those at the end are made once all of these have ended. The Makefile says in
-# MAKE which make that is.
+# Makes one target after the other, also after a failure. Targets between the two `--` are made beside those before
+# them, one after the other as well; their output is printed between two of the others, each in one piece. Those at
+# the end are made once all of these have ended. What the failed ones printed last is printed once more at the end,
+# as the end is what a CI system shows. The Makefile says in MAKE which make that is.
 set -uo pipefail
 
 results=$(mktemp -d)
@@ -17,7 +17,9 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 all=("$@")
-build() { "${MAKE:-make}" "$1" || : >"$results/$1.failed"; }
+build() {
+    if "${MAKE:-make}" "$1" 2>&1 | tee "$results/$1.log"; then rm "$results/$1.log"; fi
+}
 
 beside() {
     local target
@@ -61,7 +63,11 @@ for target in "${rest[@]}"; do build "$target"; done
 
 failed=()
 for target in "${all[@]}"; do
-    [ ! -e "$results/$target.failed" ] || failed+=("$target")
+    [ -e "$results/$target.log" ] || continue
+    failed+=("$target")
+    # Indented, so that none of them is taken for one of this run.
+    printf -- '--- the last lines of %s:\n' "$target"
+    tail -n 80 "$results/$target.log" | sed 's/^/    /'
 done
 [ ${#failed[@]} -ne 0 ] || exit 0
 printf '==> [%s] failed: %s\n' "$(date +%T)" "${failed[*]}"

@@ -46,18 +46,10 @@ failed=$(systemctl list-units --state=failed --plain --no-legend | cut -d' ' -f1
 true
 """
 
-#: QEMU has lost the one interrupt that a timer waits for: the timers of that CPU never expire again.
-#: Seen twice in some hundred boots, with nothing but the kernel's own code at work on the CPU.
-_TIMER_LOST = "kthread timer wakeup didn't happen"
-
 #: What a machine that will never answer says on its console
 _DEAD = re.compile(r"Kernel panic|emergency mode|ALERT!.*does not exist|No bootable device|error: no such")
 
 Finished = subprocess.CompletedProcess[str]
-
-
-class _TimerLostError(LabError):
-    """A fault of the emulator, of which its kernel's console is the proof."""
 
 
 class Machine:
@@ -100,13 +92,7 @@ class Machine:
     def start(self) -> Machine:
         """Switch on and wait until the machine is up. Raises LabError with the end of its console."""
         self.power_on()
-        try:
-            self.wait()
-        except _TimerLostError as error:
-            print(f"{error}. It is switched off and on again, this once.")
-            self.cut_power()
-            self.power_on()
-            self.wait()
+        self.wait()
         return self
 
     def power_on(self) -> None:
@@ -178,11 +164,6 @@ class Machine:
                 words = (self.folder / "qemu.log").read_text(errors="replace").strip()
                 raise self._failed(f"QEMU has ended ({self._process and self._process.returncode}): {words}")
             if time.monotonic() > deadline:
-                # A busy host makes the kernel say the same, and it goes on then.
-                if _TIMER_LOST in self.console()[self._boot :]:
-                    raise _TimerLostError(
-                        f"{self.profile.name}: QEMU has lost the interrupt of a CPU's timer"
-                    )
                 raise self._failed(f"no SSH within {BOOT_SECONDS} s")
             dead = _DEAD.search(self.console(), self._boot)
             if dead:

@@ -24,11 +24,13 @@ GUEST_PACKAGES = (
 _OFFSET = 1 << 20
 _FILE_SYSTEM = 3 << 30
 
-#: Work of their own that would run in the middle of a test
+#: Work of their own that would run in the middle of a test, or that no test needs at each boot
 _MASKED = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
     "fstrim.timer", "man-db.timer", "serial-getty@ttyS0.service", "getty@tty1.service",
-    "systemd-networkd-wait-online.service",
+    "systemd-networkd-wait-online.service", "grub-common.service", "systemd-binfmt.service",
+    "proc-sys-fs-binfmt_misc.automount", "modprobe@drm.service", "modprobe@fuse.service",
+    "modprobe@efi_pstore.service", "modprobe@configfs.service",
 )  # fmt: skip
 
 #: Words for each kernel. An emulated CPU forgets all its address translations whenever page tables are
@@ -182,6 +184,7 @@ def _furnish(job: Job, root: pathlib.Path, kernel: str) -> None:
         "root:root",
         root / "etc/systemd",
         root / "etc/ssh/sshd_config.d",
+        root / "etc/modprobe.d/lab.conf",
         root / "usr/lib/lab",
     )
     texts = {

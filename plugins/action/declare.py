@@ -40,7 +40,8 @@ class ActionModule(AreaView):
                 return {**result, "failed": True, "msg": f"{module}: {error}"}
         checked = ArgumentSpecValidator(_SPEC).validate(dict(self._task.args))
         given = checked.validated_parameters
-        wrong = [f"declare: {message}" for message in checked.error_messages] or self._wrong(given, variables)
+        wrong = self._wrong_variables(variables) or [f"declare: {words}" for words in checked.error_messages]
+        wrong = wrong or _wrong(given)
         if wrong:
             return {**result, "failed": True, "msg": "; ".join(wrong)}
         selected = areas.selected(
@@ -60,14 +61,10 @@ class ActionModule(AreaView):
             return {**result, "failed": True, "msg": f"declare: {error}"}
         return {**result, **_judged(answer, judged_later)}
 
-    def _wrong(self, given: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
-        if not given["layers"]:
-            return ["layers: name runtime, boot or both; none would do nothing"]
-        wrong = nic_schema.wrong_seconds(given["confirm_seconds"])
-        if wrong:
-            return [wrong]
-        parents = variables.get("ansible_parent_role_names") or ()
-        return inventory.mistaken(self._task._role, variables, parents)
+    def _wrong_variables(self, variables: Mapping[str, Any]) -> list[str]:
+        role = self._task._role
+        names = inventory.mistaken(role, variables, variables.get("ansible_parent_role_names") or ())
+        return names or inventory.refused(role, variables, self._templar.template)
 
     def _options(
         self, given: Mapping[str, Any], selected: Sequence[str], variables: Mapping[str, Any]
@@ -90,6 +87,13 @@ class ActionModule(AreaView):
 
     def _declare(self, options: dict[str, Any]) -> dict[str, Any]:
         return self.call("declare", options, options["interpreter"], changes=not options["check"])
+
+
+def _wrong(given: Mapping[str, Any]) -> list[str]:
+    if not given["layers"]:
+        return ["layers: name runtime, boot or both; none would do nothing"]
+    wrong = nic_schema.wrong_seconds(given["confirm_seconds"])
+    return [wrong] if wrong else []
 
 
 def _judged(answer: dict[str, Any], later: bool) -> dict[str, Any]:

@@ -76,27 +76,24 @@ ansible.cfg: |
 """
 
 import datetime as dt
+import importlib
 import os
 import pathlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import document, junit, page, table
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import fleet_report
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
 
 #: Tasks of a playbook that fail because of earlier reports. Those of a role have their own reasons.
 _VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 
-#: Option → the function that writes it
-_FILES: dict[str, Callable[[Fleet], Iterable[str]]] = {
-    "json": document.lines,
-    "junit": junit.lines,
-    "html": page.lines,
-}
+#: Option → the module with its lines(), imported where it is asked for
+_FILES = {"json": "document", "junit": "junit", "html": "page"}
 
 
 class CallbackModule(CallbackBase):
@@ -197,12 +194,12 @@ class CallbackModule(CallbackBase):
             return
         if self.get_option("table"):
             self._display.banner("FLEET REPORT")
-            for line in table.lines(fleet, _width()):
+            for line in _form("table").lines(fleet, _width()):
                 self._display.display(line)
-        for option, lines in _FILES.items():
+        for option, form in _FILES.items():
             path = self.get_option(option)
             if path:
-                self._write(pathlib.Path(os.path.expanduser(path)), lines(fleet))
+                self._write(pathlib.Path(os.path.expanduser(path)), _form(form).lines(fleet))
 
     def _write(self, path: pathlib.Path, pieces: Iterable[str]) -> None:
         """Whole or not at all: a page that is open in a browser is never half of one."""
@@ -223,6 +220,10 @@ class CallbackModule(CallbackBase):
             self._display.warning(f"fleet_report: cannot write {path}: {error.strerror}")
         else:
             self._display.display(f"{path} is written")
+
+
+def _form(name: str) -> Any:
+    return importlib.import_module(f"{fleet_report.__name__}.{name}")
 
 
 def _told(result: Any) -> Mapping[str, Any]:

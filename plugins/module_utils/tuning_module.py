@@ -11,10 +11,11 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ._mlnode.agent import declare as whole
-from ._mlnode.engine.kind import AGENT_COMMAND, AGENT_FAULT, AGENT_IMAGE_FAULT, AGENT_PENDING, NO_AGENT, Kind
+from ._mlnode.engine.kind import AGENT_FAULT, AGENT_IMAGE_FAULT, AGENT_PENDING, NO_AGENT, Kind
 from ._mlnode.engine.transaction import FOR_GOOD, Confirmation
 from ._mlnode.host import places, trust
 from ._mlnode.host.host import Host
+from ._mlnode.host.places import AGENT_COMMAND
 from ._mlnode.model.errors import HostError, MlnodeError
 from ._mlnode.model.setting import Layer
 

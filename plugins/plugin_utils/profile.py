@@ -14,9 +14,7 @@ from ansible.errors import AnsibleError
 
 from ..module_utils._mlnode.model.schema import hint
 from . import areas as area_names
-
-#: Ten times as fast where PyYAML has it
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from . import yaml_text
 
 _FOLDER = pathlib.Path(__file__).parents[2] / "roles/node/profiles"
 
@@ -42,7 +40,7 @@ def load(profile: str) -> dict[str, Any]:
         return {}
     path = pathlib.Path(profile) if "/" in profile else _FOLDER / f"{profile}.yml"
     try:
-        found = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # a safe loader, see there
+        found = yaml_text.load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise AnsibleError(
             f"profile: {profile!r} is not a profile or the path of one; {hint(profile, known())}"

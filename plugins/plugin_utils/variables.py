@@ -7,11 +7,15 @@ A name that only shares the prefix belongs to another role, such as node_exporte
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import functools
+import pathlib
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
 from ..module_utils._mlnode.model import schema
-from . import areas
+from . import areas, yaml_text
 
 _COLLECTION = "mlnode.tuning"
 
@@ -22,7 +26,7 @@ def mistaken(role: Any, variables: Collection[str], parents: Iterable[str]) -> l
     role: of Ansible, as a task has it. parents: the full names of roles that import it, whose variables are
     those of this one.
     """
-    if role is None or role._role_collection != _COLLECTION:
+    if not _is_ours(role):
         return []
     own = f"{role.get_name(include_role_fqcn=False)}_"
     known = {*role.get_default_vars(), *(f"{own}{name}" for name in areas.VARIABLES)}
@@ -32,6 +36,27 @@ def mistaken(role: Any, variables: Collection[str], parents: Iterable[str]) -> l
         if collection == _COLLECTION:
             words += near(f"{name}_", own, variables, known)
     return words
+
+
+def refused(role: Any, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[str]:
+    """What is wrong with the types and choices of the role's variables, in words; none for a role of another
+    collection. Ansible would start a process for each host to look at the same."""
+    if not _is_ours(role):
+        return []
+    options = _arguments(str(role._role_path))
+    given = {name: template(variables[name]) for name in options if name in variables}
+    return list(ArgumentSpecValidator(options).validate(given).error_messages)
+
+
+def _is_ours(role: Any) -> bool:
+    return role is not None and role._role_collection == _COLLECTION
+
+
+@functools.lru_cache(maxsize=None)
+def _arguments(folder: str) -> dict[str, Any]:
+    text = pathlib.Path(folder, "meta/argument_specs.yml").read_text(encoding="utf-8")
+    options: dict[str, Any] = yaml_text.load(text)["argument_specs"]["main"]["options"]
+    return options
 
 
 def near(prefix: str, own: str, given: Iterable[str], known: Iterable[str]) -> list[str]:

@@ -21,7 +21,7 @@ import zipfile
 import zlib
 from typing import Mapping, NamedTuple
 
-from ..engine.kind import AGENT_COMMAND
+from ..host.places import AGENT_COMMAND
 from ..model.errors import DeclarationError
 
 #: Any Python 3.8 or newer that the node has; env, as distributions keep it in different places.

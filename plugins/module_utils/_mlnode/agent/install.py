@@ -9,13 +9,14 @@ import sys
 from typing import Any, Sequence
 
 from ..engine import boot_service, transaction
-from ..engine.kind import AGENT_COMMAND, AGENT_FILE
+from ..engine.kind import AGENT_FILE
 from ..engine.lock import WAIT_SECONDS, locked
 from ..engine.origin import Origin, complete
 from ..engine.steps import FileWrite, LinkWrite, Notify, Step
 from ..engine.units import LINKS, NIC_PATH_UNIT, TEXTS, UNIT
 from ..host import trust
 from ..host.host import Host
+from ..host.places import AGENT_COMMAND
 from ..model.errors import HostError, MlnodeError
 from . import archive as agent_zip
 from . import own_archive

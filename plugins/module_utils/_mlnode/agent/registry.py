@@ -9,10 +9,13 @@ starts soon.
 from __future__ import annotations
 
 import importlib
-from typing import Iterator, Mapping
+from typing import TYPE_CHECKING, Iterator, Mapping
 
-from ..engine.kind import Kind
 from ..model.schema import Table
+
+if TYPE_CHECKING:
+    # A controller, which needs the names alone, would load a third of the library for it.
+    from ..engine.kind import Kind
 
 #: Area → the module that declares it alone, in the order of application.
 #: Services before all that they move: tuned puts back what it has set when it is stopped.
@@ -41,7 +44,7 @@ MODULES: Mapping[str, str] = {
 ON_ARRIVAL = ("nic", "rail", "qos", "irq", "nccl")
 
 
-class _Kinds(Mapping[str, Kind]):
+class _Kinds(Mapping[str, "Kind"]):
     """Name → kind, each of which is imported at its first use."""
 
     def __getitem__(self, name: str) -> Kind:

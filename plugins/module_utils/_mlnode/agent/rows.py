@@ -12,9 +12,10 @@ from typing import Collection, Sequence
 
 from ..engine import boot_service
 from ..engine.boot_service import Fault
-from ..engine.kind import AGENT_COMMAND, AGENT_FILE, AGENT_ROW, Info, Row
+from ..engine.kind import AGENT_FILE, AGENT_ROW, Info, Row
 from ..engine.units import LINKS, NIC_PATH_FILE, TEXTS, UDEV_FILE
 from ..host.host import Host
+from ..host.places import AGENT_COMMAND
 from ..model.errors import HostError
 from ..model.setting import Boot, Reading, Setting, Severity, Status, Value
 from .registry import ON_ARRIVAL

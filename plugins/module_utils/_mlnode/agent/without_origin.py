@@ -13,11 +13,12 @@ from typing import Sequence
 from ..engine import confirm, declared, engine, handlers, origin
 from ..engine.declared import FOLDER as DECLARED
 from ..engine.engine import Request
-from ..engine.kind import AGENT_COMMAND, Row
+from ..engine.kind import Row
 from ..engine.lock import WAIT_SECONDS, locked
 from ..engine.revert import BASELINES, FOLDER, Change, described
 from ..host import places
 from ..host.host import Host
+from ..host.places import AGENT_COMMAND
 from ..knobs.irq import irqbalance as irq_balance
 from ..knobs.nccl import file as nccl_file
 from ..model.errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError

@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ..host.host import Host
+from ..host.places import AGENT_COMMAND
 from ..linux import systemd_show, systemd_unit
 from ..linux.systemd_show import Said
 from ..linux.systemd_unit import Line, Unit
 from ..model.record import NamedTuple
-from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
+from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
 from .units import (
     LINKS,
     NIC_PATH_FILE,

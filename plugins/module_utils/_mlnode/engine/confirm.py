@@ -20,11 +20,11 @@ from typing import Iterator, Sequence
 
 from ..host import detached
 from ..host.host import Host
+from ..host.places import AGENT_COMMAND
 from ..model.errors import HostError, MlnodeError, RefusedError
 from . import confirm_store as store
 from . import transaction
 from .confirm_store import PENDING, UNDONE, Pending, Undone, acknowledge, report
-from .kind import AGENT_COMMAND
 from .lock import locked
 from .origin import Entry, Origin, boot_id, forget_left, is_back
 

@@ -18,7 +18,6 @@ from ..model.setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting
 
 #: The link is what `systemctl enable` makes; read as a file, so that a captured tree shows it, too.
 AGENT_UNIT = places.AGENT_UNITS[0]
-AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_FILE = f"/etc/systemd/system/{AGENT_UNIT}"
 AGENT_LINK = f"/etc/systemd/system/multi-user.target.wants/{AGENT_UNIT}"
 

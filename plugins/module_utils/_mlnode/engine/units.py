@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from ..host.places import AGENT_UNITS
-from .kind import AGENT_COMMAND, AGENT_FILE, AGENT_LINK, AGENT_UNIT
+from ..host.places import AGENT_COMMAND, AGENT_UNITS
+from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT
 
 _UNIT, NIC_SERVICE, NIC_PATH_UNIT = AGENT_UNITS
 NIC_SERVICE_FILE = f"/etc/systemd/system/{NIC_SERVICE}"

@@ -63,6 +63,7 @@ _KERNEL = (
 _SYSTEMD = "/etc/systemd/system"
 _WANTS = f"{_SYSTEMD}/multi-user.target.wants"
 #: What runs the agent: at every boot, for a NIC that has changed, and while none has
+AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
 
 #: Who is notified that a file has changed, as it is kept in the file's origin: handlers.HANDLERS
@@ -111,7 +112,7 @@ OWN = (
     Own("/etc/mlnode/irqbalance-policy", "irqbalance", ("irq",)),
     Own("/etc/mlnode/management.json", "", ("nic", "rail", "qos")),
     Own("/etc/mlnode/declared.d/NAME.json"),
-    Own("/usr/local/bin/mlnode"),
+    Own(AGENT_COMMAND),
 )
 
 _FOLDER_FILE = rf"(?:{'|'.join(FOLDERS)})/"

@@ -22,7 +22,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.confi
     Undone,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
-    AGENT_COMMAND,
     AGENT_FAULT,
     AGENT_FILE,
     AGENT_IMAGE_FAULT,
@@ -32,6 +31,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind 
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Mounts
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.module_utils.tuning_module import Agent

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import AGENT_COMMAND
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.areas import VIEWS
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CpuMachine

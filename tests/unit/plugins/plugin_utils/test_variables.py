@@ -15,6 +15,7 @@ class Role:
 
     def __init__(self, name: str, collection: str = "mlnode.tuning") -> None:
         self._name, self._role_collection = name, collection
+        self._role_path = str(ROOT / "roles" / name)
 
     def get_name(self, include_role_fqcn: bool) -> str:
         assert not include_role_fqcn
@@ -91,3 +92,45 @@ def test_what_roles_and_plays_of_this_collection_set_is_not_taken_for_a_mistake(
 
     assert f"{role}_result" in names
     assert mistaken(role, *names) == []
+
+
+def refused(role: Role, given: dict[str, Any]) -> list[str]:
+    return variables.refused(role, given, lambda value: value)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_defaults_of_a_role_are_what_it_takes(role: str) -> None:
+    assert refused(Role(role), defaults(role)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("node_fail_at", "hihg", "value of node_fail_at must be one of: low, medium, high, never, got: hihg"),
+        (
+            "node_layers",
+            ["run"],
+            "value of node_layers must be one or more of: runtime, boot. Got no match for: run",
+        ),
+        ("node_confirm_seconds", "soon", "argument 'node_confirm_seconds' is of type str"),
+        ("node_thp", "always", "argument 'node_thp' is of type str"),
+        ("node_reboot", "perhaps", "argument 'node_reboot' is of type str"),
+        (
+            "fabric_type",
+            "token ring",
+            "value of fabric_type must be one of: auto, roce, infiniband, got: token ring",
+        ),
+    ],
+)
+def test_a_value_that_a_role_does_not_take_is_named(name: str, value: Any, words: str) -> None:
+    role = name.partition("_")[0]
+    [found] = refused(Role(role), {**defaults(role), name: value})
+    assert words in found
+
+    assert refused(Role(role, "other.collection"), {name: value}) == []
+
+
+def test_values_are_those_that_templates_give() -> None:
+    given = {"node_fail_at": "{{ level }}", "level": "low", "node_thp": None}
+    assert variables.refused(Role("node"), given, {"{{ level }}": "low", None: None}.__getitem__) == []
+    assert variables.refused(None, given, str) == []

@@ -19,12 +19,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine impor
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
-    AGENT_COMMAND,
     AGENT_FILE,
     AGENT_LINK,
     AGENT_UNIT,
     Row,
 )
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.modules import kind as modules
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl

@@ -17,6 +17,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine impor
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import Declaration
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Outcome, Request
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.plan import Kept, Plan
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
@@ -386,7 +387,7 @@ def test_a_look_needs_no_lock(machine: Machine) -> None:
         assert engine.evaluate(machine, request({"vm.swappiness": 10})).steps
 
 
-@pytest.mark.parametrize("missing", [kind.AGENT_COMMAND, kind.AGENT_FILE, kind.AGENT_LINK])
+@pytest.mark.parametrize("missing", [places.AGENT_COMMAND, kind.AGENT_FILE, kind.AGENT_LINK])
 def test_an_agent_of_which_a_part_is_missing_brings_nothing_back(machine: Machine, missing: str) -> None:
     machine.enable_agent()
     machine.remove(missing)

@@ -18,9 +18,9 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine impor
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import failed_changes as held
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import AGENT_COMMAND
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import bls as boot_bls
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import grub as boot_grub
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import loaders as boot_loaders

@@ -17,6 +17,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine impor
     revert,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
@@ -220,7 +221,7 @@ class Noticing(Machine):
     def _look(self) -> None:
         if agent_files.NIC_PATH_UNIT in self.active and self.exists(agent_files.NIC_FLAG):
             self.active.add(agent_files.NIC_SERVICE)
-            if not self.exists(kind.AGENT_COMMAND):
+            if not self.exists(places.AGENT_COMMAND):
                 self.failed.add(agent_files.NIC_SERVICE)
 
     def remove_file(self, path: str) -> None:

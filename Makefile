@@ -27,6 +27,8 @@ LINK := $(COLLECTIONS)/ansible_collections/mlnode/tuning
 export ANSIBLE_COLLECTIONS_PATH := $(COLLECTIONS)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PYTHONUNBUFFERED := 1
+# For the folders of tests, which are made and removed by the thousand: memory, where 4 GiB of it are free.
+RAM := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4194304 ] 2>/dev/null && echo /dev/shm || echo /tmp)
 # Plain output instead of boxes of 80 columns.
 export MOLECULE_COMMAND_BORDERS := false
 
@@ -260,6 +262,7 @@ unit-node: link
 pytest: env-test
 	$(call step,unit and system tests with coverage)
 	@# A file stays with one process, so the system tests run one after the other; only they touch the machine.
-	$(in_test) pytest --numprocesses 2 --dist loadfile --durations=10 --cov --cov-report=term $(ARGS)
+	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
+	    --cov --cov-report=term $(ARGS)
 
 -include tests/lab/lab.mk

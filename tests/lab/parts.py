@@ -30,7 +30,7 @@ _MASKED = (
     "fstrim.timer", "man-db.timer", "serial-getty@ttyS0.service", "getty@tty1.service",
     "systemd-networkd-wait-online.service", "grub-common.service", "systemd-binfmt.service",
     "proc-sys-fs-binfmt_misc.automount", "modprobe@drm.service", "modprobe@fuse.service",
-    "modprobe@efi_pstore.service", "modprobe@configfs.service",
+    "modprobe@efi_pstore.service",
 )  # fmt: skip
 
 #: Words for each kernel. An emulated CPU forgets all its address translations whenever page tables are

@@ -8,22 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import archive as agent_zip
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle as nic_settle
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 
 _PREFIX = "tried "
-_build = agent_zip.build
-_packed: dict[tuple[str, bool], bytes] = {}
-
-
-def _built(files: agent_zip.Files, interpreter: str = agent_zip.INTERPRETER, compiled: bool = True) -> bytes:
-    """The command is packed once: it is installed a thousand times here."""
-    if (interpreter, compiled) not in _packed:
-        _packed[interpreter, compiled] = _build(files, interpreter, compiled)
-    return _packed[interpreter, compiled]
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +21,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Links of these NICs are up again at once, and nothing here survives a power cut anyway."""
     monkeypatch.setattr(nic_settle, "RESET_SECONDS", 0.0)
     monkeypatch.setattr(boot_run, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(agent_zip, "build", _built)
     yield from no_disk()
 
 

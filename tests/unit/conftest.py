@@ -25,6 +25,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # The long ones first, or one process has nothing to do at the end (with --no-loadscope-reorder).
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("robustness", "system"))))
+    if config.pluginmanager.hasplugin("_cov"):
+        # They go the same ways a thousand times, which the other tests have gone before.
+        for item in items:
+            if item.get_closest_marker("robustness"):
+                item.add_marker("no_cover")
     if not config.getoption("--once"):
         return
     first: dict[str, pytest.Item] = {}

@@ -116,21 +116,23 @@ def install(patch: pytest.MonkeyPatch, machine: Gated, gate: Gate) -> None:
         patch.setattr(module, "os", Os(gate))
 
 
+_build = agent_zip.build
+_built: dict[tuple[object, ...], bytes] = {}
+
+
+def _build_once(files: agent_zip.Files, interpreter: str = INTERPRETER, compiled: bool = True) -> bytes:
+    key = (*files.items(), interpreter, compiled)
+    if key not in _built:
+        _built[key] = _build(files, interpreter, compiled)
+    return _built[key]
+
+
 def no_disk() -> Iterator[None]:
     """Never wait for the disk, in tests that do the same a thousand times: a killed process loses nothing
     that it had written, only a power cut would. And compile the agent once."""
-    build = agent_zip.build
-    built: dict[tuple[object, ...], bytes] = {}
-
-    def once(files: agent_zip.Files, interpreter: str = INTERPRETER, compiled: bool = True) -> bytes:
-        key = (*files.items(), interpreter, compiled)
-        if key not in built:
-            built[key] = build(files, interpreter, compiled)
-        return built[key]
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
-        patch.setattr(agent_zip, "build", once)
+        patch.setattr(agent_zip, "build", _build_once)
         yield
 
 

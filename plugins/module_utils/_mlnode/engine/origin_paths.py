@@ -177,7 +177,7 @@ def is_known(entry: Mapping[str, Any], now: Saved | None) -> bool:
     if not is_plain(now):
         return False
     content = content_of(now)
-    return any(known in entry["wrote"] for known in (_record(entry, content), _digest(content)))
+    return _record(entry, content) in entry["wrote"] or _digest(content) in entry["wrote"]
 
 
 def is_plain(saved: Saved | None) -> bool:

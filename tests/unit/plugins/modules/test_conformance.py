@@ -24,12 +24,16 @@ from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, THP, Machine
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq import (
+    node as irq_node,
+)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nccl.node import (
     declare_class,
     roce,
 )
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import NicNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic import (
+    node as nic_node,
+)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.qos.node import (
     ROCE,
     QosNode,
@@ -70,7 +74,7 @@ def _limits(folder: pathlib.Path) -> Machine:
 
 
 def _irq(folder: pathlib.Path) -> Machine:
-    node = IrqNode.made(str(folder))
+    node = irq_node.IrqNode.made(str(folder))
     for number in (25, 26, 33, 38):
         node.place(number, "0-15")
     return node
@@ -92,7 +96,7 @@ NODES: dict[str, Callable[[pathlib.Path], Machine]] = {
     "limits": _limits,
     "cpu_governor": lambda folder: CpuMachine.intel(str(folder)),
     "gpu_persistence": lambda folder: GpuMachine.of(str(folder), 8),
-    "nic_ethtool": NicNode.made,
+    "nic_ethtool": nic_node.NicNode.made,
     "multi_rail": RailNode.made,
     "roce_qos": QosNode.made,
     "irq_affinity": _irq,
@@ -132,36 +136,10 @@ FULL: dict[str, dict[str, Any]] = {
         "max_latency_us": "10",
     },
     "gpu_persistence": {"persistence": True},
-    "nic_ethtool": {
-        "rules": [
-            {
-                "name": "fabric",
-                "nics": {"management": False},
-                "channels": "auto",
-                "rings": {"at_most": 2048},
-                "coalesce": {"adaptive-rx": False, "rx-usecs": 16},
-                "features": {"lro": True},
-                "fec": "rs",
-                "mtu": 9000,
-            }
-        ]
-    },
+    "nic_ethtool": nic_node.FULL,
     "multi_rail": {"rules": [RAILS]},
     "roce_qos": {"rules": [ROCE]},
-    "irq_affinity": {
-        "rules": [
-            {"name": "rails", "nics": {"rails": True}, "strategy": "spread", "rps": "auto", "xps": "auto"},
-            {
-                "name": "rest",
-                "nics": {"drivers": ["virtio_net"]},
-                "strategy": "list",
-                "cpus": "0-1",
-                "rps": "0-3",
-                "rfs_entries": 1024,
-            },
-        ],
-        "irqbalance": "agree",
-    },
+    "irq_affinity": irq_node.FULL,
     "nccl_conf": {"variables": {"NCCL_IB_HCA": "auto", "NCCL_SOCKET_IFNAME": "auto", "NCCL_IB_TC": "auto"}},
     "boot_params": {
         "parameters": {"transparent_hugepage": "madvise", "nosmt": "", "console": ["tty0", "ttyS0"]},

@@ -5,30 +5,17 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.modules import irq_affinity
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import (
+    FULL,
+    IrqNode,
+)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
-
-FULL: dict[str, Any] = {
-    "rules": [
-        {"name": "rails", "nics": {"rails": True}, "strategy": "spread", "rps": "auto", "xps": "auto"},
-        {
-            "name": "rest",
-            "nics": {"drivers": ["virtio_net"]},
-            "strategy": "list",
-            "cpus": "0-1",
-            "rps": "0-3",
-            "rfs_entries": 1024,
-        },
-    ],
-    "irqbalance": "agree",
-}
 
 
 @pytest.fixture(name="machine")

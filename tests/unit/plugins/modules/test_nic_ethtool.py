@@ -10,25 +10,13 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine impor
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.plugins.modules import nic_ethtool
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import NicNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import (
+    FULL,
+    NicNode,
+)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
-
-FULL: dict[str, Any] = {
-    "rules": [
-        {
-            "name": "fabric",
-            "nics": {"management": False},
-            "channels": "auto",
-            "rings": {"at_most": 2048},
-            "coalesce": {"adaptive-rx": False, "rx-usecs": 8},
-            "features": {"lro": True},
-            "fec": "rs",
-            "mtu": 9000,
-        }
-    ]
-}
 
 
 @pytest.fixture(name="machine")

@@ -44,6 +44,22 @@ from ansible_collections.mlnode.tuning.tests.fixtures.parts import ETHERNET, LO,
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 ETH2, ETH3, ETH4 = "0000:41:00.0", "0000:81:00.0", "0000:00:03.0"
+#: Two strategies, RPS, XPS and RFS, with an irqbalance that agrees
+FULL: dict[str, Any] = {
+    "rules": [
+        {"name": "rails", "nics": {"rails": True}, "strategy": "spread", "rps": "auto", "xps": "auto"},
+        {
+            "name": "rest",
+            "nics": {"drivers": ["virtio_net"]},
+            "strategy": "list",
+            "cpus": "0-1",
+            "rps": "0-3",
+            "rfs_entries": 1024,
+        },
+    ],
+    "irqbalance": "agree",
+}
+
 FLOWS = "/proc/sys/net/core/rps_sock_flow_entries"
 
 CPUS = Cpus(sockets=2, cores=4, threads=2, nodes=2, info={"vendor_id": "GenuineIntel"}, smt="on")

@@ -26,6 +26,22 @@ from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, 
 
 from ..irq.node import HARDWARE
 
+#: Rings, queues, coalescing and the rest of every NIC but that of the management
+FULL: dict[str, Any] = {
+    "rules": [
+        {
+            "name": "fabric",
+            "nics": {"management": False},
+            "channels": "auto",
+            "rings": {"at_most": 2048},
+            "coalesce": {"adaptive-rx": False, "rx-usecs": 8},
+            "features": {"lro": True},
+            "fec": "rs",
+            "mtu": 9000,
+        }
+    ]
+}
+
 ROUTES = "/proc/net/route"
 _HEADER = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
 

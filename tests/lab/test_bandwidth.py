@@ -25,7 +25,7 @@ NODE, PEER = "10.9.0.2", "10.9.0.1"
 #: What any machine reaches, and what none does, in Gb/s
 LITTLE, MUCH = 0.001, 1000
 
-#: Twice the usual duration: between two emulated machines, perftest's own samples may be none in five seconds.
+#: Twice the usual duration: in five seconds between emulated machines perftest may take no sample at all.
 BOTH = {"rdma_bandwidth_group": "training", "rdma_bandwidth_duration": 10}
 
 #: Beside the seconds of a measurement and of waiting, see perftest.py

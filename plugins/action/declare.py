@@ -18,6 +18,7 @@ from ..module_utils._mlnode.knobs.nic import schema as nic_schema
 
 # Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
 agent_source.warm()
+inventory.warm()
 _SPEC = {**options_of.module("declare"), **{area: {"type": "dict"} for area in areas.AREAS}}
 profile.warm()
 

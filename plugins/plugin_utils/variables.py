@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Variables that nearly have the name of one of a role, which would otherwise be ignored silently.
+"""Variables of an inventory that a role of this collection does not take: by their value, or as they nearly
+have the name of one that it does, and would be ignored silently.
 
 A name that only shares the prefix belongs to another role, such as node_exporter, and is left alone.
 """
@@ -18,6 +19,14 @@ from ..module_utils._mlnode.model import schema
 from . import areas, yaml_text
 
 _COLLECTION = "mlnode.tuning"
+
+_ROLES = pathlib.Path(__file__).parents[2] / "roles"
+
+
+def warm() -> None:
+    """Read what is the same for all hosts."""
+    for path in _ROLES.iterdir():
+        _arguments(path.name)
 
 
 def mistaken(role: Any, variables: Collection[str], parents: Iterable[str]) -> list[str]:
@@ -43,7 +52,7 @@ def refused(role: Any, variables: Mapping[str, Any], template: Callable[[Any], A
     collection. Ansible would start a process for each host to look at the same."""
     if not _is_ours(role):
         return []
-    options = _arguments(str(role._role_path))
+    options = _arguments(role.get_name(include_role_fqcn=False))
     given = {name: template(variables[name]) for name in options if name in variables}
     return list(ArgumentSpecValidator(options).validate(given).error_messages)
 
@@ -53,9 +62,9 @@ def _is_ours(role: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=None)
-def _arguments(folder: str) -> dict[str, Any]:
-    text = pathlib.Path(folder, "meta/argument_specs.yml").read_text(encoding="utf-8")
-    options: dict[str, Any] = yaml_text.load(text)["argument_specs"]["main"]["options"]
+def _arguments(role: str) -> dict[str, Any]:
+    text = (_ROLES / role / "meta/argument_specs.yml").read_text(encoding="utf-8")
+    options: dict[str, Any] = yaml_text.load(text)["argument_specs"]["main"].get("options", {})
     return options
 
 

@@ -15,7 +15,6 @@ class Role:
 
     def __init__(self, name: str, collection: str = "mlnode.tuning") -> None:
         self._name, self._role_collection = name, collection
-        self._role_path = str(ROOT / "roles" / name)
 
     def get_name(self, include_role_fqcn: bool) -> str:
         assert not include_role_fqcn

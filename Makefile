@@ -177,7 +177,8 @@ molecule-%: env-test
 	@# Only ansible-playbook is taken from there. Where that environment was skipped, it is the one of .venv-test.
 	$(in_test) play=$$(mktemp -d); trap 'rm -rf "$$play"' EXIT; \
 	if [ -d .venv-$(ANSIBLE) ]; then ln -s "$(CURDIR)/.venv-$(ANSIBLE)/bin/ansible-playbook" "$$play"; fi; \
-	PATH="$$play:$$PATH" tools/container-lab.sh tools/play-limit.sh 600 $(TEST)/molecule test -s $*
+	PATH="$$play:$$PATH" tools/container-lab.sh \
+	    timeout --foreground --kill-after=60 600 $(TEST)/molecule test -s $*
 
 .PHONY: ruff
 ruff: env-test

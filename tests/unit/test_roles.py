@@ -280,15 +280,6 @@ def test_both_roles_install_the_agent_for_one_interpreter(given: dict[str, str],
     assert Templar(loader=DataLoader(), variables=given).template(text) == found
 
 
-def test_roles_and_collection_promise_the_same_ansible() -> None:
-    promised = load("meta/runtime.yml")["requires_ansible"]
-    metas = [load(str(path.relative_to(ROOT))) for path in ROOT.glob("roles/*/meta/main.yml")]
-
-    assert metas
-    for meta in metas:
-        assert promised == f">={meta['galaxy_info']['min_ansible_version']}.0"
-
-
 def test_the_unit_names_the_paths_that_the_library_uses() -> None:
     lines = agent.UNIT.splitlines()
 

@@ -120,12 +120,16 @@ def _node(made: Machine) -> Node:
 
 @dataclass(frozen=True)
 class Case:
-    """A node in a folder, and what is declared on it. other: another declaration of the same name."""
+    """A node in a folder, and what is declared on it.
+
+    other: another declaration of the same name. bad: one with a mistake, and what of it has to be named.
+    """
 
     kind: str
     make: Callable[[pathlib.Path], Node]
     spec: dict[str, Any]
     other: dict[str, Any]
+    bad: tuple[dict[str, Any], tuple[str, ...]]
 
     @property
     def request(self) -> Request:
@@ -205,13 +209,55 @@ _ETH2: dict[str, Any] = {"name": "two", "nics": {"names": ["eth2"]}}
 CASES = {
     case.kind: case
     for case in (
-        Case("services", _services, {"services": {"tuned": "stop"}}, {"services": {"tuned": "leave"}}),
-        Case("modules", _modules, {"modules": [*MODULES]}, {"modules": [MODULES[0]]}),
-        Case("thp", _debian, {"enabled": "madvise", "defrag": "never"}, {"enabled": "never"}),
-        Case("sysctl", _debian, {"settings": SYSCTL}, {"settings": {"vm.swappiness": 1}}),
-        Case("limits", _limits, {"nofile": "65536:1048576", "memlock": "unlimited"}, {"nofile": 1048576}),
-        Case("cpu", _cpu, {"governor": "performance", "boost": False}, {"governor": "powersave"}),
-        Case("gpu", _gpu, {"persistence": True}, {"persistence": False}),
+        Case(
+            "services",
+            _services,
+            {"services": {"tuned": "stop"}},
+            {"services": {"tuned": "leave"}},
+            ({"services": {"tuned": "halt"}}, ("services.tuned", "'halt'")),
+        ),
+        Case(
+            "modules",
+            _modules,
+            {"modules": [*MODULES]},
+            {"modules": [MODULES[0]]},
+            ({"modules": ["ib_uverbs", "../x"]}, ("modules", "'../x'")),
+        ),
+        Case(
+            "thp",
+            _debian,
+            {"enabled": "madvise", "defrag": "never"},
+            {"enabled": "never"},
+            ({"khugepaged": {"defrag": "yes"}}, ("thp.khugepaged.defrag", "'yes'")),
+        ),
+        Case(
+            "sysctl",
+            _debian,
+            {"settings": SYSCTL},
+            {"settings": {"vm.swappiness": 1}},
+            ({"settings": {"vm.swappiness": [1]}}, ("vm.swappiness", "[1]")),
+        ),
+        Case(
+            "limits",
+            _limits,
+            {"nofile": "65536:1048576", "memlock": "unlimited"},
+            {"nofile": 1048576},
+            ({"nofile": "many"}, ("limits.nofile", "'many'")),
+        ),
+        Case(
+            "cpu",
+            _cpu,
+            {"governor": "performance", "boost": False},
+            {"governor": "powersave"},
+            ({"governor": "a b"}, ("cpu.governor", "'a b'")),
+        ),
+        Case(
+            "gpu",
+            _gpu,
+            {"persistence": True},
+            {"persistence": False},
+            ({"persistence": "always"}, ("gpu.persistence", "'always'")),
+        ),
         Case(
             "nic",
             _nic,
@@ -227,26 +273,42 @@ CASES = {
                 ]
             },
             {"rules": [{**_ETH2, "rings": 2048}]},
+            ({"rules": [{"name": "a", "mtu": "lots"}]}, ("nic.rules[0].mtu", "'lots'")),
         ),
-        Case("rail", _rail, {"rules": [RAILS]}, {"rules": [{**RAILS, "arp_announce": 1}]}),
-        Case("qos", _qos, {"rules": [ROCE]}, {"rules": [{**ROCE, "traffic_class": 104}]}),
+        Case(
+            "rail",
+            _rail,
+            {"rules": [RAILS]},
+            {"rules": [{**RAILS, "arp_announce": 1}]},
+            ({"rules": [{"name": "a", "arp_ignore": 9}]}, ("rail.rules[0].arp_ignore", "9")),
+        ),
+        Case(
+            "qos",
+            _qos,
+            {"rules": [ROCE]},
+            {"rules": [{**ROCE, "traffic_class": 104}]},
+            ({"rules": [{"name": "a", "pfc": [9]}]}, ("qos.rules[0].pfc", "9")),
+        ),
         Case(
             "irq",
             _irq,
             {"rules": [{**_ETH2, "strategy": "spread"}]},
             {"rules": [{**_ETH2, "strategy": "list", "cpus": "1"}]},
+            ({"rules": [{"name": "a", "rps": "on"}]}, ("irq.rules[0].rps", "'on'")),
         ),
         Case(
             "nccl",
             _nccl,
             {"variables": {"NCCL_IB_HCA": "auto", "NCCL_DEBUG": "WARN"}},
             {"variables": {"NCCL_NET": "IB"}},
+            ({"variables": {"NCCL_IB_TC": 300}}, ("NCCL_IB_TC", "'300'")),
         ),
         Case(
             "boot",
             _boot,
             {"parameters": {"iommu": "pt"}, "isolate": {"cpus": "6-7"}},
             {"parameters": {"iommu": None, "audit": "0"}},
+            ({"parameters": {"iommu": True}}, ("boot.iommu", "true")),
         ),
     )
 }

@@ -17,13 +17,13 @@ import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.areas import VIEWS
-from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
-from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, THP, Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq import (
     node as irq_node,
 )
@@ -36,28 +36,11 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.qos.node import (
     ROCE,
-    QosNode,
-)
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.rail.node import (
-    RAILS,
-    RailNode,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
 PREFERENCE = "energy_performance_preference"
-
-
-def _services(folder: pathlib.Path) -> Machine:
-    node = service_machine.made(str(folder))
-    node.tuned()
-    return node
-
-
-def _modules(folder: pathlib.Path) -> Machine:
-    node = Machine.debian(str(folder))
-    node.put(f"/lib/modules/{RELEASE}/modules.dep", "a/ib_uverbs.ko:\na/rdma_ucm.ko:\n")
-    return node
 
 
 def _thp(folder: pathlib.Path) -> Machine:
@@ -67,8 +50,8 @@ def _thp(folder: pathlib.Path) -> Machine:
 
 
 def _limits(folder: pathlib.Path) -> Machine:
-    node = LimitsMachine.node(str(folder))
-    node.unit("slurmd")
+    node = CASES["limits"].make(folder)
+    assert isinstance(node, LimitsMachine)
     node.process(50, "slurmd")
     return node
 
@@ -87,18 +70,14 @@ def _nccl(folder: pathlib.Path) -> Machine:
     return node
 
 
-#: Module → the node on which it has something to do
+#: Module → the node on which it has something to do, where that is not the one of its area
 NODES: dict[str, Callable[[pathlib.Path], Machine]] = {
-    "tuning_services": _services,
-    "kernel_modules": _modules,
     "thp": _thp,
     "sysctl_ml": lambda folder: Machine.debian(str(folder)),
     "limits": _limits,
     "cpu_governor": lambda folder: CpuMachine.intel(str(folder)),
     "gpu_persistence": lambda folder: GpuMachine.of(str(folder), 8),
     "nic_ethtool": nic_node.NicNode.made,
-    "multi_rail": RailNode.made,
-    "roce_qos": QosNode.made,
     "irq_affinity": _irq,
     "nccl_conf": _nccl,
     "boot_params": lambda folder: GrubMachine.debian_with_grub(str(folder)),
@@ -106,8 +85,7 @@ NODES: dict[str, Callable[[pathlib.Path], Machine]] = {
 
 #: Module → a declaration of as much as there is, all of which changes
 FULL: dict[str, dict[str, Any]] = {
-    "tuning_services": {"services": {"tuned": "stop"}},
-    "kernel_modules": {"modules": ["ib_uverbs", "rdma-ucm"]},
+    **{module: CASES[area].spec for module, area in VIEWS.items()},
     "thp": {
         "enabled": "madvise",
         "defrag": "defer+madvise",
@@ -126,7 +104,6 @@ FULL: dict[str, dict[str, Any]] = {
             "net.ipv4.tcp_congestion_control": "bbr",
         }
     },
-    "limits": {"nofile": "1048576", "memlock": "unlimited"},
     "cpu_governor": {
         "governor": "performance",
         PREFERENCE: "performance",
@@ -135,10 +112,7 @@ FULL: dict[str, dict[str, Any]] = {
         "min_perf_pct": 100,
         "max_latency_us": "10",
     },
-    "gpu_persistence": {"persistence": True},
     "nic_ethtool": nic_node.FULL,
-    "multi_rail": {"rules": [RAILS]},
-    "roce_qos": {"rules": [ROCE]},
     "irq_affinity": irq_node.FULL,
     "nccl_conf": {"variables": {"NCCL_IB_HCA": "auto", "NCCL_SOCKET_IFNAME": "auto", "NCCL_IB_TC": "auto"}},
     "boot_params": {
@@ -301,7 +275,7 @@ def _quick() -> Iterator[None]:
 @pytest.fixture(name="machine")
 def _machine(name: str) -> Iterator[Machine]:
     for folder in in_memory():
-        node = NODES[name](folder / "node")
+        node = NODES.get(name, CASES[VIEWS[name]].make)(folder / "node")
         if not node.exists(AGENT_COMMAND):
             node.enable_agent()
         for path in ("/run/.keep", "/var/lib/.keep"):
@@ -413,11 +387,11 @@ def test_what_a_guard_refuses_is_only_declared(
 ) -> None:
     if name == "irq_affinity":
         machine.put("/sys/devices/system/cpu/isolated", "4\n")
-    whole, before = machine.tree(), machine.tuned()
+    whole, before = machine.tree(), Machine.tuned(machine)
     msg = module.msg(check, **arguments)
     missing = [word for word in ("refused: ", *words, guard and f"allow: [{guard}]") if word not in msg]
     assert missing == []
-    assert (machine.tuned(), machine.writes) == (before, [])
+    assert (Machine.tuned(machine), machine.writes) == (before, [])
     assert (machine.tree() == whole) == check
     if guard:
         done = module.ok(check, allow=[guard], **arguments)

@@ -43,23 +43,6 @@ RIVALS: dict[str, dict[str, Any]] = {
     "boot": {"parameters": {"iommu": "off"}},
 }
 
-#: Kind → a declaration with a mistake, and what of it has to be named
-BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "services": ({"services": {"tuned": "halt"}}, ("services.tuned", "'halt'")),
-    "modules": ({"modules": ["ib_uverbs", "../x"]}, ("modules", "'../x'")),
-    "thp": ({"khugepaged": {"defrag": "yes"}}, ("thp.khugepaged.defrag", "'yes'")),
-    "sysctl": ({"settings": {"vm.swappiness": [1]}}, ("vm.swappiness", "[1]")),
-    "limits": ({"nofile": "many"}, ("limits.nofile", "'many'")),
-    "cpu": ({"governor": "a b"}, ("cpu.governor", "'a b'")),
-    "gpu": ({"persistence": "always"}, ("gpu.persistence", "'always'")),
-    "nic": ({"rules": [{"name": "a", "mtu": "lots"}]}, ("nic.rules[0].mtu", "'lots'")),
-    "rail": ({"rules": [{"name": "a", "arp_ignore": 9}]}, ("rail.rules[0].arp_ignore", "9")),
-    "qos": ({"rules": [{"name": "a", "pfc": [9]}]}, ("qos.rules[0].pfc", "9")),
-    "irq": ({"rules": [{"name": "a", "rps": "on"}]}, ("irq.rules[0].rps", "'on'")),
-    "nccl": ({"variables": {"NCCL_IB_TC": 300}}, ("NCCL_IB_TC", "'300'")),
-    "boot": ({"parameters": {"iommu": True}}, ("boot.iommu", "true")),
-}
-
 
 @pytest.fixture
 def case(kind: str) -> Case:
@@ -134,8 +117,7 @@ def test_nothing_declared_is_nothing_done(node: Node, case: Case) -> None:
 @every_kind
 def test_bad_input_is_named_and_nothing_is_written(node: Node, case: Case) -> None:
     before = node.state()
-    bad, words = BAD[case.kind]
-    for spec, names in ((bad, words), ({**case.spec, "nonsense": 1}, (f"{case.kind}.nonsense",))):
+    for spec, names in (case.bad, ({**case.spec, "nonsense": 1}, (f"{case.kind}.nonsense",))):
         for run in (engine.evaluate, engine.apply):
             with pytest.raises(DeclarationError) as caught:
                 run(node, case.request._replace(spec=spec))

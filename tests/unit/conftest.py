@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.pluginmanager.hasplugin("_cov"):
         # They go the same ways a thousand times, which the other tests have gone before.
         for item in items:
-            if item.get_closest_marker("robustness"):
+            if any(map(item.get_closest_marker, ("robustness", "hypothesis"))):
                 item.add_marker("no_cover")
     if not config.getoption("--once"):
         return

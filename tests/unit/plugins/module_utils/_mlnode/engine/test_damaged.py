@@ -32,6 +32,8 @@ from hypothesis import strategies as st
 
 from ..knobs.qos.node import ROCE, QosNode
 
+pytestmark = pytest.mark.robustness
+
 quickly = settings(
     max_examples=80,
     deadline=None,

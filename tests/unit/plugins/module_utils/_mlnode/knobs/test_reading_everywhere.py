@@ -45,6 +45,8 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_di
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
+pytestmark = pytest.mark.robustness
+
 #: More than any disk of a test has
 HUGE = 1 << 40
 #: What a run may take in KiB beside what it takes anyway, far under what any of the files would

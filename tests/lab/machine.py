@@ -158,6 +158,7 @@ class Machine:
 
     def wait(self) -> None:
         """Wait until every job of the boot is done and SSH answers."""
+        self.resume()
         deadline = time.monotonic() + BOOT_SECONDS
         while True:
             if self._process is None or self._process.poll() is not None:
@@ -273,7 +274,7 @@ class Machine:
             self._paused = True
 
     def resume(self) -> None:
-        """For whoever speaks to it other than by run()."""
+        """Let its CPUs go on, before it is spoken to other than by run()."""
         if self._paused:
             self._qmp("cont")
             self._paused = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -27,11 +28,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # The long ones first, or one process has nothing to do at the end (with --no-loadscope-reorder).
     items.sort(key=lambda item: not any(map(item.get_closest_marker, ("robustness", "system"))))
-    if config.pluginmanager.hasplugin("_cov"):
-        # They go the same ways a thousand times, which the other tests have gone before.
-        for item in items:
-            if any(map(item.get_closest_marker, ("robustness", "hypothesis"))):
-                item.add_marker("no_cover")
     if not config.getoption("--once"):
         return
     first: dict[str, pytest.Item] = {}
@@ -40,6 +36,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = {item.nodeid for item in first.values()}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = first.values()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """What these do is not traced for coverage: they go the same ways a thousand times, which the other tests
+    have gone before. The marker no_cover has no effect in a worker of xdist (pytest-cov 7.1)."""
+    if not any(map(item.get_closest_marker, ("robustness", "hypothesis"))):
+        return (yield)
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(tracer)
 
 
 def pytest_sessionfinish() -> None:

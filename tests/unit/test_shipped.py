@@ -9,7 +9,7 @@ import re
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.mounts import ALL
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS, MODULES
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
 from ansible_collections.mlnode.tuning.tests.unit import shipped
 
@@ -41,24 +41,10 @@ def test_a_kind_mounts_the_drivers_of_the_folders_that_it_names(kind: str) -> No
     assert {*KINDS[kind].MOUNTS} == named
 
 
-#: Module → its kind, and the other areas whose files it cannot do without: queues are made for the CPUs that
-#: an interrupt may have, priorities belong to NICs, NCCL depends on the priorities of the fabric,
-#: and the driver of GPUs has a service.
-AREAS = {
-    "kernel_modules": ("modules",),
-    "thp": ("thp",),
-    "sysctl_ml": ("sysctl",),
-    "limits": ("limits",),
-    "cpu_governor": ("cpu",),
-    "nic_ethtool": ("nic", "irq"),
-    "multi_rail": ("rail",),
-    "roce_qos": ("qos", "nic", "irq"),
-    "nccl_conf": ("nccl", "qos", "nic"),
-    "irq_affinity": ("irq",),
-    "boot_params": ("boot",),
-    "tuning_services": ("services",),
-    "gpu_persistence": ("gpu", "services"),
-}
+#: Area → the other areas whose files it cannot do without: queues are made for the CPUs that an interrupt may
+#: have, priorities belong to NICs, NCCL depends on the priorities of the fabric, and the driver of GPUs has a
+#: service.
+NEEDED = {"nic": {"irq"}, "qos": {"nic", "irq"}, "nccl": {"qos", "nic"}, "gpu": {"services"}}
 
 #: For the agent and a revert, which deal with whatever was declared; agent/declare.py makes results for all
 _OF_THE_AGENT = (
@@ -74,18 +60,13 @@ _OF_THE_AGENT = (
 MOST = 28
 
 
-def test_every_kind_has_its_module() -> None:
-    assert {areas[0] for areas in AREAS.values()} == {*KINDS}
-
-
-@pytest.mark.parametrize("module", AREAS)
-def test_a_module_brings_its_own_area_and_no_other(module: str) -> None:
-    own, *needed = AREAS[module]
+@pytest.mark.parametrize(("own", "module"), MODULES.items())
+def test_a_module_brings_its_own_area_and_no_other(own: str, module: str) -> None:
     sent = shipped.of(shipped.MODULES / f"{module}.py")
     knobs = {name.split(".")[2] for name in sent if name.startswith("_mlnode.knobs.")}
     # sizing: formulas; summary: a row of many devices; nics: what all that have rules for NICs share
     areas = knobs - {"sizing", "summary", "nics"}
-    assert areas == {own, *needed}
+    assert areas == {own, *NEEDED.get(own, ())}
     assert ("nics" in knobs) == bool(areas & {"irq", "nic", "rail"})
     drivers = {folder for folder, name in DRIVERS.items() if name in sent}
     assert drivers == {*KINDS[own].MOUNTS}

@@ -339,7 +339,7 @@ def _nobody(document: dict[str, Any]) -> None:
         _nobody,
         lambda document: document["settings"][0].pop("origin"),
         lambda document: document["settings"][0].update(severity="urgent"),
-        lambda document: document["settings"][0].update(kind="registry"),
+        lambda document: document["settings"][0].update(kind="../registry"),
         lambda document: document["settings"][0].update(want=1),
         lambda document: document["settings"][0].update(path="../etc/passwd"),
         lambda document: document["summary"].update(fine=1),

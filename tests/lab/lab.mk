@@ -5,8 +5,6 @@
 
 # One of tests/lab/profiles.py; what `make lab` builds by itself is all but debian12.
 PROFILE ?=
-# Anything: the stories that are marked as long, too.
-LONG ?=
 in_lab = PYTHONPATH="$(COLLECTIONS)" $(TEST)/python -m ansible_collections.mlnode.tuning.tests.lab
 
 ##@ Kernel lab
@@ -16,10 +14,10 @@ lab: env-test ## build the machines of the kernel lab, as root (PROFILE=NAME for
 	@$(in_lab).build $(PROFILE)
 
 .PHONY: test-lab
-test-lab: lab ## run the tests on these machines (LONG=1 for the slowest stories too, ARGS="-k NAME")
+test-lab: lab ## run the tests on these machines (ARGS="-k NAME")
 	$(call step,tests on machines of their own kernel)
 	@# A file stays with one process, which has machines of its own: an emulated one keeps one CPU busy at most.
-	$(in_test) pytest tests/lab --numprocesses 2 --dist loadfile --verbose --durations=10 $(if $(LONG),,-m "not long") $(ARGS)
+	$(in_test) pytest tests/lab --numprocesses 2 --dist loadfile --verbose --durations=10 $(ARGS)
 
 .PHONY: lab-shell
 lab-shell: env-test ## a root shell on a fresh machine of PROFILE (baremetal)

@@ -18,8 +18,6 @@ from . import guest_facts as facts
 from .collection import Collection, Hosts
 from .machine import Machine
 
-pytestmark = pytest.mark.long
-
 NODE, PEER = "10.9.0.2", "10.9.0.1"
 
 #: What any machine reaches, and what none does, in Gb/s

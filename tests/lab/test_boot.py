@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from . import claims
 from . import guest_facts as facts
 from .collection import Collection
@@ -18,7 +16,6 @@ IGNORED = [{"key": "thp.enabled", "reason": "the word of this test", "until": "2
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
-@pytest.mark.long
 def test_a_word_on_the_command_line_is_reported_as_override(boot: Machine, collection: Collection) -> None:
     # Left to somebody else, as the role itself would otherwise put its own word there.
     claims.converge(collection, boot, "thp", "boot", node_boot=UNDECLARED)
@@ -39,7 +36,6 @@ def test_a_word_on_the_command_line_is_reported_as_override(boot: Machine, colle
     assert "thp.enabled: overridden" in drift.output
 
 
-@pytest.mark.long
 def test_the_word_gone_and_the_machine_reverted_nothing_is_left(
     boot: Machine, collection: Collection
 ) -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from . import guest_facts as facts
 from .born import Born
 from .collection import Collection, Played
@@ -124,7 +122,6 @@ def test_the_role_leaves_a_node_up_on_which_a_job_runs(boot: Machine, collection
     assert {words.partition(":")[0] for words in facts.wrong(boot).values()} == {"pending_reboot"}
 
 
-@pytest.mark.long
 def test_the_role_reboots_where_it_may(boot: Machine, collection: Collection) -> None:
     before = boot.read(BOOT_ID)
     played = collection.play("site", boot, node_reboot=True)

@@ -79,13 +79,7 @@ def node(cloud: Machine, collection: Collection) -> Machine:
     return cloud
 
 
-#: For the rest the machine in a folder does it, test_boot_service.py of the unit tests
-_SHORT = ("another command", "rescue", "nothing waits for NICs")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in _SHORT else pytest.mark.long) for name in BREACHES]
-)
+@pytest.mark.parametrize("name", BREACHES)
 def test_what_keeps_the_agent_from_running_is_named_without_a_boot(name: str, node: Machine) -> None:
     breach = BREACHES[name]
     node.run(breach.do)
@@ -107,7 +101,6 @@ def test_a_masked_reader_of_drop_ins_is_no_loss_as_the_agent_does_its_work(node:
     assert "mlnode-apply.service" in str(row) or "systemd-sysctl" in row["reason"]
 
 
-@pytest.mark.long
 def test_a_boot_proves_the_report_right(node: Machine, collection: Collection) -> None:
     node.run(BREACHES["masked"].do)
     drift = collection.task("node_drift", node, fail_at="low")

@@ -201,7 +201,6 @@ def test_one_play_makes_it_a_training_node_in_the_fabric(fabric: Fabric) -> None
     assert facts.wrong(fabric.machine) == {}
 
 
-@pytest.mark.long
 def test_a_second_run_changes_nothing_and_finds_no_drift(fabric: Fabric) -> None:
     again = fabric.play("site")
     assert (again.status, again.changed) == (0, 0)
@@ -218,7 +217,6 @@ def told(fabric: Fabric, playbook: str, *options: str) -> set[str]:
     return {one["key"] for one in outliers if one["kind"] != "rdma_check"}
 
 
-@pytest.mark.long
 def test_drift_of_every_kind_is_told_alike_by_the_node_and_by_both_playbooks(fabric: Fabric) -> None:
     machine = fabric.machine
     names = {
@@ -241,7 +239,6 @@ def test_drift_of_every_kind_is_told_alike_by_the_node_and_by_both_playbooks(fab
     machine.run(f"rm {RIVAL}; systemctl daemon-reload")
 
 
-@pytest.mark.long
 def test_a_reboot_brings_it_back_without_ansible(fabric: Fabric) -> None:
     fabric.machine.reboot()
     facts.until(lambda: facts.wrong(fabric.machine) == {}, "the agent has applied it", 60)
@@ -249,7 +246,6 @@ def test_a_reboot_brings_it_back_without_ansible(fabric: Fabric) -> None:
     assert fabric.play("site").changed == 0
 
 
-@pytest.mark.long
 def test_a_revert_puts_all_of_it_back(fabric: Fabric) -> None:
     machine = fabric.machine
     assert fabric.play("revert").status == 0

@@ -68,11 +68,10 @@ def machine(lab: Lab) -> Machine:
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_the_fault_can_be_planted(fault: Fault, tmp_path: pathlib.Path) -> None:
-    """Needs no machine, so that a line which has changed is noticed without the long stories."""
+    """Needs no machine, so that a line which has changed is noticed at once."""
     Collection.copy(tmp_path).patch(fault.file, fault.old, fault.new)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "claim", [claims.a_value_that_does_not_take_is_an_error, claims.a_later_file_is_reported]
 )
@@ -82,7 +81,6 @@ def test_the_claim_holds(
     claim(collection, machine)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_fault_is_caught(name: str, machine: Machine, tmp_path: pathlib.Path) -> None:
     fault = FAULTS[name]

@@ -97,9 +97,7 @@ def reasons(played: Played) -> dict[str, str]:
 # -- every knob that ethtool can change ----------------------------------------------------
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.long) for name in ("baremetal", "cloud")]
-)
+@pytest.fixture(scope="module", params=["baremetal", "cloud"])
 def story(request: pytest.FixtureRequest, collection: Collection) -> Story:
     return Story(request.getfixturevalue(request.param), collection)
 
@@ -181,7 +179,6 @@ def test_the_commands_that_it_names_do_the_same(story: Story) -> None:
     assert facts.nics(story.machine) == story.after
 
 
-@pytest.mark.long
 def test_a_boot_waits_until_udev_has_named_the_nics(cloud: Machine, collection: Collection) -> None:
     """The rule is for the interface by which all are connected, so that nothing but the boot may set it."""
     cloud.load(BORN)

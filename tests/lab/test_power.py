@@ -17,8 +17,6 @@ from .born import Born
 from .collection import Collection
 from .machine import Machine
 
-pytestmark = pytest.mark.long
-
 CUT = pathlib.Path(__file__).with_name("cut.py")
 TUNED = "tuned"
 DECLARED = "/etc/mlnode/declared.d/node.json"

@@ -9,8 +9,6 @@ import pytest
 from . import guest_facts as facts
 from .machine import Machine
 
-pytestmark = pytest.mark.long
-
 CPUFREQ = "/sys/devices/system/cpu/cpu{}/cpufreq"
 MANAGED = ("ondemand", "conservative", "powersave", "userspace")
 

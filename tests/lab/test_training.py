@@ -112,7 +112,7 @@ class Story:
         assert machine.read("/proc/sys/net/core/rps_sock_flow_entries") == str(STEERED["rfs_entries"])
 
 
-@pytest.fixture(scope="module", params=["baremetal", pytest.param("cloud", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=["baremetal", "cloud"])
 def story(request: pytest.FixtureRequest, collection: Collection) -> Story:
     return Story(request.getfixturevalue(request.param), collection)
 

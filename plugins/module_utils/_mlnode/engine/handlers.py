@@ -9,17 +9,11 @@ from typing import Callable, Mapping
 
 from ..host import places
 from ..host.host import Host
-from ..linux import grub
+from ..linux import grub, irqbalance
 from .kind import AGENT_FILE, AGENT_UNIT
 from .units import NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE
 
 UNITS, IRQBALANCE, IRQBALANCE_SERVICE, BOOT_LOADER = places.READERS
-
-IRQBALANCE_UNIT = "irqbalance.service"
-#: What `systemctl enable` makes of its unit
-IRQBALANCE_LINK = f"/etc/systemd/system/multi-user.target.wants/{IRQBALANCE_UNIT}"
-#: The script it asks about every interrupt
-IRQBALANCE_POLICY = "/etc/mlnode/irqbalance-policy"
 
 
 def _units(host: Host) -> None:
@@ -58,28 +52,11 @@ def forget_units(host: Host) -> None:
             host.run(["systemctl", "reset-failed", unit])
 
 
-def _irqbalance(host: Host) -> None:
-    """irqbalance, if it runs, asks again about every interrupt. It takes no policy script that cannot be
-    executed, so that a mode that was lost is mended here: no write of the same content would."""
-    saved = host.snapshot(IRQBALANCE_POLICY)
-    if saved is not None and not int(saved.get("mode", 0)) & 0o100:
-        host.write_file(IRQBALANCE_POLICY, host.read_bytes(IRQBALANCE_POLICY), 0o755)
-    if host.systemd_runs():
-        host.must_run(["systemctl", "try-restart", IRQBALANCE_UNIT], "make irqbalance ask its script again:")
-
-
-def _irqbalance_service(host: Host) -> None:
-    """irqbalance runs now if the next boot starts it, and else does not."""
-    if host.systemd_runs():
-        verb = "start" if host.is_link(IRQBALANCE_LINK) else "stop"
-        host.must_run(["systemctl", verb, IRQBALANCE_UNIT], f"{verb} irqbalance:")
-
-
 #: Name, as it is kept in a file's origin → how they are notified. Raises HostError.
 HANDLERS: Mapping[str, Callable[[Host], None]] = {
     UNITS: _units,
-    IRQBALANCE: _irqbalance,
-    IRQBALANCE_SERVICE: _irqbalance_service,
+    IRQBALANCE: irqbalance.ask_again,
+    IRQBALANCE_SERVICE: irqbalance.follow_boot,
     BOOT_LOADER: grub.regenerate,
 }
 

@@ -8,7 +8,7 @@ Both look like a node on which all is well: nothing is compared, so nothing diff
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Sequence
 
 from ..host import places
 from ..host.host import Host
@@ -17,13 +17,6 @@ from ..model.record import NamedTuple, regex
 from . import declared
 from .declared import Declaration
 from .steps import FileWrite, Step
-
-#: File of the system → kind, and the first line of a block of it there, with or without a name
-BLOCKS: Mapping[str, tuple[str, str]] = {
-    "/etc/nccl.conf": ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b"),
-    "/etc/default/irqbalance": ("irq", r"# BEGIN mlnode\.tuning:"),
-    "/etc/sysconfig/irqbalance": ("irq", r"# BEGIN mlnode\.tuning:"),
-}
 
 _ADVICE = "run the playbook that declares it, or `mlnode revert` to undo all that mlnode has changed"
 
@@ -133,6 +126,6 @@ def _present(host: Host) -> Iterator[_Found]:
             match = regex(f"{own.exact}\\Z").match(path)
             if match:
                 yield _Found(path, own.kinds, "".join(match.groups()))
-    for path, (kind, begin) in BLOCKS.items():
+    for path, (kind, begin) in places.BLOCKS.items():
         for match in re.finditer(f"^{begin}", host.text(path), re.MULTILINE | re.ASCII):
             yield _Found(f"the block of mlnode in {path}", (kind,), match.group(1) if match.groups() else "")

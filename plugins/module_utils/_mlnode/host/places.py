@@ -115,6 +115,13 @@ OWN = (
     Own(AGENT_COMMAND),
 )
 
+#: File of the system → kind, and the first line of a block of it there, with or without a name
+BLOCKS = {
+    "/etc/nccl.conf": ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b"),
+    "/etc/default/irqbalance": ("irq", r"# BEGIN mlnode\.tuning:"),
+    "/etc/sysconfig/irqbalance": ("irq", r"# BEGIN mlnode\.tuning:"),
+}
+
 _FOLDER_FILE = rf"(?:{'|'.join(FOLDERS)})/"
 _OWN = [f"(?:{one.exact})\\Z" for one in OWN]
 _IS_OWN = regex("|".join([_FOLDER_FILE, *_OWN]))

@@ -12,17 +12,12 @@ import re
 from typing import Iterable, Sequence
 
 from ...engine import declared, edited_file
-from ...engine.handlers import (
-    IRQBALANCE,
-    IRQBALANCE_LINK,
-    IRQBALANCE_POLICY,
-    IRQBALANCE_SERVICE,
-    IRQBALANCE_UNIT,
-)
+from ...engine.handlers import IRQBALANCE, IRQBALANCE_SERVICE
 from ...engine.kind import Context, Row
 from ...host import places
 from ...host.host import Host
 from ...linux import systemd_unit
+from ...linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 from ...model.setting import Boot, BootFile, Reading, Setting, Value

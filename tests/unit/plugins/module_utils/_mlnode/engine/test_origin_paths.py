@@ -12,7 +12,6 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
     confirm_store,
     engine,
-    handlers,
     origin,
     revert,
 )
@@ -35,6 +34,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.servic
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import irqbalance
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import StoreError
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
@@ -63,8 +63,8 @@ WRITTEN = [
     *agent_files.LINKS,
     f"/etc/mlnode/declared.d/{NAME}.json",
     management.RECORD,
-    handlers.IRQBALANCE_POLICY,
-    handlers.IRQBALANCE_LINK,
+    irqbalance.IRQBALANCE_POLICY,
+    irqbalance.IRQBALANCE_LINK,
     f"{irq_balance.LISTS}/{NAME}",
     "/etc/default/irqbalance",
     "/etc/sysconfig/irqbalance",

@@ -18,7 +18,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine impor
     confirm_store,
     declared,
     engine,
-    handlers,
     lock,
     origin,
     revert,
@@ -31,6 +30,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host im
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import irqbalance
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
     HostError,
     MlnodeError,
@@ -544,7 +544,7 @@ def test_a_user_is_told_that_root_is_needed(
 def test_the_table_knows_what_each_part_calls_its_own() -> None:
     own = [
         DECLARED, origin.PATH, confirm_store.PENDING, confirm_store.UNDONE, confirm_store.CONFIRMED,
-        management.RECORD, handlers.IRQBALANCE_POLICY, f"{held.FOLDER}/eth0", agent.COMMAND,
+        management.RECORD, irqbalance.IRQBALANCE_POLICY, f"{held.FOLDER}/eth0", agent.COMMAND,
         *agent_files.TEXTS, *agent_files.LINKS, DROP_IN,
     ]  # fmt: skip
     assert [path for path in own if not places.is_own(path)] == []

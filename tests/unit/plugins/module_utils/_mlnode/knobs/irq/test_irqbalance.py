@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, handlers, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.handlers import (
-    IRQBALANCE_LINK,
-    IRQBALANCE_POLICY,
-)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import irqbalance as irq_balance
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import kind as irq
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.irqbalance import (
+    IRQBALANCE_LINK,
+    IRQBALANCE_POLICY,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
     HostError,
     TransactionError,

@@ -75,7 +75,7 @@ SCENARIOS ?= default inference fabric mixed drift bake revert
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
-test: env-test env-docs env-oldest env-newest ## every gate, as CI runs them; goes on where one fails, and names those that did
+test: envs ## every gate, as CI runs them; goes on where one fails, and names those that did
 	@# The scenarios wait for their containers half of the time; what is made beside them leaves the machine alone.
 	$(call steps,$(IN_CONTAINERS) -- $(LINT) sanity unit-ansible unit-oldest unit-newest unit-node -- pytest)
 
@@ -141,6 +141,13 @@ link:
 	@mkdir -p "$(dir $(LINK))"
 	@ln -sfn ../../../.. "$(LINK)"
 
+# Side by side, as each is one process.
+.PHONY: envs
+envs: link
+	$(call step,environments)
+	@made=(); for name in test docs oldest newest node; do $(MAKE) env-$$name & made+=($$!); done; \
+	code=0; for pid in "$${made[@]}"; do wait "$$pid" || code=$$?; done; exit "$$code"
+
 .PHONY: env-test
 env-test: link
 	@tools/venv.sh .venv-test requirements/test.txt
@@ -164,6 +171,12 @@ env-newest: link
 	    echo "skipped: the newest ansible-core needs Python 3.12 or 3.13, and neither is here"; exit 0; \
 	fi; \
 	tools/venv.sh .venv-newest requirements/newest.txt "$$python"
+
+.PHONY: env-node
+env-node: link
+	@python=$$(tools/python.sh 3.8); \
+	if [ -z "$$python" ]; then echo "skipped: there is no Python 3.8 here"; exit 0; fi; \
+	tools/venv.sh .venv-node requirements/node.txt "$$python"
 
 # The environment whose ansible-core plays a scenario. Between them, the scenarios see the oldest and the newest supported
 # one without a second run of any; ANSIBLE=newest plays all of them with one.
@@ -252,12 +265,9 @@ unit-oldest unit-newest: unit-%: env-%
 # varied by `make pytest`: here each test has the first of its own.
 LIBRARY_TESTS := tests/unit/plugins/module_utils/_mlnode
 .PHONY: unit-node
-unit-node: link
+unit-node: env-node
 	$(call step,unit tests of the library on Python 3.8)
-	@python=$$(tools/python.sh 3.8); \
-	if [ -z "$$python" ]; then echo "skipped: there is no Python 3.8 here"; exit 0; fi; \
-	tools/venv.sh .venv-node requirements/node.txt "$$python"; \
-	.venv-node/bin/pytest $(LIBRARY_TESTS) -q -m "not hypothesis and not robustness" --once --numprocesses 2 --dist loadfile
+	@[ ! -d .venv-node ] || .venv-node/bin/pytest $(LIBRARY_TESTS) -q -m "not hypothesis and not robustness" --once --numprocesses 2 --dist loadfile
 
 .PHONY: pytest
 pytest: env-test

@@ -61,8 +61,10 @@ apt_install() {
         as_root=(sudo -n)
     fi
     say "installing with apt-get: $*"
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update </dev/null
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" </dev/null >/dev/null
+    # Others that wait for the same find it installed.
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive flock "${TMPDIR:-/tmp}/mlnode-apt.lock" sh -ec '
+        apt-get -qq update
+        apt-get -qq install -y --no-install-recommends "$@" >/dev/null' sh "$@" </dev/null
 }
 
 if [ $# -eq 3 ]; then

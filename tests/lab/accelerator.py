@@ -27,10 +27,19 @@ _PROBE_SECONDS = 12
 _PROOF = "Kernel panic - not syncing: VFS"
 
 
+#: Guests with one CPU after the other ask: where one cannot be had, none is tried again
+_failed: set[tuple[str, ...]] = set()
+
+
 @functools.cache
 def accelerator(tools: Tools, cpu: str, kernel: pathlib.Path) -> tuple[str, ...]:
     """QEMU's words for the accelerator of this machine, for guests with that CPU."""
-    return KVM if os.access("/dev/kvm", os.R_OK | os.W_OK) and boots(tools, KVM, cpu, kernel) else TCG
+    if KVM in _failed or not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return TCG
+    if boots(tools, KVM, cpu, kernel):
+        return KVM
+    _failed.add(KVM)
+    return TCG
 
 
 def boots(tools: Tools, accel: tuple[str, ...], cpu: str, kernel: pathlib.Path) -> bool:

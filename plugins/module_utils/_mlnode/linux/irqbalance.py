@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The service irqbalance, which asks a script of ours about interrupts that are declared."""
+"""The service irqbalance, which asks a script of the agent about declared interrupts."""
 
 from __future__ import annotations
 

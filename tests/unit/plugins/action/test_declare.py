@@ -17,6 +17,7 @@ from ansible.template import trust_as_template
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call, profile
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -450,8 +451,10 @@ def test_a_terminal_that_never_ends_holds_up_no_bare_node(monkeypatch: pytest.Mo
     node = Node(monkeypatch, declare, MISSING, FINE, piped=False, thp=THP)
     node.run()
 
+    # This machine may have an agent.
+    command = node.commands[0].replace(AGENT_COMMAND, "/nonexistent/mlnode")
     with subprocess.Popen(
-        ["sh", "-c", node.commands[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as shell:
         assert shell.wait(timeout=20) == 0
         assert shell.stdout is not None

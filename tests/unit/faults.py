@@ -120,10 +120,12 @@ _build = agent_zip.build
 _built: dict[tuple[object, ...], bytes] = {}
 
 
-def _build_once(files: agent_zip.Files, interpreter: str = INTERPRETER, compiled: bool = True) -> bytes:
+def _build_once(
+    files: agent_zip.Files, interpreter: str = INTERPRETER, compiled: bool = True, *modules: agent_zip.Modules
+) -> bytes:
     key = (*files.items(), interpreter, compiled)
     if key not in _built:
-        _built[key] = _build(files, interpreter, compiled)
+        _built[key] = _build(files, interpreter, compiled, *modules)
     return _built[key]
 
 

@@ -19,7 +19,8 @@ import re
 import struct
 import zipfile
 import zlib
-from typing import Mapping, NamedTuple
+from types import MappingProxyType
+from typing import Mapping, NamedTuple, Tuple
 
 from ..host.places import AGENT_COMMAND
 from ..model.errors import DeclarationError
@@ -41,7 +42,8 @@ _QUOTES = re.compile(r"""['"\\`$]""")
 _LONGEST = 240
 
 #: The words are for a Python that could not read the rest. Python's own import from a zip opens it for every
-#: file, which would take a tenth of the time of a short command.
+#: file, which would take a tenth of the time of a short command. What is compiled in a process is kept for
+#: the agent that it may install.
 _MAIN = b"""import sys
 
 if sys.version_info < (3, 8):
@@ -54,32 +56,40 @@ import marshal
 class Compiled:
     archive = __loader__.archive
 
-    def __init__(self, modules):
-        self.modules = modules
-
     def find_spec(self, name, path=None, target=None):
-        if name not in self.modules:
+        if not name.startswith("mlnode") or name not in modules and not self.compiles(name):
             return None
-        return importlib.util.spec_from_loader(name, self, is_package=self.modules[name][0])
+        return importlib.util.spec_from_loader(name, self, is_package=modules[name][0])
+
+    def compiles(self, name):
+        for is_package, file in ((True, "/__init__.py"), (False, ".py")):
+            file = name.replace(".", "/") + file
+            try:
+                source = __loader__.get_data(file)
+            except OSError:
+                continue
+            code = compile(source, COMMAND/file, "exec", dont_inherit=True, optimize=2)
+            modules[name] = is_package, marshal.dumps(code)
+            return True
+        return False
 
     def create_module(self, spec):
         return None
 
     def exec_module(self, module):
-        exec(marshal.loads(self.modules[module.__name__][1]), module.__dict__)
+        exec(marshal.loads(modules[module.__name__][1]), module.__dict__)
 
 
 try:
-    modules = __loader__.get_data("compiled-" + importlib.util.MAGIC_NUMBER.hex())
-except OSError:  # another Python, which takes the sources
-    pass
-else:
-    sys.meta_path.insert(0, Compiled(marshal.loads(modules)))
+    modules = marshal.loads(__loader__.get_data("compiled-" + importlib.util.MAGIC_NUMBER.hex()))
+except OSError:  # another Python
+    modules = {}
+sys.meta_path.insert(0, Compiled())
 
 from mlnode.agent.cli import main
 
 sys.exit(main())
-"""
+""".replace(b"COMMAND/file", f'"{AGENT_COMMAND}/" + file'.encode())
 
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
@@ -109,6 +119,12 @@ WHICH = "import importlib.util; print('compiled', importlib.util.MAGIC_NUMBER.he
 
 #: File name in the zip → its content
 Files = Mapping[str, bytes]
+
+#: Whether it is a package, and its code
+Module = Tuple[bool, bytes]
+
+#: Name of a module → what was compiled of it
+Modules = Mapping[str, Module]
 
 
 class Sources(NamedTuple):
@@ -140,9 +156,14 @@ def isolated(interpreter: str) -> str:
     return interpreter if arguments else f"{program} {_ISOLATED}"
 
 
-def build(files: Files, interpreter: str = INTERPRETER, compiled: bool = True) -> bytes:
-    """The executable zip."""
-    return _packed(files, interpreter, compiled)[0]
+def build(
+    files: Files,
+    interpreter: str = INTERPRETER,
+    compiled: bool = True,
+    modules: Modules = MappingProxyType({}),
+) -> bytes:
+    """The executable zip. modules: what this process has compiled of these files."""
+    return _packed(files, interpreter, compiled, modules)[0]
 
 
 def sources(files: Files) -> Sources:
@@ -181,7 +202,9 @@ def is_elsewhere(name: str) -> bool:
     return name not in AUDIT and (name in ELSEWHERE or name.partition(".")[0] in ELSEWHERE)
 
 
-def _packed(files: Files, interpreter: str, compiled: bool) -> tuple[bytes, int]:
+def _packed(
+    files: Files, interpreter: str, compiled: bool, modules: Modules = MappingProxyType({})
+) -> tuple[bytes, int]:
     """The whole file, and where in it the sources end."""
     stream = io.BytesIO()
     stream.write(_first_line(interpreter))
@@ -192,8 +215,9 @@ def _packed(files: Files, interpreter: str, compiled: bool) -> tuple[bytes, int]
             archive.writestr(_entry(name), content)
         end = stream.tell()
         if compiled:
-            modules = dict(_compiled(name, content) for name, content in sorted(files.items()))
-            archive.writestr(_entry(_COMPILED), marshal.dumps(modules))
+            names = {_module(file): file for file in sorted(files)}
+            code = {name: modules.get(name) or _compiled(file, files[file]) for name, file in names.items()}
+            archive.writestr(_entry(_COMPILED), marshal.dumps(code))
             archive.comment = _MADE_BY
     return stream.getvalue(), end
 
@@ -215,12 +239,14 @@ def _entry(name: str) -> zipfile.ZipInfo:
     return entry
 
 
+def _module(file: str) -> str:
+    folder, _slash, name = file[: -len(".py")].rpartition("/")
+    return (folder if name == "__init__" else f"{folder}/{name}").replace("/", ".")
+
+
 @functools.lru_cache(maxsize=None)
-def _compiled(name: str, source: bytes) -> tuple[str, tuple[bool, bytes]]:
-    """Name of the module, whether it is a package, and its code. The name of the file is what a traceback
-    shows."""
-    # Without docstrings, which are a twentieth of the file, and which no command shows.
-    code = compile(source, f"{AGENT_COMMAND}/{name}", "exec", dont_inherit=True, optimize=2)
-    module, _dot, file = name[: -len(".py")].replace("/", ".").rpartition(".")
-    is_package = file == "__init__"
-    return module if is_package else f"{module}.{file}", (is_package, marshal.dumps(code))
+def _compiled(file: str, source: bytes) -> Module:
+    """The name of the file is what a traceback shows."""
+    # Without docstrings, which are a twentieth of the file, and which no command shows. As in _MAIN.
+    code = compile(source, f"{AGENT_COMMAND}/{file}", "exec", dont_inherit=True, optimize=2)
+    return file.endswith("/__init__.py"), marshal.dumps(code)

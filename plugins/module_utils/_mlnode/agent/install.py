@@ -39,7 +39,7 @@ def plan(host: Host, interpreter: str = INTERPRETER, notify: bool = True) -> lis
     command = host.content(COMMAND)
     compiled = _compiles(host, interpreter, command)
     if not _is_right(command, interpreter, compiled) or not _has_mode(host, COMMAND, 0o755):
-        built = agent_zip.build(_files(), interpreter, compiled)
+        built = agent_zip.build(_files(), interpreter, compiled, own_archive.compiled())
         steps.append(FileWrite(COMMAND, COMMAND, built, command, 0o755))
     for path, text in TEXTS.items():
         content, old = text.encode("utf-8"), host.content(path)

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import io
+import sys
 import zipfile
+from typing import Mapping
 
 from ..host import system
 
@@ -30,3 +32,11 @@ def sources() -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(content())) as archive:
         names = [name for name in archive.namelist() if name.startswith("mlnode/") and name.endswith(".py")]
         return {name: archive.read(name) for name in names}
+
+
+def compiled() -> Mapping[str, tuple[bool, bytes]]:
+    """As archive.Modules, what this process has of itself."""
+    made: Mapping[str, tuple[bool, bytes]] = (
+        vars(sys.modules["__main__"]).get("modules", {}) if path() else {}
+    )
+    return made

@@ -7,13 +7,15 @@ from __future__ import annotations
 import array
 import errno
 import fcntl
+import functools
 import os
 import socket
 import struct
 from typing import Callable, Mapping, Tuple
 
+from ...model.record import NamedTuple
 from . import structs, words
-from .structs import TABLES, Feature, Table
+from .structs import TABLES, Table
 
 #: include/uapi/linux/sockios.h
 SIOCETHTOOL = 0x8946
@@ -35,6 +37,16 @@ def ioctl(name: str, request: bytes) -> tuple[int, bytes]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as handle:
         returned: int = fcntl.ioctl(handle, SIOCETHTOOL, ifreq, True)
     return returned, buffer.tobytes()
+
+
+class Features(NamedTuple):
+    """size: number of bits in the kernel. The rest by name: its bit, on or off, and yes or no."""
+
+    size: int
+    bits: Mapping[str, int]
+    active: Mapping[str, str]
+    requested: Mapping[str, str]
+    fixed: Mapping[str, str]
 
 
 class Kernel:
@@ -156,34 +168,41 @@ class Kernel:
 
     # -- features --------------------------------------------------------------------------
 
-    def _features(self) -> tuple[int, dict[str, int], list[Feature]]:
-        """Number of bits in the kernel, the bit of each name, and their state."""
-        names = self._strings(structs.FEATURES)
-        state = structs.unpack_gfeatures(self._ask(structs.pack_gfeatures()))
-        return len(state), {name: bit for bit, name in enumerate(names[: len(state)]) if name}, state
+    def _features(self) -> Features:
+        strings = self._raw_strings(structs.FEATURES)
+        return _features(strings, self._ask(structs.pack_gfeatures()))
 
     def _feature(self, part: str) -> Mapping[str, str]:
-        _count, bits, state = self._features()
-        if part == "fixed":
-            return {name: "yes" if state[bit].fixed else "no" for name, bit in bits.items()}
-        return {
-            name: words.switch(state[bit].requested if part else state[bit].active)
-            for name, bit in bits.items()
-        }
+        features = self._features()
+        return {"": features.active, "requested": features.requested, "fixed": features.fixed}[part]
 
     def _set_features(self, wanted: Mapping[str, bool]) -> None:
         """A feature that another one prevents stays requested; reading it shows that."""
-        count, bits, state = self._features()
-        _known(wanted, bits)
-        asked = {bits[name]: on for name, on in wanted.items()}
-        fixed = [bit for bit, on in asked.items() if state[bit].fixed and state[bit].active != on]
-        changing = {bit: on for bit, on in asked.items() if not state[bit].fixed}
-        if fixed:
+        features = self._features()
+        _known(wanted, features.bits)
+        fixed = [name for name in wanted if features.fixed[name] == "yes"]
+        if any(features.active[name] != words.switch(wanted[name]) for name in fixed):
             raise _unsupported()
+        changing = {features.bits[name]: on for name, on in wanted.items() if name not in fixed}
         if changing:
-            returned, _answer = self._call(self.name, structs.pack_sfeatures(count, changing))
+            returned, _answer = self._call(self.name, structs.pack_sfeatures(features.size, changing))
             if returned & structs.UNSUPPORTED:
                 raise _unsupported()
+
+
+@functools.lru_cache(maxsize=64)
+def _features(strings: bytes, state: bytes) -> Features:
+    """Kept, as each read of one feature gets all of them from the kernel."""
+    found = structs.unpack_gfeatures(state)
+    names = structs.unpack_gstrings(strings)[: len(found)]
+    bits = {name: bit for bit, name in enumerate(names) if name}
+    return Features(
+        len(found),
+        bits,
+        {name: words.switch(found[bit].active) for name, bit in bits.items()},
+        {name: words.switch(found[bit].requested) for name, bit in bits.items()},
+        {name: "yes" if found[bit].fixed else "no" for name, bit in bits.items()},
+    )
 
 
 def _known(wanted: Mapping[str, bool], bits: Mapping[str, int]) -> None:

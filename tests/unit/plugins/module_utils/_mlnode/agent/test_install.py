@@ -286,6 +286,56 @@ def test_what_this_python_has_compiled_is_run(tmp_path: pathlib.Path) -> None:
     assert run([sys.executable, str(path), "--version"]).stdout == "mlnode of the code\n"
 
 
+#: Runs a sent agent, which has no compiled code, and builds what it would install
+INSTALL = """
+import runpy, sys
+sys.argv = sys.argv[1:]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit:
+    pass
+sys.modules["__main__"].modules = sys.meta_path[0].find_spec.__globals__["modules"]
+from mlnode.agent import archive, install, own_archive
+kept = dict(own_archive.compiled())
+archive._compiled = lambda file, source: (False, b"compiled once more")
+print(*kept)
+sys.stdout.flush()
+built = archive.build(install._files(), modules=kept)
+sys.stdout.buffer.write(built)
+"""
+
+
+def test_what_a_sent_agent_has_compiled_is_installed(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "mlnode"
+    path.write_bytes(agent_source.archive())
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", INSTALL, str(path), "--version"],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    _version, names, built = done.stdout.split(b"\n", 2)
+    kept = names.decode().split()
+    assert {"mlnode", "mlnode.agent", "mlnode.agent.cli"} <= {*kept}
+    code = modules_of(built)
+    whole = modules_of(agent.build())
+    assert code.keys() == whole.keys()
+    for name in kept:
+        is_package, compiled = code[name]
+        assert is_package is whole[name][0], name
+        assert marshal.loads(compiled) == marshal.loads(whole[name][1]), name
+    others = {compiled for name, (_package, compiled) in code.items() if name not in kept}
+    assert others == {b"compiled once more"}
+
+
+def modules_of(content: bytes) -> dict[str, tuple[bool, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        found: dict[str, tuple[bool, bytes]] = marshal.loads(
+            archive.read(f"compiled-{importlib.util.MAGIC_NUMBER.hex()}")
+        )
+    return found
+
+
 def test_it_reads_a_node(command: str, machine: Machine) -> None:
     engine.apply(machine, engine.Request("default", sysctl, {"settings": {"vm.swappiness": 10}}))
     before = machine.tree()

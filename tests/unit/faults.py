@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import 
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import system
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
+from ansible_collections.mlnode.tuning.tests.unit.effort import some
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: Calls of os that change a file, or promise that it is on disk
@@ -177,6 +179,39 @@ def killed_at(position: int, machine: Gated, work: Callable[[Machine], object]) 
     status = in_child(run)
     assert status in (0, -signal.SIGKILL), f"the child failed before position {position}"
     return status != 0
+
+
+#: Changes before which a process is killed, in `make test`
+_POSITIONS = 8
+
+
+def kills(template: Gated, work: Callable[[Machine], object]) -> Iterator[tuple[Gated, str]]:
+    """Copies of the node on which the work was killed, each at another change, and last one on which it was
+    not; and where."""
+    last = _changes(_copy(template, "counted"), work) + 1
+    assert last > 8, "nothing would be tried"
+    for position in [*some(range(1, last), _POSITIONS), last]:
+        machine = _copy(template, f"at-{position}")
+        assert killed_at(position, machine, work) is (position < last), f"change {position} of {last - 1}"
+        yield machine, f"killed at change {position}"
+        shutil.rmtree(machine.root)
+
+
+def _copy(node: Gated, name: str) -> Gated:
+    target = pathlib.Path(node.root).parent / name
+    shutil.copytree(node.root, target, symlinks=True)
+    return type(node)(str(target))
+
+
+def _changes(machine: Gated, work: Callable[[Machine], object]) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        machine.gate = Gate()
+        for module in (host_module, system, lock_module):
+            patch.setattr(module, "os", Os(machine.gate))
+        work(machine)
+    number = len(machine.gate.seen)
+    shutil.rmtree(machine.root)
+    return number
 
 
 ERRNOS = [errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOSPC, errno.EIO]

@@ -9,7 +9,7 @@ import os
 import pathlib
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm, lock
@@ -30,7 +30,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.trans
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
-from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, kills
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 pytestmark = pytest.mark.robustness
@@ -128,23 +128,11 @@ def tree(node: Machine) -> dict[str, tuple[str, int]]:
     }
 
 
-def each_kill(template: Node, work: Callable[[Machine], object]) -> Iterator[tuple[Node, str]]:
-    position = 0
-    killed = True
-    while killed:
-        position += 1
-        node = copy(template, f"at-{position}")
-        killed = killed_at(position, node, work)
-        yield node, f"killed at change {position}"
-        shutil.rmtree(node.root)
-    assert position > 8, "the switch never worked"
-
-
 def test_a_change_killed_anywhere_undoes_itself(folder: pathlib.Path) -> None:
     template = make(folder / "template")
     before = tree(template)
 
-    for node, where in each_kill(template, change):
+    for node, where in kills(template, change):
         settle(node)
         now = tree(node)
         # The origin may be on disk before anything waits: then nothing has been changed, and it is true.
@@ -159,7 +147,7 @@ def test_a_change_killed_anywhere_is_undone_by_its_own_restore(folder: pathlib.P
     before = tree(template)
     began = time.monotonic()
 
-    for node, where in each_kill(template, change):
+    for node, where in kills(template, change):
         found = confirm.pending(node)
         if found is not None:
             assert began + 60 <= found.due <= time.monotonic() + 60, where
@@ -173,7 +161,7 @@ def test_a_change_killed_anywhere_is_undone_by_its_own_restore(folder: pathlib.P
 def test_nothing_is_changed_before_what_undoes_it_is_on_disk(folder: pathlib.Path) -> None:
     template = make(folder / "template")
 
-    for node, where in each_kill(template, change):
+    for node, where in kills(template, change):
         changed = node.now(MTU) != "1500" or node.exists(DECLARED)
         assert not changed or node.exists(PENDING), where
 
@@ -184,7 +172,7 @@ def test_an_undo_killed_anywhere_can_be_repeated(folder: pathlib.Path, boot: boo
     before = tree(template)
     change(template)
 
-    for node, where in each_kill(template, confirm.undo):
+    for node, where in kills(template, confirm.undo):
         if boot:
             node.put("/proc/sys/kernel/random/boot_id", "another\n")
             node.put(MTU, "1500\n")
@@ -197,7 +185,7 @@ def test_an_undo_killed_anywhere_is_told_once_it_is_done(folder: pathlib.Path) -
     change(template)
     known = id_of(template)
 
-    for node, where in each_kill(template, confirm.undo):
+    for node, where in kills(template, confirm.undo):
         assert node.exists(PENDING) or node.exists(UNDONE), where
         assert f"was undone at {confirm.undo(node, known).time}" in confirm.report(node), where
 
@@ -212,7 +200,7 @@ def test_a_confirmation_killed_anywhere_is_all_or_nothing(folder: pathlib.Path) 
     def keep(node: Machine) -> None:
         confirm.confirm(node, known)
 
-    for node, where in each_kill(template, keep):
+    for node, where in kills(template, keep):
         if node.exists(PENDING):
             again = copy(node, "again")
             assert confirm.confirm(again, known), where
@@ -240,7 +228,7 @@ def test_a_cancelled_change_killed_anywhere_leaves_nothing(folder: pathlib.Path)
             with locked(node):
                 confirm.cancel(node)
 
-    for node, where in each_kill(template, fails):
+    for node, where in kills(template, fails):
         settle(node)
         now = tree(node)
         assert {path: now[path] for path in now if not path.startswith("/var/lib/mlnode/")} == before, where

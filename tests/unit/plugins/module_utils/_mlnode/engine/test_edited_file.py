@@ -33,7 +33,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
     StoreError,
     TransactionError,
 )
-from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, kills
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MKCONFIG, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -353,16 +353,9 @@ def test_a_revert_killed_anywhere_ends_in_the_same_file(folder: pathlib.Path) ->
     template.put(CONF, "NCCL_ALGO=Ring\n")
     write(template, CONF, b"NCCL_DEBUG=WARN\nNCCL_ALGO=Ring\n")
     edit(template, CONF, ("NCCL_ALGO=Ring", "NCCL_IB_TC=106\nNCCL_ALGO=Ring NCCL"))
-    position, killed = 0, True
-    while killed:
-        position += 1
-        machine = Gated(f"{folder}/at-{position}")
-        shutil.copytree(template.root, machine.root, symlinks=True)
-        killed = killed_at(position, machine, revert.revert)
+    for machine, where in kills(template, revert.revert):
         revert.revert(machine)
-        assert machine.read(CONF) == "NCCL_IB_TC=106\nNCCL_ALGO=Ring NCCL\n", f"killed at change {position}"
-        shutil.rmtree(machine.root)
-    assert position > 5
+        assert machine.read(CONF) == "NCCL_IB_TC=106\nNCCL_ALGO=Ring NCCL\n", where
 
 
 def test_a_file_that_could_not_be_written_is_not_said_to_be_stuck(machine: Machine) -> None:

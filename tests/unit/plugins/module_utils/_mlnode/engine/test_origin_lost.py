@@ -34,7 +34,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors
     RefusedError,
     TransactionError,
 )
-from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, kills
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     DEFAULTS,
     DROP_INS,
@@ -160,21 +160,14 @@ def test_a_run_killed_anywhere_leaves_one_that_can_be_used(folder: pathlib.Path)
     template = Gated.debian(str(folder / "template"))
     original = template.tree()
     tune(template)
-    position, killed = 0, True
-    while killed:
-        position += 1
-        machine = Gated(f"{folder}/at-{position}")
-        shutil.copytree(template.root, machine.root, symlinks=True)
-        killed = killed_at(position, machine, lambda it: tune(it, 20))
+    for machine, where in kills(template, lambda it: tune(it, 20)):
         for lost in (PATH, COPY):
             other = Gated(f"{machine.root}-without")
             shutil.copytree(machine.root, other.root, symlinks=True)
             other.remove(lost)
             revert.revert(other)
-            assert other.tree() == original, f"killed at change {position}, and {lost} lost"
+            assert other.tree() == original, f"{where}, and {lost} lost"
             shutil.rmtree(other.root)
-        shutil.rmtree(machine.root)
-    assert position > 20
 
 
 # -- lost ----------------------------------------------------------------------------------
@@ -360,17 +353,10 @@ def test_killed_anywhere_it_can_be_repeated(folder: pathlib.Path) -> None:
     template = Gated.debian(str(folder / "template"))
     tuned(template)
     lose(template)
-    position, killed = 0, True
-    while killed:
-        position += 1
-        machine = Gated(f"{folder}/at-{position}")
-        shutil.copytree(template.root, machine.root, symlinks=True)
-        killed = killed_at(position, machine, without_origin.remove)
+    for machine, where in kills(template, without_origin.remove):
         without_origin.remove(machine)
-        assert places.present(machine) == {}, f"killed at change {position}"
+        assert places.present(machine) == {}, where
         assert machine.read(CONF) == "NCCL_ALGO=Ring\n"
-        shutil.rmtree(machine.root)
-    assert position > 20
 
 
 def test_every_file_that_a_kind_owns_is_known_by_its_name(folder: pathlib.Path) -> None:

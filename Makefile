@@ -77,7 +77,7 @@ IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 .PHONY: test
 test: envs ## every gate, as CI runs them; goes on where one fails, and names those that did
 	@# The scenarios wait for their containers half of the time; what is made beside them leaves the machine alone.
-	$(call steps,$(IN_CONTAINERS) -- $(LINT) sanity unit-ansible unit-oldest unit-newest unit-node -- pytest)
+	$(call steps,$(IN_CONTAINERS) -- $(LINT) sanity unit-oldest unit-newest unit-node -- pytest)
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own
@@ -99,7 +99,7 @@ robustness: env-test ## the kill, fault, fuzz and concurrency tests at length (E
 .PHONY: sanity
 sanity: env-test ## ansible-test sanity
 	$(call step,ansible-test sanity)
-	$(in_test) tools/ansible-test.sh sanity
+	$(in_test) tools/ansible-test.sh
 
 .PHONY: molecule
 molecule: env-test ## the scenarios in containers (SCENARIOS="default drift" for some of them, ANSIBLE=oldest|newest|test)
@@ -245,20 +245,14 @@ changelog-lint: env-test
 	$(call step,antsibull-changelog)
 	$(in_test) antsibull-changelog lint
 
-# What Ansible loads on the controller. `make pytest` runs the tests of the modules on the same Python and the same
-# ansible-core; unit-oldest and unit-newest run them on the others.
-ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ plugin_utils/)
-MODULE_TESTS := tests/unit/plugins/modules/ $(wildcard tests/unit/plugins/module_utils/test_*.py)
-.PHONY: unit-ansible
-unit-ansible: env-test
-	$(call step,ansible-test units)
-	$(in_test) tools/ansible-test.sh units $(ANSIBLE_TESTS)
-
+# What Ansible loads. `make pytest` runs these tests on the ansible-core of .venv-test.
+ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ modules/ plugin_utils/) \
+    $(wildcard tests/unit/plugins/module_utils/test_*.py)
 .PHONY: unit-oldest unit-newest
 unit-oldest unit-newest: unit-%: env-%
 	$(call step,unit tests on the $* supported ansible-core)
 	@[ ! -d .venv-$* ] || \
-	    PATH="$(CURDIR)/.venv-$*/bin:$$PATH" pytest -q --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS) $(MODULE_TESTS)
+	    PATH="$(CURDIR)/.venv-$*/bin:$$PATH" pytest -q --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS)
 
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the
 # type behind every method call, so this is what catches the newer ones. Values, which no Python takes for others, are

@@ -2,20 +2,14 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Usage: tools/ansible-test.sh sanity|units [ARGUMENT...]
+# Usage: tools/ansible-test.sh [ARGUMENT...]
 #
-# Runs ansible-test (the first on PATH) on a copy of the working tree. It needs one: it takes the collection's name
-# from the real path .../ansible_collections/mlnode/tuning, and a link does not do.
+# Runs `ansible-test sanity` (the first on PATH) on a copy of the working tree. It needs one: it takes the collection's
+# name from the real path .../ansible_collections/mlnode/tuning, and a link does not do.
 set -euo pipefail
 
 say() { printf 'ansible-test: %s\n' "$*"; }
 
-[ $# -ge 1 ] || {
-    printf 'usage: tools/ansible-test.sh sanity|units [ARGUMENT...]\n' >&2
-    exit 2
-}
-command=$1
-shift
 cd "$(dirname "$0")/.."
 
 work=$(mktemp -d)
@@ -85,23 +79,13 @@ for version in sys.argv[1:]:
         os.replace(script + ".new", script)
 PYTHON
 
-case $command in
-sanity)
-    if [ -n "$oldest" ]; then
-        say "compile and import on Python $local_version and $oldest_version"
-    else
-        say "compile and import on Python $local_version; there is no Python $oldest_version here"
-    fi
-    # The scenarios are not part of the built collection and follow ruff's rules, not those for plugins.
-    if [ -d molecule ]; then set -- --exclude molecule/ "$@"; fi
-    set -- sanity --local --color no "$@"
-    ;;
-units)
-    # The tests need pytest, which only the environment's own Python has.
-    set -- units --local --color no --python "$local_version" "$@"
-    ;;
-*) set -- "$command" "$@" ;;
-esac
+if [ -n "$oldest" ]; then
+    say "compile and import on Python $local_version and $oldest_version"
+else
+    say "compile and import on Python $local_version; there is no Python $oldest_version here"
+fi
 
 cd "$copy"
-env -u ANSIBLE_CONFIG -u ANSIBLE_COLLECTIONS_PATH PATH="$path" ansible-test "$@"
+# The scenarios are not part of the built collection and follow ruff's rules, not those for plugins.
+env -u ANSIBLE_CONFIG -u ANSIBLE_COLLECTIONS_PATH PATH="$path" \
+    ansible-test sanity --local --color no --exclude molecule/ "$@"

@@ -19,10 +19,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_rep
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 
-#: ansible-test works in a copy that lies under its collection name, a checkout has a link for that
-COLLECTIONS = (
-    ROOT.parents[2] if ROOT.parents[1].name == "ansible_collections" else ROOT / ".ansible/collections"
-)
+COLLECTIONS = ROOT / ".ansible/collections"
 
 CALLBACK = "mlnode.tuning.fleet_report"
 

@@ -252,7 +252,7 @@ ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ modules/ plug
 unit-oldest unit-newest: unit-%: env-%
 	$(call step,unit tests on the $* supported ansible-core)
 	@[ ! -d .venv-$* ] || \
-	    PATH="$(CURDIR)/.venv-$*/bin:$$PATH" pytest -q --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS)
+	    PATH="$(CURDIR)/.venv-$*/bin:$$PATH" TMPDIR=$(RAM) pytest -q --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS)
 
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the
 # type behind every method call, so this is what catches the newer ones. Values, which no Python takes for others, are
@@ -261,7 +261,8 @@ LIBRARY_TESTS := tests/unit/plugins/module_utils/_mlnode
 .PHONY: unit-node
 unit-node: env-node
 	$(call step,unit tests of the library on Python 3.8)
-	@[ ! -d .venv-node ] || .venv-node/bin/pytest $(LIBRARY_TESTS) -q -m "not hypothesis and not robustness" --once --numprocesses 2 --dist loadfile
+	@[ ! -d .venv-node ] || TMPDIR=$(RAM) .venv-node/bin/pytest $(LIBRARY_TESTS) -q -m "not hypothesis and not robustness" \
+	    --once --numprocesses 2 --dist loadfile
 
 .PHONY: pytest
 pytest: env-test

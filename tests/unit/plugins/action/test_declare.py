@@ -17,7 +17,6 @@ from ansible.template import trust_as_template
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call, profile
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -448,13 +447,14 @@ def test_an_unknown_profile_is_an_error_without_a_remote_call(monkeypatch: pytes
 
 def test_a_terminal_that_never_ends_holds_up_no_bare_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """As ssh -tt has one, without pipelining."""
+    # This machine may have an agent and declarations: the system tests run beside this one.
+    monkeypatch.setattr(agent_call, "AGENT", "/nonexistent/mlnode")
+    monkeypatch.setattr(agent_call, "FOLDER", "/nonexistent/declared.d")
     node = Node(monkeypatch, declare, MISSING, FINE, piped=False, thp=THP)
     node.run()
 
-    # This machine may have an agent.
-    command = node.commands[0].replace(AGENT_COMMAND, "/nonexistent/mlnode")
     with subprocess.Popen(
-        ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ["sh", "-c", node.commands[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as shell:
         assert shell.wait(timeout=20) == 0
         assert shell.stdout is not None

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Everything a person or a CI job does here is a target of this file; `make` alone lists them.
-# Needs bash, git and Python 3.11 to 3.13; the rest is installed into .venv* from the hash-pinned locks.
+# Needs bash, git and Python 3.11 to 3.13, of which it takes the newest; the rest is installed into .venv* from the hash-pinned locks.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -77,7 +77,7 @@ IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 .PHONY: test
 test: envs ## every gate, as CI runs them; goes on where one fails, and names those that did
 	@# The scenarios wait for their containers half of the time; what is made beside them leaves the machine alone.
-	$(call steps,$(IN_CONTAINERS) -- $(LINT) sanity unit-oldest unit-newest unit-node -- pytest)
+	$(call steps,$(IN_CONTAINERS) -- $(LINT) sanity unit-oldest unit-node -- pytest)
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own
@@ -102,7 +102,7 @@ sanity: env-test ## ansible-test sanity
 	$(in_test) tools/ansible-test.sh
 
 .PHONY: molecule
-molecule: env-test ## the scenarios in containers (SCENARIOS="default drift" for some of them, ANSIBLE=oldest|newest|test)
+molecule: env-test ## the scenarios in containers (SCENARIOS="default drift" for some of them, ANSIBLE=oldest|test)
 	$(call steps,$(IN_CONTAINERS))
 
 .PHONY: docs
@@ -120,7 +120,7 @@ docs: env-docs ## build guides and reference as one site, tests/output/docs/html
 lock: env-test ## pin what requirements/*.in ask for (ARGS=--upgrade for newer versions)
 	$(call step,lock files)
 	$(in_test) $(foreach name,runtime test docs oldest bench,$(call pin,requirements/$(name),3.11);) \
-	    $(call pin,requirements/newest,3.12); $(call pin,requirements/node,3.8)
+	    $(call pin,requirements/node,3.8)
 
 .PHONY: bench
 bench: env-bench ## measure the collection beside its peers, as root (ARGS="--nodes 4,10 --rounds 5 --only plays")
@@ -130,7 +130,7 @@ bench: env-bench ## measure the collection beside its peers, as root (ARGS="--no
 
 .PHONY: clean
 clean: ## remove environments, caches and results
-	rm -rf .venv .venv-bench .venv-docs .venv-newest .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* \
+	rm -rf .venv .venv-bench .venv-docs .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* \
 	    .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov tests/output mlnode-tuning-*.tar.gz
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
@@ -145,7 +145,7 @@ link:
 .PHONY: envs
 envs: link
 	$(call step,environments)
-	@made=(); for name in test docs oldest newest node; do $(MAKE) env-$$name & made+=($$!); done; \
+	@made=(); for name in test docs oldest node; do $(MAKE) env-$$name & made+=($$!); done; \
 	code=0; for pid in "$${made[@]}"; do wait "$$pid" || code=$$?; done; exit "$$code"
 
 .PHONY: env-test
@@ -164,14 +164,6 @@ env-bench: link
 env-oldest: link
 	@tools/venv.sh .venv-oldest requirements/oldest.txt $$(tools/python.sh 3.11)
 
-.PHONY: env-newest
-env-newest: link
-	@python=$$(tools/python.sh 3.13 3.12); \
-	if [ -z "$$python" ]; then \
-	    echo "skipped: the newest ansible-core needs Python 3.12 or 3.13, and neither is here"; exit 0; \
-	fi; \
-	tools/venv.sh .venv-newest requirements/newest.txt "$$python"
-
 .PHONY: env-node
 env-node: link
 	@python=$$(tools/python.sh 3.8); \
@@ -179,17 +171,16 @@ env-node: link
 	tools/venv.sh .venv-node requirements/node.txt "$$python"
 
 # The environment whose ansible-core plays a scenario. Between them, the scenarios see the oldest and the newest supported
-# one without a second run of any; ANSIBLE=newest plays all of them with one.
-PLAYED_default := newest
+# one without a second run of any; ANSIBLE=oldest plays all of them with one.
 PLAYED_mixed := oldest
 ANSIBLE = $(or $(PLAYED_$*),test)
 
 molecule-%: env-test
 	$(call step,molecule: $* with the ansible-core of .venv-$(ANSIBLE))
 	@$(MAKE) env-$(ANSIBLE)
-	@# Only ansible-playbook is taken from there. Where that environment was skipped, it is the one of .venv-test.
+	@# Only ansible-playbook is taken from there.
 	$(in_test) play=$$(mktemp -d); trap 'rm -rf "$$play"' EXIT; \
-	if [ -d .venv-$(ANSIBLE) ]; then ln -s "$(CURDIR)/.venv-$(ANSIBLE)/bin/ansible-playbook" "$$play"; fi; \
+	ln -s "$(CURDIR)/.venv-$(ANSIBLE)/bin/ansible-playbook" "$$play"; \
 	PATH="$$play:$$PATH" tools/container-lab.sh \
 	    timeout --foreground --kill-after=60 600 $(TEST)/molecule test -s $*
 
@@ -248,11 +239,10 @@ changelog-lint: env-test
 # What Ansible loads. `make pytest` runs these tests on the ansible-core of .venv-test.
 ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ modules/ plugin_utils/) \
     $(wildcard tests/unit/plugins/module_utils/test_*.py)
-.PHONY: unit-oldest unit-newest
-unit-oldest unit-newest: unit-%: env-%
-	$(call step,unit tests on the $* supported ansible-core)
-	@[ ! -d .venv-$* ] || \
-	    PATH="$(CURDIR)/.venv-$*/bin:$$PATH" TMPDIR=$(RAM) pytest -q --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS)
+.PHONY: unit-oldest
+unit-oldest: env-oldest
+	$(call step,unit tests on the oldest supported ansible-core)
+	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" TMPDIR=$(RAM) pytest -q --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS)
 
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the
 # type behind every method call, so this is what catches the newer ones. Values, which no Python takes for others, are

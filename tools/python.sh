@@ -4,7 +4,7 @@
 #
 # Usage: tools/python.sh VERSION...
 #
-# Prints the path of a Python of the first of these versions (3.8, 3.12) that works here, or nothing: on PATH, or among
+# Prints the path of a Python of the first of these versions (3.13, 3.12) that works here, or nothing: on PATH, or among
 # the versions of pyenv.
 set -uo pipefail
 

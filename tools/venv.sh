@@ -5,7 +5,7 @@
 # Usage: tools/venv.sh DIR LOCKFILE [PYTHON]
 #
 # Makes the Python virtual environment DIR from the hash-pinned LOCKFILE, with PYTHON or else with the newest of
-# Python 3.11 to 3.13 that works here. Does nothing when DIR was already made from that same lock: the stamp, written
+# Python 3.11 to 3.13 that works here, as the newest ansible-core wants one of the newer. Does nothing when DIR was already made from that same lock: the stamp, written
 # last, holds the lock's checksum and the Python version, so an environment that was left half-made is made again.
 set -euo pipefail
 
@@ -32,20 +32,15 @@ if [ -f "$stamp" ] && [ -x "$dir/bin/python" ]; then
     fi
 fi
 
-# An interpreter counts only if it runs: version managers put stubs on PATH that fail when they are called.
-supported() {
-    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
-}
-
 find_python() {
-    local candidate
-    for candidate in python3.13 python3.12 python3.11 python3; do
-        if supported "$candidate"; then
-            command -v "$candidate"
-            return 0
-        fi
-    done
-    return 1
+    local named
+    named=$("$(dirname "$0")/python.sh" 3.13 3.12 3.11)
+    # A distribution may have no name but this one.
+    if [ -z "$named" ] && python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+        named=$(command -v python3)
+    fi
+    printf '%s\n' "$named"
+    [ -n "$named" ]
 }
 
 # Debian and Ubuntu ship Python without ensurepip; the package with it has the version in its name.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -36,20 +35,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = {item.nodeid for item in first.values()}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = first.values()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """What these do is not traced for coverage: they go the same ways a thousand times, which the other tests
-    have gone before. The marker no_cover has no effect in a worker of xdist (pytest-cov 7.1)."""
-    if not any(map(item.get_closest_marker, ("robustness", "hypothesis"))):
-        return (yield)
-    tracer = sys.gettrace()
-    sys.settrace(None)
-    try:
-        return (yield)
-    finally:
-        sys.settrace(tracer)
 
 
 def pytest_sessionfinish() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_source
 
-from ..module_utils._mlnode.agent.archive import INTERPRETER, isolated
+from ..module_utils._mlnode.agent.archive import INTERPRETER, isolated, started
 from ..module_utils._mlnode.model.errors import DeclarationError, printable
 
 AGENT = "/usr/local/bin/mlnode"
@@ -134,7 +134,7 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
         return self._run(f"{there} < {shlex.quote(self._sent('question', question))}; else {missing}")
 
     def _ask_sent(self, question: bytes, interpreter: str) -> dict[str, Any]:
-        python = shlex.join(interpreter.split())
+        python = shlex.join(started(interpreter))
         if self._is_piped():
             packed = zlib.compress(agent_source.archive(), 9)
             text = b"%d\n%s%s" % (len(packed), packed, question)

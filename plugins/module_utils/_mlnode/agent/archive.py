@@ -28,6 +28,10 @@ from ..model.errors import DeclarationError
 #: Any Python 3.8 or newer that the node has; env, as distributions keep it in different places.
 INTERPRETER = "/usr/bin/env python3"
 
+#: For what env finds: that of systemd, which starts the agent at boot (systemd.exec(5)). A play may have
+#: another, and with it another Python, which does not run what the one at boot has compiled.
+_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 #: -I: no PYTHON* variable of the caller, no package in a home folder and no file in the present folder is run
 #: by root. -S: nor what the machine's Python has in its site folders, of which the agent uses nothing.
 _ISOLATED = "-IS"
@@ -146,14 +150,28 @@ def isolated(interpreter: str) -> str:
             f"interpreter: must be the path of a Python, and its options after a blank, in up to {_LONGEST} "
             f"characters without quotes, as written behind #!, got {interpreter[:80]!a}"
         )
-    program, _blank, arguments = interpreter.partition(" ")
-    if program.rpartition("/")[2] == "env":
-        split = arguments if arguments.startswith("-S") else f"-S {arguments}"
-        mine = re.search(r"(?:^| )-[a-zA-Z]*I", arguments)
-        return f"{program} {split}" if mine else f"{program} {split} {_ISOLATED}"
-    if re.match(r"-[a-zA-Z]+\Z", arguments):
-        return interpreter if "I" in arguments else f"{program} {arguments}{_ISOLATED[1:]}"
+    program, *arguments = started(interpreter)
+    if _is_env(program):
+        mine = any(re.match(r"-[a-zA-Z]*I", word) for word in arguments)
+        return " ".join([program, "-S", *arguments, *([] if mine else [_ISOLATED])])
+    if len(arguments) == 1 and re.match(r"-[a-zA-Z]+\Z", arguments[0]):
+        return interpreter if "I" in arguments[0] else f"{interpreter}{_ISOLATED[1:]}"
     return interpreter if arguments else f"{program} {_ISOLATED}"
+
+
+def started(interpreter: str) -> list[str]:
+    """Program and arguments that start the same Python from every caller's environment."""
+    program, *arguments = interpreter.split()
+    if not _is_env(program):
+        return [program, *arguments]
+    if arguments and arguments[0].startswith("-S"):
+        arguments[:1] = filter(None, [arguments[0][len("-S") :]])
+    path = [] if any(word.startswith("PATH=") for word in arguments) else [_PATH]
+    return [program, *path, *arguments]
+
+
+def _is_env(program: str) -> bool:
+    return program.rpartition("/")[2] == "env"
 
 
 def build(

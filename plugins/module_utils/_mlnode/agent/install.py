@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import Any, Sequence
 
@@ -97,8 +96,8 @@ def _compiles(host: Host, interpreter: str, command: bytes | None = None) -> boo
     if not host.live or (own_archive.path() == COMMAND and command is not None and command.startswith(first)):
         return True
     try:
-        words = shlex.split(agent_zip.isolated(interpreter))
-        return agent_zip.is_mine(host.run([*words, "-c", agent_zip.WHICH]).out)
+        words = [*agent_zip.started(interpreter), "-I", "-c", agent_zip.WHICH]
+        return agent_zip.is_mine(host.run(words).out)
     except HostError:  # reported by the call that tries it
         return False
 

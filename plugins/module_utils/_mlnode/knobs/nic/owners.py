@@ -78,7 +78,7 @@ class _Search:
 
     def add(self, names: Iterable[str], line: Line, owner: str, sure: bool = True) -> None:
         file = owner_lines.file_of(line)
-        value = owner_lines.value_of(file, line.value, line.key) if file else ""
+        value = printable(owner_lines.value_of(file, line.value, line.key)) if file else ""
         for name in names if value else ():
             self.words.setdefault(name, []).append(Word(file, value, line.source, owner, sure))
 

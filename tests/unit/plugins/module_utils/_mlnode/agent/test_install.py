@@ -116,7 +116,7 @@ def test_nothing_in_it_imports_what_is_not_in_it(command: str) -> None:
 
 
 def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
-    assert built.startswith(b"#!/usr/bin/env -S python3 -IS\n")
+    assert built.startswith(f"#!/usr/bin/env -S {agent_zip._PATH} python3 -IS\n".encode())
     # It is written to the disk of each node, and read at each start.
     assert len(built) < 3_700_000
 
@@ -188,9 +188,10 @@ def test_it_runs_by_its_interpreter_line(tmp_path: pathlib.Path) -> None:
         ("/usr/bin/python3.11 -I", "/usr/bin/python3.11 -I"),
         ("/usr/bin/python3.11 -O", "/usr/bin/python3.11 -OIS"),
         ("/usr/bin/python3.11 -X dev", "/usr/bin/python3.11 -X dev"),
-        ("/usr/bin/env python3", "/usr/bin/env -S python3 -IS"),
-        ("/usr/bin/env -S python3 -O", "/usr/bin/env -S python3 -O -IS"),
-        ("/usr/bin/env -S python3 -I", "/usr/bin/env -S python3 -I"),
+        ("/usr/bin/env python3", f"/usr/bin/env -S {agent_zip._PATH} python3 -IS"),
+        ("/usr/bin/env -S python3 -O", f"/usr/bin/env -S {agent_zip._PATH} python3 -O -IS"),
+        ("/usr/bin/env -Spython3 -I", f"/usr/bin/env -S {agent_zip._PATH} python3 -I"),
+        ("/usr/bin/env -S PATH=/opt python3", "/usr/bin/env -S PATH=/opt python3 -IS"),
     ],
 )
 def test_each_interpreter_is_made_an_isolated_one(interpreter: str, line: str) -> None:
@@ -214,11 +215,13 @@ def test_nothing_of_the_caller_is_run(
     for folder in (evil, site):
         for name in ("json", "argparse", "mlnode", "sitecustomize", "usercustomize"):
             (folder / f"{name}.py").write_text("print('evil')\n")
+    (evil / "python3").write_text("#!/bin/sh\necho evil\n")
+    (evil / "python3").chmod(0o755)
     done = subprocess.run(
         [str(path), "--version"],
         cwd=evil,
         env={
-            "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
+            "PATH": f"{evil}:{os.environ['PATH']}",
             "PYTHONPATH": str(evil),
             "PYTHONSTARTUP": str(evil / "json.py"),
             "PYTHONUSERBASE": str(evil),
@@ -486,7 +489,7 @@ def test_for_another_python_nothing_is_compiled(
     monkeypatch.setattr(machine, "run", answered)
 
     assert agent._compiles(machine, "/usr/bin/env python3") is False
-    assert asked == [["/usr/bin/env", "-S", "python3", "-IS", "-c", agent_zip.WHICH]]
+    assert asked == [["/usr/bin/env", agent_zip._PATH, "python3", "-I", "-c", agent_zip.WHICH]]
     files = agent._files()
     bare = agent_zip.build(files, compiled=False)
     assert agent_zip.is_right(bare, files, agent_zip.INTERPRETER, compiled=False)

@@ -58,8 +58,8 @@ def both(pair: list[Any], ask: Callable[[Any], Any]) -> Any:
     for made in pair:
         try:
             answers.append(ask(made))
-        except (TypeError, ValueError) as error:
-            answers.append(type(error))
+        except (TypeError, ValueError):  # Python 3.13 has changed which of them _replace() raises
+            answers.append(TypeError)
         except AttributeError:
             answers.append(AttributeError)
     assert answers[0] == answers[1]
@@ -75,7 +75,7 @@ def both(pair: list[Any], ask: Callable[[Any], Any]) -> Any:
         (lambda made: made(1) == (1, 2, ()), True),
         (lambda made: hash(made(1)) == hash((1, 2, ())), True),
         (lambda made: made(1)._replace(y=9)._asdict(), {"x": 1, "y": 9, "names": ()}),
-        (lambda made: made(1)._replace(z=9), ValueError),
+        (lambda made: made(1)._replace(z=9), TypeError),
         (lambda made: made._fields, ("x", "y", "names")),
         (lambda made: made._field_defaults, {"y": 2, "names": ()}),
         (lambda made: repr(made("a")), "Point(x='a', y=2, names=())"),

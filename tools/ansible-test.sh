@@ -86,6 +86,13 @@ else
 fi
 
 cd "$copy"
-# The scenarios are not part of the built collection and follow ruff's rules, not those for plugins.
-env -u ANSIBLE_CONFIG -u ANSIBLE_COLLECTIONS_PATH PATH="$path" \
-    ansible-test sanity --local --color no --exclude molecule/ "$@"
+# Scenarios and tests are not part of the built collection and follow ruff's rules, not those for plugins.
+sanity() {
+    env -u ANSIBLE_CONFIG -u ANSIBLE_COLLECTIONS_PATH PATH="$path" \
+        ansible-test sanity --local --color no --exclude molecule/ --exclude tests/ "$@"
+}
+# Without a version it takes each that is installed.
+sanity --python "$local_version" "$@"
+if [ -n "$oldest" ] && [ $# -eq 0 ]; then
+    sanity --python "$oldest_version" --test compile --test import
+fi

@@ -1,23 +1,49 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Machines for the tests: each profile is booted once, and set back for every module that asks for it."""
+"""Machines for the tests: each profile is booted once for all processes, and set back for every module
+that asks for it."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import pathlib
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
 from . import host, profiles
 from .collection import Collection
-from .machine import Machine
+from .machine import PREFIX, Machine
 
 #: The state of every machine before a test has touched it
 BORN = "born"
 
 _CONSOLE_CHARACTERS = 4000
+
+#: The environment variable with the folder in which processes share what they have booted
+_SHARED = "MLNODE_LAB_SHARED"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
+    os.environ[_SHARED] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@contextlib.contextmanager
+def _shared(name: str) -> Iterator[pathlib.Path]:
+    """The place of a machine in the shared folder, for one process at a time."""
+    place = pathlib.Path(os.environ[_SHARED], name)
+    with place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield place
 
 
 class Lab:
@@ -37,8 +63,14 @@ class Lab:
         self._say(f"booting {name}")
         self.running[name] = machine = Machine(profiles.named(name))
         try:
-            machine.start()
-            machine.save(BORN)
+            with _shared(name) as saved:
+                if saved.exists():
+                    machine.take(saved)
+                    machine.set_back(BORN)
+                else:
+                    machine.start()
+                    machine.save(BORN)
+                    machine.give(saved)
         except BaseException:
             # Or every later test would try to pause it.
             self.running.pop(name).close()

@@ -32,8 +32,11 @@ _MACHINE = "q35,sata=off,smbus=off,i8042=off"
 #: Four virtual CPUs emulated on two busy real ones take a minute; a hanging machine takes for ever.
 BOOT_SECONDS = 240
 _PR_SET_PDEATHSIG = 1
-_PREFIX = "mlnode-lab-"
+PREFIX = "mlnode-lab-"
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+#: Of a machine's folder, what another one needs to begin where it was saved
+_SAVED = ("disk.qcow2", "key", "key.pub")
 
 #: What an event has started may be at work still, and fail at its end: the service of NICs takes 12 seconds.
 _FAILED_UNITS = """
@@ -59,7 +62,7 @@ class Machine:
         self.profile = profile
         _sweep()
         # A short path: the names of sockets may have 107 characters.
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self.tools = Tools(TOOLS.path / "root")
         self.port = 0
         self.snapshot = ""
@@ -251,6 +254,21 @@ class Machine:
         self.hang_up()
         self._monitor(f"savevm {name}")
 
+    def give(self, folder: pathlib.Path) -> None:
+        """Copy what was saved to a folder, for take() of another process."""
+        new = folder.with_suffix(".new")
+        new.mkdir()
+        self._qmp("stop")  # flushes the disk
+        for name in _SAVED:
+            shutil.copy2(self.folder / name, new / name)
+        self._qmp("cont")
+        new.rename(folder)
+
+    def take(self, folder: pathlib.Path) -> None:
+        """Before the start: have what another process has saved."""
+        for name in _SAVED:
+            shutil.copy2(folder / name, self.folder / name)
+
     def load(self, name: str) -> None:
         """Make the machine what it was when that name was saved; seconds instead of a boot."""
         self.assert_no_unit_failed()
@@ -376,8 +394,8 @@ def _cable() -> tuple[socket.socket, socket.socket]:
 
 def _sweep() -> None:
     """Remove the disks of tests that were killed."""
-    for folder in pathlib.Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*-*"):
-        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
+    for folder in pathlib.Path(tempfile.gettempdir()).glob(f"{PREFIX}[0-9]*-*"):
+        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
         if not pathlib.Path("/proc", owner).exists():
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -124,7 +124,7 @@ def test_the_role_leaves_a_node_up_on_which_a_job_runs(boot: Machine, collection
 
 def test_the_role_reboots_where_it_may(boot: Machine, collection: Collection) -> None:
     before = boot.read(BOOT_ID)
-    played = collection.play("site", boot, node_reboot=True)
+    played = collection.play("site", boot, "--tags", "boot", node_reboot=True)
     assert played.status == 0
     boot.hang_up()
     assert boot.read(BOOT_ID) != before

@@ -199,9 +199,9 @@ def _owner(host: Host, path: str) -> str:
     return ""
 
 
-def _namespace(host: Host, process: str) -> str:
+def _namespace(host: Host, process: str, kind: str = "net") -> str:
     try:
-        return host.link_target(f"/proc/{process}/ns/net")
+        return host.link_target(f"/proc/{process}/ns/{kind}")
     except HostError:
         return ""
 
@@ -222,6 +222,19 @@ def _resolved(host: Host, path: str) -> str:
 
 # -- containers -----------------------------------------------------------------------------
 
+#: The namespaces that a kernel begins with have these numbers: include/linux/proc_ns.h, PROC_PID_INIT_INO and
+#: PROC_UTS_INIT_INO. That of mounts has no fixed one.
+_FIRST = {"pid": "pid:[4026531836]", "uts": "uts:[4026531838]"}
+
+
+def _is_first(host: Host) -> bool:
+    """True if this process is in the namespaces that the kernel began with: a marker of a container came with
+    the image that the root file system of this machine was made of."""
+    if any(_namespace(host, "self", kind) != first for kind, first in _FIRST.items()):
+        return False
+    first = _namespace(host, "1", "mnt")  # only root may see it
+    return not first or first == _namespace(host, "self", "mnt")
+
 
 def container(host: Host, note: Callable[[str, str], None] = lambda _path, _words: None) -> str:
     """docker, podman, lxc ...: the runtime of this container, from the files by which it says so (systemd:
@@ -237,7 +250,7 @@ def container(host: Host, note: Callable[[str, str], None] = lambda _path, _word
         note("/run/systemd/container", str(error))
     for path, name in (("/run/.containerenv", "podman"), ("/.dockerenv", "docker")):
         try:
-            if host.exists(path):
+            if host.exists(path) and not _is_first(host):
                 return name
         except HostError as error:
             note(path, str(error))

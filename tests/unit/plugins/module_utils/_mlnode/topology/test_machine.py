@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import machine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import Machine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.reader import Reader
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+from mlnode.host.host import Host
+from mlnode.topology import machine
+from mlnode.topology.model import Machine
+from mlnode.topology.reader import Reader
 
 DMI = "/sys/class/dmi/id"
 VIRTUAL = "processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n"
@@ -145,6 +145,38 @@ def test_a_container_and_who_started_it(tree: Tree, path: str, text: str, name: 
 
     assert (found.kind, found.container, found.product) == ("container", name, "NVIDIA DGXH100")
     assert problems == []
+
+
+FIRST = {
+    "self/ns/pid": "pid:[4026531836]",
+    "self/ns/uts": "uts:[4026531838]",
+    "self/ns/mnt": "mnt:[4026531841]",
+    "1/ns/mnt": "mnt:[4026531841]",
+}
+
+
+@pytest.mark.parametrize("marker", ["/.dockerenv", "/run/.containerenv"])
+@pytest.mark.parametrize(
+    ("other", "container"),
+    [
+        ({}, False),
+        ({"1/ns/mnt": ""}, False),  # not for others than root to see
+        ({"self/ns/pid": "pid:[4026532200]"}, True),
+        ({"self/ns/uts": "uts:[4026532199]"}, True),
+        ({"self/ns/mnt": "mnt:[4026532198]"}, True),  # --pid=host --uts=host
+    ],
+)
+def test_a_marker_is_of_a_container_where_the_namespaces_are(
+    tree: Tree, marker: str, other: dict[str, str], container: bool
+) -> None:
+    """The root file system of a virtual machine may have been made of a container's image."""
+    tree.put(marker, "")
+    for name, target in {**FIRST, **other}.items():
+        if target:
+            (tree.root / "proc" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree.root / "proc" / name).symlink_to(target)
+
+    assert (read(tree.host)[0].kind == "container") is container
 
 
 @pytest.mark.parametrize("text", ["PATH=/bin\0", "container=\0", "other_container=x\0", ""])

@@ -110,9 +110,10 @@ class Host:
         return self.read_bytes(path).decode("utf-8", "surrogateescape")
 
     def value(self, path: str) -> Value:
-        """A kernel file's value without its line end, or why there is none."""
+        """A kernel file's value without its line end, or why there is none. Some kernels print the end of a C
+        string with it: nohz_full of RHEL 7 is a NUL and a line end where it is empty."""
         try:
-            return Value(text=self.read(path).rstrip("\n"))
+            return Value(text=self.read(path).rstrip("\n\0"))
         except HostError as error:
             if error.absent:
                 return Value(absent=error.missing)

@@ -12,11 +12,16 @@ from .reader import Reader
 
 NODES = "/sys/devices/system/node"
 
+_NODE = regex(r"node([0-9]{1,9})\Z", re.ASCII)
 _TOTAL = regex(r"^Node [0-9]+ MemTotal: +([0-9]{1,18}) kB$", re.MULTILINE | re.ASCII)
 
 
 def read(reader: Reader) -> tuple[Node, ...]:
     """The nodes that are online; none where the kernel was built without NUMA, which is noted."""
+    folders = sorted(int(found[1]) for found in map(_NODE.match, reader.names(NODES, needed=False)) if found)
+    # A capture may have the nodes without the list of them.
+    if folders and reader.host.value(f"{NODES}/online").absent is not None:
+        return tuple(_node(reader, number) for number in folders)
     return tuple(_node(reader, number) for number in reader.cpus(f"{NODES}/online"))
 
 

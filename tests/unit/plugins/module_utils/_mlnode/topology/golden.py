@@ -12,12 +12,12 @@ import json
 import pathlib
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import topology_table
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.topology import document
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
+from mlnode.host.host import Host
+from mlnode.report import topology_table
+from mlnode.report.topology import document
+from mlnode.topology import read
 
 FOLDER = pathlib.Path(__file__).parents[5] / "fixtures" / "golden"
 

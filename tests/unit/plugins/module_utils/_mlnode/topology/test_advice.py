@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import advice, distance
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.distance import Port
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import (
+from mlnode.topology import advice, distance
+from mlnode.topology.distance import Port
+from mlnode.topology.model import (
     UNKNOWN,
     Binding,
     Cpu,

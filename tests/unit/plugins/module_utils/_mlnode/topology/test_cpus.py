@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import cpus, numa
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import Cpu, Cpus
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.reader import Reader
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import CPU, Tree
+from mlnode.host.host import Host
+from mlnode.topology import cpus, numa
+from mlnode.topology.model import Cpu, Cpus
+from mlnode.topology.reader import Reader
 
 CPUSET = "/sys/fs/cgroup/cpuset.cpus.effective"
 CPUSET_V1 = "/sys/fs/cgroup/cpuset/cpuset.effective_cpus"
@@ -68,6 +68,16 @@ def test_isolated_and_tickless_cpus_are_not_for_ordinary_threads(tree: Tree) -> 
 
     assert problems == []
     assert (found.isolated, found.nohz_full, found.housekeeping) == ((2, 3), (3, 4), (0, 1, 5))
+
+
+def test_an_empty_list_of_rhel_7_is_empty(tree: Tree) -> None:
+    tree.cpus("0 1", nohz_full="\0")
+    tree.nodes("0-1")
+
+    found, problems = read(tree.host)
+
+    assert problems == []
+    assert (found.nohz_full, found.housekeeping) == ((), (0, 1))
 
 
 def test_a_kernel_that_says_nothing_of_cores_is_told_once(tree: Tree) -> None:

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import distance
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.distance import Port
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import (
-    UNKNOWN,
-    Distance,
-    Gpu,
-    Nic,
-    Node,
-    PciDevice,
-    RdmaDevice,
-)
+from mlnode.topology import distance
+from mlnode.topology.distance import Port
+from mlnode.topology.model import UNKNOWN, Distance, Gpu, Nic, Node, PciDevice, RdmaDevice
 
 
 def device(path: str, node: int | None = 0, physfn: str | None = None) -> PciDevice:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology import golden
 from ansible_collections.mlnode.tuning.tests.unit.work import calls
+from mlnode.host.host import Host
+from mlnode.topology import read
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import gpus
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import Gpu, Link, PciDevice
+from mlnode.topology import gpus
+from mlnode.topology.model import Gpu, Link, PciDevice
 
 
 def device(vendor: int, kind: int, address: str = "0000:41:00.0", physfn: str | None = None) -> PciDevice:

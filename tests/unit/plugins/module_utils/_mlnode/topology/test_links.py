@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import links
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import Link, PciDevice
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     GEN4,
     GEN5,
 )
+from mlnode.topology import links
+from mlnode.topology.model import Link, PciDevice
 
 BAD = "ends can do 32.0 GT/s x16: reseat the card, look at slot and riser"
 IDLE = "32.0 GT/s x16: normal while the GPU is idle, so look again under load"

@@ -10,13 +10,13 @@ import pathlib
 import sys
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.management import RECORD
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError
+from mlnode.topology import management
+from mlnode.topology.management import RECORD
 
 HEADER = (
     "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT".ljust(127) + "\n"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import nics, pci
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import Nic
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.reader import Reader
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import NET, Tree
+from mlnode.host.host import Host
+from mlnode.topology import nics, pci
+from mlnode.topology.model import Nic
+from mlnode.topology.reader import Reader
 
 
 def read(host: Host) -> tuple[dict[str, Nic], list[str]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import numa
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import Node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.reader import Reader
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     NODE,
     Tree,
 )
+from mlnode.topology import numa
+from mlnode.topology.model import Node
+from mlnode.topology.reader import Reader
 
 
 def test_nodes_with_cpus_memory_and_distances(tree: Tree) -> None:
@@ -19,6 +19,21 @@ def test_nodes_with_cpus_memory_and_distances(tree: Tree) -> None:
     reader = Reader(tree.host)
 
     assert numa.read(reader) == (Node(0, (0, 1, 2, 3), 1024, (10, 21)), Node(1, (4, 5, 6, 7), 1024, (21, 10)))
+    assert reader.problems == []
+
+
+@pytest.mark.parametrize("online", [None, "0-1\n\0"])
+def test_nodes_are_found_without_their_list_or_with_the_end_of_a_string(
+    tree: Tree, online: str | None
+) -> None:
+    """As in captures that lack the file, and as older kernels print it."""
+    tree.nodes("0-3", "4-7")
+    (tree.root / f"{NODE}/online".lstrip("/")).unlink()
+    if online is not None:
+        tree.put(f"{NODE}/online", online)
+    reader = Reader(tree.host)
+
+    assert [node.number for node in numa.read(reader)] == [0, 1]
     assert reader.problems == []
 
 

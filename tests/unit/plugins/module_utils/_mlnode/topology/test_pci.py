@@ -5,10 +5,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import pci
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import Link, PciDevice
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.reader import Reader
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     BRIDGE,
     GEN4,
@@ -18,6 +14,10 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     VGA,
     Tree,
 )
+from mlnode.host.host import Host
+from mlnode.topology import pci
+from mlnode.topology.model import Link, PciDevice
+from mlnode.topology.reader import Reader
 
 
 def read(host: Host) -> tuple[dict[str, PciDevice], list[str]]:

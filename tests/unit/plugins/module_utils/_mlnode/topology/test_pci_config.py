@@ -6,14 +6,14 @@ import contextlib
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import pci_config
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import Link
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.pci_config import ConfigError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.pci_config_builder import ACS_BY_KERNEL, KINDS, config
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.topology import pci_config
+from mlnode.topology.model import Link
+from mlnode.topology.pci_config import ConfigError
 
 ASKED = (pci_config.express, pci_config.acs, pci_config.ats)
 SIZES = [128, 256, 512, 1024, 2048, 4096]

@@ -6,19 +6,6 @@ import errno
 import json
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import rails, read
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.distance import Port
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.management import RECORD
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import (
-    UNKNOWN,
-    Distance,
-    Gpu,
-    Nic,
-    PciDevice,
-    RdmaDevice,
-    Topology,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.reader import Reader
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     GPU,
     NET,
@@ -26,6 +13,11 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     rail,
     two_nodes,
 )
+from mlnode.topology import rails, read
+from mlnode.topology.distance import Port
+from mlnode.topology.management import RECORD
+from mlnode.topology.model import UNKNOWN, Distance, Gpu, Nic, PciDevice, RdmaDevice, Topology
+from mlnode.topology.reader import Reader
 
 ROUTE = "/proc/net/route"
 HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import errno
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import nics, pci, rdma
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import (
-    Nic,
-    RdmaDevice,
-    RdmaPort,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.reader import Reader
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import NET, Tree
+from mlnode.host.host import Host
+from mlnode.topology import nics, pci, rdma
+from mlnode.topology.model import Nic, RdmaDevice, RdmaPort
+from mlnode.topology.reader import Reader
 
 
 def read(host: Host) -> tuple[dict[str, RdmaDevice], dict[str, Nic], list[str]]:

@@ -7,9 +7,6 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     BRIDGE,
     GEN5,
@@ -19,6 +16,9 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     rail,
     two_nodes,
 )
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError
+from mlnode.topology import read
 
 
 def test_a_small_node_from_end_to_end(tree: Tree) -> None:

@@ -6,12 +6,8 @@ import errno
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.reader import (
-    Reader,
-    integer,
-    natural,
-)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+from mlnode.topology.reader import Reader, integer, natural
 
 PATH = "/sys/some/file"
 

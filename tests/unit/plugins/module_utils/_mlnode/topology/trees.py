@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 import pathlib
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
+from mlnode.host.host import Host
+from mlnode.model import cpulist
+from mlnode.model.errors import HostError
+from mlnode.topology import read
 
 CPU = "/sys/devices/system/cpu"
 NODE = "/sys/devices/system/node"

@@ -11,11 +11,6 @@ import re
 import shutil
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.pcie import checks as pcie
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import gpudirect, memlock
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     DROP_IN,
@@ -33,6 +28,11 @@ from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     virtual,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+from mlnode.checks.model import Check
+from mlnode.checks.pcie import checks as pcie
+from mlnode.checks.rdma import gpudirect, memlock
+from mlnode.host.host import Host
+from mlnode.topology import read
 
 BUS = "/sys/bus/pci/devices"
 
@@ -78,12 +78,16 @@ STANDS_ON = [
 ]  # fmt: skip
 
 
-#: Whoever may look into a folder may read the links in it.
+#: Whoever may look into a folder may read the links in it; nodes are found by their folders, too.
+NO_WAYS = {
+    ("unreadable", f"{BUS}/{NIC}/iommu_group"),
+    ("removed", "/sys/devices/system/node/online"),
+}
 WAYS = [
     (how, *one)
     for how in ("removed", "unreadable", "emptied", "garbled")
     for one in STANDS_ON
-    if (how, one[2]) != ("unreadable", f"{BUS}/{NIC}/iommu_group")
+    if (how, one[2]) not in NO_WAYS
 ]
 
 

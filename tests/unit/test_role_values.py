@@ -8,15 +8,6 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Plan, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    BOTH_LAYERS,
-    Layer,
-    Status,
-)
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
@@ -24,6 +15,11 @@ from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import NicNode
 from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, ROOT, declaration, name_of
+from mlnode.agent.registry import KINDS
+from mlnode.engine import engine
+from mlnode.engine.engine import Plan, Request
+from mlnode.host.host import Host
+from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 
 INFERENCE = "inference"
 
@@ -40,7 +36,6 @@ SERVING = {
     "vm.stat_interval": 10,
     "kernel.numa_balancing": 0,
     "kernel.sched_autogroup_enabled": 0,
-    "kernel.sched_migration_cost_ns": 5000000,
     "kernel.nmi_watchdog": 0,
     "kernel.timer_migration": 0,
     "kernel.pid_max": {"at_least": 4194304},
@@ -48,6 +43,7 @@ SERVING = {
     "fs.nr_open": {"at_least": 1048576},
     "fs.file-max": {"at_least": 2097152},
     "fs.inotify.max_user_watches": {"at_least": 1048576},
+    "fs.inotify.max_user_instances": {"at_least": 8192},
     "net.core.rmem_max": "auto",
     "net.core.wmem_max": "auto",
     "net.ipv4.tcp_rmem": "4096 131072 auto",
@@ -61,11 +57,13 @@ SERVING = {
     "net.ipv4.tcp_tw_reuse": 1,
     "net.ipv4.tcp_fin_timeout": 30,
     "net.ipv4.tcp_max_tw_buckets": {"at_least": 1440000},
-    "net.ipv4.ip_local_port_range": "10000 65535",
-    "net.ipv4.ip_local_reserved_ports": {"at_least": "10248-10259,29400,29500,30000-32767"},
-    "net.ipv4.tcp_keepalive_time": 10,
-    "net.ipv4.tcp_keepalive_intvl": 5,
-    "net.ipv4.tcp_keepalive_probes": 3,
+    "net.ipv4.ip_local_port_range": "20000 65535",
+    "net.ipv4.ip_local_reserved_ports": {
+        "at_least": "20048-20049,24007-24008,29400,29500,30000-32767,50000,52365"
+    },
+    "net.ipv4.tcp_keepalive_time": 60,
+    "net.ipv4.tcp_keepalive_intvl": 10,
+    "net.ipv4.tcp_keepalive_probes": 6,
     "net.ipv4.tcp_slow_start_after_idle": 0,
     "net.ipv4.tcp_notsent_lowat": 131072,
 }
@@ -74,6 +72,7 @@ SERVING = {
 LEFT_OUT = (
     "vm.overcommit_memory",
     "vm.nr_hugepages",
+    "kernel.sched_migration_cost_ns",
     "net.core.rmem_default",
     "net.core.default_qdisc",
     "net.ipv4.tcp_congestion_control",

@@ -20,7 +20,7 @@ def test_check_finds_no_drift(check):
         ("vm.zone_reclaim_mode", ["0"]),
         ("net.ipv4.tcp_fin_timeout", ["30"]),
         ("net.ipv4.tcp_keepalive_time", ["60"]),
-        ("net.ipv4.ip_local_port_range", ["10000", "65535"]),
+        ("net.ipv4.ip_local_port_range", ["20000", "65535"]),
         ("net.ipv4.tcp_slow_start_after_idle", ["0"]),
     ],
 )

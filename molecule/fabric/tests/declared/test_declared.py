@@ -25,7 +25,7 @@ def test_all_of_it_is_declared(host):
     [
         ("/etc/sysctl.d/zz-mlnode-fabric.conf", "net.ipv4.tcp_mtu_probing = 1"),
         ("/etc/modules-load.d/mlnode-modules.fabric.conf", "rdma_ucm"),
-        ("/etc/nccl.conf", "NCCL_IB_TIMEOUT=20"),
+        ("/etc/nccl.conf", "NCCL_DEBUG=WARN"),
     ],
 )
 def test_files_of_the_system_carry_what_they_can(host, path, line):

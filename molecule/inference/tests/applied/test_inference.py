@@ -18,9 +18,10 @@ def test_check_finds_no_drift(check):
         ("vm.compaction_proactiveness", ["0"]),
         ("vm.watermark_scale_factor", ["50"]),
         ("vm.stat_interval", ["10"]),
-        ("net.ipv4.tcp_keepalive_time", ["10"]),
-        ("net.ipv4.tcp_keepalive_intvl", ["5"]),
-        ("net.ipv4.tcp_keepalive_probes", ["3"]),
+        # What belongs to the network namespace
+        ("net.ipv4.tcp_keepalive_time", ["60"]),
+        ("net.ipv4.tcp_keepalive_intvl", ["10"]),
+        ("net.ipv4.tcp_keepalive_probes", ["6"]),
     ],
 )
 def test_the_kernel_has_the_value(kernel, key, value):

@@ -19,7 +19,7 @@ def test_each_node_has_the_declarations_of_its_groups(host):
 
 
 def test_values_of_its_own_namespace_differ_by_group(host, kernel):
-    assert kernel["net.ipv4.tcp_keepalive_time"] == (["60"] if is_trainer(host) else ["10"])
+    assert kernel["net.ipv4.tcp_fin_timeout"] == (["30"] if is_trainer(host) else ["20"])
 
 
 def test_two_declarations_stand_beside_each_other(host, check):

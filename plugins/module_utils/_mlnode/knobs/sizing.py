@@ -72,9 +72,11 @@ def dirty_bytes(memory_bytes: int, disk_bytes_per_s: int) -> int:
 
 
 def neighbour_gc_thresh3(hosts: int, rails: int) -> int:
-    """Hard limit of the neighbour table: a power of two ≥ 4 · hosts · rails (ip-sysctl.rst).
+    """Hard limit of the neighbour table of IPv4 or IPv6, each of which has one: a power of two
+    ≥ 4 · hosts · rails (ip-sysctl.rst).
 
-    Every rail of every peer is one entry; the factor leaves room for IPv6 and for churn.
+    Every rail of every peer is one entry, or two where it has an IPv6 address beside its link-local one; the
+    rest is room for churn, as the kernel removes entries from half of it on (gc_thresh2).
     """
     return next_power_of_two(4 * hosts * rails)
 

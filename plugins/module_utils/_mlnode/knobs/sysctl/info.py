@@ -50,6 +50,7 @@ INFO: dict[str, Info] = {
     "fs.nr_open": Info(_M, "upper bound of any process's own nofile limit", "fs.rst"),
     "fs.aio-max-nr": Info(_L, "asynchronous I/O contexts of storage clients", "fs.rst"),
     "fs.inotify.max_user_watches": Info(_L, "watchers of large source and data trees", "inotify(7)"),
+    "fs.inotify.max_user_instances": Info(_M, "each container takes some; at 128 the kubelet fails with too many open files", "inotify(7)"),
     "net.core.rmem_max": Info(_M, _BUFFERS, "net.rst, tcp(7)"),
     "net.core.wmem_max": Info(_M, _BUFFERS, "net.rst, tcp(7)"),
     "net.core.rmem_default": Info(_L, "given to every UDP and AF_UNIX socket, so it multiplies", "net.rst"),
@@ -79,6 +80,9 @@ INFO: dict[str, Info] = {
     "net.ipv4.neigh.default.gc_thresh1": Info(_M, _NEIGH, "ip-sysctl.rst"),
     "net.ipv4.neigh.default.gc_thresh2": Info(_M, _NEIGH, "ip-sysctl.rst"),
     "net.ipv4.neigh.default.gc_thresh3": Info(_M, _NEIGH, "ip-sysctl.rst"),
+    "net.ipv6.neigh.default.gc_thresh1": Info(_M, _NEIGH, "ip-sysctl.rst"),
+    "net.ipv6.neigh.default.gc_thresh2": Info(_M, _NEIGH, "ip-sysctl.rst"),
+    "net.ipv6.neigh.default.gc_thresh3": Info(_M, _NEIGH, "ip-sysctl.rst"),
 }  # fmt: skip
 
 _PER_INTERFACE = {

@@ -45,7 +45,7 @@ ACTIONS = frozenset(
     }
 )
 
-GC_THRESH = "net.ipv4.neigh.default.gc_thresh"
+GC_THRESH = tuple(f"net.{family}.neigh.default.gc_thresh" for family in ("ipv4", "ipv6"))
 
 #: Other doors to a pool that has a name already
 ALIASES = {"vm.nr_hugepages_mempolicy": "vm.nr_hugepages or vm.nr_hugepages@nodeN"}
@@ -263,9 +263,11 @@ _AUTO: dict[str, Callable[[Facts, Sizing], tuple[int, str]]] = {
     "vm.min_free_kbytes": _min_free,
     "vm.dirty_background_bytes": _dirty_background,
     "vm.dirty_bytes": _dirty,
-    f"{GC_THRESH}1": _neighbours(4),
-    f"{GC_THRESH}2": _neighbours(2),
-    f"{GC_THRESH}3": _neighbours(1),
+    **{
+        f"{key}{number}": _neighbours(share)
+        for key in GC_THRESH
+        for number, share in ((1, 4), (2, 2), (3, 1))
+    },
 }
 
 #: What a formula asks the declaration for; of the others, rtt_us

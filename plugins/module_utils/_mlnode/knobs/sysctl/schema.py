@@ -29,9 +29,9 @@ OPTIONS: Table = {
 
         V(auto) is computed on the node, for C(net.core.rmem_max), C(net.core.wmem_max),
         C(vm.min_free_kbytes), C(vm.dirty_bytes), C(vm.dirty_background_bytes) and
-        C(net.ipv4.neigh.default.gc_thresh1) to C(3). In C(net.ipv4.tcp_rmem) and C(net.ipv4.tcp_wmem) it
-        stands for one of the three numbers. Apart from the two dirty limits, V(auto) never lowers a present
-        value.
+        C(net.ipv4.neigh.default.gc_thresh1) to C(3), and those of C(net.ipv6). In C(net.ipv4.tcp_rmem) and
+        C(net.ipv4.tcp_wmem) it stands for one of the three numbers. Apart from the two dirty limits, V(auto)
+        never lowers a present value.
 
         V({at_least: N}) raises a value that is lower and leaves one that is higher. In a list of ports it
         adds what is missing.

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle as nic_settle
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
+from mlnode.engine import boot_run
+from mlnode.knobs.nic import settle as nic_settle
 
 _PREFIX = "tried "
 

@@ -15,23 +15,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    engine,
-    lock,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Kind, Spec
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import kind as nccl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 from ansible_collections.mlnode.tuning.tests.unit.nodes import Node, install
+from mlnode.agent import node
+from mlnode.engine import declared, engine, lock, revert
+from mlnode.engine.kind import Kind, Spec
+from mlnode.engine.origin import Origin
+from mlnode.knobs.nccl import kind as nccl
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import MlnodeError
+from mlnode.model.setting import Layer
 
 from .processes import Atomic, copied, plain
 

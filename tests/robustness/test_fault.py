@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node as whole
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import LOCK_PATH
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, failing
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, install, made
+from mlnode.agent import node as whole
+from mlnode.engine import engine, revert
+from mlnode.engine.lock import LOCK_PATH
+from mlnode.host.system import Finished
+from mlnode.model.errors import MlnodeError
+from mlnode.model.setting import Layer, Status
 
 from .gates import changes, guarded, hit
 

@@ -17,24 +17,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, cli, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    confirm,
-    declared,
-    engine,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    MlnodeError,
-)
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED, examples
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Node, install, made
 from hypothesis import event, given
 from hypothesis import strategies as st
+from mlnode.agent import call, cli, node
+from mlnode.agent.registry import KINDS
+from mlnode.engine import confirm, declared, engine, origin, revert
+from mlnode.model.errors import DeclarationError, MlnodeError
 
 pytestmark = pytest.mark.robustness
 

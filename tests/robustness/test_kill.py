@@ -20,16 +20,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, origin, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import kind as nccl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, install, made
+from mlnode.agent import node
+from mlnode.engine import engine, origin, revert
+from mlnode.knobs.limits import kind as limits
+from mlnode.knobs.nccl import kind as nccl
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import MlnodeError
 
 from .gates import End, EndError, changes, guarded, hit
 from .processes import copied, plain

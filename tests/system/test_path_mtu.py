@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
 from ansible_collections.mlnode.tuning.tests.system import packages
+from mlnode.checks.model import Check, Verdict
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = {

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import BootFile
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, settings
+from mlnode.host import places
+from mlnode.knobs.nic import settle
+from mlnode.model.setting import BootFile
 
 # A busy machine is no bug: no example has a time to be done in (200 ms without this), nor to be made in.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -7,9 +7,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.model import cpulist
+from mlnode.model.errors import HostError
 
 CPU = "/sys/devices/system/cpu"
 CPUFREQ = f"{CPU}/cpufreq"

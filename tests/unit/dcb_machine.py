@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.dcb import TOP, files, tools
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.dcb.device import Device
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import NicMachine
+from mlnode.drivers.dcb import TOP, files, tools
+from mlnode.drivers.dcb.device import Device
+from mlnode.host.host import Host
+from mlnode.host.system import Finished
+from mlnode.model.errors import HostError
 
 CONFIG = "/sys/kernel/config/rdma_cm"
 _SHOWN = ("/dcb/", "/roce/", "/ethtool/")

@@ -8,17 +8,17 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.pcie import checks as pcie
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import gpudirect, memlock
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
 from ansible_collections.mlnode.tuning.tests.unit.pci_config_builder import config
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     Tree,
     rail,
     two_nodes,
 )
+from mlnode.checks.model import Check
+from mlnode.checks.pcie import checks as pcie
+from mlnode.checks.rdma import gpudirect, memlock
+from mlnode.host.host import Host
+from mlnode.topology import read
 
 #: Of rail 0, from the root port down; its twin on the other socket has 9 for 1
 ROOT, UPSTREAM = "0000:10:01.0", "0000:11:00.0"

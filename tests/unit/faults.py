@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import archive as agent_zip
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.archive import INTERPRETER
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import lock as lock_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import host as host_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import system
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.effort import some
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import archive as agent_zip
+from mlnode.agent.archive import INTERPRETER
+from mlnode.engine import lock as lock_module
+from mlnode.host import host as host_module
+from mlnode.host import system
+from mlnode.host.system import Finished
+from mlnode.model.errors import HostError
 
 #: Calls of os that change a file, or promise that it is on disk
 CHANGING = (

@@ -7,9 +7,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import ServiceMachine
+from mlnode.host.system import Finished
+from mlnode.model.errors import HostError
 
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"
 

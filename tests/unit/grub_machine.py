@@ -7,9 +7,9 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from mlnode.host.system import Finished
+from mlnode.model import cpulist
 
 CPU = "/sys/devices/system/cpu"
 NODE = "/sys/devices/system/node"

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import systemd_show
+from mlnode.host.system import Finished
+from mlnode.linux import systemd_show
 
 from .machine import Machine
 from .systemd_machine import SystemdMachine

@@ -12,13 +12,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host, Mounts
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
+from mlnode.agent import mounts as drivers
+from mlnode.engine import origin
+from mlnode.engine import units as agent_files
+from mlnode.host import places
+from mlnode.host.host import Host, Mounts
+from mlnode.host.system import Finished
+from mlnode.model.errors import HostError
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE = "6.12.0-test"

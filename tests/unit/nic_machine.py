@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers import ethtool
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool import files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.device import Device
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.ioctls import Kernel
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.drivers import ethtool
+from mlnode.drivers.ethtool import files
+from mlnode.drivers.ethtool.device import Device
+from mlnode.drivers.ethtool.ioctls import Kernel
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError
 
 T = TypeVar("T")
 

@@ -10,13 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import LOCK_PATH
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated
@@ -41,6 +34,13 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     RailNode,
 )
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import ServiceMachine
+from mlnode.agent import install as agent
+from mlnode.agent.registry import KINDS
+from mlnode.engine import origin
+from mlnode.engine import units as agent_files
+from mlnode.engine.engine import Request
+from mlnode.engine.lock import LOCK_PATH
+from mlnode.host.system import Finished
 
 #: Words of commands that only ask
 _QUESTIONS = ("show", "is-active", "is-enabled", "list-units", "--version", "-L", "dmesg")

@@ -9,9 +9,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.host.system import Finished
+from mlnode.model.errors import HostError
 
 HERE = "10.0.0.1"
 ROUTER = "10.0.0.254"

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.host.system import Finished
 
 
 class Running(Machine):

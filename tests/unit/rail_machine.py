@@ -13,10 +13,10 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import NicMachine
+from mlnode.host.host import Host
+from mlnode.host.system import Finished
+from mlnode.model.errors import HostError
 
 CONF = "/proc/sys/net/ipv4/conf"
 KNOBS = ("arp_ignore", "arp_announce", "rp_filter")

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import expect
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import run
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric_files, machines, parts
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Function, Nic, Rdma, Root
 from ansible_collections.mlnode.tuning.tests.fixtures.nets import INFINIBAND
 from ansible_collections.mlnode.tuning.tests.unit import rxe_machine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.checks import expect
+from mlnode.checks.model import Check
+from mlnode.checks.rdma import run
 
 CLASS = "/sys/class/infiniband"
 PORT = f"{CLASS}/mlx5_0/ports/1"

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.systemd_machine import SystemdMachine
+from mlnode.host.host import Host
+from mlnode.host.system import Finished
 
 UNITS = "/usr/lib/systemd/system"
 WANTS = "/etc/systemd/system/multi-user.target.wants"

@@ -14,8 +14,8 @@ import errno
 import pathlib
 from collections.abc import Sequence
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
+from mlnode.host.system import Finished
+from mlnode.model.errors import HostError
 
 from .machine import Machine
 

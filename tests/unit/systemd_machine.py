@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
+from mlnode.host.system import Finished
 
 from .machine import Machine
 

@@ -11,18 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.plan import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.revert import revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.units import NIC_PATH_UNIT
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import grub
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MENU, MKCONFIG, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
     PROFILES,
@@ -34,6 +22,18 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import (
     options,
 )
 from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
+from mlnode.agent import call, node
+from mlnode.agent import install as agent
+from mlnode.agent.registry import KINDS
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.engine.origin import Origin
+from mlnode.engine.plan import Row
+from mlnode.engine.revert import revert
+from mlnode.engine.units import NIC_PATH_UNIT
+from mlnode.host.system import Finished
+from mlnode.linux import grub
+from mlnode.model.setting import Layer, Status
 
 BAKE = "playbooks/bake.yml"
 GRUB_DROP_IN = "/etc/default/grub.d/zz-mlnode-node.cfg"

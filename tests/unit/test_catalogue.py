@@ -10,15 +10,12 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    RefusedError,
-)
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration, load
+from mlnode.agent.registry import KINDS
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.model.errors import DeclarationError, RefusedError
 
 ROWS: list[dict[str, Any]] = load("tests/unit/catalogue.yml")
 

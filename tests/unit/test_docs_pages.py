@@ -8,10 +8,10 @@ import pathlib
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 from ansible_collections.mlnode.tuning.tools import docs_pages
+from mlnode.agent.registry import KINDS
 
 FORGE = "https://forge.example/tuning"
 VALUES = (ROOT / "docs/values.md").read_text(encoding="utf-8")

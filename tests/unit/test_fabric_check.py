@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import fleet
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.report.test_fleet import (
     change,
     nodes,
 )
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+from mlnode.report import fleet
 
 #: Gives what is in the file that an argument names, as the module named in it would
 _STUB = """\

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+from mlnode.agent import registry
+from mlnode.agent.registry import KINDS
+from mlnode.model import schema
 
 #: In the place of plugin_utils/agent_call.py. ansible_remote_tmp of a host is in its own folder, so that this
 #: knows where it runs.

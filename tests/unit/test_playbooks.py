@@ -13,8 +13,6 @@ from collections import Counter
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
     NODES,
     PROFILES,
@@ -25,6 +23,8 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import (
     options,
     said,
 )
+from mlnode.agent.registry import KINDS
+from mlnode.model import schema
 
 #: Whatever tags are named: areas are chosen inside of the call
 ALWAYS = {

@@ -10,17 +10,6 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import kind
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import FOLDER
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.digests import digests
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import PATH as ORIGIN
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import info as sysctl_info
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.version import VERSION
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of, profile
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
@@ -36,6 +25,17 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import (
     profile_of,
     said,
 )
+from mlnode.agent import install as agent
+from mlnode.agent.registry import KINDS
+from mlnode.engine import kind
+from mlnode.engine.declared import FOLDER
+from mlnode.engine.digests import digests
+from mlnode.engine.kind import Facts
+from mlnode.engine.origin import PATH as ORIGIN
+from mlnode.knobs.sysctl import info as sysctl_info
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.setting import Value
+from mlnode.model.version import VERSION
 
 MODULES = sorted(path.stem for path in ROOT.glob("plugins/modules/*.py") if path.stem != "__init__")
 

@@ -8,10 +8,10 @@ import ast
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.mounts import ALL
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS, MODULES
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
 from ansible_collections.mlnode.tuning.tests.unit import shipped
+from mlnode.agent.mounts import ALL
+from mlnode.agent.registry import KINDS, MODULES
+from mlnode.host import places
 
 #: Driver's folder → what is sent along for it
 DRIVERS = {

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.action import declare
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.modules import sysctl_ml, thp
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, areas
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
@@ -32,6 +30,8 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import
     Runner,
     put_in_place,
 )
+from mlnode.agent import call, registry
+from mlnode.agent.registry import KINDS
 
 ROOT = pathlib.Path(__file__).parents[4]
 AREA = {"changed": True, "settings": [], "reboot_required": False}

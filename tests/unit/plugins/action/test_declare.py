@@ -15,8 +15,6 @@ import pytest
 from ansible.errors import AnsibleError
 from ansible.template import trust_as_template
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call, profile
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -32,6 +30,8 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     answer,
     done,
 )
+from mlnode.agent import call
+from mlnode.agent.registry import KINDS
 
 FINE = answer(areas={}, reboot_required=False)
 THP = {"enabled": "madvise"}

@@ -8,9 +8,6 @@ import pytest
 import yaml
 from ansible.errors import AnsibleError
 from ansible_collections.mlnode.tuning.plugins.action import node_drift
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import declared
 from ansible_collections.mlnode.tuning.plugins.modules import node_drift as module
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -25,6 +22,9 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     answer,
     done,
 )
+from mlnode.agent import call
+from mlnode.agent import install as agent
+from mlnode.engine import declared
 
 FINE = answer(compliant=True)
 THP = {"enabled": "madvise"}

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.doc_fragments.area import ModuleDocFragment
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import DECLARING
+from mlnode.agent import registry
+from mlnode.agent.registry import KINDS
+from mlnode.model import schema
 
 #: Options of a module that are no part of the declaration
 CALL = {"nic_ethtool": {"confirm_seconds"}}

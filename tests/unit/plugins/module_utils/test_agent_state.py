@@ -11,17 +11,16 @@ import pathlib
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli, declare
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import state as agent_state
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.declare import Order
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_service, confirm_store
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.confirm_store import (
-    Pending,
-    Undone,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
+from ansible_collections.mlnode.tuning.plugins.module_utils.tuning_module import Agent
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import cli, declare
+from mlnode.agent import mounts as drivers
+from mlnode.agent import state as agent_state
+from mlnode.agent.declare import Order
+from mlnode.agent.registry import KINDS
+from mlnode.engine import boot_service, confirm_store
+from mlnode.engine.confirm_store import Pending, Undone
+from mlnode.engine.kind import (
     AGENT_FAULT,
     AGENT_FILE,
     AGENT_IMAGE_FAULT,
@@ -29,13 +28,11 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind 
     AGENT_UNDONE,
     NO_AGENT,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Mounts
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils.tuning_module import Agent
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.host import places
+from mlnode.host.host import Mounts
+from mlnode.host.places import AGENT_COMMAND
+from mlnode.host.system import Finished
+from mlnode.model.errors import HostError
 
 FILES = (AGENT_FAULT, AGENT_IMAGE_FAULT, AGENT_PENDING, AGENT_UNDONE)
 ORDER = Order("one", KINDS, {"thp": {"enabled": "madvise"}}, ("thp",))

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import patch_module_args
+from mlnode.checks.model import Check, Verdict
+from mlnode.model.errors import MlnodeError
 
 HOSTILE = "\x1b[2J\x9b\u202ea\tb"
 SHOWN = "\\x1b[2J\\x9b\\u202ea\tb"

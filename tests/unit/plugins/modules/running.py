@@ -18,7 +18,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common import warnings as ansible_warnings
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Mounts
 from ansible_collections.mlnode.tuning.plugins.modules import (
     agent,
     boot_params,
@@ -43,6 +42,7 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     tuning_services,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.host.host import Mounts
 
 #: Every module that declares something → arguments that do
 DECLARING: dict[ModuleType, dict[str, Any]] = {

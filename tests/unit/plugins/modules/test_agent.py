@@ -6,20 +6,12 @@ import os
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.install import (
-    COMMAND,
-    UNIT,
-    UNIT_FILE,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import AGENT_LINK
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.units import (
-    LINKS,
-    NIC_PATH_UNIT,
-    TEXTS,
-)
 from ansible_collections.mlnode.tuning.plugins.modules import agent as agent_module
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.agent.install import COMMAND, UNIT, UNIT_FILE
+from mlnode.engine.kind import AGENT_LINK
+from mlnode.engine.units import LINKS, NIC_PATH_UNIT, TEXTS
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.plugins.modules import boot_params as boot_module
 from ansible_collections.mlnode.tuning.plugins.modules import thp as thp_module
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.model.errors import HostError
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
 DROP_IN = f"{DROP_INS}/zz-mlnode-training.cfg"

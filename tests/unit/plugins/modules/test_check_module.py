@@ -12,8 +12,6 @@ import yaml
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.doc_fragments.fail_on import ModuleDocFragment
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
 from ansible_collections.mlnode.tuning.plugins.modules import (
     ib_subnet,
@@ -23,6 +21,8 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     rdma_check,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Finished, Make
+from mlnode.checks.model import Check, Verdict
+from mlnode.model.errors import DeclarationError
 
 #: From what fails always to what never does, as the modules give them in any order
 EACH = (Verdict.PASS, Verdict.WARN, Verdict.SKIP, Verdict.UNKNOWN, Verdict.FAIL)

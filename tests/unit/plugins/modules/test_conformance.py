@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.areas import VIEWS
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
@@ -34,10 +32,10 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic import (
     node as nic_node,
 )
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.qos.node import (
-    ROCE,
-)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.qos.node import ROCE
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.agent import registry
+from mlnode.host.places import AGENT_COMMAND
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
 PREFERENCE = "energy_performance_preference"

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import parse as cpu_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import diff
 from ansible_collections.mlnode.tuning.plugins.modules import cpu_governor
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner, put_in_place
+from mlnode.agent import registry
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.knobs.cpu import kind as cpu
+from mlnode.knobs.cpu import parse as cpu_parse
+from mlnode.model.setting import Layer
+from mlnode.report import diff
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
 PREFERENCE = "energy_performance_preference"

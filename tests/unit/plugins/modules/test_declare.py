@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.action import declare as action
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.modules import declare
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make
+from mlnode.agent.registry import KINDS
 
 
 def test_without_its_action_plugin_it_does_nothing(machine: Machine, running: Make) -> None:

@@ -11,16 +11,12 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.doc_fragments.declaration import ModuleDocFragment
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    Layer,
-    Severity,
-    Status,
-)
 from ansible_collections.mlnode.tuning.plugins.modules import declare, node_drift, node_revert, sysctl_ml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import DECLARING, MODULES, Make
+from mlnode.agent import call, registry
+from mlnode.model import schema
+from mlnode.model.setting import Layer, Severity, Status
 
 #: What every module answers, and ansible-core documents
 COMMON = {"changed", "diff", "warnings"}

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.modules import ib_subnet
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import SubnetMachine
+from mlnode.checks.model import Verdict
 
 FILE = "/var/lib/mlnode/ib-subnet.cache"
 WHOLE = {"switches": 4, "hcas": 4, "routers": 0}

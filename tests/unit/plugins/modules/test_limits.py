@@ -6,14 +6,11 @@ import pathlib
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits.parse import (
-    LIMITS,
-    SERVICE_NAMES,
-)
 from ansible_collections.mlnode.tuning.plugins.modules import limits as limits_module
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.agent import registry
+from mlnode.knobs.limits.parse import LIMITS, SERVICE_NAMES
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
 FILE = "zz-mlnode-training.conf"

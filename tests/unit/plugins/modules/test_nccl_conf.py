@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl.file import PATH
 from ansible_collections.mlnode.tuning.plugins.modules import nccl_conf
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nccl.node import (
@@ -18,6 +17,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     roce,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.knobs.nccl.file import PATH
 
 DECLARATION = "/etc/mlnode/declared.d/jobs.json"
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.plugins.modules import nic_ethtool
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import (
@@ -15,6 +13,8 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     NicNode,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.engine import confirm
+from mlnode.topology import management
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
 

@@ -6,11 +6,11 @@ import pathlib
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.modules import node_audit
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.checks.audit import run
+from mlnode.checks.model import Verdict
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
 from ansible_collections.mlnode.tuning.plugins.modules import node_drift, sysctl_ml, thp
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make
+from mlnode.agent import call
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 

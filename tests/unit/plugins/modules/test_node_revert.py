@@ -5,20 +5,12 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.install import (
-    COMMAND,
-    UNIT,
-    UNIT_FILE,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import AGENT_LINK
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.units import (
-    LINKS,
-    NIC_PATH_UNIT,
-    TEXTS,
-)
 from ansible_collections.mlnode.tuning.plugins.modules import agent, node_revert, sysctl_ml, thp
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.agent.install import COMMAND, UNIT, UNIT_FILE
+from mlnode.engine.kind import AGENT_LINK
+from mlnode.engine.units import LINKS, NIC_PATH_UNIT, TEXTS
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"

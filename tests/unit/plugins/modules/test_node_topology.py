@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.topology import document
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
 from ansible_collections.mlnode.tuning.plugins.modules import node_topology
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     Tree,
@@ -17,6 +14,9 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     two_nodes,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.host.host import Host
+from mlnode.report.topology import document
+from mlnode.topology import read
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.modules import path_mtu
 from ansible_collections.mlnode.tuning.tests.unit.path_machine import Path, PathMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.checks.model import Verdict
 
 GOOD = "10.0.0.2"
 BAD = "10.0.0.7"

@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import host
 from ansible_collections.mlnode.tuning.plugins.modules import path_mtu, rdma_bandwidth, sysctl_ml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import (
@@ -16,6 +15,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import
     Make,
     patch_module_args,
 )
+from mlnode.host import host
 
 #: What a module does not start without
 _REQUIRED: dict[ModuleType, dict[str, Any]] = {

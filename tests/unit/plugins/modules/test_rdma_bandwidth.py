@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.plugins.modules import rdma_bandwidth
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.perftest_machine import Running, job
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.checks.model import Verdict
+from mlnode.host.system import Finished
 
 ASKED = {"device": "mlx5_0", "peer": "gpu002"}
 

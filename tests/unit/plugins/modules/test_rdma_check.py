@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import expect, rdma_limits
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import run
 from ansible_collections.mlnode.tuning.plugins.modules import rdma_check
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build, tree
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CapturedWithIp
+from mlnode.checks import expect, rdma_limits
+from mlnode.checks.model import Verdict
+from mlnode.checks.rdma import run
 
 BASELINE = "/var/lib/mlnode/rdma-baseline.json"
 

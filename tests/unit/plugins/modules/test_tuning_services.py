@@ -6,12 +6,12 @@ import json
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.services.known import SERVICES
 from ansible_collections.mlnode.tuning.plugins.modules import tuning_services
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import ServiceMachine
+from mlnode.agent import registry
+from mlnode.knobs.services.known import SERVICES
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
 DROP_IN = "/etc/systemd/system/tuned.service.d/zz-mlnode-stopped.training.conf"

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from ansible import constants
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_answer import LINE, MOST
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import MARK, Node, done
+from mlnode.agent import call
 
 SETTING: dict[str, Any] = {
     **dict.fromkeys(("kind", "key", "path", "declared", "reason", "severity", "status"), "ok"),

@@ -8,8 +8,8 @@ import pytest
 from ansible.playbook.block import Block
 from ansible.playbook.play import Play
 from ansible.playbook.task import Task
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import areas
+from mlnode.agent.registry import KINDS
 
 ALL = [*KINDS]
 

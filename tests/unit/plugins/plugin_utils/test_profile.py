@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from mlnode.agent import registry
+from mlnode.model import schema
+from mlnode.model.errors import DeclarationError
 
 OWN = """\
 sysctl:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import BAD, NEITHER, STATUSES
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
+from mlnode.checks.model import Verdict
+from mlnode.model.setting import Status
 
 
 def test_every_state_is_told_apart() -> None:

@@ -13,13 +13,13 @@ import sys
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import archive as agent_zip
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, cli, drift, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, lock
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import archive as agent_zip
+from mlnode.agent import call, cli, drift, node
+from mlnode.agent import install as agent
+from mlnode.engine import engine, lock
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import MlnodeError
 
 OPTIONS: dict[str, Any] = {"fail_at": "low", "ignore": [], "declarations": {}}
 

@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import archive as agent_zip
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm, transaction
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import locked
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Entry, Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import KernelWrite
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import detached
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import archive as agent_zip
+from mlnode.agent import call
+from mlnode.agent import install as agent
+from mlnode.engine import confirm, transaction
+from mlnode.engine.lock import locked
+from mlnode.engine.origin import Entry, Origin
+from mlnode.engine.steps import KernelWrite
+from mlnode.host import detached
+from mlnode.model.setting import KnobFile, Write
 
 MAPS = "/proc/sys/vm/max_map_count"
 NOTHING = {"pending": {}, "undone": {}, "padding": ""}

@@ -18,16 +18,16 @@ from typing import Any, Callable, Iterator, Tuple
 import ansible_collections
 import jsonschema
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.version import VERSION
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import cli
+from mlnode.agent import install as agent
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.host import places
+from mlnode.host.host import Host
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.version import VERSION
 
 ROOT = pathlib.Path(__file__).parents[6]
 SCHEMAS = ROOT / "docs" / "schema"

@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run as audit
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from mlnode.agent import cli
+from mlnode.agent import install as agent
+from mlnode.checks.audit import run as audit
 
 Capture = pytest.CaptureFixture[str]
 

@@ -12,18 +12,18 @@ import sys
 from typing import Callable, Iterator, Sequence, Tuple
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm, engine, transaction
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import locked
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Entry, Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import KernelWrite
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import detached
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import cli
+from mlnode.agent import install as agent
+from mlnode.engine import confirm, engine, transaction
+from mlnode.engine.engine import Request
+from mlnode.engine.lock import locked
+from mlnode.engine.origin import Entry, Origin
+from mlnode.engine.steps import KernelWrite
+from mlnode.host import detached
+from mlnode.host.host import Host
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.setting import KnobFile, Write
 
 MAPS = "/proc/sys/vm/max_map_count"
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli, drift
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm, declared, engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import cli, drift
+from mlnode.engine import confirm, declared, engine
+from mlnode.engine.engine import Request
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
 
 from .test_cli import Live
 

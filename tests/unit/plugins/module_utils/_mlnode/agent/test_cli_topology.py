@@ -10,10 +10,6 @@ import sys
 from typing import Any, Callable
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.topology import document
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.agent import test_cli
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     NET,
@@ -21,6 +17,10 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     rail,
     two_nodes,
 )
+from mlnode.agent import cli
+from mlnode.agent import install as agent
+from mlnode.report.topology import document
+from mlnode.topology import read
 
 Capture = pytest.CaptureFixture[str]
 

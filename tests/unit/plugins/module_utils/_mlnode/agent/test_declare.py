@@ -10,23 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, declare, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.declare import Order, Result
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    digests,
-    engine,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.plan import Kept, Plan, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlnode.agent import call, declare, node
+from mlnode.agent.declare import Order, Result
+from mlnode.agent.registry import KINDS
+from mlnode.engine import declared, digests, engine, origin, revert
+from mlnode.engine.plan import Kept, Plan, Request
+from mlnode.host.host import Host
+from mlnode.host.system import Finished
+from mlnode.model.setting import Layer
 
 from ..knobs.nic.node import NicNode
 

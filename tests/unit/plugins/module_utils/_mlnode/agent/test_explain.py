@@ -7,14 +7,14 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.explain import explain
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from mlnode.agent import cli
+from mlnode.agent.explain import explain
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import MlnodeError
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 VLAN = "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"

@@ -15,21 +15,16 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import archive as agent_zip
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, kind, lock, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    LockTimeoutError,
-    MlnodeError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.version import VERSION
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import archive as agent_zip
+from mlnode.agent import install as agent
+from mlnode.engine import engine, kind, lock, revert
+from mlnode.engine import units as agent_files
+from mlnode.host.system import Finished
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.errors import HostError, LockTimeoutError, MlnodeError, TransactionError
+from mlnode.model.version import VERSION
 
 LIBRARY = pathlib.Path(agent.__file__).parents[1]
 PACKAGE = "ansible_collections/mlnode/tuning/plugins/module_utils/_mlnode"

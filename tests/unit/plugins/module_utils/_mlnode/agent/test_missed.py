@@ -9,12 +9,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import drift, missed, waivers
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
+from mlnode.agent import drift, missed, waivers
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.knobs.limits import kind as limits
+from mlnode.knobs.sysctl import kind as sysctl
 
 LATE = "/etc/sysctl.d/zzz.conf"
 DROP_IN = "/etc/systemd/system/slurmd.service.d/zzz.conf"

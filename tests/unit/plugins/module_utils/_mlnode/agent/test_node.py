@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import declared, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import Declaration
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from mlnode.agent import node
+from mlnode.engine import declared, revert
+from mlnode.engine.declared import Declaration
+from mlnode.model.setting import Status
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 

@@ -7,16 +7,16 @@ import pathlib
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node_report
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import rows as agent_rows
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.node import apply_all, survey
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Severity, Status
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.version import VERSION
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import node_report
+from mlnode.agent import rows as agent_rows
+from mlnode.agent.node import apply_all, survey
+from mlnode.agent.registry import KINDS
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.setting import Severity, Status
+from mlnode.model.version import VERSION
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 

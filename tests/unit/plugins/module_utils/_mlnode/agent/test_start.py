@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import declared
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import Declaration
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import install as agent
+from mlnode.agent import node
+from mlnode.engine import declared
+from mlnode.engine.declared import Declaration
+from mlnode.host.system import Finished
 
 #: Runs a command of the agent in an archive, and prints all that is imported then on the last line
 IMPORTED = """

@@ -6,10 +6,10 @@ from datetime import date
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.waivers import judge, parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
+from mlnode.agent.waivers import judge, parse
+from mlnode.model.errors import DeclarationError
 
 TODAY = date(2026, 1, 31)
 

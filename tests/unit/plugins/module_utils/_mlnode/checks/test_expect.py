@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import (
-    expect,
-    rdma_limits,
-    rdma_values,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.expect import parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma_limits import Limit
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import RdmaDevice, RdmaPort
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.checks import expect, rdma_limits, rdma_values
+from mlnode.checks.expect import parse
+from mlnode.checks.rdma_limits import Limit
+from mlnode.model.errors import DeclarationError
+from mlnode.topology.model import RdmaDevice, RdmaPort
 
 DECLARED = {
     "all": {"mtu": 1024, "width": "4X", "numa": 0, "netns": "shared"},

@@ -8,16 +8,13 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import path_mtu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.path_mtu import Peer
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-)
 from ansible_collections.mlnode.tuning.tests.unit.path_machine import HERE, NIC, ROUTER, Path, PathMachine
+from mlnode.checks import path_mtu
+from mlnode.checks.model import Check, Verdict
+from mlnode.checks.path_mtu import Peer
+from mlnode.host.host import Host
+from mlnode.host.system import Finished
+from mlnode.model.errors import DeclarationError, HostError
 
 PEER = "10.0.0.7"
 GOOD = Path()

@@ -6,15 +6,12 @@ import contextlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import pcie_values
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.pcie_values import (
-    Bytes,
-    LinkWanted,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.checks import pcie_values
+from mlnode.checks.pcie_values import Bytes, LinkWanted
+from mlnode.model.errors import DeclarationError
 
 KEYS = {**pcie_values.DEVICE_KEYS, **pcie_values.NODE_KEYS}
 

@@ -12,26 +12,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.explain import explain
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_service, engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
-    AGENT_FILE,
-    AGENT_LINK,
-    AGENT_UNIT,
-    Row,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.modules import kind as modules
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import systemd_show
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Severity, Status
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from mlnode.agent import install as agent
+from mlnode.agent import node
+from mlnode.agent.explain import explain
+from mlnode.engine import boot_service, engine
+from mlnode.engine import units as agent_files
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT, Row
+from mlnode.host.places import AGENT_COMMAND
+from mlnode.host.system import Finished
+from mlnode.knobs.modules import kind as modules
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.linux import systemd_show
+from mlnode.model.setting import Severity, Status
 
 ETC, RUN, USR = "/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"
 SWAPPINESS = "/proc/sys/vm/swappiness"

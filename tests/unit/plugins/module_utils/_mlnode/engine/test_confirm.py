@@ -11,41 +11,17 @@ import time
 from collections.abc import Callable, Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    confirm,
-    confirm_store,
-    transaction,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.confirm import (
-    PENDING,
-    UNDONE,
-    Pending,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import locked
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import (
-    COPY,
-    Entry,
-    Origin,
-    file_entry,
-    kernel_entry,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import PATH as ORIGIN
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import (
-    FileWrite,
-    KernelWrite,
-    Step,
-    UnitWrite,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import detached
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    MlnodeError,
-    RefusedError,
-    StoreError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Unit, Write
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import confirm, confirm_store, transaction
+from mlnode.engine.confirm import PENDING, UNDONE, Pending
+from mlnode.engine.lock import locked
+from mlnode.engine.origin import COPY, Entry, Origin, file_entry, kernel_entry
+from mlnode.engine.origin import PATH as ORIGIN
+from mlnode.engine.steps import FileWrite, KernelWrite, Step, UnitWrite
+from mlnode.host import detached
+from mlnode.host.system import Finished
+from mlnode.model.errors import HostError, MlnodeError, RefusedError, StoreError
+from mlnode.model.setting import KnobFile, Unit, Write
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 NIC = "/sys/class/net/eth0/device"

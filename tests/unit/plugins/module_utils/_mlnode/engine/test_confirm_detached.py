@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 
 import ansible_collections
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm, transaction
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.confirm import Pending
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import LOCK_PATH, locked
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Entry, Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import FileWrite
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import detached
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import confirm, transaction
+from mlnode.engine.confirm import Pending
+from mlnode.engine.lock import LOCK_PATH, locked
+from mlnode.engine.origin import Entry, Origin
+from mlnode.engine.steps import FileWrite
+from mlnode.host import detached
+from mlnode.host.host import Host
 
 FILE = "/etc/mlnode/declared.d/default.json"
 

@@ -12,26 +12,18 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm, lock
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.confirm import (
-    PENDING,
-    UNDONE,
-    Pending,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.confirm_store import CONFIRMED
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import locked
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Entry, Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import (
-    FileWrite,
-    KernelWrite,
-    Step,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.transaction import Transaction
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, kills
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import confirm, lock
+from mlnode.engine.confirm import PENDING, UNDONE, Pending
+from mlnode.engine.confirm_store import CONFIRMED
+from mlnode.engine.lock import locked
+from mlnode.engine.origin import Entry, Origin
+from mlnode.engine.steps import FileWrite, KernelWrite, Step
+from mlnode.engine.transaction import Transaction
+from mlnode.host.system import Finished
+from mlnode.model.errors import MlnodeError
+from mlnode.model.setting import KnobFile, Write
 
 pytestmark = pytest.mark.robustness
 

@@ -13,24 +13,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import declare
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.declare import Order, Result
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    confirm,
-    confirm_store,
-    transaction,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.confirm import PENDING, Pending
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import locked
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Entry, Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import KernelWrite
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import detached
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_child, in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import declare
+from mlnode.agent.declare import Order, Result
+from mlnode.agent.registry import KINDS
+from mlnode.engine import confirm, confirm_store, transaction
+from mlnode.engine.confirm import PENDING, Pending
+from mlnode.engine.lock import locked
+from mlnode.engine.origin import Entry, Origin
+from mlnode.engine.steps import KernelWrite
+from mlnode.host import detached
+from mlnode.model.errors import HostError
+from mlnode.model.setting import KnobFile, Write
+from mlnode.topology import management
 
 from ..knobs.nic.node import NicNode
 

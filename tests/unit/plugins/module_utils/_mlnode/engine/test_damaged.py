@@ -12,24 +12,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli, drift, explain, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run as audit
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import declared, engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import Declaration
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-    MlnodeError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import topology_table
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read as topology
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import FILES, KERNEL, THP, Machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mlnode.agent import cli, drift, explain, node
+from mlnode.agent.registry import KINDS
+from mlnode.checks.audit import run as audit
+from mlnode.engine import declared, engine
+from mlnode.engine.declared import Declaration
+from mlnode.engine.engine import Request
+from mlnode.model.errors import DeclarationError, HostError, MlnodeError
+from mlnode.report import topology_table
+from mlnode.topology import read as topology
 
 from ..knobs.qos.node import ROCE, QosNode
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import declared, engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import Declaration
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-    StoreError,
-)
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import declared, engine
+from mlnode.engine.declared import Declaration
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.errors import DeclarationError, HostError, StoreError
 
 PATH = f"{declared.FOLDER}/default.json"
 

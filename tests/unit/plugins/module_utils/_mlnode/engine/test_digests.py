@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import Declaration
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.digests import differences, digests
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
+from mlnode.engine.declared import Declaration
+from mlnode.engine.digests import differences, digests
 
 SPEC: dict[str, Any] = {"settings": {"vm.swappiness": 1, "vm.b": {"at_least": 5}}, "allow": ["hugepages"]}
 

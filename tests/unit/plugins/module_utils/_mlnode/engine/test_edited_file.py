@@ -13,29 +13,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    edited_file,
-    engine,
-    origin,
-    revert,
-    transaction,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.edited_file import KEPT
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import locked
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import FileWrite
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import kind as nccl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    StoreError,
-    TransactionError,
-)
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, kills
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MKCONFIG, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import declared, edited_file, engine, origin, revert, transaction
+from mlnode.engine.edited_file import KEPT
+from mlnode.engine.lock import locked
+from mlnode.engine.origin import Origin
+from mlnode.engine.steps import FileWrite
+from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.nccl import kind as nccl
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.errors import HostError, StoreError, TransactionError
 
 GRUB = (
     'GRUB_DEFAULT=0\nGRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX="net.ifnames=0"\n'

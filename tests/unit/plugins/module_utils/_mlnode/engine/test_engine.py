@@ -6,29 +6,16 @@ import errno
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    boot_run,
-    declared,
-    engine,
-    kind,
-    lock,
-    origin,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import Declaration
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Outcome, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.plan import Kept, Plan
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-    LockTimeoutError,
-    MlnodeError,
-    RefusedError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from mlnode.engine import boot_run, declared, engine, kind, lock, origin
+from mlnode.engine.declared import Declaration
+from mlnode.engine.engine import Outcome, Request
+from mlnode.engine.plan import Kept, Plan
+from mlnode.host import places
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import DeclarationError, HostError, LockTimeoutError, MlnodeError, RefusedError
+from mlnode.model.setting import Layer, Status
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
 DECLARED = "/etc/mlnode/declared.d/default.json"

@@ -12,28 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    engine,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    MlnodeError,
-    TransactionError,
-)
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, some
-from ansible_collections.mlnode.tuning.tests.unit.faults import (
-    ERRNOS,
-    Gate,
-    Gated,
-    failing,
-    install,
-)
+from ansible_collections.mlnode.tuning.tests.unit.faults import ERRNOS, Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP
+from mlnode.agent import install as agent
+from mlnode.engine import declared, engine, origin, revert
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import MlnodeError, TransactionError
 
 pytestmark = pytest.mark.robustness
 

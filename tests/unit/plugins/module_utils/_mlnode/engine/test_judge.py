@@ -7,28 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.judge import (
-    differs,
-    judge,
-    waits_for_boot,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
-    Context,
-    Facts,
-    Info,
-    Row,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.record import replace
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    Boot,
-    Layer,
-    Reading,
-    Setting,
-    Severity,
-    Status,
-    Value,
-)
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine.judge import differs, judge, waits_for_boot
+from mlnode.engine.kind import Context, Facts, Info, Row
+from mlnode.model.record import replace
+from mlnode.model.setting import Boot, Layer, Reading, Setting, Severity, Status, Value
 
 HOST = Machine("/nonexistent")
 WANTED = Setting("sysctl", "vm.x", "/x", "2", "2")

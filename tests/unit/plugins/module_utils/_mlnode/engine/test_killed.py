@@ -16,20 +16,14 @@ from functools import partial
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    engine,
-    lock,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.values import chosen, same
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, kills, start
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import install as agent
+from mlnode.engine import declared, engine, lock, origin, revert
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.setting import Layer
+from mlnode.model.values import chosen, same
 
 pytestmark = pytest.mark.robustness
 

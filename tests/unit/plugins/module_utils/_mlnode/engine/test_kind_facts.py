@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from mlnode.engine.kind import Facts
+from mlnode.model.errors import HostError
 
 
 def test_memory_is_read_from_meminfo(machine: Machine) -> None:

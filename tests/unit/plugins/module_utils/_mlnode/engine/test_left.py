@@ -9,24 +9,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import declare, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.declare import Order, Result
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    confirm,
-    engine,
-    revert,
-    transaction,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.plan import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import PutBack
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import detached
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RECOMMENDED_MIN_FREE, THP, Machine
+from mlnode.agent import declare, node
+from mlnode.agent.declare import Order, Result
+from mlnode.agent.registry import KINDS
+from mlnode.engine import confirm, engine, revert, transaction
+from mlnode.engine.origin import Origin
+from mlnode.engine.plan import Request
+from mlnode.engine.steps import PutBack
+from mlnode.host import detached
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import HostError
 
 from ..knobs.nic.node import NicNode
 from ..knobs.rail.node import RAILS, RailNode

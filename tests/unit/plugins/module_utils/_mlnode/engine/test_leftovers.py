@@ -10,21 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli, drift, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    engine,
-    leftovers,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.declared import Declaration
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import cli, drift, node
+from mlnode.agent.registry import KINDS
+from mlnode.engine import declared, engine, leftovers, revert
+from mlnode.engine.declared import Declaration
+from mlnode.engine.engine import Request
+from mlnode.model.setting import Layer, Status
 
 from ..knobs.irq.node import IrqNode
 from ..knobs.nic.node import NicNode

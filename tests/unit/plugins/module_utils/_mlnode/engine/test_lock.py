@@ -14,13 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import lock
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    LockTimeoutError,
-)
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os, failing, start
+from mlnode.engine import lock
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError, LockTimeoutError
 
 pytestmark = pytest.mark.robustness
 

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import call, declare, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.declare import Order
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, lock, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.lock import LOCK_PATH, Note, locked
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import journal_of
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import call, declare, node
+from mlnode.agent.declare import Order
+from mlnode.agent.registry import KINDS
+from mlnode.engine import engine, lock, revert
+from mlnode.engine.lock import LOCK_PATH, Note, locked
+from mlnode.host import host
+from mlnode.host.system import journal_of
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-node.conf"

@@ -11,27 +11,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node, registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    engine,
-    handlers,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.judge import waits_for_boot
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Context, Info, Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import Notify
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import present as owned_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.schema import Option
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import node, registry
+from mlnode.engine import engine, handlers, origin, revert
+from mlnode.engine import units as agent_files
+from mlnode.engine.judge import waits_for_boot
+from mlnode.engine.kind import Context, Info, Row
+from mlnode.engine.steps import Notify
+from mlnode.host import places
+from mlnode.host.host import Host
+from mlnode.host.places import present as owned_files
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.errors import HostError, TransactionError
+from mlnode.model.schema import Option
+from mlnode.model.setting import (
     Boot,
     BootFile,
     KnobFile,
@@ -43,8 +36,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.settin
     Value,
     Write,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.values import grouped
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.model.values import grouped
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 CONFIG = "/etc/nccl.conf"

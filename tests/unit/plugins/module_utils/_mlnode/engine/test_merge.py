@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import merge
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import bls as boot_bls
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import cmdline as boot_words
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import grub as boot_grub
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import file as nccl_file
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from mlnode.engine import merge
+from mlnode.knobs.boot import bls as boot_bls
+from mlnode.knobs.boot import cmdline as boot_words
+from mlnode.knobs.boot import grub as boot_grub
+from mlnode.knobs.nccl import file as nccl_file
 
 GRUB = """\
 # If you change this file, run 'update-grub' afterwards.

@@ -9,23 +9,14 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    engine,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    StoreError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from mlnode.engine import declared, engine, origin, revert
+from mlnode.engine.origin import Origin
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import HostError, StoreError, TransactionError
+from mlnode.model.setting import KnobFile, Write
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 

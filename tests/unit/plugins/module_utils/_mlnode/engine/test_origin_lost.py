@@ -12,28 +12,6 @@ from collections.abc import Iterator
 from typing import TextIO
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli, node, without_origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    engine,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import COPY, PATH, Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import kind as nccl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    LostOriginError,
-    MlnodeError,
-    RefusedError,
-    TransactionError,
-)
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, kills
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     DEFAULTS,
@@ -42,6 +20,17 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     GrubMachine,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import cli, node, without_origin
+from mlnode.agent import install as agent
+from mlnode.agent.registry import KINDS
+from mlnode.engine import declared, engine, origin, revert
+from mlnode.engine import units as agent_files
+from mlnode.engine.origin import COPY, PATH, Origin
+from mlnode.host import places
+from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.nccl import kind as nccl
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"

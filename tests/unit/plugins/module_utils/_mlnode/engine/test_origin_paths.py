@@ -9,36 +9,29 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    confirm_store,
-    engine,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import failed_changes as held
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.places import AGENT_COMMAND
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import bls as boot_bls
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import grub as boot_grub
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import loaders as boot_loaders
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import files as irq_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import irqbalance as irq_balance
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import pam as limits_pam
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.modules import kind as modules
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import file as nccl_file
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.services import kind as services
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.services import (
-    known as services_known,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import irqbalance
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import StoreError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from mlnode.engine import confirm_store, engine, origin, revert
+from mlnode.engine import failed_changes as held
+from mlnode.engine import units as agent_files
+from mlnode.engine.origin import Origin
+from mlnode.host import places
+from mlnode.host.places import AGENT_COMMAND
+from mlnode.knobs.boot import bls as boot_bls
+from mlnode.knobs.boot import grub as boot_grub
+from mlnode.knobs.boot import loaders as boot_loaders
+from mlnode.knobs.irq import files as irq_files
+from mlnode.knobs.irq import irqbalance as irq_balance
+from mlnode.knobs.limits import pam as limits_pam
+from mlnode.knobs.modules import kind as modules
+from mlnode.knobs.nccl import file as nccl_file
+from mlnode.knobs.services import kind as services
+from mlnode.knobs.services import known as services_known
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.linux import irqbalance
+from mlnode.model.errors import StoreError
+from mlnode.model.setting import KnobFile
+from mlnode.topology import management
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 NAME = "a-name_1"

@@ -12,28 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import archive as agent_zip
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    engine,
-    handlers,
-    origin,
-    origin_paths,
-    partial,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    StoreError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from mlnode.agent import archive as agent_zip
+from mlnode.agent import cli, node
+from mlnode.agent import install as agent
+from mlnode.agent.registry import KINDS
+from mlnode.engine import declared, engine, handlers, origin, origin_paths, partial, revert
+from mlnode.engine.engine import Request
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import DeclarationError, StoreError
+from mlnode.model.setting import Status
 
 RULE: dict[str, Any] = {"name": "fabric", "nics": {"names": ["eth2"]}}
 

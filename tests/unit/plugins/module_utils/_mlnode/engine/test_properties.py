@@ -9,15 +9,15 @@ import os
 import pathlib
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from mlnode.agent.registry import KINDS
+from mlnode.engine import engine, revert
+from mlnode.host import places
+from mlnode.model.setting import Layer
 
 quickly = settings(
     max_examples=25 * EFFORT,

@@ -7,27 +7,16 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    engine,
-    kind,
-    lock,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    LockTimeoutError,
-    TransactionError,
-)
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from mlnode.agent import install as agent
+from mlnode.engine import declared, engine, kind, lock, origin, revert
+from mlnode.engine import units as agent_files
+from mlnode.host import places
+from mlnode.host.system import Finished
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import HostError, LockTimeoutError, TransactionError
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
 SWAPPINESS = "/proc/sys/vm/swappiness"

@@ -9,14 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    engine,
-    handlers,
-    origin,
-    transaction,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Entry, Origin
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import (
+from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from mlnode.engine import engine, handlers, origin, transaction
+from mlnode.engine.origin import Entry, Origin
+from mlnode.engine.steps import (
     FileWrite,
     KernelWrite,
     LinkWrite,
@@ -26,21 +22,11 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps
     kernel_writes,
     single,
 )
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    MlnodeError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    KnobFile,
-    Marker,
-    Unit,
-    Write,
-)
-from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
+from mlnode.host.host import Host
+from mlnode.host.system import Finished
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.errors import HostError, MlnodeError, TransactionError
+from mlnode.model.setting import KnobFile, Marker, Unit, Write
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 UNIT = "/etc/systemd/system/mlnode-apply.service"

@@ -9,15 +9,12 @@ import stat
 from collections.abc import Callable
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import host as host_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import system
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    NotMountedError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os, failing
+from mlnode.host import host as host_module
+from mlnode.host import system
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError, NotMountedError
+from mlnode.model.setting import Value
 
 
 @pytest.fixture

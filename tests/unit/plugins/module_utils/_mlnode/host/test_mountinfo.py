@@ -10,20 +10,20 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import mountinfo
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError, MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.agent import node
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.host import mountinfo
+from mlnode.host.host import Host
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import HostError, MlnodeError
+from mlnode.model.setting import Status
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from types import FrameType
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import system
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
+from mlnode.host import system
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError
 
 #: Below /etc, /proc and /sys: the rule is one
 PLACES = ("/etc/default/grub", "/proc/interrupts", "/sys/class/net/eth0/mtu")

@@ -11,12 +11,12 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import host as host_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import system
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, Os, failing, killed_at, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.host import host as host_module
+from mlnode.host import system
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError
 
 FILE = "/etc/nccl.conf"
 OLD, NEW = b"old " * 300, b"new " * 500

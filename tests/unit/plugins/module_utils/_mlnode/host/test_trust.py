@@ -11,34 +11,22 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import drift, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    confirm,
-    confirm_store,
-    declared,
-    engine,
-    lock,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import failed_changes as held
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import places, system, trust
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import irqbalance
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    MlnodeError,
-    UntrustedError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import drift, node
+from mlnode.agent import install as agent
+from mlnode.engine import confirm, confirm_store, declared, engine, lock, origin, revert
+from mlnode.engine import failed_changes as held
+from mlnode.engine import units as agent_files
+from mlnode.engine.engine import Request
+from mlnode.host import places, system, trust
+from mlnode.host.host import Host
+from mlnode.knobs.limits import kind as limits
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.linux import irqbalance
+from mlnode.model.errors import HostError, MlnodeError, UntrustedError
+from mlnode.model.setting import KnobFile
+from mlnode.topology import management
 
 DECLARED = f"{declared.FOLDER}/training.json"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-training.conf"

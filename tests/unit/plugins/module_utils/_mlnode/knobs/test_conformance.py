@@ -12,20 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    declared,
-    engine,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status, Value
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import diff
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import BuildHost, captured
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, made
+from mlnode.agent import registry
+from mlnode.engine import declared, engine, origin, revert
+from mlnode.model.errors import DeclarationError
+from mlnode.model.setting import Layer, Status, Value
+from mlnode.report import diff
+from mlnode.topology import management
 
 every_kind = pytest.mark.parametrize("kind", registry.KINDS)
 

@@ -18,32 +18,25 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import drift, explain, node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node_report as rendered
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run as audit
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers import nvidia
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
-    boot_run,
-    confirm,
-    confirm_store,
-    declared,
-    origin,
-    revert,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import failed_changes as held
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units as agent_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host import host, system, trust
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management, reader
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read as topology
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit import machine as machines
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import drift, explain, node
+from mlnode.agent import mounts as drivers
+from mlnode.agent import node_report as rendered
+from mlnode.checks.audit import run as audit
+from mlnode.drivers import nvidia
+from mlnode.engine import boot_run, confirm, confirm_store, declared, origin, revert
+from mlnode.engine import failed_changes as held
+from mlnode.engine import units as agent_files
+from mlnode.host import host, system, trust
+from mlnode.host.host import Host
+from mlnode.host.system import Finished
+from mlnode.model.errors import MlnodeError
+from mlnode.topology import management, reader
+from mlnode.topology import read as topology
 
 pytestmark = pytest.mark.robustness
 

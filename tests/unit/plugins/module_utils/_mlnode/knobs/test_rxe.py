@@ -12,22 +12,22 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import expect
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import run
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import auto as nccl_auto
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import kind as qos
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail import kind as rail
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit import rxe_machine
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
 from ansible_collections.mlnode.tuning.tests.unit.faults import no_disk
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic
+from mlnode.agent import node
+from mlnode.checks import expect
+from mlnode.checks.rdma import run
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import Row
+from mlnode.knobs.nccl import auto as nccl_auto
+from mlnode.knobs.nic import kind as nic
+from mlnode.knobs.qos import kind as qos
+from mlnode.knobs.rail import kind as rail
+from mlnode.model.setting import Layer
 
 from .irq.node import HARDWARE, igb
 from .nic.node import virtio

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs import sizing
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sizing import GIB, KIB, MIB
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs import sizing
+from mlnode.knobs.sizing import GIB, KIB, MIB
 
 GIGABIT = 1_000_000_000
 

@@ -6,8 +6,8 @@ import errno
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import daemons
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
+from mlnode.linux import daemons
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import handlers
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import grub
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import MENU, GrubMachine
+from mlnode.engine import handlers
+from mlnode.linux import grub
+from mlnode.model.errors import HostError
 
 UPDATE = "/usr/sbin/update-grub"
 

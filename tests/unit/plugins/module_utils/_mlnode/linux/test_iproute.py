@@ -8,14 +8,14 @@ from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import iproute
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import RailMachine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.host.host import Host
+from mlnode.linux import iproute
+from mlnode.model.errors import HostError
 
 OWN, PEER = IPv4Address("10.1.0.5"), IPv4Address("10.1.0.9")
 

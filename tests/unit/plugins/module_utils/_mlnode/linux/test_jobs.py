@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import jobs
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mlnode.host.host import Host
+from mlnode.linux import jobs
+from mlnode.model.errors import HostError
 
 
 class Busy(Machine):

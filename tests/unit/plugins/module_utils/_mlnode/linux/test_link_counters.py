@@ -9,17 +9,13 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import link_counters
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.link_counters import (
-    PATH,
-    Book,
-    Rise,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mlnode.linux import link_counters
+from mlnode.linux.link_counters import PATH, Book, Rise
+from mlnode.model.errors import HostError
 
 ONE, OTHER = "/sys/one", "/sys/other"
 CARD = "0000:01:00.0 0200"

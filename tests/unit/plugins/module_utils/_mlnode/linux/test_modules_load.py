@@ -7,10 +7,10 @@ import pathlib
 import tempfile
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import modules_load
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
+from mlnode.linux import modules_load
 
 
 @pytest.fixture

@@ -9,16 +9,16 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import perftest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.perftest import Outcome, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.record import replace
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.host.host import Host
+from mlnode.host.system import Finished
+from mlnode.linux import perftest
+from mlnode.linux.perftest import Outcome, Request
+from mlnode.model.errors import HostError
+from mlnode.model.record import replace
 
 CLIENT = Request(
     device="mlx5_0", port=1, peer="10.0.0.2", gid=3, size=65536, seconds=5, tcp_port=18515, wait=60

@@ -7,10 +7,10 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.ping import Reply, Way, ask
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.path_machine import PathMachine
+from mlnode.host.system import Finished
+from mlnode.linux.ping import Reply, Way, ask
+from mlnode.model.errors import HostError
 
 FOUR = Way("10.9.0.2", "", "", 3, 1.0)
 SIX = Way("fd00:9::2", "", "", 3, 1.0)

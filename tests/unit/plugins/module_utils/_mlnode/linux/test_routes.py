@@ -8,13 +8,13 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import routes
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.routes import Route
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.linux import routes
+from mlnode.linux.routes import Route
 
 if TYPE_CHECKING:
-    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.routes import Address
+    from mlnode.linux.routes import Address
 
 
 def through(nic: str, network: str) -> Route:

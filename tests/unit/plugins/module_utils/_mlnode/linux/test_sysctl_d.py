@@ -9,12 +9,12 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import sysctl_d
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.sysctl_d import BootConfig, Line
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.linux import sysctl_d
+from mlnode.linux.sysctl_d import BootConfig, Line
 
 VLAN = "net/ipv4/conf/eth0.100/rp_filter"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import sysctl_values
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import values
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit import strategies
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import example, given
 from hypothesis import strategies as st
+from mlnode.linux import sysctl_values
+from mlnode.model import values
+from mlnode.model.errors import DeclarationError
 
 PORTS = "net.ipv4.ip_local_reserved_ports"
 SWITCH = "kernel.numa_balancing"

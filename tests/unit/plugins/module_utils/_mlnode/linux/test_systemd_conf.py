@@ -9,11 +9,11 @@ import pathlib
 import tempfile
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import systemd_conf
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
+from mlnode.linux import systemd_conf
+from mlnode.model.errors import HostError
 
 ETC, RUN, LOCAL, USR, LIB = systemd_conf.UNITS
 KEY = "LimitNOFILE"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
 from ansible_collections.mlnode.tuning.tests.unit import strategies
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.model import cpulist
 
 cpus = st.sets(st.integers(0, cpulist.MAX_CPUS - 1), max_size=200)
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    MlnodeError,
-    TransactionError,
-)
+from mlnode.model.errors import HostError, MlnodeError, TransactionError
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO])

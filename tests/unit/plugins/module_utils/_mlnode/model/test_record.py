@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import record
+from mlnode.model import record
 
 
 def tuples(base: Any) -> Any:

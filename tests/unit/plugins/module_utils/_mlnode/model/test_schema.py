@@ -8,17 +8,17 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import parse as nic_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail import parse as rail_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.schema import Option
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.agent import registry
+from mlnode.agent.registry import KINDS
+from mlnode.knobs.nic import parse as nic_parse
+from mlnode.knobs.qos import parse as qos_parse
+from mlnode.knobs.rail import parse as rail_parse
+from mlnode.model import schema
+from mlnode.model.errors import DeclarationError
+from mlnode.model.schema import Option
 
 RULE: dict[str, Any] = {"name": "a", "mtu": 9000}
 

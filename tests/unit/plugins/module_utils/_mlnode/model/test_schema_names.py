@@ -5,10 +5,10 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import registry
+from mlnode.model import schema
+from mlnode.model.errors import DeclarationError
 
 
 @pytest.mark.parametrize("kind", registry.KINDS)

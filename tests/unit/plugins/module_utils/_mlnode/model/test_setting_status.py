@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Severity, Status
+from mlnode.model.setting import Severity, Status
 
 
 @pytest.mark.parametrize(

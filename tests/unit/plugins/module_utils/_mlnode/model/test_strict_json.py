@@ -7,10 +7,10 @@ import math
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import strict_json
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import StoreError
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.model import strict_json
+from mlnode.model.errors import StoreError
 
 PATH = "/etc/mlnode/file.json"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import values
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit import strategies
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from mlnode.model import values
+from mlnode.model.errors import DeclarationError
 
 
 @pytest.mark.parametrize(

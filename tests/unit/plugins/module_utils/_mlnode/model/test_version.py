@@ -7,8 +7,8 @@ import re
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.version import VERSION
+from mlnode.agent import cli
+from mlnode.model.version import VERSION
 
 ROOT = pathlib.Path(__file__).parents[6]
 

@@ -5,16 +5,6 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import (
-    FileWrite,
-    KernelWrite,
-    LinkWrite,
-    LoadModule,
-    Step,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import diff
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.engine import test_many_files
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.engine.test_many_files import (
@@ -25,6 +15,10 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.e
     request,
     vector,
 )
+from mlnode.engine import engine
+from mlnode.engine.steps import FileWrite, KernelWrite, LinkWrite, LoadModule, Step
+from mlnode.model.setting import KnobFile
+from mlnode.report import diff
 
 many, told = test_many_files.many, test_many_files.told
 

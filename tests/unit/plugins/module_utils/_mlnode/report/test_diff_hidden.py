@@ -8,12 +8,12 @@ import os
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import declare
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.declare import Order
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import origin, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import reverted
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import declare
+from mlnode.agent.declare import Order
+from mlnode.agent.registry import KINDS
+from mlnode.engine import origin, revert
+from mlnode.report import reverted
 
 NCCL = "/etc/nccl.conf"
 SECRET = "NCCL_SOCKET_IFNAME=the-secret\n"

@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Info, Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import errors
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    Boot,
-    Reading,
-    Setting,
-    Severity,
-    Status,
-    Value,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import document
+from mlnode.engine.kind import Info, Row
+from mlnode.model import errors
+from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
+from mlnode.report import document
 
 
 def row(status: Status = Status.DRIFTED, **reading: Any) -> Row:

@@ -9,15 +9,15 @@ import functools
 from typing import Any, Dict
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import expect
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import run
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import fleet
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.checks import expect
+from mlnode.checks.rdma import run
+from mlnode.host.host import Host
+from mlnode.report import fleet
 
 Nodes = Dict[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import printable
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.grid import grid, wrapped
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.model.errors import printable
+from mlnode.report.grid import grid, wrapped
 
 HEAD = ("NODE", "MEMORY", "CPUS")
 ROWS = [("0", "8 GiB", "0-7"), ("10", "1024 GiB", "8,10,12,14,16,18,20,22,24,26")]

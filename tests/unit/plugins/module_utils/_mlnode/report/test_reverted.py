@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.revert import Change
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import reverted
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.engine import test_many_files
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.engine.test_many_files import (
@@ -13,6 +10,9 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.e
     request,
     vector,
 )
+from mlnode.engine import engine, revert
+from mlnode.engine.revert import Change
+from mlnode.report import reverted
 
 many = test_many_files.many
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.table import render
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.report.table import render
 
 REASON = "runtime is 60; boot: /etc/sysctl.d/zzz.conf:1 sets 60"
 

@@ -6,20 +6,15 @@ import json
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.version import VERSION
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.topology import document
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import (
-    Cpu,
-    Cpus,
-    Machine,
-    Topology,
-)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     Tree,
     rail,
     two_nodes,
 )
+from mlnode.model.version import VERSION
+from mlnode.report.topology import document
+from mlnode.topology import read
+from mlnode.topology.model import Cpu, Cpus, Machine, Topology
 
 
 @pytest.fixture

@@ -7,9 +7,15 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.topology_table import table
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import (
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
+    NET,
+    Tree,
+    rail,
+    two_nodes,
+)
+from mlnode.report.topology_table import table
+from mlnode.topology import read
+from mlnode.topology.model import (
     Binding,
     Cpu,
     Cpus,
@@ -24,12 +30,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.mod
     RdmaDevice,
     RdmaPort,
     Topology,
-)
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
-    NET,
-    Tree,
-    rail,
-    two_nodes,
 )
 
 

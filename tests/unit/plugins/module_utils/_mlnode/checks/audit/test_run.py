@@ -7,18 +7,18 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run as audit
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit.model import AuditCheck
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import BAD, Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.record import replace
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Severity
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.audit import report
 from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from mlnode.checks.audit import run as audit
+from mlnode.checks.audit.model import AuditCheck
+from mlnode.checks.model import BAD, Verdict
+from mlnode.host.host import Host
+from mlnode.host.system import Finished
+from mlnode.model import schema
+from mlnode.model.errors import DeclarationError
+from mlnode.model.record import replace
+from mlnode.model.setting import Severity
+from mlnode.report.audit import report
 
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
 CPU, NODES, EDAC = "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/devices/system/edac/mc"

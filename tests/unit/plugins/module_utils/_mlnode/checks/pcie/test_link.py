@@ -7,7 +7,6 @@ import os
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     GPU,
     NIC,
@@ -19,6 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     virtual,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+from mlnode.model.errors import DeclarationError
 
 SWITCH = f"PCIe switch {UPSTREAM}"
 

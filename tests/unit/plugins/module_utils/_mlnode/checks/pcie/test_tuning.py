@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.expect import Expectations
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     GPU,
     NIC,
@@ -20,6 +19,7 @@ from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
 )
 from ansible_collections.mlnode.tuning.tests.unit.pci_config_builder import config
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+from mlnode.checks.expect import Expectations
 
 
 def test_payloads_that_differ_on_the_way(fabric: Tree) -> None:

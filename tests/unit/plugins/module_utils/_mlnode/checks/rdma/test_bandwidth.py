@@ -7,13 +7,6 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import bandwidth
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma.bandwidth import Measured
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    RefusedError,
-)
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.fixtures.fabric_files import gid
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
@@ -23,6 +16,10 @@ from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import PORT
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.checks.rdma import bandwidth
+from mlnode.checks.rdma.bandwidth import Measured
+from mlnode.host.system import Finished
+from mlnode.model.errors import DeclarationError, RefusedError
 
 GIVEN = {
     "device": "mlx5_0",

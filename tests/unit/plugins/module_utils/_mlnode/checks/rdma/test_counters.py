@@ -8,17 +8,15 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import rdma_limits
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import (
-    counters as rdma_counters,
-)
 from ansible_collections.mlnode.tuning.tests.fixtures.fabric_files import ETHTOOL
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import HARDWARE, PORT, look
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import HealthCheck, given, settings
+from mlnode.checks import rdma_limits
+from mlnode.checks.model import Verdict
+from mlnode.checks.rdma import counters as rdma_counters
 
 BASELINE = "/var/lib/mlnode/rdma-baseline.json"
 BUS = f"/sys/bus/pci/devices/{HARDWARE}"

@@ -6,13 +6,13 @@ import errno
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.tests.fixtures.fabric_files import EMPTY, gid
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import PORT, of_port
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import HealthCheck, given, settings
+from mlnode.checks.model import Verdict
 
 CM = "/sys/kernel/config/rdma_cm/mlx5_0/ports/1"
 

@@ -6,11 +6,11 @@ import errno
 import os
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import gpudirect
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import CLOSED, GPU, NIC, OPEN, named, run
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+from mlnode.checks.model import Check
+from mlnode.checks.rdma import gpudirect
+from mlnode.model.errors import DeclarationError
 
 VERSION, RELEASE = gpudirect.VERSION, gpudirect.RELEASE
 P2P = f"/sys/bus/pci/devices/{NIC}/p2p"

@@ -6,10 +6,10 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import CLASS, HARDWARE, look, of_device
+from mlnode.checks.model import Verdict
 
 BUS = f"/sys/bus/pci/devices/{HARDWARE}"
 

@@ -6,15 +6,15 @@ import errno
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import link as rdma_link
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma_values import MTUS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import PORT, of_port
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import HealthCheck, given, settings
+from mlnode.checks.model import Verdict
+from mlnode.checks.rdma import link as rdma_link
+from mlnode.checks.rdma_values import MTUS
+from mlnode.host.system import Finished
 
 FILES = ("state", "phys_state", "link_layer", "rate")
 

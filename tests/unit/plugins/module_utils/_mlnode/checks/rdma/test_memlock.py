@@ -7,16 +7,16 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin, file_entry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import DROP_IN, bad, daemon, named, run
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+from mlnode.checks.model import Check
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.engine.origin import Origin, file_entry
+from mlnode.knobs.limits import kind as limits
+from mlnode.model.errors import DeclarationError
+from mlnode.model.setting import Layer
 
 ETC = "/etc/systemd/system.conf.d"
 LOW = "8388608"

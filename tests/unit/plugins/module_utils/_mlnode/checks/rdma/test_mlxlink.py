@@ -9,10 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma.mlxlink import NAMES, TOOLS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.fixtures import mlxlink
 from ansible_collections.mlnode.tuning.tests.fixtures.mlxlink import ERRORS, MODULE, OPERATION, TROUBLE
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
@@ -20,6 +16,10 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mlnode.checks.model import Check
+from mlnode.checks.rdma.mlxlink import NAMES, TOOLS
+from mlnode.host.system import Finished
+from mlnode.model.errors import HostError
 
 COMMAND = f"{TOOLS[0]} -d 0000:01:00.0 -m -c --json"
 

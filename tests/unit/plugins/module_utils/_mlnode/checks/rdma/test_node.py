@@ -6,10 +6,10 @@ import errno
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import CLASS, CONF, look, of_device
+from mlnode.checks.model import Verdict
 
 ROUTE = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
 
@@ -32,7 +32,7 @@ def test_device_files(roce: Machine) -> None:
 
 
 def test_device_files_that_nobody_may_look_at(roce: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
+    from mlnode.model.errors import HostError
 
     names = roce.names
 

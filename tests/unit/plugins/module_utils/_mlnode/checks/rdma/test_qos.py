@@ -7,13 +7,13 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.expect import Expectations
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import qos
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import declared, engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
+from mlnode.checks.expect import Expectations
+from mlnode.checks.model import Check, Verdict
+from mlnode.checks.rdma import qos
+from mlnode.engine import declared, engine
+from mlnode.knobs.qos import parse as qos_parse
+from mlnode.model.errors import HostError
+from mlnode.topology import read
 
 from ...knobs.qos.node import ROCE, QosNode, request
 

@@ -8,11 +8,11 @@ import pathlib
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import Ip
+from mlnode.checks.model import Check
+from mlnode.host.system import Finished
 
 
 class Rails(Machine):

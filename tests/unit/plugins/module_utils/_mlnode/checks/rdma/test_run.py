@@ -10,23 +10,16 @@ import os
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import expect
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import (
-    Check,
-    Verdict,
-    summary,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import run
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-)
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric, machines
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.unit.effort import some
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CapturedWithIp
+from mlnode.checks import expect
+from mlnode.checks.model import Check, Verdict, summary
+from mlnode.checks.rdma import run
+from mlnode.host.host import Host
+from mlnode.model import schema
+from mlnode.model.errors import DeclarationError, HostError
 
 HEALTHY = [name for name in fabric.FABRIC if name != "sick"]
 

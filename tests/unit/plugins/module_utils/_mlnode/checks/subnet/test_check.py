@@ -9,16 +9,13 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.subnet import check as subnet_check
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.subnet.check import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-)
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import TOOLS, SubnetMachine, captured
+from mlnode.checks.model import Check, Verdict
+from mlnode.checks.subnet import check as subnet_check
+from mlnode.checks.subnet.check import Request
+from mlnode.engine import revert
+from mlnode.host.system import Finished
+from mlnode.model.errors import DeclarationError, HostError
 
 FILE = "/var/lib/mlnode/ib-subnet.cache"
 WELL = dict.fromkeys(("manager", "links", "topology", "errors"), "pass")

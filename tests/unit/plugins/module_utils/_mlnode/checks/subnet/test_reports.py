@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Check, Verdict
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.subnet import reports as subnet
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.subnet.reports import SubnetError
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import captured
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.checks.model import Check, Verdict
+from mlnode.checks.subnet import reports as subnet
+from mlnode.checks.subnet.reports import SubnetError
 
 READERS: dict[str, Callable[[str], Any]] = {
     "whole.nodes": subnet.counts,

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.dcb import answers
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.dcb.device import GROUPS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.values import same
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.drivers.dcb import answers
+from mlnode.drivers.dcb.device import GROUPS
+from mlnode.model.values import same
 
 PFC = (
     '{"pfc_cap":8,"macsec_bypass":false,"delay":0,'

@@ -7,20 +7,17 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.mounts import ALL
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.dcb import files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.dcb.device import (
-    Captured,
-    capture,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.agent.mounts import ALL
+from mlnode.drivers.dcb import files
+from mlnode.drivers.dcb.device import Captured, capture
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError
+from mlnode.model.setting import Value
 
 ETH0 = "/dcb/eth0"
 STRICT = "/".join(["strict"] * 8)

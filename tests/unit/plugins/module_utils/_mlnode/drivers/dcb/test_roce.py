@@ -6,14 +6,14 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.mounts import ALL
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import CONFIG, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.agent.mounts import ALL
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError
+from mlnode.model.setting import Value
 
 PORT = "/roce/mlx5_0/1"
 CLASS = "/sys/class/infiniband/mlx5_0/tc/1/traffic_class"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.dcb import tools
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.drivers.dcb import tools
+from mlnode.model.errors import HostError
 
 ETH0 = "/dcb/eth0"
 TRUST = f"{ETH0}/trust/state"

@@ -10,12 +10,12 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.mounts import ALL
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.device import capture
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, NicMachine
+from mlnode.agent.mounts import ALL
+from mlnode.drivers.ethtool.device import capture
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError
+from mlnode.model.setting import Value
 
 ETH0 = "/ethtool/eth0"
 

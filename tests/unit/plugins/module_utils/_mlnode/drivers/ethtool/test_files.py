@@ -8,22 +8,16 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool import files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.device import (
-    GROUPS,
-    capture,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.ioctls import Kernel
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    MissingError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, NicMachine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.drivers.ethtool import files
+from mlnode.drivers.ethtool.device import GROUPS, capture
+from mlnode.drivers.ethtool.ioctls import Kernel
+from mlnode.host.host import Host
+from mlnode.model.errors import HostError, MissingError
+from mlnode.model.setting import Value
 
 ETH0 = "/ethtool/eth0"
 

@@ -9,11 +9,11 @@ import socket
 import struct
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool import ioctls
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.device import GROUPS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.ioctls import Kernel
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.structs import AnswerError
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Bits, Nic
+from mlnode.drivers.ethtool import ioctls
+from mlnode.drivers.ethtool.device import GROUPS
+from mlnode.drivers.ethtool.ioctls import Kernel
+from mlnode.drivers.ethtool.structs import AnswerError
 
 
 def device(nic: Nic) -> Kernel:

@@ -7,14 +7,11 @@ import struct
 from collections.abc import Callable
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool import structs
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.structs import (
-    AnswerError,
-    Table,
-)
 from ansible_collections.mlnode.tuning.tests.unit.strategies import endless, quick, words
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.drivers.ethtool import structs
+from mlnode.drivers.ethtool.structs import AnswerError, Table
 
 numbers = st.integers(0, structs.MAX_NUMBER)
 ALL_TABLES = {**structs.TABLES, "value": structs.VALUE, "fec": structs.FEC}

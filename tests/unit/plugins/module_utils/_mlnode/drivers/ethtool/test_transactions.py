@@ -9,13 +9,13 @@ import pathlib
 import shutil
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.device import capture
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import transaction
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.origin import Origin, restore
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import KernelWrite
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import TransactionError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Write
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic, NicMachine
+from mlnode.drivers.ethtool.device import capture
+from mlnode.engine import transaction
+from mlnode.engine.origin import Origin, restore
+from mlnode.engine.steps import KernelWrite
+from mlnode.model.errors import TransactionError
+from mlnode.model.setting import KnobFile, Write
 
 ETH0 = "/ethtool/eth0"
 RING = f"{ETH0}/ring/rx,tx"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool import words
 from ansible_collections.mlnode.tuning.tests.unit import strategies
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import FEATURES
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.drivers.ethtool import words
 
 
 @pytest.mark.parametrize(

@@ -7,23 +7,6 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node as whole
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import (
-    Outcome,
-    Plan,
-    Request,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.revert import revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import Notify
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    RefusedError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     DEFAULTS,
     DROP_INS,
@@ -31,6 +14,15 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     MKCONFIG,
     GrubMachine,
 )
+from mlnode.agent import node as whole
+from mlnode.agent import registry
+from mlnode.engine import boot_run, engine
+from mlnode.engine.engine import Outcome, Plan, Request
+from mlnode.engine.revert import revert
+from mlnode.engine.steps import Notify
+from mlnode.knobs.boot import kind as boot
+from mlnode.model.errors import DeclarationError, RefusedError, TransactionError
+from mlnode.model.setting import Layer, Status
 
 DROP_IN = f"{DROP_INS}/zz-mlnode-default.cfg"
 ISOLATE = {"cpus": "2-3,6-7"}

@@ -6,10 +6,10 @@ import errno
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import bls as boot_bls
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot.bls import edited, edited_line
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.knobs.boot import bls as boot_bls
+from mlnode.knobs.boot.bls import edited, edited_line
+from mlnode.model.errors import HostError
 
 ID = "0123456789abcdef"
 ENTRY = f"/boot/loader/entries/{ID}-5.14.0-570.el9.x86_64.conf"

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import cmdline as boot_words
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot.cmdline import (
-    LOADER_QUOTES,
-    merged,
-    of,
-    split,
-)
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.boot import cmdline as boot_words
+from mlnode.knobs.boot.cmdline import LOADER_QUOTES, merged, of, split
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import MENU, GrubMachine, menu, sourced
+from mlnode.agent import node
+from mlnode.engine import engine
+from mlnode.engine.kind import Row
+from mlnode.knobs.boot import kind as boot
+from mlnode.model.setting import Status
 
 ENVIRONMENT = "/boot/grub/grubenv"
 SET = 'set default="0"'

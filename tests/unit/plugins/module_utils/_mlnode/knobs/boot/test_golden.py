@@ -8,12 +8,6 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Plan, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import FileWrite
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
@@ -24,6 +18,12 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     menu,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import mounted
+from mlnode.engine import engine
+from mlnode.engine.engine import Plan, Request
+from mlnode.engine.kind import Row
+from mlnode.engine.steps import FileWrite
+from mlnode.host.host import Host
+from mlnode.knobs.boot import kind as boot
 
 GOLDEN = pathlib.Path(__file__).parents[6] / "fixtures" / "golden"
 

@@ -9,17 +9,13 @@ import subprocess
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import cmdline as boot_words
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import grub as boot_grub
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot.grub import (
-    Entry,
-    edited,
-    entries,
-)
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, DROP_INS, MENU, menu, sourced
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.boot import cmdline as boot_words
+from mlnode.knobs.boot import grub as boot_grub
+from mlnode.knobs.boot.grub import Entry, edited, entries
 
 #: Every shell there is: Debian's and Ubuntu's /bin/sh is dash, others' is bash
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]

@@ -5,18 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import (
-    isolation as boot_isolation,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import (
-    Cpu,
-    Cpus,
-    Machine,
-    Node,
-    Topology,
-)
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine as Tree
+from mlnode.knobs.boot import isolation as boot_isolation
+from mlnode.model import cpulist
+from mlnode.topology.model import Cpu, Cpus, Machine, Node, Topology
 
 
 def machine(nodes: list[str], threads: list[str] | None = None, online: str = "") -> Topology:

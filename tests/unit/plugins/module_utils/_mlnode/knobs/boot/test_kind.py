@@ -7,20 +7,6 @@ import shutil
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
-    AGENT_UNIT,
-    Context,
-    Facts,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import grub as boot_grub
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    BOTH_LAYERS,
-    Layer,
-    Reading,
-    Severity,
-    Value,
-)
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     CPU,
     DEFAULTS,
@@ -31,6 +17,10 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     GrubMachine,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, BuildHost, Machine
+from mlnode.engine.kind import AGENT_UNIT, Context, Facts
+from mlnode.knobs.boot import grub as boot_grub
+from mlnode.knobs.boot import kind as boot
+from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Value
 
 BOOT = (Layer.BOOT,)
 PT = {"parameters": {"iommu": "pt"}}

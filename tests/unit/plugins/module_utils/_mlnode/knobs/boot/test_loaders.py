@@ -6,9 +6,6 @@ import errno
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import grub as boot_grub
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import loaders as boot_loaders
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import BootFile
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     DEFAULTS,
     DROP_INS,
@@ -18,6 +15,9 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     menu,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.knobs.boot import grub as boot_grub
+from mlnode.knobs.boot import loaders as boot_loaders
+from mlnode.model.setting import BootFile
 
 ENTRY = "/boot/loader/entries/0123-5.14.0.conf"
 PT = {"iommu": ["iommu=pt"]}

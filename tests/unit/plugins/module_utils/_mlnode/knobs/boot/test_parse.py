@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import parse as boot_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import schema as boot_schema
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot import parse as boot_parse
+from mlnode.knobs.boot import schema as boot_schema
+from mlnode.model.errors import DeclarationError
 
 
 def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:

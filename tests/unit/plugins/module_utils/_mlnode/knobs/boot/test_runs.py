@@ -7,21 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node as whole
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import (
-    Outcome,
-    Plan,
-    Request,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    RefusedError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, MENU, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE
+from mlnode.agent import node as whole
+from mlnode.engine import boot_run, engine
+from mlnode.engine.engine import Outcome, Plan, Request
+from mlnode.knobs.boot import kind as boot
+from mlnode.model.errors import DeclarationError, RefusedError
+from mlnode.model.setting import Layer
 
 PT: dict[str, Any] = {"parameters": {"iommu": "pt"}}
 ISOLATE: dict[str, Any] = {"isolate": {"cpus": "6-7"}}

@@ -6,15 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Context, Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    BOTH_LAYERS,
-    Layer,
-    Reading,
-)
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPUFREQ
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine.kind import Context, Facts
+from mlnode.knobs.cpu import kind as cpu
+from mlnode.model.setting import BOTH_LAYERS, Layer, Reading
 
 PREFERENCE = "energy_performance_preference"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value, Write
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPUFREQ, PSTATE, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.cpu.reading import (
     policy,
     reading,
     readings,
 )
+from mlnode.model.setting import Value, Write
 
 
 def test_no_turbo_is_boost_the_other_way_round(intel: CpuMachine) -> None:

@@ -6,13 +6,13 @@ import errno
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value, Write
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import ACTIVE, CPU, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.cpu.reading import (
     PREFERENCE,
     policy,
     reading,
 )
+from mlnode.model.setting import Value, Write
 
 # -- governor ------------------------------------------------------------------------------
 

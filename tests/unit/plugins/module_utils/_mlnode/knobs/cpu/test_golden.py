@@ -9,17 +9,17 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Plan, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import node as cpu_node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
+from mlnode.engine import engine
+from mlnode.engine.engine import Plan, Request
+from mlnode.engine.kind import Row
+from mlnode.knobs.cpu import kind as cpu
+from mlnode.knobs.cpu import node as cpu_node
+from mlnode.model import cpulist
+from mlnode.model.setting import Layer
 
 GOLDEN = pathlib.Path(__file__).parents[6] / "fixtures" / "golden"
 

@@ -10,17 +10,6 @@ import os
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
-    AGENT_UNIT,
-    Context,
-    Facts,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    Layer,
-    Severity,
-    Value,
-)
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import BuildHost
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.cpu.reading import (
@@ -29,6 +18,9 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     reading,
     readings,
 )
+from mlnode.engine.kind import AGENT_UNIT, Context, Facts
+from mlnode.knobs.cpu import kind as cpu
+from mlnode.model.setting import Layer, Severity, Value
 
 # -- CPUs ----------------------------------------------------------------------------------
 

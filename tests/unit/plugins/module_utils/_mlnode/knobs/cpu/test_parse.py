@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import parse as cpu_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.cpu import kind as cpu
+from mlnode.knobs.cpu import parse as cpu_parse
+from mlnode.model import cpulist
+from mlnode.model.errors import DeclarationError
 
 PREFERENCE = "energy_performance_preference"
 

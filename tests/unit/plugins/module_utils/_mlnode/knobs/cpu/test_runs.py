@@ -9,17 +9,12 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Outcome, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    MlnodeError,
-    RefusedError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
+from mlnode.engine import boot_run, engine, revert
+from mlnode.engine.engine import Outcome, Request
+from mlnode.knobs.cpu import kind as cpu
+from mlnode.model.errors import DeclarationError, MlnodeError, RefusedError, TransactionError
+from mlnode.model.setting import Status
 
 PREFERENCE = "energy_performance_preference"
 

@@ -6,24 +6,20 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers import nvidia
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.gpu import kind as gpu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status, Value
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import UNITS, WANTS
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.drivers import nvidia
+from mlnode.engine import engine, revert
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import Row
+from mlnode.host.host import Host
+from mlnode.host.system import Finished
+from mlnode.knobs.gpu import kind as gpu
+from mlnode.model.errors import DeclarationError, HostError, TransactionError
+from mlnode.model.setting import Layer, Status, Value
 
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
 START = "[Service]\nExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced"

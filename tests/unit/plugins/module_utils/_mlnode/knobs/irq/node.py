@@ -13,21 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import (
-    Outcome,
-    Plan,
-    Request,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Context, Facts, Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import kind as irq
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    BOTH_LAYERS,
-    Layer,
-    Reading,
-)
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import (
     NO_NODE,
@@ -42,6 +27,13 @@ from ansible_collections.mlnode.tuning.tests.fixtures.hardware import (
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Machine as Hardware
 from ansible_collections.mlnode.tuning.tests.fixtures.parts import ETHERNET, LO, mac, mlx5, virtio
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import engine
+from mlnode.engine.engine import Outcome, Plan, Request
+from mlnode.engine.kind import Context, Facts, Row
+from mlnode.host.system import Finished
+from mlnode.knobs.irq import kind as irq
+from mlnode.model.errors import HostError
+from mlnode.model.setting import BOTH_LAYERS, Layer, Reading
 
 ETH2, ETH3, ETH4 = "0000:41:00.0", "0000:81:00.0", "0000:00:03.0"
 #: Two strategies, RPS, XPS and RFS, with an irqbalance that agrees

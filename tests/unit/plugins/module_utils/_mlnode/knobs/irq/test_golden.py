@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Plan, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import kind as irq
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import KnobFile, Layer
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
+from mlnode.engine import engine
+from mlnode.engine.engine import Plan, Request
+from mlnode.engine.kind import Row
+from mlnode.knobs.irq import kind as irq
+from mlnode.model import cpulist
+from mlnode.model.setting import KnobFile, Layer
+from mlnode.topology import read
 
 GOLDEN = pathlib.Path(__file__).parents[6] / "fixtures" / "golden"
 

@@ -10,21 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, handlers, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.system import Finished
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import irqbalance as irq_balance
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import kind as irq
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.irqbalance import (
-    IRQBALANCE_LINK,
-    IRQBALANCE_POLICY,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    HostError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
+from mlnode.engine import engine, handlers, revert
+from mlnode.engine.kind import Row
+from mlnode.host.system import Finished
+from mlnode.knobs.irq import irqbalance as irq_balance
+from mlnode.knobs.irq import kind as irq
+from mlnode.linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY
+from mlnode.model.errors import HostError, TransactionError
+from mlnode.model.setting import Layer, Status
 
 from .node import ETH2, ETH3, IrqNode, apply, plan, request, rows
 

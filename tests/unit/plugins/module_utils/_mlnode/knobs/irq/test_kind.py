@@ -9,17 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import files as irq_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-    RefusedError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Marker, Status
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import revert
+from mlnode.knobs.irq import files as irq_files
+from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
+from mlnode.model.setting import Marker, Status
 
 from .node import ETH2, HARDWARE, IRQS, IrqNode, apply, igb, plan, reading, row, wants, with_cpus
 

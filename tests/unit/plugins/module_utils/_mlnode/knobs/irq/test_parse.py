@@ -6,18 +6,14 @@ import contextlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import kind as irq
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import parse as irq_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import schema as irq_schema
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq.parse import (
-    RuleSetting,
-    Selection,
-    Steering,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.strategies import endless, quick, values
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.irq import kind as irq
+from mlnode.knobs.irq import parse as irq_parse
+from mlnode.knobs.irq import schema as irq_schema
+from mlnode.knobs.irq.parse import RuleSetting, Selection, Steering
+from mlnode.model.errors import DeclarationError
 
 RULE = {"name": "a", "strategy": "spread"}
 

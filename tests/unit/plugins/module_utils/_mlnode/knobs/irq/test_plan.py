@@ -7,19 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import plan as irq_plan
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq.parse import Rule
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import cpulist
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import (
-    Cpu,
-    Cpus,
-    Machine,
-    Node,
-    Topology,
-)
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.irq import plan as irq_plan
+from mlnode.knobs.irq.parse import Rule
+from mlnode.model import cpulist
+from mlnode.topology.model import Cpu, Cpus, Machine, Node, Topology
 
 
 def machine(

@@ -7,20 +7,12 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
-    AGENT_UNIT,
-    Context,
-    Facts,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import kind as irq
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    Severity,
-    Status,
-    Value,
-)
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
+from mlnode.engine import engine
+from mlnode.engine.kind import AGENT_UNIT, Context, Facts
+from mlnode.knobs.irq import kind as irq
+from mlnode.model.errors import DeclarationError
+from mlnode.model.setting import Severity, Status, Value
 
 from .node import IrqNode, apply, plan, request, row, rows, with_cpus
 

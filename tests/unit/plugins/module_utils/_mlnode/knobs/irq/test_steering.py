@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
+from mlnode.model.errors import DeclarationError
+from mlnode.model.setting import Status
 
 from .node import ETH2, FLOWS, HARDWARE, IrqNode, apply, reading, row, rows, with_cpus
 

@@ -7,10 +7,10 @@ import os
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import vectors as irq_vectors
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq.vectors import Vector, Vectors
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.knobs.irq import vectors as irq_vectors
+from mlnode.knobs.irq.vectors import Vector, Vectors
+from mlnode.model.errors import HostError
 
 ADDRESS = "0000:41:00.0"
 

@@ -9,20 +9,15 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import RefusedError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    BOTH_LAYERS,
-    Layer,
-    Severity,
-    Value,
-)
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
+from mlnode.agent import node
+from mlnode.engine import boot_run, engine
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import Row
+from mlnode.host.host import Host
+from mlnode.knobs.limits import kind as limits
+from mlnode.model.errors import RefusedError
+from mlnode.model.setting import BOTH_LAYERS, Layer, Severity, Value
 
 FILE = "zz-mlnode-default.conf"
 PAM, MANAGER = f"/etc/security/limits.d/{FILE}", f"/etc/systemd/system.conf.d/{FILE}"

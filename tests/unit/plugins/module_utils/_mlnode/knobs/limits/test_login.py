@@ -10,15 +10,15 @@ import tempfile
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import login as limits_login
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.knobs.limits import kind as limits
+from mlnode.knobs.limits import login as limits_login
+from mlnode.model.setting import Layer
 
 SPEC: dict[str, Any] = {"nofile": "65536:1048576", "memlock": "unlimited", "core": 0}
 CONFIG = "/etc/ssh/sshd_config"

@@ -9,11 +9,11 @@ import pathlib
 import tempfile
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import pam as limits_pam
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
+from mlnode.knobs.limits import pam as limits_pam
 
 MAIN, FOLDER = "/etc/security/limits.conf", "/etc/security/limits.d"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import parse as limits_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import units as limits_units
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits.parse import LIMITS, Amount
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given, strategies
+from mlnode.knobs.limits import parse as limits_parse
+from mlnode.knobs.limits import units as limits_units
+from mlnode.knobs.limits.parse import LIMITS, Amount
+from mlnode.model.errors import DeclarationError
 
 
 def keys(spec: dict[str, Any]) -> list[str]:

@@ -8,22 +8,15 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.modules import kind as modules
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    MlnodeError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    BOTH_LAYERS,
-    Layer,
-    Value,
-)
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
+from mlnode.engine import engine, revert
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import Row
+from mlnode.knobs.modules import kind as modules
+from mlnode.model.errors import DeclarationError, MlnodeError
+from mlnode.model.setting import BOTH_LAYERS, Layer, Value
 
 FILE = "/etc/modules-load.d/mlnode-modules.default.conf"
 DEP, BUILTIN = (f"/lib/modules/{RELEASE}/modules.{name}" for name in ("dep", "builtin"))

@@ -9,21 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import (
-    Outcome,
-    Plan,
-    Request,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import kind as nccl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl.file import PATH
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import BOTH_LAYERS, Layer
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build
 from ansible_collections.mlnode.tuning.tests.fixtures.clouds import small_vm
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Function, Nic, Rdma, Root
 from ansible_collections.mlnode.tuning.tests.fixtures.parts import guid, mac, mlx5, port
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import engine
+from mlnode.engine.engine import Outcome, Plan, Request
+from mlnode.engine.kind import Row
+from mlnode.knobs.nccl import kind as nccl
+from mlnode.knobs.nccl.file import PATH
+from mlnode.model.setting import BOTH_LAYERS, Layer
 
 #: What `auto` is on a node of RoCE rails
 HCAS = "=mlx5_0:1,mlx5_1:1"

@@ -11,11 +11,11 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import auto as nccl_auto
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl.auto import Answer, resolve
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.knobs.nccl import auto as nccl_auto
+from mlnode.knobs.nccl.auto import Answer, resolve
+from mlnode.topology import management
 
 from .node import EMPTY_GID, HCAS, declare_class, give_addresses, node, rail, roce
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import (
-    environment as nccl_places,
-)
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.knobs.nccl import environment as nccl_places
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import file as nccl_file
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.nccl import file as nccl_file
 
 from .node import block
 

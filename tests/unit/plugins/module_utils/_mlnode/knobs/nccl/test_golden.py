@@ -8,14 +8,14 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Plan, Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.steps import FileWrite
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import kind as nccl
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.unit.machine import mounted
+from mlnode.engine import engine
+from mlnode.engine.engine import Plan, Request
+from mlnode.engine.kind import Row
+from mlnode.engine.steps import FileWrite
+from mlnode.host.host import Host
+from mlnode.knobs.nccl import kind as nccl
 
 GOLDEN = pathlib.Path(__file__).parents[6] / "fixtures" / "golden"
 

@@ -9,28 +9,13 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import kind as nccl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl.file import PATH
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    MlnodeError,
-    RefusedError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    BOTH_LAYERS,
-    Layer,
-    Severity,
-    Value,
-)
-from ansible_collections.mlnode.tuning.tests.unit.faults import (
-    ERRNOS,
-    Gate,
-    Gated,
-    failing,
-    install,
-)
+from ansible_collections.mlnode.tuning.tests.unit.faults import ERRNOS, Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import boot_run, engine, revert
+from mlnode.knobs.nccl import kind as nccl
+from mlnode.knobs.nccl.file import PATH
+from mlnode.model.errors import DeclarationError, MlnodeError, RefusedError
+from mlnode.model.setting import BOTH_LAYERS, Layer, Severity, Value
 
 from .node import HCAS, apply, block, conf, declare_class, give_addresses, plan, request, roce, row, rows
 

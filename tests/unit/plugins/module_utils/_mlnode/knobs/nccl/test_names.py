@@ -7,21 +7,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import auto as nccl_auto
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import names as nccl_names
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import parse as nccl_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import values as nccl_values
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl.names import (
-    DEBUGGING,
-    KNOWN,
-    SYSTEM,
-    UNDOCUMENTED,
-    UNFIT,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.nccl import auto as nccl_auto
+from mlnode.knobs.nccl import names as nccl_names
+from mlnode.knobs.nccl import parse as nccl_parse
+from mlnode.knobs.nccl import values as nccl_values
+from mlnode.knobs.nccl.names import DEBUGGING, KNOWN, SYSTEM, UNDOCUMENTED, UNFIT
+from mlnode.model.errors import DeclarationError
 
 #: The headings of NCCL's user guide, Environment Variables, as of 2.32
 GUIDE = """

@@ -12,17 +12,13 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import (
-    Outcome,
-    Plan,
-    Request,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import BOTH_LAYERS, Layer
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, NicMachine
+from mlnode.engine import engine
+from mlnode.engine.engine import Outcome, Plan, Request
+from mlnode.engine.kind import Row
+from mlnode.knobs.nic import kind as nic
+from mlnode.model.setting import BOTH_LAYERS, Layer
 
 from ..irq.node import HARDWARE
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.device import GROUPS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import (
-    disruption as nic_disruption,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.disruption import Disruption
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.drivers.ethtool.device import GROUPS
+from mlnode.knobs.nic import disruption as nic_disruption
+from mlnode.knobs.nic.disruption import Disruption
 
 NONE, LINK_RESET, DRIVER_RELOAD = Disruption
 

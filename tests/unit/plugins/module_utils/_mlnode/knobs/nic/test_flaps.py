@@ -7,10 +7,10 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import expect
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import run
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import link_counters
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
+from mlnode.checks import expect
+from mlnode.checks.rdma import run
+from mlnode.linux import link_counters
 
 from .node import NicNode, apply
 

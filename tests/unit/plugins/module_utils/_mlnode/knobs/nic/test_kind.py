@@ -8,19 +8,14 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool.device import capture
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import commands as nic_commands
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import settle as nic_settle
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-    RefusedError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Bits, Nic
+from mlnode.drivers.ethtool.device import capture
+from mlnode.engine import boot_run, engine, revert
+from mlnode.knobs.nic import commands as nic_commands
+from mlnode.knobs.nic import kind as nic
+from mlnode.knobs.nic import settle as nic_settle
+from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
+from mlnode.model.setting import Layer, Status
 
 from .node import NicNode, apply, plan, request, row, rows
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import (
-    owner_lines as nic_owner_lines,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.owner_lines import Line, Target
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.knobs.nic import owner_lines as nic_owner_lines
+from mlnode.knobs.nic.owner_lines import Line, Target
 
 ETH0 = Target("eth0", "aa:bb:cc:00:00:01", "mlx5_core")
 NET = "/sys/class/net/eth0"

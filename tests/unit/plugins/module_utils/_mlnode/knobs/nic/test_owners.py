@@ -9,13 +9,13 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import owners as nic_owners
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.owners import Target, Word
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from mlnode.knobs.nic import owners as nic_owners
+from mlnode.knobs.nic.owners import Target, Word
+from mlnode.model.errors import HostError
 
 ETH0 = Target("eth0", "aa:bb:cc:00:00:01", "mlx5_core")
 ETH1 = Target("eth1", "aa:bb:cc:00:00:02", "ice")

@@ -6,13 +6,13 @@ import contextlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import parse as nic_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.disruption import Disruption
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.nic import kind as nic
+from mlnode.knobs.nic import parse as nic_parse
+from mlnode.knobs.nic.disruption import Disruption
+from mlnode.model.errors import DeclarationError
 
 
 def claims(**rule: Any) -> dict[str, str]:

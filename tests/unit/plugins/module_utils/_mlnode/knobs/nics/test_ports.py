@@ -5,16 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nics import ports
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nics.selection import Selection
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology.model import (
-    Machine,
-    Nic,
-    PciDevice,
-    RdmaDevice,
-    RdmaPort,
-    Topology,
-)
+from mlnode.knobs.nics import ports
+from mlnode.knobs.nics.selection import Selection
+from mlnode.topology.model import Machine, Nic, PciDevice, RdmaDevice, RdmaPort, Topology
 
 
 def nic(name: str, address: str | None, kind: str = "physical", **more: Any) -> Nic:

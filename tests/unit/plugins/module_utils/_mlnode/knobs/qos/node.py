@@ -12,18 +12,14 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import (
-    Outcome,
-    Plan,
-    Request,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import kind as qos
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import BOTH_LAYERS, Layer
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
+from mlnode.engine import engine
+from mlnode.engine.engine import Outcome, Plan, Request
+from mlnode.engine.kind import Row
+from mlnode.knobs.qos import kind as qos
+from mlnode.model.setting import BOTH_LAYERS, Layer
 
 from ..irq.node import HARDWARE
 from ..nic.node import NicNode, virtio

@@ -7,31 +7,21 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_run, engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import AGENT_UNIT, Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.disruption import Disruption
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import kind as qos
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import switch as qos_switch
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos.guards import QosGuards, as_nic
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos.parse import QosSetting
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.summary import Target
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-    RefusedError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    KnobFile,
-    Layer,
-    Status,
-    Value,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
+from mlnode.engine import boot_run, engine, revert
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import AGENT_UNIT, Row
+from mlnode.knobs.nic import kind as nic
+from mlnode.knobs.nic.disruption import Disruption
+from mlnode.knobs.qos import kind as qos
+from mlnode.knobs.qos import parse as qos_parse
+from mlnode.knobs.qos import switch as qos_switch
+from mlnode.knobs.qos.guards import QosGuards, as_nic
+from mlnode.knobs.qos.parse import QosSetting
+from mlnode.knobs.summary import Target
+from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
+from mlnode.model.setting import KnobFile, Layer, Status, Value
+from mlnode.topology import management
 
 from .node import ROCE, QosNode, apply, plan, request, row, rows, rule
 

@@ -7,12 +7,12 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import parse as qos_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos.parse import QosSetting
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.qos import parse as qos_parse
+from mlnode.knobs.qos.parse import QosSetting
+from mlnode.model.errors import DeclarationError
 
 from .node import ROCE
 

@@ -8,18 +8,14 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node, registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail import kind as rail
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    RefusedError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Status
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import management
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CONF
+from mlnode.agent import node, registry
+from mlnode.engine import engine, revert
+from mlnode.knobs.rail import kind as rail
+from mlnode.model.errors import DeclarationError, RefusedError, TransactionError
+from mlnode.model.setting import Status
+from mlnode.topology import management
 
 from .node import RAILS, RailNode, apply, request, row, rows, rule
 

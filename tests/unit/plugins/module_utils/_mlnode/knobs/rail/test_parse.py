@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail import parse as rail_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.knobs.rail import parse as rail_parse
+from mlnode.model.errors import DeclarationError
 
 from .node import RAILS
 

@@ -7,27 +7,23 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers import services as service_files
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, revert
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.engine import Request
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Kind, Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.services import kind as services
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.services.known import SERVICES
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-    TransactionError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status, Value
 from ansible_collections.mlnode.tuning.tests.unit import service_machine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import GROUPS, UNITS, WANTS, ServiceMachine
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.drivers import services as service_files
+from mlnode.engine import engine, revert
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import Kind, Row
+from mlnode.host.host import Host
+from mlnode.knobs.cpu import kind as cpu
+from mlnode.knobs.services import kind as services
+from mlnode.knobs.services.known import SERVICES
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import DeclarationError, HostError, TransactionError
+from mlnode.model.setting import Layer, Status, Value
 
 TUNED = "tuned.service"
 DROP_IN = "/etc/systemd/system/tuned.service.d/zz-mlnode-stopped.training.conf"

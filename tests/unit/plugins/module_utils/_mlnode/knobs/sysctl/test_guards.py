@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Context, Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl.schema import GUARDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import HostError
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine.kind import Context, Facts
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.schema import GUARDS
+from mlnode.model.errors import HostError
 
 #: 65536000 kB of memory, 40000000 kB of them free, in all; 5000000 kB are free on node 1
 FIVE_PERCENT = 3276800

@@ -6,9 +6,9 @@ import pathlib
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import info as sysctl_info
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import parse as sysctl_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Severity, Value
+from mlnode.knobs.sysctl import info as sysctl_info
+from mlnode.knobs.sysctl import parse as sysctl_parse
+from mlnode.model.setting import Severity, Value
 
 COLLECTION = pathlib.Path(__file__).parents[7]
 UNKNOWN = "declared by you"

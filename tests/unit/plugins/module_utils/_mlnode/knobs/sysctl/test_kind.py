@@ -7,22 +7,12 @@ import shutil
 from typing import Any, Mapping
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import node as whole_node
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine, judge
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
-    AGENT_UNIT,
-    Context,
-    Facts,
-    Row,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    BOTH_LAYERS,
-    Layer,
-    Reading,
-    Write,
-)
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, BuildHost, Machine
+from mlnode.agent import node as whole_node
+from mlnode.engine import engine, judge
+from mlnode.engine.kind import AGENT_UNIT, Context, Facts, Row
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Write
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
 MODULES = "/etc/modules-load.d/mlnode-default.conf"

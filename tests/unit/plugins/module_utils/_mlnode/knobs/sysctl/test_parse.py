@@ -7,23 +7,18 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Facts
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import parse as sysctl_parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import (
-    schema as sysctl_schema,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl.parse import parse
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    HostError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Setting
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.engine.kind import Facts
+from mlnode.knobs.sysctl import parse as sysctl_parse
+from mlnode.knobs.sysctl import schema as sysctl_schema
+from mlnode.knobs.sysctl.parse import parse
+from mlnode.model.errors import DeclarationError, HostError
+from mlnode.model.setting import Setting
 
-GC = "net.ipv4.neigh.default.gc_thresh"
+GC, GC6 = sysctl_parse.GC_THRESH
 
 
 def one(key: Any, value: Any, facts: Facts | None = None, **sizing: int) -> Setting:
@@ -128,6 +123,7 @@ def test_a_key_that_yaml_made_no_text_is_refused(key: object) -> None:
         ("vm.nr_hugepages", {"for_bytes": True}, "for_bytes True is not a number of bytes"),
         ("vm.nr_hugepages", {"for_bytes": 1.5}, "for_bytes 1.5 is not a number of bytes"),
         (f"{GC}3", "auto", "`auto` needs sizing.hosts and sizing.rails"),
+        (f"{GC6}3", "auto", "`auto` needs sizing.hosts and sizing.rails"),
     ],
 )
 def test_a_bad_value_is_refused_with_the_key_and_what_is_wrong(key: str, value: object, words: str) -> None:
@@ -316,6 +312,7 @@ def test_a_floor_only_raises(key: str, floor: object, want: str) -> None:
         (f"{GC}1", "auto", {"hosts": 128, "rails": 8}, "1024", True, "128 hosts x 8 rails, 1/4 of it"),
         (f"{GC}2", "auto", {"hosts": 128, "rails": 8}, "2048", True, "128 hosts x 8 rails, 1/2 of it"),
         (f"{GC}3", "auto", {"hosts": 128, "rails": 8}, "4096", True, "128 hosts x 8 rails, 1/1 of it"),
+        (f"{GC6}3", "auto", {"hosts": 128, "rails": 8}, "4096", True, "128 hosts x 8 rails, 1/1 of it"),
     ],
 )
 def test_auto_is_computed_from_this_machine(
@@ -331,7 +328,7 @@ def test_auto_is_computed_from_this_machine(
 @pytest.mark.parametrize("key", sorted({"vm.dirty_bytes", *sysctl_parse.RAISE_ONLY_AUTO}))
 def test_auto_stays_open_where_no_hardware_may_be_looked_at(key: str) -> None:
     setting = one(key, "auto", None, hosts=4, rails=2)
-    claim = "auto (hosts 4, rails 2)" if key.startswith(GC) else "auto"
+    claim = "auto (hosts 4, rails 2)" if key.startswith((GC, GC6)) else "auto"
     assert (setting.want, setting.claim, setting.formula) == (None, claim, "")
 
 

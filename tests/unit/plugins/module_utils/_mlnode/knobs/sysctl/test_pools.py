@@ -7,15 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import engine
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import Row
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    DeclarationError,
-    RefusedError,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Layer, Status
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import engine
+from mlnode.engine.kind import Row
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.errors import DeclarationError, RefusedError
+from mlnode.model.setting import Layer, Status
 
 NODE = "/sys/devices/system/node/node0"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-t.conf"

@@ -6,25 +6,14 @@ import errno
 from typing import Any, Mapping
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine.kind import (
-    AGENT_UNIT,
-    Context,
-    Facts,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import (
-    BOTH_LAYERS,
-    Layer,
-    Reading,
-    Severity,
-    Value,
-    Write,
-)
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, BuildHost, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
+from mlnode.engine.kind import AGENT_UNIT, Context, Facts
+from mlnode.knobs.thp import kind as thp
+from mlnode.model.errors import DeclarationError
+from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Value, Write
 
 RESERVE = Write("/proc/sys/vm/min_free_kbytes", "67584")
 

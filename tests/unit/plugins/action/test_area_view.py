@@ -4,17 +4,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pathlib
-from types import ModuleType
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.action import declare
-from ansible_collections.mlnode.tuning.plugins.modules import sysctl_ml, thp
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, areas
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
+from ansible_collections.mlnode.tuning.tests.unit.faults import no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     MISSING,
@@ -25,11 +26,8 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     answer,
     done,
 )
-from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import (
-    DECLARING,
-    Runner,
-    put_in_place,
-)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.full import FULL, made
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Runner, put_in_place
 from mlnode.agent import call, registry
 from mlnode.agent.registry import KINDS
 
@@ -163,49 +161,86 @@ def test_an_agent_that_is_gone_before_the_change_is_an_error(monkeypatch: pytest
     assert "replaced or removed" in found["msg"]
 
 
-def _name(module: ModuleType) -> str:
-    return module.__name__.rpartition(".")[2]
-
-
-_MORE = [
-    (sysctl_ml, {"settings": {"vm.overcommit_memory": 2, "vm.swappiness": 1}}),
-    (sysctl_ml, {"settings": {"vm.swappiness": "a lot"}}),
-    (sysctl_ml, {"settings": {"vm.no_such": 1}, "on_unsupported": "fail"}),
-    (thp, {"enabled": "madvise", "layers": ["runtime"]}),
+#: What a module may answer beside a change: a refusal, bad input, what is not there, one layer
+_OTHERWISE: list[tuple[str, dict[str, Any]]] = [
+    ("sysctl_ml", {"settings": {"vm.overcommit_memory": 2, "vm.swappiness": 1}}),
+    ("sysctl_ml", {"settings": {"vm.swappiness": "a lot"}}),
+    ("sysctl_ml", {"settings": {"vm.no_such": 1}}),
+    ("sysctl_ml", {"settings": {"vm.no_such": 1}, "on_unsupported": "fail"}),
+    ("thp", {"enabled": "madvise", "layers": ["runtime"]}),
 ]
 
 
+@pytest.fixture(autouse=True)
+def _quick() -> Iterator[None]:
+    yield from no_disk()
+
+
 @pytest.mark.parametrize("check", [True, False], ids=["check", "run"])
-@pytest.mark.parametrize(("module", "arguments"), [*DECLARING.items(), *_MORE], ids=lambda one: str(one)[:30])
-def test_the_result_is_that_of_the_module(
+@pytest.mark.parametrize(("module", "arguments"), [*FULL.items(), *_OTHERWISE], ids=lambda one: str(one)[:30])
+def test_the_agent_answers_as_the_module_and_as_the_whole_declaration(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: pathlib.Path,
-    module: ModuleType,
+    module: str,
     arguments: dict[str, Any],
     check: bool,
 ) -> None:
-    """Both on a machine of its own, of which nothing but the folder differs."""
-    one, other = (Machine.debian(str(tmp_path / part)) for part in ("module", "agent"))
+    """Each on a node of its own, of which nothing but the folder differs: no fact that a module returns is
+    missing in the answer for a whole declaration."""
+    one, other, whole = (made(module, tmp_path / part) for part in ("module", "agent", "whole"))
     with monkeypatch.context() as patch:
         put_in_place(one, patch)
-        done = Runner(capsys, module)(check=check, **arguments)
+        imported = importlib.import_module(f"ansible_collections.mlnode.tuning.plugins.modules.{module}")
+        done = Runner(capsys, imported)(check=check, **arguments)
 
-    found = node(monkeypatch, _name(module), **arguments)
+    found = node(monkeypatch, module, **arguments)
     found.task.check_mode, found.task.diff = check, True
+    asked: dict[str, Any] = {}
 
     def ask(name: str, options: dict[str, Any], changes: bool) -> dict[str, Any]:
         assert changes is not check
-        said = json.loads(json.dumps(call.CALLS[name](other, options)))
-        return agent_answer.checked(name, {key: value for key, value in said.items() if value != ""})
+        asked.update(options)
+        return _answer(other, options)
 
     monkeypatch.setattr(found.plugin, "ask", ask)
     result = found.plugin.run(task_vars={})
 
     warnings = result.pop("warnings")
-    assert {**result, "failed": bool(result.get("failed"))} == {
-        **{name: value for name, value in done.result.items() if name != "warnings"},
-        "failed": done.rc != 0,
-    }
+    of_module = {name: value for name, value in done.result.items() if name != "warnings"}
+    assert {**result, "failed": bool(result.get("failed"))} == {**of_module, "failed": done.rc != 0}
     assert warnings == done.warnings
     assert one.tree() == other.tree()
+
+    # Beside another area, so that each has to be told from the other.
+    area, beside = areas.VIEWS[module], "nccl" if module != "nccl_conf" else "limits"
+    more = {"nccl": {"variables": {"NCCL_NET": "IB"}}, "limits": {"core": "unlimited"}}[beside]
+    said = _answer(
+        whole,
+        {**asked, "areas": {**asked["areas"], beside: more}, "selected": [*KINDS]},
+    )
+    if not said.get("areas"):
+        assert "settings" not in of_module, "refused before anything was changed"
+        return
+    facts = {name: of_module[name] for name in of_module if name not in ("diff", "failed", "msg", "confirm")}
+    assert said["areas"][area] == facts
+    assert [*said["areas"]] == [name for name in KINDS if name in (area, beside)]
+    assert [text for text in said["warnings"] if text.startswith(f"{area}: ")] == [
+        f"{area}: {text}" for text in done.warnings
+    ]
+    headers = [pair["before_header"] for pair in said["diff"]]
+    assert len(headers) == len({*headers}), "one pair for each area and layer"
+    for pair in of_module["diff"]:
+        header = pair["before_header"]
+        named = f"{area} {header}" if header == "runtime" else header
+        assert named in headers
+        if "declared.d" not in named:  # that file has both areas
+            assert (pair["before"], pair["after"]) == next(
+                (item["before"], item["after"]) for item in said["diff"] if item["before_header"] == named
+            )
+
+
+def _answer(machine: Machine, options: dict[str, Any]) -> dict[str, Any]:
+    """As it arrives at the controller."""
+    said = json.loads(json.dumps(call.CALLS["declare"](machine, options)))
+    return agent_answer.checked("declare", {key: value for key, value in said.items() if value != ""})

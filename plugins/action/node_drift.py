@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, options_of, profile
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables as inventory
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import AgentAction, NoAnswerError
 
 from ..module_utils._mlnode.model import strict_json
@@ -27,6 +28,7 @@ NOTHING: dict[str, Any] = {
 agent_source.warm()
 options_of.module("node_drift")
 profile.warm()
+inventory.warm()
 
 
 class ActionModule(AgentAction):
@@ -36,7 +38,9 @@ class ActionModule(AgentAction):
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
         checked = ArgumentSpecValidator(options_of.module("node_drift")).validate(dict(self._task.args))
-        wrong = checked.error_messages or _wrong(checked.validated_parameters["declarations"])
+        wrong = checked.error_messages or _wrong(
+            checked.validated_parameters["declarations"], task_vars or {}
+        )
         if wrong:
             return {**result, "failed": True, "msg": f"node_drift: {'; '.join(wrong)}"}
         options = dict(checked.validated_parameters)
@@ -54,9 +58,13 @@ class ActionModule(AgentAction):
         return {**result, **answer}
 
 
-def _wrong(declarations: Mapping[str, Any]) -> list[str]:
-    return [
+def _wrong(declarations: Mapping[str, Any], variables: Collection[str]) -> list[str]:
+    wrong = [
         f"declarations.{name}: must be a dictionary of areas, got {strict_json.shown(declared)}"
         for name, declared in declarations.items()
         if not isinstance(declared or {}, Mapping)
     ]
+    prefixes = (
+        () if wrong else {str((declared or {}).get("variables") or "") for declared in declarations.values()}
+    )
+    return wrong or [words for prefix in sorted(prefixes) for words in inventory.misnamed(prefix, variables)]

@@ -25,8 +25,8 @@ _ROLES = pathlib.Path(__file__).parents[2] / "roles"
 
 def warm() -> None:
     """Read what is the same for all hosts."""
-    for path in _ROLES.iterdir():
-        _arguments(path.name)
+    for name in _roles():
+        _arguments(name)
 
 
 def mistaken(role: Any, variables: Collection[str], parents: Iterable[str]) -> list[str]:
@@ -37,14 +37,18 @@ def mistaken(role: Any, variables: Collection[str], parents: Iterable[str]) -> l
     """
     if not _is_ours(role):
         return []
-    own = f"{role.get_name(include_role_fqcn=False)}_"
-    known = {*role.get_default_vars(), *(f"{own}{name}" for name in areas.VARIABLES)}
-    words = near(own, own, variables, known)
-    for parent in parents:
-        collection, _dot, name = str(parent).rpartition(".")
-        if collection == _COLLECTION:
-            words += near(f"{name}_", own, variables, known)
-    return words
+    own = role.get_name(include_role_fqcn=False)
+    others = [str(parent).rpartition(".") for parent in parents]
+    return misnamed(own, variables, [name for collection, _dot, name in others if collection == _COLLECTION])
+
+
+def misnamed(role: str, variables: Collection[str], parents: Iterable[str] = ()) -> list[str]:
+    """mistaken() for the name of a role, of which this collection may have none, and those that import it."""
+    if role not in _roles():
+        return []
+    own = f"{role}_"
+    known = {*_arguments(role), *(f"{own}{name}" for name in areas.VARIABLES)}
+    return [words for name in (role, *parents) for words in near(f"{name}_", own, variables, known)]
 
 
 def refused(role: Any, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[str]:
@@ -59,6 +63,11 @@ def refused(role: Any, variables: Mapping[str, Any], template: Callable[[Any], A
 
 def _is_ours(role: Any) -> bool:
     return role is not None and role._role_collection == _COLLECTION
+
+
+@functools.lru_cache(maxsize=None)
+def _roles() -> frozenset[str]:
+    return frozenset(path.name for path in _ROLES.iterdir())
 
 
 @functools.lru_cache(maxsize=None)

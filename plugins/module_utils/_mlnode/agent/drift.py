@@ -25,7 +25,7 @@ def _check_options(params: Mapping[str, Any]) -> None:
     for item in ignored:
         strict_json.typed(item, waivers.FIELDS)
     for areas in declarations.values():
-        if not isinstance(areas, dict) or not all(isinstance(spec, dict) for spec in areas.values()):
+        if not isinstance(areas, dict):
             raise ValueError("declarations holds what is not a dictionary of areas")
 
 

@@ -103,6 +103,31 @@ def test_wrong_options_fail_without_a_remote_call(
     assert words in found["msg"]
 
 
+@pytest.mark.parametrize("prefix", ["node", "../node", ""])
+def test_a_misspelt_variable_of_a_role_is_named_as_by_the_role_itself(
+    monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    given = {"node": {"profile": "training", "variables": prefix}, "fabric": {}}
+    answers = [] if prefix == "node" else [FINE]
+    found = Node(monkeypatch, node_drift, *answers, declarations=given).run(node_sysctll={}, node_exporter={})
+
+    words = "node_drift: node_sysctll: unknown variable; did you mean node_sysctl?"
+    assert found.get("msg") == (words if prefix == "node" else None)
+
+
+def test_an_area_that_holds_no_options_is_named_by_the_node(
+    monkeypatch: pytest.MonkeyPatch, machine: Machine
+) -> None:
+    node = Node(monkeypatch, node_drift, FINE, declarations={"node": {"variables": "node"}})
+    node.run(node_thp="always")
+
+    found = call.CALLS["drift"](machine, node.questions[0]["options"])
+
+    assert found["failed"]
+    assert "thp" in found["msg"]
+    assert "'always'" in found["msg"]
+
+
 def test_an_unknown_profile_is_an_error_without_a_remote_call(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AnsibleError, match=r"'trainig' is not a profile"):
         Node(monkeypatch, node_drift, declarations={"node": {"profile": "trainig"}}).run()

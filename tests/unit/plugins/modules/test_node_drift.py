@@ -203,7 +203,7 @@ def test_a_name_that_cannot_be_is_an_error(drift: Drift) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"declarations": {"x": "y"}}, {"declarations": {"x": {"thp": "y"}}}, {"ignore": [{"key": "x"}]}],
+    [{"declarations": {"x": "y"}}, {"ignore": [{"key": "x"}]}],
 )
 def test_what_is_no_question_is_refused(machine: Machine, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"declarations holds what is not|reason"):

@@ -20,9 +20,6 @@ class Role:
         assert not include_role_fqcn
         return self._name
 
-    def get_default_vars(self) -> dict[str, Any]:
-        return defaults(self._name)
-
 
 def mistaken(role: str, *names: str, parents: tuple[str, ...] = ()) -> list[str]:
     return variables.mistaken(Role(role), dict.fromkeys((*names, *defaults(role))), parents)

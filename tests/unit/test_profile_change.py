@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node that goes from one profile to another: its declaration has the same name, so that one run is enough."""
+"""A node that goes from one profile to another in one run, as its declaration has the same name."""
 
 from __future__ import annotations
 

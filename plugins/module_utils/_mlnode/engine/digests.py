@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 from .declared import Declaration, Spec
 
@@ -35,8 +35,14 @@ def digests(kinds: Mapping[str, Spec]) -> dict[str, str]:
 Expected = Mapping[str, Mapping[str, str]]
 
 
-def differences(expected: Expected, declarations: Iterable[Declaration], host: str) -> list[str]:
-    """In words, each name that is not declared on the node as the inventory says. host: its name there."""
+def differences(
+    expected: Expected,
+    declarations: Iterable[Declaration],
+    host: str,
+    detail: Callable[[str, str], str] = lambda _name, _kind: "",
+) -> list[str]:
+    """In words, each name that is not declared on the node as the inventory says. host: its name there.
+    detail: what differs in one kind of it."""
     there = {declaration.name: digests(declaration.kinds) for declaration in declarations}
     words = []
     for name, wanted in expected.items():
@@ -47,7 +53,9 @@ def differences(expected: Expected, declarations: Iterable[Declaration], host: s
             )
             continue
         differing = {
-            "other than there": [kind for kind in wanted if kind in found and found[kind] != wanted[kind]],
+            "other than there": [
+                kind + detail(name, kind) for kind in wanted if kind in found and found[kind] != wanted[kind]
+            ],
             "missing there": [kind for kind in wanted if kind not in found],
             "left over there": [kind for kind in found if kind not in wanted],
         }

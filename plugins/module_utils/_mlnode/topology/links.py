@@ -46,7 +46,7 @@ def faces_up(device: PciDevice) -> bool:
 
 
 def words(link: Link, above: Link | None, sleepy: bool) -> str:
-    """Deficit of a link in words; "" if it has none. above: the other end."""
+    """Deficit of a link in words; "" if it has none. above: the other end, None where it was not seen."""
     other = above or link
     speed = min(link.max_speed, other.max_speed, key=giga_transfers)
     width = min(link.max_width, other.max_width)
@@ -57,6 +57,11 @@ def words(link: Link, above: Link | None, sleepy: bool) -> str:
         _words(link.max_speed, link.max_width),
     )
     if link.width < width or (is_slow and not sleepy):
+        if above is None:
+            return (
+                f"PCIe link at {now} where this end can do {could}; what its other end can do is not known: "
+                "look at the slot, and reseat the card if it can do as much"
+            )
         return f"PCIe link at {now} where both ends can do {could}: reseat the card, look at slot and riser"
     if is_slow:
         return f"PCIe link at {now} of {could}: normal while the GPU is idle, so look again under load"

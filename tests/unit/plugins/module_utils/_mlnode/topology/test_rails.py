@@ -6,6 +6,7 @@ import errno
 import json
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures.build import tree as captured
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     BRIDGE,
     GPU,
@@ -15,6 +16,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     rail,
     two_nodes,
 )
+from mlnode.host.host import Host
 from mlnode.topology import rails, read
 from mlnode.topology.distance import Port
 from mlnode.topology.management import RECORD
@@ -334,3 +336,22 @@ def test_on_a_socket_of_four_nodes_the_rail_is_the_next_ones(tree: Tree) -> None
 
     assert [(nic.name, nic.rail) for nic in known.nics] == [("eth1", 0), ("eth2", None)]
     assert (known.bindings[0].distance, known.bindings[0].nics) == ("SYS", ("eth1",))
+
+
+#: What Oracle's guides give as NCCL_IB_HCA of BM.GPU.H100.8, and all EFA devices of p6e-gb200.36xlarge
+NAMED = {
+    "oci-gpu": [f"mlx5_{number}" for number in range(18) if number not in (2, 11)],
+    "gb200": [
+        f"rdmap{bus}s0" for bus in (39, 40, 54, 55, 61, 62, 76, 77, 139, 140, 154, 155, 161, 162, 176, 177)
+    ],
+    "gcp-gpu": [],
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_rails_of_a_cloud_are_those_that_its_provider_names(name: str) -> None:
+    found = read.read(Host(captured(name), read.MOUNTS))
+
+    numbered = sorted((device.rail, device.name) for device in found.rdma if device.rail is not None)
+    assert numbered == [*enumerate(NAMED[name])]
+    assert found.problems == ()

@@ -267,6 +267,7 @@ def test_grace_has_memory_without_cpus_and_a_domain_for_each_device() -> None:
     assert seen.text(f"{NODE}/has_cpu") == "0-1"
     assert seen.text(f"{NODE}/has_memory") == "0-2,10,18,26"
     assert seen.text(f"{NODE}/node2/cpulist") == ""
+    assert "\nHugepagesize:     524288 kB\n" in pathlib.Path(f"{seen.root}/proc/meminfo").read_text()
     assert seen.has(f"{CPU}/cpu0/online")
     assert not seen.has(f"{CPU}/cpu0/power/energy_perf_bias")
     assert len(seen.text(f"{NET}/ibp3s0/address").split(":")) == 20

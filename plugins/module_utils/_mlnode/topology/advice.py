@@ -82,7 +82,7 @@ def warnings(topology: Topology, ports: Sequence[Port], devices: Mapping[str, Pc
         *_unplaced(topology.nodes, subjects, devices),
         *_far(topology, ports),
         *_unbound(topology.bindings),
-        *links.look(subjects, [gpu.address for gpu in topology.gpus], devices),
+        *links.look(subjects, [gpu.address for gpu in topology.gpus], devices, topology.machine.virtual),
     ]
     if topology.machine.kind == "virtual machine" and topology.distances:
         found.append(

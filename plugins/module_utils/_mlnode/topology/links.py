@@ -11,11 +11,17 @@ from .model import Link, PciDevice, giga_transfers
 
 
 def look(
-    subjects: Mapping[str, str], gpus: Sequence[str], devices: Mapping[str, PciDevice]
+    subjects: Mapping[str, str],
+    gpus: Sequence[str],
+    devices: Mapping[str, PciDevice],
+    virtual: bool = False,
 ) -> list[tuple[str, str]]:
-    """Name and words of each bad link, of the subjects (address → name) and of the switches above them."""
+    """Name and words of each bad link, of the subjects (address → name) and of the switches above them.
+
+    virtual: bridges are the hypervisor's and their links made up, so that no other end was seen.
+    """
     named = dict(subjects)
-    for address in subjects:
+    for address in () if virtual else subjects:
         named.update(
             {above: f"PCIe switch {above}" for above in devices[address].path[:-1] if above not in named}
         )
@@ -26,7 +32,7 @@ def look(
         device = devices.get(address)
         if device is None or device.link is None or not faces_up(device):
             continue
-        above = devices.get(device.path[-2]) if len(device.path) > 1 else None
+        above = devices.get(device.path[-2]) if len(device.path) > 1 and not virtual else None
         text = words(device.link, above.link if above else None, address in sleepy)
         if text:
             found.append((name, text))

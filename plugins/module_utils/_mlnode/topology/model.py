@@ -241,6 +241,11 @@ class Machine(NamedTuple):
     cloud: str = ""
     product: str = ""
 
+    @property
+    def virtual(self) -> bool:
+        """Also of a container on a virtual machine."""
+        return self.kind == "virtual machine" or bool(self.hypervisor)
+
 
 class Binding(NamedTuple):
     """Best start of a process that drives a GPU. numactl "" and threads None: unknown.

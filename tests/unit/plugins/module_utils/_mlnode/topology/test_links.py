@@ -91,6 +91,16 @@ def test_a_slow_card_and_a_slow_switch_are_told_once_each() -> None:
     assert words.startswith("PCIe link at 16.0 GT/s x16 where both ends")
 
 
+def test_bridges_of_a_hypervisor_are_no_end_that_was_seen() -> None:
+    kinds = (0x0604, 0x0604, 0x0604, 0x0200)
+    devices = {SWITCH[at]: device(at, kinds[at], ("2.5 GT/s PCIe", 1)) for at in range(3)}
+    devices[SWITCH[3]] = device(3, kinds[3], ("32.0 GT/s PCIe", 8))
+
+    [(name, words)] = links.look({SWITCH[3]: "eth0"}, [], devices, virtual=True)
+
+    assert (name, words) == ("eth0", f"PCIe link at 32.0 GT/s x8 where this {UNSEEN}")
+
+
 def test_links_that_are_as_they_should_be_say_nothing() -> None:
     assert look(9) == []
 

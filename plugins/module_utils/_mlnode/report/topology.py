@@ -45,9 +45,9 @@ def _machine(machine: Machine) -> dict[str, Any]:
 
 def _cpus(cpus: Cpus) -> dict[str, Any]:
     return {
-        "sockets": cpus.packages,
-        "physical_cores": cpus.cores,
-        "threads_per_core": cpus.smt,
+        "sockets": cpus.packages or None,
+        "physical_cores": cpus.cores or None,
+        "threads_per_core": cpus.smt or None,
         "hybrid": cpus.hybrid,
         "possible": cpulist.render(cpus.possible),
         "present": cpulist.render(cpus.present),

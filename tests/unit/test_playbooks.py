@@ -196,6 +196,6 @@ def test_every_area_and_every_other_tag_is_documented() -> None:
         for tag in task.get("tags", [])
     }
 
-    operations = (ROOT / "docs/operations.md").read_text()
+    operations = (ROOT / "docs/guide/operations.md").read_text()
     section = operations.partition("## One area alone")[2].partition("\n## ")[0]
     assert [tag for tag in tags - {"always"} if f"`{tag}`" not in section] == []

@@ -21,7 +21,7 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class Goal:
-    """found, most: what was measured and what it should be at most. what: in words."""
+    """found, most: what was measured and what it should be at most. what: its description."""
 
     what: str
     found: float

@@ -34,7 +34,7 @@ ALWAYS = {
     "Declare the RDMA fabric": 1,
     "Stop where what was declared is not in force": 1,
 }
-TAGGED = {"Verify the fabric": "verify", "Reboot for what takes effect only then": "boot"}
+TAGGED = {"Verify the fabric": "verify", "Reboot if required": "boot"}
 
 
 def ansible(program: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -36,7 +36,7 @@ Expected = Mapping[str, Mapping[str, str]]
 
 
 def differences(expected: Expected, declarations: Iterable[Declaration], host: str) -> list[str]:
-    """In words, each name that is not declared on the node as the inventory says. host: its name there."""
+    """A message for each name that the node does not declare as the inventory says. host: its name there."""
     there = {declaration.name: digests(declaration.kinds) for declaration in declarations}
     words = []
     for name, wanted in expected.items():

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measures the collection beside its peers: see docs/benchmarks.md. `make bench` runs it."""
+"""Measures the collection beside its peers: see docs/guide/benchmarks.md. `make bench` runs it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class BenchError(Exception):
-    """Reason why something cannot be measured, in words for the user."""
+    """Reason why something cannot be measured, for the user."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class Goal:
-    """found, most: what was measured and what it should be at most. what: in words."""
+    """found, most: what was measured and what it should be at most. what: its description."""
 
     what: str
     found: float
@@ -96,7 +96,7 @@ def _of_plays(count: int, figures: Mapping[str, Mapping[str, float]]) -> list[Go
 
 
 def markdown(results: Results) -> str:
-    """All of it, as docs/benchmarks.md and a terminal show it."""
+    """All of it, as docs/guide/benchmarks.md and a terminal show it."""
     on = results["machine"]
     taken = (
         f"{results['date']}, {on['cpus']} × {on['cpu']}, {on['memory_gib']} GiB, Linux {on['kernel']}, "

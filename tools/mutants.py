@@ -57,7 +57,7 @@ class Mutant(ast.NodeTransformer):
 
 
 def _others(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    """What could stand in the place of a node, and how it reads."""
+    """The nodes that could replace a node, and how each reads."""
     if isinstance(node, ast.Compare) and type(node.ops[0]) in _OTHER:
         changed = ast.Compare(node.left, [_OTHER[type(node.ops[0])](), *node.ops[1:]], node.comparators)
         yield ast.copy_location(changed, node), f"{ast.unparse(node)} -> {ast.unparse(changed)}"

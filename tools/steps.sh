@@ -6,8 +6,8 @@
 #
 # Makes one target after the other, also after a failure. Targets between the two `--` are made beside those before
 # them, one after the other as well; their output is printed between two of the others, each in one piece. Those at
-# the end are made once all of these have ended. What the failed ones printed last is printed once more at the end,
-# as the end is what a CI system shows. The Makefile says in MAKE which make that is.
+# the end are made once all of these have ended. What the failed ones printed last, and the slowest tests, are printed
+# once more at the end, as the end is what a CI system shows. The Makefile says in MAKE which make that is.
 set -uo pipefail
 
 results=$(mktemp -d)
@@ -18,7 +18,7 @@ trap 'exit 143' TERM
 
 all=("$@")
 build() {
-    if "${MAKE:-make}" "$1" 2>&1 | tee "$results/$1.log"; then rm "$results/$1.log"; fi
+    if "${MAKE:-make}" "$1" 2>&1 | tee "$results/$1.log"; then touch "$results/$1.passed"; fi
 }
 
 beside() {
@@ -63,11 +63,16 @@ for target in "${rest[@]}"; do build "$target"; done
 
 failed=()
 for target in "${all[@]}"; do
-    [ -e "$results/$target.log" ] || continue
+    [ -e "$results/$target.log" ] && [ ! -e "$results/$target.passed" ] || continue
     failed+=("$target")
     # Indented, so that none of them is taken for one of this run.
     printf -- '--- the last lines of %s:\n' "$target"
     tail -n 80 "$results/$target.log" | sed 's/^/    /'
+done
+for target in "${all[@]}"; do
+    [ -e "$results/$target.log" ] || continue
+    slowest=$(tools/slowest.sh "$results/$target.log")
+    [ -z "$slowest" ] || printf -- '--- the slowest tests of %s:\n%s\n' "$target" "$(sed 's/^/    /' <<<"$slowest")"
 done
 [ ${#failed[@]} -ne 0 ] || exit 0
 printf '==> [%s] failed: %s\n' "$(date +%T)" "${failed[*]}"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Report words that no manual of the field uses, as `file:line: word`; exit status 1 if there is one.
 
-Checked is every line of text that git tracks, of Python only comments and strings: a name may be any word.
+Checked is every line of text that git tracks, of Python only comments and strings: a name may be any word. A
+docstring begins with a noun or an imperative.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ import re
 import subprocess
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 #: Say instead: reports, shows, notified, unknown, an administrator, the user, again, mlnode's, is not a
 WORDS = re.compile(
     r"\b(?:tells|told|nobody|somebody|anybody|whoever|anew|ours)\b"
-    r"|\b(?<!there )(?:is|are) no (?!longer\b)[a-z]+",
+    r"|\b(?<!there )(?:is|are) no (?!longer\b)[a-z]+"
+    # Say instead: for which, the user, overrides, cannot set, lacks, as intended
+    r"|\b(?:for whom|who runs this|what beats|has no (?:say over|word for)|as is meant|(?<!-)of who)\b",
     re.IGNORECASE,
 )
+#: Of strings in three quotes; `in words` says nothing, as every message is
+DOCSTRINGS = re.compile(r'^[rbu]*"""(?:What|That|Who|Whether)\b|\bin words\b', re.IGNORECASE)
 
 #: Tests, history, licenses, lock files and the list itself
 LEFT_OUT = (
@@ -41,6 +46,7 @@ EXCEPTIONS = {
 #: In f-strings, the text between the fields is a token of its own since Python 3.12.
 _PROSE = (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
 _F_STRING = re.compile(r"[rb]?f", re.IGNORECASE)
+_QUOTES = re.compile(r'[rbu]*"""', re.IGNORECASE)
 _FIELD = re.compile(r"\{[^{}\n]*\}")
 
 
@@ -51,24 +57,28 @@ def tracked() -> list[str]:
     return done.stdout.split("\0")[:-1]
 
 
-def texts(path: str) -> Iterator[tuple[int, str]]:
-    """Line numbers and lines of prose."""
+def texts(path: str) -> Iterator[tuple[int, str, Sequence[re.Pattern[str]]]]:
+    """Line numbers and lines of prose, and what they must not have."""
     content = (ROOT / path).read_text(encoding="utf-8")
     if not path.endswith(".py"):
-        yield from enumerate(content.split("\n"), 1)
+        yield from ((number, line, (WORDS,)) for number, line in enumerate(content.split("\n"), 1))
         return
     for token in tokenize.generate_tokens(io.StringIO(content).readline):
         if token.type in _PROSE:
             text = _FIELD.sub("", token.string) if _F_STRING.match(token.string) else token.string
-            yield from enumerate(text.split("\n"), token.start[0])
+            patterns = (WORDS, DOCSTRINGS) if _QUOTES.match(text) else (WORDS,)
+            yield from (
+                (number, line, patterns) for number, line in enumerate(text.split("\n"), token.start[0])
+            )
 
 
 def found() -> Iterator[str]:
     for path in tracked():
-        for number, line in texts(path):
+        for number, line, patterns in texts(path):
             for allowed in EXCEPTIONS.get(path, ()):
                 line = line.replace(allowed, "")
-            yield from (f"{path}:{number}: {match[0]}" for match in WORDS.finditer(line))
+            matches = (match for pattern in patterns for match in pattern.finditer(line))
+            yield from (f"{path}:{number}: {match[0]}" for match in matches)
 
 
 def main() -> int:

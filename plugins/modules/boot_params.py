@@ -101,7 +101,7 @@ reboot_required:
   sample: true
 running:
   description:
-    - What a reboot would end, in words. Slurm jobs, and processes that have a GPU or an RDMA device open; and what could
+    - What a reboot would end. Slurm jobs, and processes that have a GPU or an RDMA device open; and what could
       not be looked into.
     - Empty is good news, and only for this moment. A scheduler may start work on the node before it is down, so drain
       it first.

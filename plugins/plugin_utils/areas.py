@@ -28,7 +28,7 @@ VARIABLES = tuple(name for area in AREAS for name in _VARIABLES.get(area, {"": a
 
 
 def overrides(prefix: str, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
-    """What the variables of a role, such as node_thp with the prefix `node`, say of each area. An empty one
+    """The overrides of each area in the variables of a role, such as node_thp (prefix `node`). An empty one
     says nothing, and null takes away what the profile says."""
 
     def given(names: Mapping[str, str]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def warm() -> None:
 
 
 def mistaken(role: Any, variables: Collection[str], parents: Iterable[str]) -> list[str]:
-    """In words, with the known one, in the order of the alphabet; none for a role of another collection.
+    """Messages in alphabetical order, each with the known name; none for a role of another collection.
 
     role: of Ansible, as a task has it. parents: the full names of roles that import it, whose variables are
     those of this one.
@@ -52,7 +52,7 @@ def misnamed(role: str, variables: Collection[str], parents: Iterable[str] = ())
 
 
 def refused(role: Any, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[str]:
-    """What is wrong with the types and choices of the role's variables, in words; none for a role of another
+    """Errors in the types and choices of the role's variables; none for a role of another
     collection. Ansible would start a process for each host to look at the same."""
     if not _is_ours(role):
         return []

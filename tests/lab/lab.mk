@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# The kernel lab: see docs/lab.md. Included by the Makefile.
+# The kernel lab: see docs/guide/lab.md. Included by the Makefile.
 
 # One of tests/lab/profiles.py; what `make lab` builds by itself is all but debian12.
 PROFILE ?=

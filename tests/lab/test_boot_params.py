@@ -53,7 +53,7 @@ def test_what_is_declared_waits_for_a_reboot(boot: Machine, collection: Collecti
     before = words(boot)
     played = declare(boot, collection, ALLOWED)
     assert played.status == 0
-    assert "Reboot for what takes effect only then" not in played.output
+    assert "Reboot if required" not in played.output
     assert words(boot) == before
     found = facts.wrong(boot)
     assert found, "nothing waits"

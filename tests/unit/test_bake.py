@@ -319,4 +319,4 @@ def test_the_inventory_for_a_folder_names_what_has_to_be_installed() -> None:
 
     assert host["ansible_connection"] == "community.general.chroot"
     assert needed == [host["ansible_connection"].rpartition(".")[0]]
-    assert (ROOT / "docs/image.md").read_text(encoding="utf-8").count("requirements.yml")
+    assert (ROOT / "docs/guide/image.md").read_text(encoding="utf-8").count("requirements.yml")

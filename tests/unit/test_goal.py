@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 from mlnode.agent import registry
 from mlnode.agent.registry import KINDS
 from mlnode.model import schema
@@ -137,8 +137,7 @@ def test_it_ends_in_failure_after_all_nodes_and_groups(site: Site) -> None:
         {area for area, spec in asked["areas"].items() if schema.checked(area, spec, registry.options(area))}
         for asked in site.asked("both")
     )
-    assert node == {*KINDS} - {"modules", "rail", "qos", "nccl"}
-    assert fabric == {"modules", "sysctl", "limits", "nic", "rail", "qos", "nccl"}
+    assert (node, fabric) == ({*declaration("training")}, {*declaration("fabric")})
     [asked] = site.asked("fine")
     assert (asked["fail_at"], asked["ignore"]) == ("low", [known])
 

@@ -33,6 +33,21 @@ PROGRAMS = (
     *(".venv-oldest/bin/" + name for name in ("pytest", "ansible-playbook")),
     *("tools/" + name for name in ("venv.sh", "ansible-test.sh", "container-lab.sh", "ee-lint.sh")),
 )
+#: The end of what `pytest --durations=10` prints, with a test that fails where FAILING says so
+SLOW = """#!/bin/bash
+echo "called: pytest $*"
+echo "==== slowest 10 durations ===="
+for at in {1..10}; do echo "$((11 - at)).00s call     $2.py::test_$at[a = b]"; done
+echo
+echo "(2 durations < 0.005s hidden.  Use -vv to show these durations.)"
+if [ -n "$FAILING" ] && [[ "$*" == *"$FAILING"* ]]; then
+    echo "==== short test summary info ===="
+    echo "FAILED $2.py::test_1"
+    echo "==== 1 failed, 6 passed in 1.23s ===="
+    exit 1
+fi
+echo "==== 7 passed in 1.23s ===="
+"""
 LAB = "test-lab:\n\t$(call step,the lab)\n\t@.venv-test/bin/pytest tests/lab\n"
 
 SCENARIOS = sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
@@ -40,7 +55,7 @@ SCENARIOS = sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.y
 
 @pytest.fixture
 def checkout(tmp_path: pathlib.Path) -> pathlib.Path:
-    for path in ("Makefile", ".ci/run", "tools/steps.sh"):
+    for path in ("Makefile", ".ci/run", "tools/steps.sh", "tools/slowest.sh"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         if (ROOT / path).exists():
             shutil.copy(ROOT / path, tmp_path / path)
@@ -174,3 +189,49 @@ def test_ci_goes_on_to_the_lab_where_all_is_well(checkout: pathlib.Path) -> None
     code, lines = run(checkout, ".ci/run", failing="tests/lab")
     assert code == 2
     assert last(lines, 2) == ["==> make test-lab: the lab", "==== 7 passed in 1.23s ===="]
+
+
+def slowest(lines: list[str]) -> list[str]:
+    """The lines about the slowest tests at the end, before the last two where something failed."""
+    at = max(number for number, line in enumerate(lines) if "slowest 10 durations" in line)
+    return [line for line in lines[at:] if not line.startswith(("==> ", "==== 1 failed"))]
+
+
+def test_the_slowest_tests_are_the_last_that_make_prints(checkout: pathlib.Path) -> None:
+    put(checkout / ".venv-test/bin/pytest", SLOW)
+    code, lines = run(checkout, "make", "test")
+    assert code == 0, lines
+    assert "--- the slowest tests of pytest:" in lines
+    listed = [f"    {11 - at}.00s call     2.py::test_{at}[a = b]" for at in range(1, 11)]
+    assert lines[-11:] == ["    ==== slowest 10 durations ====", *listed]
+
+    code, lines = run(checkout, "make", "test", failing="--cov")
+    assert code == 2
+    assert slowest(lines)[:11] == ["    ==== slowest 10 durations ====", *listed]
+    assert [line for line in last(lines, 2) if line.startswith("==>")] == ["==> failed: pytest"]
+
+
+def test_ci_ends_with_the_slowest_tests_of_both_parts(checkout: pathlib.Path) -> None:
+    put(checkout / ".venv-test/bin/pytest", SLOW)
+    parts = ["2.py", "tests/lab.py"]
+    blocks = [
+        [
+            "==== slowest 10 durations ====",
+            *(f"{11 - at}.00s call     {part}::test_{at}[a = b]" for at in range(1, 11)),
+        ]
+        for part in parts
+    ]
+    (checkout / "tests/lab/lab.mk").write_text(LAB.replace("pytest tests/lab", "pytest -v tests/lab"))
+
+    code, lines = run(checkout, ".ci/run")
+    assert (code, lines[-22:]) == (0, [*blocks[0], *blocks[1]])
+
+    code, lines = run(checkout, ".ci/run", failing="tests/lab")
+    assert code == 2
+    assert lines[-24:-2] == [*blocks[0], *blocks[1]]
+    assert last(lines, 2) == ["==> make test-lab: the lab", "==== 1 failed, 6 passed in 1.23s ===="]
+
+    code, lines = run(checkout, ".ci/run", failing="--cov")
+    assert code == 2
+    assert lines[-13:-2] == blocks[0]
+    assert last(lines, 2) == ["==> make test: failed: pytest", "==== 1 failed, 6 passed in 1.23s ===="]

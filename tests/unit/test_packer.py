@@ -171,7 +171,7 @@ def test_it_bakes_and_then_cleans_up(template: dict[str, Any]) -> None:
 
 
 def test_every_variable_is_described_and_in_the_guide(template: dict[str, Any]) -> None:
-    guide = (ROOT / "docs/image.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs/guide/image.md").read_text(encoding="utf-8")
     for name, body in variables(template).items():
         assert body["description"].endswith("."), name
         assert "default" in body, name

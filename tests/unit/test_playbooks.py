@@ -34,7 +34,7 @@ ALWAYS = {
     "Declare the RDMA fabric": 1,
     "Stop where what was declared is not in force": 1,
 }
-TAGGED = {"Verify the fabric": "verify", "Reboot for what takes effect only then": "boot"}
+TAGGED = {"Verify the fabric": "verify", "Reboot if required": "boot"}
 
 
 def ansible(program: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -186,8 +186,13 @@ def test_the_example_declares_what_the_roles_take() -> None:
 
 
 def test_every_area_and_every_other_tag_is_documented() -> None:
-    table = (ROOT / "README.md").read_text().partition("| area | sets | module |")[2].partition("\n\n")[0]
-    assert [row.split("|")[1].strip() for row in table.splitlines()[2:]] == [*KINDS]
+    table = (ROOT / "README.md").read_text().partition("| area | sets | module | role |\n")[2]
+    rows = [[cell.strip() for cell in row.split("|")] for row in table.partition("\n\n")[0].splitlines()[1:]]
+    assert [row[1] for row in rows] == [f"[{area}](docs/knobs/{area}.md)" for area in KINDS]
+    profiles = {"training": "node", "inference": "node", "fabric": "fabric"}
+    for area, row in zip(KINDS, rows):
+        declaring = {role: None for profile, role in profiles.items() if area in declaration(profile)}
+        assert row[4] == ", ".join(declaring), area
 
     tags = {
         tag
@@ -196,6 +201,6 @@ def test_every_area_and_every_other_tag_is_documented() -> None:
         for tag in task.get("tags", [])
     }
 
-    operations = (ROOT / "docs/operations.md").read_text()
+    operations = (ROOT / "docs/guide/operations.md").read_text()
     section = operations.partition("## One area alone")[2].partition("\n## ")[0]
     assert [tag for tag in tags - {"always"} if f"`{tag}`" not in section] == []

@@ -35,9 +35,10 @@ def test_an_image_has_the_newest_version_and_this_collection() -> None:
     assert image["additional_build_files"] == [{"src": artifact, "dest": "collections"}]
 
 
-def test_the_readme_names_every_supported_version() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (2\.\d+) \|", readme, re.MULTILINE)
+def test_every_supported_version_is_named() -> None:
+    page = (ROOT / "docs/guide/support.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (2\.\d+) \|", page, re.MULTILINE)
     oldest, newest = (int(one.split(".")[1]) for one in wanted("runtime"))
 
     assert rows == [f"2.{minor}" for minor in range(newest, oldest - 1, -1)]
+    assert f"ansible-core 2.{oldest} to 2.{newest}" in (ROOT / "README.md").read_text(encoding="utf-8")

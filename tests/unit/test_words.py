@@ -41,6 +41,10 @@ def check(repository: pathlib.Path, path: str, content: str) -> tuple[int, list[
         ("a.py", "told = 1  # it is told\n", ["a.py:1: told"]),
         ("a.py", '"""One.\n\nMade anew.\n"""\n', ["a.py:3: anew"]),
         ("a.py", 'a = f"{whoever} of ours"\n', ["a.py:1: ours"]),
+        ("a.md", "the umask of who runs this\n", ["a.md:1: of who"]),
+        ("a.md", "What beats it,\nfor whom.\n", ["a.md:1: What beats", "a.md:2: for whom"]),
+        ("a.py", 'def f():\n    """What it is."""\n', ['a.py:2: """What']),
+        ("a.py", 'r"""One.\n\nAn error, in words.\n"""\n', ["a.py:3: in words"]),
     ],
 )
 def test_words_are_named_with_file_and_line(
@@ -56,6 +60,9 @@ def test_words_are_named_with_file_and_line(
         ("docs/a.md", "retold, yours, mlnode_ours\n"),
         ("a.py", "def told(ours: str) -> str:\n    return ours\n"),
         ("tests/unit/a.md", "told\n"),
+        ("a.py", 'for a in words: print("What it is, in words")  # What it is, in words\n'),
+        ("a.py", 'def f():\n    """Whatever it is, in wordsmiths."""\n'),
+        ("a.md", "What it is, that is who\n"),
         ("requirements/test.txt", "told\n"),
         ("a.png", "told\0\n"),
         ("playbooks/fabric_check.yml", "{{ fabric_check_report.told }}\n"),

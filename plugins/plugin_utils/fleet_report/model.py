@@ -75,7 +75,7 @@ class Waiver(NamedTuple):
 
 @dataclass
 class Host:
-    """errors: what kept parts of it from being looked at. failures: tasks that failed, in words."""
+    """errors: what kept parts of it from being looked at. failures: messages of the tasks that failed."""
 
     name: str
     groups: tuple[str, ...] = ()

@@ -229,7 +229,7 @@ def _undo(host: Host, options: argparse.Namespace) -> int:
 def _call(host: Host, _options: argparse.Namespace) -> int:
     from . import call
 
-    # Bytes: a text that this locale cannot decode is refused in words, too.
+    # Bytes: a text that this locale cannot decode is refused with a message, too.
     question = sys.stdin.buffer.read()
     heard: list[bool] = []
     found = call.answer(host, question, begin=lambda: heard.append(_say(call.BEGUN)))

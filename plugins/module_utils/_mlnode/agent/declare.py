@@ -164,7 +164,7 @@ def _fill(result: Result, host: Host, order: Order, found: Together) -> None:
 
 
 def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
-    """Settings that are not as declared, or cannot be, in words; what is true of many once."""
+    """A message for each setting that is not as declared, or cannot be; one for what is true of many."""
     loud = {Status.OVERRIDDEN, Status.CLAMPED, Status.DRIFTED, Status.UNKNOWN}
     if order.check:
         loud.discard(Status.DRIFTED)  # it is what check mode is there to show, and it is in the diff
@@ -181,7 +181,7 @@ def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
 
 
 def undone(host: Host, check: bool) -> list[str]:
-    """A change that has undone itself, in words: reported by the next run, once; a damaged store by each."""
+    """The message about a change that undid itself: given by the next run, once; a damaged store by each."""
     found = host.value(AGENT_UNDONE).text
     words = [printable(text) for text in (origin.note(host), found) if text]
     if found and not check and host.is_superuser():

@@ -32,12 +32,12 @@ _RUNS = "runs"
 _BOOT = Info(
     Severity.HIGH,
     "applies at each boot what no file of the system carries",
-    "docs/operations.md, Files on the node",
+    "docs/guide/operations.md, Files on the node",
 )
 _NICS = Info(
     Severity.MEDIUM,
     "applies what is declared for NICs once more when one arrives or renews its queues",
-    "docs/operations.md, Files on the node",
+    "docs/guide/operations.md, Files on the node",
 )
 
 

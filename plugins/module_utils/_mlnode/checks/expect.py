@@ -22,7 +22,7 @@ from ..topology.model import RdmaDevice
 from . import pcie_values
 from . import rdma_values as values
 
-#: Key of one port or device → how it is read. What each means: docs/rdma_check.md
+#: Key of one port or device → how it is read. What each means: docs/checks/rdma_check.md
 PORT_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "used": values.switch,
     "link_layer": values.link_layer,

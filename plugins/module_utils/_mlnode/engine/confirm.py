@@ -120,7 +120,7 @@ def refuse_while_pending(host: Host) -> None:
 
 def resume(host: Host) -> str:
     """Undo what should have been undone: the power failed meanwhile, or its restore was killed. Returns what
-    was undone, in words; empty if nothing. Raises MlnodeError."""
+    was undone, as a message; empty if nothing. Raises MlnodeError."""
     found = store.load_pending(host)
     if found is None or not found.lapsed(host):
         return ""
@@ -356,7 +356,7 @@ def _deadline(seconds: int) -> str:
 
 
 def _record(host: Host, change_id: str) -> Undone | None:
-    """That this change was undone, if it was."""
+    """The record that this change was undone; None if it was not."""
     found = store.load_undone(host)
     return found if found is not None and found.id == change_id else None
 

@@ -143,7 +143,7 @@ def load_undone(host: Host) -> Undone | None:
 
 
 def report(host: Host) -> str:
-    """The change that was undone and not reported yet, in words, or why it cannot be read; empty if none."""
+    """The message about a change undone and not reported yet, or why it cannot be read; empty if none."""
     try:
         found = load_undone(host)
     except MlnodeError as error:

@@ -41,7 +41,7 @@ def differences(
     host: str,
     detail: Callable[[str, str], str] = lambda _name, _kind: "",
 ) -> list[str]:
-    """In words, each name that is not declared on the node as the inventory says. host: its name there.
+    """A message for each name that the node does not declare as the inventory says. host: its name there.
     detail: what differs in one kind of it."""
     there = {declaration.name: digests(declaration.kinds) for declaration in declarations}
     words = []

@@ -71,7 +71,7 @@ class Outcome(NamedTuple):
 class Together(NamedTuple):
     """Of a declaration. outcomes: in the order of the requests. shared: the steps for the file of the
     declaration, which belong to no area alone. waits: what undoes all of it unless it is confirmed.
-    unfinished: earlier runs that were killed, in words."""
+    unfinished: messages about earlier runs that were killed."""
 
     outcomes: tuple[Outcome, ...]
     shared: tuple[Step, ...]
@@ -383,7 +383,7 @@ def _is_live(requests: Sequence[Request]) -> bool:
 
 
 def _risks(steps: Sequence[Step]) -> list[str]:
-    """In words, each change that may cut off the connection over which it is made."""
+    """A message for each change that may cut off the connection over which it is made."""
     writes = [write for write in kernel_writes(steps) if write.file.risk]
     return [f"{write.key} from {write.file.runtime} to {write.file.want}" for write in writes]
 

@@ -30,7 +30,7 @@ class _Found(NamedTuple):
 
 
 def report(host: Host) -> list[str]:
-    """All of both, in words. A declaration that cannot be used is reported elsewhere."""
+    """The messages of both. A declaration that cannot be used is reported elsewhere."""
     try:
         declarations = declared.load_all(host, [])
     except MlnodeError:
@@ -39,7 +39,7 @@ def report(host: Host) -> list[str]:
 
 
 def emptied(declarations: Sequence[Declaration]) -> list[str]:
-    """In words, what is kept on the node and declares nothing, as no run of a playbook would leave it."""
+    """A message for each declaration or area that declares nothing, as no run of a playbook leaves it."""
     found = []
     for item in declarations:
         if not item.kinds:
@@ -56,7 +56,7 @@ def emptied(declarations: Sequence[Declaration]) -> list[str]:
 
 
 def orphans(host: Host, declarations: Sequence[Declaration]) -> list[str]:
-    """In words, each file that no declaration on this node would write."""
+    """A message for each file that no declaration on this node would write."""
     wanted = {
         (item.name, kind)
         for item in declarations
@@ -76,7 +76,7 @@ def orphans(host: Host, declarations: Sequence[Declaration]) -> list[str]:
 
 
 def outlived(steps: Sequence[Step], in_image: Callable[[], Sequence[Step]], name: str) -> list[str]:
-    """In words, each file in the name of a declaration that would be removed, as it declares less by now.
+    """A message for each file of a declaration that would be removed, as it declares less by now.
 
     in_image: the steps for an image of the node, asked only where a file would be removed. What they keep is
     declared, and of no use on this machine: it came with the image, and is not drift.

@@ -27,7 +27,7 @@ Arm = Callable[[Sequence[Entry], Sequence[Entry]], Any]
 
 
 class Waiting(Protocol):
-    """A change that is undone unless it is confirmed. left: in so many seconds. text: all of it, in words."""
+    """A change that is undone unless it is confirmed. left: in so many seconds. text: the whole message."""
 
     @property
     def id(self) -> str: ...

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each device brings to a row of the report, and the row that all of them make."""
+"""The part of each device in a row of the report, and the row that all of them make."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Files:
 
 
 class Summary(NamedTuple):
-    """found: what each device brings. text: the files of one of them in words."""
+    """found: what each device brings. text: renders the files of one of them."""
 
     found: Sequence[Files]
     text: Callable[[Sequence[KnobFile], ValueOf], str] = plain

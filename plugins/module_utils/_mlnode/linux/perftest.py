@@ -78,7 +78,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """gbits: None where nothing was measured; why, and what to do, is in words and advice then."""
+    """gbits: None where nothing was measured; text and advice then have why, and what to do."""
 
     gbits: float | None
     words: str = ""

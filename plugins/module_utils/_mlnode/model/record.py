@@ -48,7 +48,7 @@ else:
         setattr(cls, name, first)
 
     class _Tuple(tuple):
-        """What all named tuples can."""
+        """The methods of all named tuples."""
 
         __slots__ = ()
         _fields = ()

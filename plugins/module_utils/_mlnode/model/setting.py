@@ -162,7 +162,7 @@ class Reading(NamedTuple):
     at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
     clamped: more was asked for than the device has: both numbers. want is what it has.
     missing: its rule asks for devices that have to be here and are not, so that the node is not as declared.
-    elsewhere: its rule is for ports of a link layer which this node's do not have, as is meant.
+    elsewhere: its rule is for ports of a link layer which this node's do not have, as intended.
     refers: the setting that says why there is nothing to read, where another one of the rule does.
     """
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON of untrusted or damaged files: everything that could break a later step is refused here, in words.
+"""JSON of untrusted or damaged files: what could break a later step is refused here, with a message.
 
 What check() refuses, a writer must refuse before it writes; otherwise the next reader reports a damaged file.
 """

@@ -322,7 +322,7 @@ def _below(host: Host, name: str) -> list[str]:
 
 
 def _address(host: Host, name: str) -> str:
-    """That of the PCI function of an interface; "" for one that has none."""
+    """The address of an interface's PCI function; "" for one that has none."""
     path = f"{NETS}/{name}"
     target = host.link_target(path)
     return function(behind(target, "net")) or ""

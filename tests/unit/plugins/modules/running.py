@@ -5,6 +5,7 @@ status out."""
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,45 +21,28 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.modules import (
     agent,
-    boot_params,
-    cpu_governor,
-    gpu_persistence,
     ib_subnet,
-    irq_affinity,
-    kernel_modules,
-    limits,
-    multi_rail,
-    nccl_conf,
-    nic_ethtool,
     node_audit,
     node_revert,
     node_topology,
     path_mtu,
     rdma_bandwidth,
     rdma_check,
-    roce_qos,
     sysctl_ml,
-    thp,
-    tuning_services,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
+from mlnode.agent import registry
 from mlnode.host.host import Mounts
 
 #: Every module that declares something → arguments that do
 DECLARING: dict[ModuleType, dict[str, Any]] = {
-    kernel_modules: {"modules": ["tcp_bbr"]},
-    thp: {"enabled": "madvise"},
+    **{
+        importlib.import_module(f"{agent.__package__}.{name}"): CASES[area].spec
+        for area, name in registry.MODULES.items()
+    },
+    # Settings that are there, and one that is not
     sysctl_ml: {"settings": {"vm.swappiness": 1, "kernel.no_such_knob": 1}},
-    limits: {"nofile": 1048576},
-    cpu_governor: {"governor": "performance"},
-    nic_ethtool: {"rules": [{"name": "nics", "rings": "auto"}]},
-    multi_rail: {"rules": [{"name": "nics", "arp_ignore": 1}]},
-    roce_qos: {"rules": [{"name": "nics", "trust": "dscp"}]},
-    nccl_conf: {"variables": {"NCCL_DEBUG": "WARN"}},
-    irq_affinity: {"rules": [{"name": "nics", "strategy": "spread"}]},
-    boot_params: {"parameters": {"numa_balancing": "disable"}},
-    tuning_services: {"services": {"tuned": "stop"}},
-    gpu_persistence: {"persistence": True},
 }
 
 #: Every module that runs on a node → arguments with which it has something to do

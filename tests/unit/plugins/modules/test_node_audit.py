@@ -55,7 +55,7 @@ def test_the_documented_fields_are_those_it_has(look: Runner) -> None:
 
 
 def test_the_page_names_every_check() -> None:
-    page = pathlib.Path(node_audit.__file__).parents[2] / "docs" / "audit.md"
+    page = pathlib.Path(node_audit.__file__).parents[2] / "docs/checks/audit.md"
     text = page.read_text(encoding="utf-8")
     for name in run.NAMES:
         assert f"| `{name}` |" in text, name

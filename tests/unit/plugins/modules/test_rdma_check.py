@@ -148,7 +148,7 @@ def test_the_examples_are_declarations() -> None:
 
 
 def test_the_page_names_every_check_key_and_counter() -> None:
-    page = (pathlib.Path(rdma_check.__file__).parents[2] / "docs" / "rdma_check.md").read_text(
+    page = (pathlib.Path(rdma_check.__file__).parents[2] / "docs/checks/rdma_check.md").read_text(
         encoding="utf-8"
     )
     for name in (*run.NAMES, *expect.PORT_KEYS, *expect.NODE_KEYS):

@@ -56,7 +56,7 @@ def test_an_active_profile_of_tuned_is_named(
 
 def test_every_service_is_documented() -> None:
     about = registry.options("services")["services"].text
-    page = pathlib.Path(tuning_services.__file__).parents[2] / "docs" / "tuning_services.md"
+    page = pathlib.Path(tuning_services.__file__).parents[2] / "docs/knobs/services.md"
     for name in SERVICES:
         assert f"C({name})" in about
         assert f"| `{name}` |" in page.read_text(encoding="utf-8")

@@ -31,7 +31,7 @@ _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 
 
 def all_checks(host: Host, leave_out: Collection[str] = ()) -> list[AuditCheck]:
-    """What matters most first. Reads only."""
+    """All findings, the most important first. Reads only."""
     topology = read.of(host)
     checks = [
         check
@@ -44,7 +44,7 @@ def all_checks(host: Host, leave_out: Collection[str] = ()) -> list[AuditCheck]:
 
 
 def _rank(check: AuditCheck) -> tuple[bool, int, int]:
-    """What is not as expected first, and of that the most severe."""
+    """Sort key: unexpected findings first, the most severe of them before the others."""
     severity = _SEVERITIES.index(check.severity)
     verdict = _VERDICTS.index(check.verdict)
     bad = check.verdict in (Verdict.FAIL, Verdict.WARN)

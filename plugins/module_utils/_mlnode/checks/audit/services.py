@@ -31,7 +31,7 @@ RIVALS = Topic(
     "tuning_services",
     Severity.MEDIUM,
     "what one of them sets, the other undoes",
-    "docs/tuning_services.md",
+    "docs/knobs/services.md",
     "let one of both own a setting: the module tuning_services",
 )
 TIME = Topic(

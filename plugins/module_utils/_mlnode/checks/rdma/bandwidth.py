@@ -57,7 +57,7 @@ _RANGES: Mapping[str, range] = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to measure. peer: "" serves. gid_index: None for the one that is found. least: Gb/s."""
+    """Input of a measurement. peer: "" serves. gid_index: None for the one that is found. least: Gb/s."""
 
     device: str
     port: int

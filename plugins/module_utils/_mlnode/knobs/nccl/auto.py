@@ -101,7 +101,7 @@ def _hcas(host: Host) -> Answer:
 
 
 def _interface(host: Host) -> Answer:
-    """That of the default route: the same at boot as over a connection, and the same on all nodes."""
+    """The interface of the default route: the same at boot as over a connection, and on all nodes."""
     try:
         found = _default(routes.ipv4(host))[:1] or _default(routes.ipv6(host))
         found = found or _tops(host, [*management.interfaces(host)])

@@ -48,7 +48,7 @@ class Nothing(Protocol):
 
 
 def unread(setting: Setting, found: Nothing, context: Context) -> Reading:
-    """That of a setting whose rule brings no NIC. For said_once(), it refers to itself where none is here."""
+    """Reading of a setting whose rule brings no NIC. With none here, it refers to itself (said_once())."""
     boot = context.boot_by_agent(setting, None)
     refers = setting.key if found.nowhere else ""
     return Reading(

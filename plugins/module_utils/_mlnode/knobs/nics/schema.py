@@ -77,7 +77,7 @@ _NICS: Table = {
         "bool",
         """
         V(false) leaves out, and V(true) means only, interfaces that carry a default route or the connection
-        of who runs this, and what these stand on.
+        of the user who starts the run, and the interfaces below them.
         """,
     ),
 }

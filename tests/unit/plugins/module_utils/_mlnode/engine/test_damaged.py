@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import FILES, KERNEL, THP, Machine
+from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlnode.agent import cli, drift, explain, node
@@ -41,6 +42,7 @@ RULE: dict[str, Any] = {"name": "two", "nics": {"management": False, "names": ["
 
 #: Something of every kind, in every form that a kind has
 WHOLE: dict[str, Any] = {
+    **{kind: case.spec for kind, case in CASES.items()},
     "services": {"services": {"tuned": "stop"}},
     "modules": {"modules": ["tcp_bbr"]},
     "thp": {
@@ -63,7 +65,6 @@ WHOLE: dict[str, Any] = {
     },
     "limits": {"memlock": "unlimited", "nofile": 1048576, "domains": ["*"], "services": ["slurmd"]},
     "cpu": {"governor": "performance", "energy_perf_bias": 0, "boost": True, "cpus": "0-3"},
-    "gpu": {"persistence": True},
     "nic": {
         "rules": [
             {

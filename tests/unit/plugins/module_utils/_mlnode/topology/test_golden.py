@@ -24,7 +24,7 @@ def test_the_topology_of_every_machine(name: str) -> None:
 
 
 def test_the_example_in_the_documentation_is_what_the_command_prints() -> None:
-    page = (golden.FOLDER.parents[2] / "docs" / "topology.md").read_text(encoding="utf-8")
+    page = (golden.FOLDER.parents[2] / "docs/guide/topology.md").read_text(encoding="utf-8")
     shown = page.split("$ mlnode topology\n")[1].split("...\n```")[0]
 
     assert golden.texts("hgx")["hgx.topology.txt"].startswith(shown)

@@ -73,7 +73,7 @@ def _machine(machine: Machine) -> str:
 
 
 def _cpus(cpus: Cpus) -> str:
-    """What the kernel does not report, as sockets on many an arm64 machine, is left out."""
+    """CPUs, with sockets and cores where the kernel reports them, which it does not on many arm64 machines."""
     online = f"{len(cpus.online)} online ({cpulist.readable(cpus.online) or 'none'})"
     words = [_many(cpus.packages, "socket")] if cpus.packages else []
     if cpus.cores:

@@ -52,7 +52,7 @@ def faces_up(device: PciDevice) -> bool:
 
 
 def words(link: Link, above: Link | None, sleepy: bool) -> str:
-    """Description of a link's deficit; "" if it has none. above: the other end, None where it was not seen."""
+    """Description of a deficit; "" if the link has none. above: the other end, None where it was not seen."""
     other = above or link
     speed = min(link.max_speed, other.max_speed, key=giga_transfers)
     width = min(link.max_width, other.max_width)

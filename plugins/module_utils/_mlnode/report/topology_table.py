@@ -73,7 +73,7 @@ def _machine(machine: Machine) -> str:
 
 
 def _cpus(cpus: Cpus) -> str:
-    """CPUs, with sockets and cores where the kernel reports them, which it does not on many arm64 machines."""
+    """CPUs, with sockets and cores where the kernel reports them, which many an arm64 machine lacks."""
     online = f"{len(cpus.online)} online ({cpulist.readable(cpus.online) or 'none'})"
     words = [_many(cpus.packages, "socket")] if cpus.packages else []
     if cpus.cores:

@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ..engine import declared, digests
+from ..engine.kind import Spec
 from ..host.host import Host
 from ..model import schema, strict_json
-from ..model.errors import MlnodeError, paragraphs
+from ..model.errors import DeclarationError, MlnodeError, paragraphs
 from . import missed, node_report, registry, waivers
 from .node import survey
 from .registry import KINDS
@@ -64,7 +65,8 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         declarations = declared.load_all(host, [])
     except MlnodeError:
         declarations = []
-    errors += digests.differences(expected, declarations, str(params.get("host", "")))
+    present = {item.name: digests.digests(_meant(item.kinds)) for item in declarations}
+    errors += digests.differences(expected, present, str(params.get("host", "")))
 
     judged = missed.judge(state["settings"], exceptions, params["fail_at"])
     ignored = judged.exceptions
@@ -85,7 +87,7 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
             for waiver, became in zip(exceptions, judged.states)
         ],
         "errors": errors,
-        "digests": {item.name: digests.digests(item.kinds) for item in declarations},
+        "digests": present,
         "summary": state["summary"],
         "settings": [
             {**setting, "ignored": ignored[setting["key"]]} if setting["key"] in ignored else setting
@@ -98,3 +100,15 @@ def _checked(name: str, areas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
     """Raises DeclarationError."""
     schema.refuse_unknown(f"declarations.{name}", areas, tuple(KINDS))
     return {area: schema.checked(area, areas[area], registry.options(area)) for area in areas}
+
+
+def _meant(kinds: Mapping[str, Spec]) -> dict[str, Spec]:
+    """The same in the one spelling of this version, as people or another version may have written the file.
+    What is refused stays as it stands there, and survey() reports it."""
+    spelled = dict(kinds)
+    for kind in (kind for kind in kinds if kind in KINDS):
+        try:
+            spelled[kind] = schema.checked(kind, kinds[kind], registry.options(kind))
+        except DeclarationError:
+            continue
+    return spelled

@@ -156,8 +156,9 @@ class LinkWrite(NamedTuple):
 
 
 class LoadModule(NamedTuple):
-    """A kernel module that a value needs. stays: it is wanted for itself. Its users by the time of a
-    revert would lose their interfaces with it, so that it is left to the next boot."""
+    """A kernel module that a value needs. Beside values and files the third thing that a run changes, and no
+    kind's own: several need one. stays: it is wanted for itself. Its users by the time of a revert would lose
+    their interfaces with it, so that it is left to the next boot."""
 
     key: str
     name: str

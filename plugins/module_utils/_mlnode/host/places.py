@@ -1,7 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every path that is ever written, in one table: what a store may name, and which files are the product's
-own. Host itself asks here; a test holds it against the constants of those who write them."""
+own. Host itself asks here; a test holds it against the constants of those who write them.
+
+One table for all kinds, on purpose: it is what stands between a damaged store and the file system, so that it
+is read, and reviewed, as a whole, and a new path is added here by hand. It imports no kind, as Host asks
+before any is known.
+"""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         for name, areas in params["declarations"].items()
     }
     # Where the inventory declares nothing, a node without declarations is as expected.
-    found = survey(host, may_be_bare=bool(expected) and not any(expected.values()))
-    state = node_report.node(found)
+    node = survey(host, may_be_bare=bool(expected) and not any(expected.values()))
+    state = node_report.node(node)
     errors = [*filter(None, [str(params.get("instead", ""))]), *state["errors"]]
     try:
         # A damaged file is in the errors already.
@@ -74,11 +74,11 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     counts = ", ".join(f"{number} {status}" for status, number in state["summary"].items())
     if ignored:
         counts += f" ({len(ignored)} ignored)"
-    words = [f"as declared: {counts}"] if compliant else ["not as declared", counts, *errors]
+    verdict = [f"as declared: {counts}"] if compliant else ["not as declared", counts, *errors]
     return {
         "changed": False,
         "compliant": compliant,
-        "verdict": "; ".join(word for word in words if word),
+        "verdict": "; ".join(word for word in verdict if word),
         "drift": [*judged.drift],
         "failures": [*judged.failures, *(errors if missed.severe(params["fail_at"]) else ())],
         "ignored": [f"{line}; ignored {ignored[key]}" for key, line in judged.ignored.items()],

@@ -18,13 +18,13 @@ from .registry import KINDS
 
 def explain(host: Host, key: str) -> dict[str, Any]:
     """Facts in reading order. Raises MlnodeError if the node does not declare the key."""
-    found = survey(host)
-    for item in found.rows:
+    node = survey(host)
+    for item in node.rows:
         if item.row.setting.key == key or _spelled(item, key):
             return _facts(host, item)
-    for error in found.errors:
+    for error in node.errors:
         raise MlnodeError(error)
-    keys = [item.row.setting.key for item in found.rows]
+    keys = [item.row.setting.key for item in node.rows]
     close = difflib.get_close_matches(key, keys, n=3)
     hint = f"; close to it: {', '.join(close)}" if close else "; `mlnode status` lists what is"
     raise MlnodeError(f"{key!r} is not declared on this node{hint}")

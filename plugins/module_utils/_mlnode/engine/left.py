@@ -84,7 +84,7 @@ def _kept(
 ) -> tuple[frozenset[str], str]:
     """The kernel files that are declared once this run has ended, by whichever area and declaration, as kinds
     share some; and why they are not known."""
-    found = {path for plan in plans for path in _files(plan.rows)}
+    paths = {path for plan in plans for path in _files(plan.rows)}
     own = {(request.name, request.kind.KIND) for request in requests}
     for declaration in known.declarations:
         for area, spec in declaration.kinds.items():
@@ -92,11 +92,11 @@ def _kept(
             if (declaration.name, area) in own or kind is None:
                 continue
             try:
-                found |= {*_files(_rows(host, Request(declaration.name, kind, spec), known))}
+                paths |= {*_files(_rows(host, Request(declaration.name, kind, spec), known))}
             except MlnodeError as error:
-                words = f"whether {declaration.name} declares of {area} what leaves is unknown"
-                return frozenset(), f"{words}, so that it keeps its value: {error}"
-    return frozenset(found), ""
+                doubt = f"whether {declaration.name} declares of {area} what leaves is unknown"
+                return frozenset(), f"{doubt}, so that it keeps its value: {error}"
+    return frozenset(paths), ""
 
 
 def _put_back(

@@ -130,8 +130,8 @@ def _is_current(handle: int, real: str) -> bool:
         there = os.stat(real)
     except FileNotFoundError:
         return False
-    mine = os.fstat(handle)
-    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+    opened = os.fstat(handle)
+    return (opened.st_dev, opened.st_ino) == (there.st_dev, there.st_ino)
 
 
 # -- notes of runs ------------------------------------------------------------------------
@@ -235,9 +235,9 @@ def _lines(host: Host) -> list[str]:
 
 def _parsed(line: str) -> Note | None:
     try:
-        found: dict[str, Any] = json.loads(line)
-        completed = tuple(str(path) for path in found["completed"])
-        return Note(str(found["name"]), int(found["pid"]), str(found["since"]), str(found["end"]), completed)
+        note: dict[str, Any] = json.loads(line)
+        completed = tuple(str(path) for path in note["completed"])
+        return Note(str(note["name"]), int(note["pid"]), str(note["since"]), str(note["end"]), completed)
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 

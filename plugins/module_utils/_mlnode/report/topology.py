@@ -139,10 +139,10 @@ def _rdma(device: RdmaDevice) -> dict[str, Any]:
 
 def _distances(topology: Topology) -> dict[str, dict[str, str]]:
     """GPU → NIC → kind, so that one pair is one look-up."""
-    found: dict[str, dict[str, str]] = {gpu.address: {} for gpu in topology.gpus}
+    kinds: dict[str, dict[str, str]] = {gpu.address: {} for gpu in topology.gpus}
     for one in topology.distances:
-        found[one.gpu][one.nic] = one.kind
-    return found
+        kinds[one.gpu][one.nic] = one.kind
+    return kinds
 
 
 def _binding(binding: Binding) -> dict[str, Any]:

@@ -41,9 +41,9 @@ class _Place(NamedTuple):
     fields: tuple[str, ...]
 
     @property
-    def told(self) -> str:
+    def read_only(self) -> str:
         """Reason why it takes no value; empty if it does."""
-        if GROUPS[self.group].told.intersection(self.fields):
+        if GROUPS[self.group].read_only.intersection(self.fields):
             return f"{self.path} is read-only"
         return ""
 
@@ -79,8 +79,8 @@ class Files:
         """The driver may accept a value and ignore it: only a read shows that."""
         action = f"write {value!r} to"
         place = _file(action, path)
-        if place.told:
-            raise HostError(action, path, None, place.told)
+        if place.read_only:
+            raise HostError(action, path, None, place.read_only)
         values = value.split()
         if len(values) != len(place.fields):
             raise HostError(action, path, None, f"{len(place.fields)} values belong here, one for each field")
@@ -123,15 +123,15 @@ class Files:
             place = _file("look at", path)
         except HostError:
             return ""
-        return place.told or lacks_net_admin(host, path)
+        return place.read_only or lacks_net_admin(host, path)
 
     def _fields(self, host: Host, action: str, place: _Place) -> Mapping[str, str]:
         _must_exist(host, action, place)
-        found = self._of(host, place.nic).get(place.group)
-        missing = ", ".join(field for field in place.fields if field not in found)
+        fields = self._of(host, place.nic).get(place.group)
+        missing = ", ".join(field for field in place.fields if field not in fields)
         if missing:  # of a captured file
             raise HostError(action, place.path, None, f"{missing} was not captured")
-        return found
+        return fields
 
     def _has(self, host: Host, place: _Place, group: str) -> bool:
         """False only where the driver reports that it has no such group; an unreadable one is there."""
@@ -190,11 +190,11 @@ _LIST = regex(r"[0-7](,[0-7])*\Z", re.ASCII)
 
 def _fits(group: str, field: str, text: str) -> bool:
     """False for what a tool would take for something else, or not at all."""
-    words = text.split("/")
+    values = text.split("/")
     if group in ("pfc", "dscp-prio"):
         return text == NONE or bool(_LIST.match(text))
     if group == "trust":
         return text == NONE or all(word in answers.SELECTORS for word in text.split("+"))
     if field == "tc-tsa":
-        return len(words) == len(CLASSES) and all(word in answers.TSAS for word in words)
+        return len(values) == len(CLASSES) and all(word in answers.TSAS for word in values)
     return bool((_SIZES if field in ("buffer-size", "tc-bw") else _EIGHT).match(text))

@@ -50,10 +50,10 @@ class _Place(NamedTuple):
     fields: tuple[str, ...]
 
     @property
-    def told(self) -> str:
+    def read_only(self) -> str:
         """Reason why the driver takes no value here; empty if it does."""
         group = GROUPS[self.group]
-        if group.settable and not group.told.intersection(self.fields):
+        if group.settable and not group.read_only.intersection(self.fields):
             return ""
         return f"{self.path} is read-only"
 
@@ -91,8 +91,8 @@ class Files:
         """The driver may accept a value and ignore it: only a read shows that."""
         action = f"write {value!r} to"
         place = _file(action, path)
-        if place.told:
-            raise HostError(action, path, None, place.told)
+        if place.read_only:
+            raise HostError(action, path, None, place.read_only)
         self._answers(host, action, place)
         values = value.split() if len(place.fields) > 1 else [value.strip()]
         if len(values) != len(place.fields):
@@ -134,8 +134,8 @@ class Files:
         """Reason why it cannot be set; empty if it can, or where a read has more to say."""
         try:
             place = _file("look at", path)
-            if place.told:
-                return place.told
+            if place.read_only:
+                return place.read_only
             if place.group.startswith("feature"):
                 fixed = self._answers(host, "look at", _Place(path, place.nic, "feature/fixed", place.fields))
                 kept = [field for field in place.fields if fixed[field] == "yes"]
@@ -159,8 +159,8 @@ class Files:
             answers = device.get(place.group)
         except OSError as error:
             if error.errno == errno.EOPNOTSUPP:
-                words = f"{_driver(device)} has no {group.nouns}"
-                raise MissingError(action, place.path, words) from error
+                lack = f"{_driver(device)} has no {group.nouns}"
+                raise MissingError(action, place.path, lack) from error
             raise _failed(action, place.path, error) from error
         except ValueError as error:
             raise HostError(action, place.path, None, str(error)) from error
@@ -229,8 +229,8 @@ def _failed(action: str, path: str, error: OSError) -> HostError:
     """Never absent, which would have an origin forgotten: the interface was there just now."""
     problem = HostError(action, path, error.errno, str(error))
     if error.errno == errno.ENODEV:
-        words = "the interface does not answer: it is asleep, being reset, or in another network namespace"
-        return HostError(action, path, None, words)
+        cause = "the interface does not answer: it is asleep, being reset, or in another network namespace"
+        return HostError(action, path, None, cause)
     return HostError(action, path, None, problem.kernel) if problem.absent else problem
 
 

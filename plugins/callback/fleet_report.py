@@ -145,10 +145,10 @@ class CallbackModule(CallbackBase):
             return
         # What modules reported, and an assertion about it, is in the findings and errors already.
         reported = any(answer.get(name) for name in ("settings", "areas", "checks", "errors"))
-        verdict = _action(result) in _VERDICTS and not _of_role(result)
+        verdict = _action(result) in _VERDICTS and getattr(result.task, "_role", None) is None
         if (host.bad or host.errors) and (reported or verdict):
             return
-        failure = f"{_task_name(result)}: {_message(answer)}"
+        failure = f"{result.task.get_name()}: {_message(answer)}"
         if failure not in host.failures:
             host.failures.append(failure)
 
@@ -231,16 +231,8 @@ def _answer(result: Any) -> Mapping[str, Any]:
     return answer
 
 
-def _of_role(result: Any) -> bool:
-    return getattr(result.task, "_role", None) is not None
-
-
 def _action(result: Any) -> str:
     return str(result.task.action)
-
-
-def _task_name(result: Any) -> str:
-    return str(result.task.get_name())
 
 
 def _groups(host: Any) -> list[str]:

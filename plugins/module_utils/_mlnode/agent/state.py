@@ -8,16 +8,13 @@ A module of one area asks the installed agent for them (tuning_module.py), and h
 from __future__ import annotations
 
 import errno
+from functools import partial
 from typing import Callable, Mapping
 
 from ..engine import boot_service, confirm_store
 from ..engine.kind import AGENT_FAULT, AGENT_IMAGE_FAULT, AGENT_PENDING, AGENT_UNDONE
 from ..host.host import Host
 from ..model.errors import HostError, MlnodeError
-
-
-def _image_fault(host: Host) -> str:
-    return boot_service.stopped(host, running=False)
 
 
 def _pending(host: Host) -> str:
@@ -30,7 +27,7 @@ def _pending(host: Host) -> str:
 
 _FILES: Mapping[str, Callable[[Host], str]] = {
     AGENT_FAULT: boot_service.stopped,
-    AGENT_IMAGE_FAULT: _image_fault,
+    AGENT_IMAGE_FAULT: partial(boot_service.stopped, running=False),
     AGENT_PENDING: _pending,
     AGENT_UNDONE: confirm_store.report,
 }

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..engine import confirm, declared, engine, handlers, origin
+from ..engine import confirm, declared, engine, handlers, origin, origin_paths
 from ..engine.declared import FOLDER as DECLARED
 from ..engine.engine import Request
 from ..engine.kind import Row
 from ..engine.lock import WAIT_SECONDS, locked
 from ..engine.revert import BASELINES, FOLDER, Change, described
-from ..host import places
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
 from ..knobs.irq import irqbalance
@@ -91,7 +90,7 @@ def _refuse_with_origin(host: Host) -> None:
 
 
 def _files(host: Host) -> list[_File]:
-    files = [_File(path, None, reader) for path, reader in places.present(host).items()]
+    files = [_File(path, None, reader) for path, reader in origin_paths.present(host).items()]
     for path, text, reader in (
         (nccl_file.PATH, nccl_file.parse(host.text(nccl_file.PATH)).others, ""),
         *((path, text, "irqbalance") for path, text in irqbalance.without_block(host)),

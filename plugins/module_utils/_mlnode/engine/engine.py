@@ -94,16 +94,12 @@ class First(NamedTuple):
     live: bool = False
 
 
-def _nothing() -> Sequence[Step]:
-    return ()
-
-
 def _unchecked(_steps: Sequence[Step]) -> None:
     """Each step has read back what it wrote."""
 
 
 #: Where only areas are applied
-NOTHING = First(_nothing, _unchecked)
+NOTHING = First(tuple, _unchecked)
 
 
 #: Where nothing is known of other areas than those asked for

@@ -76,7 +76,8 @@ def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
     except MlnodeError as error:
         return _Gone(problem=f"what leaves {area} of {request.name} cannot be read, and stays: {error}")
     declared = {*_files(plan.rows)}
-    return _Gone({path: write for path, write in _writes(rows).items() if path not in declared})
+    writes = (write for row in rows for write in writes_of(row, row.reading.parts))
+    return _Gone({write.file.path: write for write in writes if write.file.path not in declared})
 
 
 def _kept(
@@ -155,10 +156,6 @@ def _rows(host: Host, request: Request, known: Kept) -> Sequence[Row]:
     """Of a declaration that may have been written by another version. Raises MlnodeError, also where only
     some of it is understood: the rest may be about any file."""
     return evaluate(host, request, known).rows
-
-
-def _writes(rows: Sequence[Row]) -> dict[str, KernelWrite]:
-    return {write.file.path: write for row in rows for write in writes_of(row, row.reading.parts)}
 
 
 def _files(rows: Sequence[Row]) -> Iterator[str]:

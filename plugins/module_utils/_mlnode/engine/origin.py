@@ -15,7 +15,7 @@ import os
 import stat
 from typing import Any, Collection, Mapping
 
-from ..host import places, system, trust
+from ..host import system, trust
 from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import DamagedError, HostError, LostOriginError, MlnodeError
@@ -106,7 +106,7 @@ class Origin:
         entries, copied = _read(host, COPY)
         if entries is not None:
             return cls(host, entries, f"{problem or f'{PATH} is missing'}: its copy {COPY} is used")
-        trace = next(iter(places.present(host)), "")
+        trace = next(iter(origin_paths.present(host)), "")
         if not problem and not copied and not trace:
             return cls(host, [])
         lost = f"{problem or f'{PATH} is missing'}, {copied or f'and so is its copy {COPY}'}"

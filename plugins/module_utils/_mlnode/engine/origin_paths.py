@@ -211,3 +211,21 @@ def _digest(content: bytes | None) -> dict[str, str] | None:
 
 def _two(old: Sequence[Any], new: Any) -> list[Any]:
     return [*(record for record in old if record != new), new]
+
+
+def present(host: Host) -> dict[str, str]:
+    """Path → who reads it, of our own files that are there: they show that a node was tuned whose origin
+    is lost. Raises HostError."""
+    return {
+        path: one.reader
+        for one in places.OWN
+        for path in ([one.path] if "*" not in one.pattern else host.matching(one.pattern))
+        if _is_ours(host, path)
+    }
+
+
+def _is_ours(host: Host, path: str) -> bool:
+    """Not what an administrator has put there to keep us away: a unit linked to /dev/null, say."""
+    if path.startswith(places.WANTS):
+        return places.is_own(host.link_target(path))
+    return not host.is_link(path) and host.exists(path)

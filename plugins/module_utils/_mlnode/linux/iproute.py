@@ -39,7 +39,8 @@ def leaves_by(host: Host, source: IPv4Address, to: IPv4Address, vrf: str = "") -
     """The interface that the kernel's rules and tables choose for a packet. Raises HostError, also where they
     lead nowhere."""
     inside = ("vrf", vrf) if vrf else ()
-    return _asked(host, _interface, "route", "get", str(to), "from", str(source), *inside)
+    route = ("route", "get", str(to), "from", str(source), *inside)
+    return _asked(host, lambda routes: str(routes[0]["dev"]), *route)
 
 
 def _asked(host: Host, understand: Callable[[Any], T], *arguments: str) -> T:
@@ -76,7 +77,3 @@ def _address(entry: Mapping[str, Any]) -> Address:
     # The other end of a point-to-point link has an address of its own, and this end has no network.
     near = entry.get("address", local)
     return Address(local, IPv4Network(f"{near}/{int(entry['prefixlen'])}", strict=False))
-
-
-def _interface(answer: Any) -> str:
-    return str(answer[0]["dev"])

@@ -136,9 +136,6 @@ class Kernel:
             raise _unsupported()
         return modes
 
-    def _strings(self, string_set: int) -> list[str]:
-        return structs.unpack_gstrings(self._raw_strings(string_set))
-
     def _raw_strings(self, string_set: int) -> bytes:
         # Never ask for the names of an empty set: the kernel takes that for a bug of its own, and warns.
         if not structs.unpack_sset_info(self._ask(structs.pack_sset_info(string_set)), string_set):
@@ -150,7 +147,8 @@ class Kernel:
         return {name: words.switch(bool(mask >> bit & 1)) for name, bit in bits.items()}
 
     def _private_bits(self) -> tuple[int, dict[str, int]]:
-        names = self._strings(structs.PRIVATE_FLAGS)[:32]  # the mask has no room for more
+        # The mask has no room for more than 32.
+        names = structs.unpack_gstrings(self._raw_strings(structs.PRIVATE_FLAGS))[:32]
         mask = structs.VALUE.unpack(self._ask(structs.VALUE.pack(structs.GPFLAGS)))["data"]
         return mask, {name: bit for bit, name in enumerate(names) if name}
 

@@ -133,7 +133,10 @@ topology:
       type: dict
       sample: {"0000:1b:00.0": {enp24s0np0: PIX}}
     bindings:
-      description: How a process that drives a GPU is best started.
+      description:
+        - How a process that drives a GPU is best started.
+        - With C(--preferred) instead of C(--membind) the process gets memory of other nodes where its own has none left,
+          and does not end.
       type: list
       elements: dict
       sample:

@@ -267,6 +267,7 @@ def test_grace_has_memory_without_cpus_and_a_domain_for_each_device() -> None:
     assert seen.text(f"{NODE}/has_cpu") == "0-1"
     assert seen.text(f"{NODE}/has_memory") == "0-2,10,18,26"
     assert seen.text(f"{NODE}/node2/cpulist") == ""
+    assert "\nHugepagesize:     524288 kB\n" in pathlib.Path(f"{seen.root}/proc/meminfo").read_text()
     assert seen.has(f"{CPU}/cpu0/online")
     assert not seen.has(f"{CPU}/cpu0/power/energy_perf_bias")
     assert len(seen.text(f"{NET}/ibp3s0/address").split(":")) == 20
@@ -299,6 +300,44 @@ def test_epyc_has_its_offline_cpus_its_nodes_and_its_interrupts() -> None:
     narrow = [card for card in cards if seen.text(f"{PCI}/{card}/current_link_width") == "8"]
     assert narrow == ["0000:44:00.0", "0000:44:00.1"]
     assert seen.real(f"{NET}/enp4s0f1/master") == "/sys/devices/virtual/net/bond0"
+
+
+def test_the_tiny_vm_hides_its_hypervisor_and_has_no_interrupt_for_a_queue() -> None:
+    seen = see("tiny-vm")
+    assert seen.online == (0,)
+    assert memory(seen, "/proc/meminfo") < 1024 * 1024
+    assert "hypervisor" not in seen.text("/proc/cpuinfo")
+    assert not seen.has(f"{PCI}/0000:00:03.0/msi_irqs")
+
+
+def test_the_gpus_of_gcp_share_a_switch_by_twos_with_two_interfaces_without_rdma() -> None:
+    seen = see("gcp-gpu")
+    switches = collections.Counter(
+        seen.real(f"{PCI}/{gpu}").rsplit("/", 2)[0] for gpu in with_class(seen, "0x10de", "0x030200")
+    )
+    assert [*switches.values()] == [2] * 4
+    for switch in switches:
+        assert sum(seen.real(f"{NET}/{name}").startswith(f"{switch}/") for name in seen.names(NET)) == 2
+    assert not seen.has("/sys/class/infiniband")
+
+
+def test_the_whole_machine_of_oci_has_two_ports_for_each_gpu_and_cards_of_the_cloud_among_them() -> None:
+    seen = see("oci-gpu")
+    assert memory(seen, "/proc/meminfo") > 1900 * 1024 * 1024
+    cards = [seen.real(f"{folder}/device").rpartition("/")[2] for folder in rdma_folders(seen)]
+    models = collections.Counter(seen.text(f"{PCI}/{card}/device") for card in cards)
+    assert models == {"0x1021": 16, "0x101d": 2}
+    assert {seen.text(f"{NET}/rdma{number}/mtu") for number in range(16)} == {"4220"}
+    assert seen.text("/sys/class/dmi/id/chassis_asset_tag") == "OracleCloud.com"
+
+
+def test_half_of_the_efa_devices_of_gb200_are_on_no_switch_with_a_gpu() -> None:
+    seen = see("gb200")
+    switches = {seen.real(f"{PCI}/{gpu}").rsplit("/", 2)[0] for gpu in with_class(seen, "0x10de", "0x030200")}
+    places = [seen.real(f"{folder}/device").rsplit("/", 2)[0] for folder in rdma_folders(seen)]
+    assert len(places) == 16
+    assert sum(place in switches for place in places) == 8
+    assert {seen.text(f"{switch}/max_link_width") for switch in switches} == {"1"}
 
 
 @pytest.mark.parametrize("scale", [2, 4])

@@ -36,11 +36,13 @@ class NoAnswerError(Exception):
 class AgentAction(ActionBase):
     TRANSFERS_FILES = False
 
-    def call(self, name, options, interpreter="", changes=False):
+    def call(self, name, options, interpreter="", changes=False, of_bare=None):
         host = pathlib.Path(self.get_shell_option("remote_tmp")).parent
         with open(host / "asked", "a") as stream:
             stream.write(json.dumps({"call": name, **options}) + chr(10))
         answers = json.loads((host / "answers.json").read_text())
+        if name == "drift":
+            return {"changed": False, **answers["drift"]}
         missed = [] if options["check"] else answers.get(options["name"], [])
         return {"changed": False, "areas": {}, "reboot_required": False, "not_in_force": missed}
 """
@@ -55,7 +57,7 @@ class Site:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
-        self.inventory: dict[str, Any] = {"training": {"hosts": {}}, "fabric": {"hosts": {}}}
+        self.inventory: dict[str, Any] = {name: {"hosts": {}} for name in ("training", "fabric", "others")}
         collection = folder / "collections/ansible_collections/mlnode/tuning"
         utils = collection / "plugins/plugin_utils"
         utils.mkdir(parents=True)
@@ -207,3 +209,19 @@ def test_a_mistaken_variable_is_named_before_a_node_is_asked(site: Site, name: s
     assert f"{name}: unknown variable; did you mean node_sysctl?" in " ".join(output.split())
     assert "node_exporter_port" not in output
     assert site.asked("one") == []
+
+
+def test_a_host_that_has_left_all_groups_fails_the_drift_check_with_what_to_do(site: Site) -> None:
+    fine = {"compliant": True, "verdict": "as declared: 2 ok", "failures": [], "drift": [], "ignored": []}
+    remedy = "declared on the node as node, and the inventory declares nothing: ansible-playbook revert.yml"
+    left = {"failed": True, "msg": remedy, "verdict": "not as declared", "failures": [remedy]}
+    site.host("here", {"drift": fine})
+    site.host("gone", {"drift": left}, "others")
+    site.host("bare", {"drift": fine}, "others")
+
+    code, output = site.play(playbook="playbooks/drift.yml")
+
+    assert (code, failed(output)) == (2, {"gone"}), output
+    assert remedy in " ".join(output.split())
+    [asked] = site.asked("gone")
+    assert (asked["declarations"], asked["fail_at"]) == ({"node": {}, "fabric": {}}, "low")

@@ -64,10 +64,12 @@ def answer(host: Host, question: bytes | str, begin: Callable[[], None] = _quiet
 
 def unheard(host: Host, question: bytes, reply: Mapping[str, Any]) -> None:
     """The connection was lost meanwhile: the next run says how this one ended. Raises MlnodeError."""
-    options = strict_json.loads(question, "the text")["options"]
-    if reply.get("answer", {}).get("changed") and not options.get("check"):
+    asked = strict_json.loads(question, "the text")
+    options, answer = asked["options"], reply.get("answer", {})
+    error = str(answer.get("msg", "")) if answer.get("failed") else ""
+    if asked["call"] == "declare" and (answer.get("changed") or error) and not options["check"]:
         with locked(host):
-            lock.add_note(host, Note.of(options["name"], UNHEARD))
+            lock.add_note(host, Note.of(options["name"], UNHEARD, error))
 
 
 def _digest(size: int) -> str:

@@ -90,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         ("apply", "make this node what is declared (at boot: the service does this)"),
         ("revert", "put back every value and file mlnode has changed"),
         ("topology", "CPUs, NUMA nodes, NICs and GPUs, how near they are, and how to bind processes to them"),
+        ("nccl", "variables of NCCL that a job here would find, each with its origin and meaning"),
         ("audit", "what of this machine costs speed or may be broken, whatever is declared"),
     ):
         one = commands.add_parser(name, help=text, description=text, parents=[common], epilog=_EXIT)
@@ -258,6 +259,21 @@ def _topology(host: Host, options: argparse.Namespace) -> int:
     return OK
 
 
+def _nccl(host: Host, options: argparse.Namespace) -> int:
+    from . import nccl, node_report
+
+    report = nccl.in_force(host)
+    if options.json:
+        _print_json({"format": node_report.FORMAT, "mlnode": VERSION, **report.document()})
+    elif report.variables:
+        _say(nccl.table(report, _width()))
+    else:
+        _say("no variable of NCCL is set on this node")
+    for problem in report.problems:
+        _fail(problem, ERROR)
+    return ERROR if report.problems else OK
+
+
 def _audit(host: Host, options: argparse.Namespace) -> int:
     from ..checks.audit import run as audit
     from ..checks.model import Verdict, summary
@@ -291,6 +307,7 @@ _COMMANDS = {
     "call": _call,
     "self": _self,
     "topology": _topology,
+    "nccl": _nccl,
     "audit": _audit,
     "confirm": _confirm,
     "undo": _undo,

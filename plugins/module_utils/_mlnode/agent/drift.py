@@ -17,6 +17,8 @@ from .registry import KINDS
 
 #: As many lines as fit on a screen; the result has all of them
 NAMED = 12
+#: Settings of one area that the inventory has changed, as many as fit on a line
+_KEYS = 4
 
 
 def _check_options(params: Mapping[str, Any]) -> None:
@@ -52,10 +54,10 @@ def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
 def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     """Result of answer() for a node. Raises MlnodeError for wrong options."""
     exceptions = waivers.parse(params["ignore"])
-    expected = {
-        declared.check_name(name): digests.digests(_checked(name, areas))
-        for name, areas in params["declarations"].items()
+    inventory = {
+        declared.check_name(name): _checked(name, areas) for name, areas in params["declarations"].items()
     }
+    expected = {name: digests.digests(areas) for name, areas in inventory.items()}
     # Where the inventory declares nothing, a node without declarations is as expected.
     node = survey(host, may_be_bare=bool(expected) and not any(expected.values()))
     state = node_report.node(node)
@@ -65,8 +67,14 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         declarations = declared.load_all(host, [])
     except MlnodeError:
         declarations = []
-    present = {item.name: digests.digests(_meant(item.kinds)) for item in declarations}
-    errors += digests.differences(expected, present, str(params.get("host", "")))
+    there = {item.name: _meant(item.kinds) for item in declarations}
+    present = {name: digests.digests(kinds) for name, kinds in there.items()}
+    errors += digests.differences(
+        expected,
+        present,
+        str(params.get("host", "")),
+        lambda name, area: _changed(area, inventory[name][area], there[name][area]),
+    )
 
     judged = missed.judge(state["settings"], exceptions, params["fail_at"])
     ignored = judged.exceptions
@@ -94,6 +102,22 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
             for setting in state["settings"]
         ],
     }
+
+
+def _changed(area: str, inventory: Mapping[str, Any], there: Mapping[str, Any]) -> str:
+    """The settings of an area that the inventory has and the node has otherwise. Empty where only guards or
+    sizes differ, and where one of them is of another version."""
+    try:
+        wanted, kept = (
+            {setting.key: setting.claim for setting in KINDS[area].parse(spec, None)}
+            for spec in (inventory, there)
+        )
+    except MlnodeError:
+        return ""
+    keys = [key for key in {**wanted, **kept} if wanted.get(key) != kept.get(key)]
+    lines = [f"{key} {kept.get(key, 'not')} there, {wanted.get(key, 'not')} in the inventory" for key in keys]
+    more = [f"and {len(lines) - _KEYS} more"] if len(lines) > _KEYS else []
+    return f" ({', '.join([*lines[:_KEYS], *more])})" if lines else ""
 
 
 def _checked(name: str, areas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

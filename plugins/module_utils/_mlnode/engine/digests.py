@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Mapping
+from typing import Callable, Mapping
 
 from .declared import Spec, declares
 
@@ -29,9 +29,14 @@ def _digest(spec: Spec) -> str:
 Digests = Mapping[str, Mapping[str, str]]
 
 
-def differences(expected: Digests, declared: Digests, host: str) -> list[str]:
-    """A sentence for each name that is not declared on the node as the inventory says. host: its name
-    there."""
+def differences(
+    expected: Digests,
+    declared: Digests,
+    host: str,
+    detail: Callable[[str, str], str] = lambda _name, _kind: "",
+) -> list[str]:
+    """A sentence for each name that is not declared on the node as the inventory says. host: its name there.
+    detail: what differs in one kind of it."""
     sentences = []
     for name, wanted in expected.items():
         present = declared.get(name, {})
@@ -40,7 +45,11 @@ def differences(expected: Digests, declared: Digests, host: str) -> list[str]:
             sentences.append(f"declared on the node as {name}, and the inventory declares {remedy}")
             continue
         differing = {
-            "other than there": [kind for kind in wanted if present.get(kind, wanted[kind]) != wanted[kind]],
+            "other than there": [
+                kind + detail(name, kind)
+                for kind in wanted
+                if present.get(kind, wanted[kind]) != wanted[kind]
+            ],
             "missing there": [kind for kind in wanted if kind not in present],
             "left over there": [kind for kind in present if kind not in wanted],
         }

@@ -139,23 +139,29 @@ def _is_current(handle: int, real: str) -> bool:
 #: More than a node that is killed a hundred times before it is played again leaves, in bytes
 _MOST = 65536
 
+#: Of a message, in characters: that of a rollback names each value that could not be put back
+_LONGEST = 4096
+
 KILLED, STOPPED, UNHEARD = "killed", "stopped", "unheard"
 
 
 class Note(NamedTuple):
     """A run for a declaration. end: how it ended, as far as that is known. completed: the files whose writing
-    was finished for it."""
+    was finished for it. error: its message, where it has failed."""
 
     name: str
     pid: int
     since: str
     end: str = KILLED
     completed: tuple[str, ...] = ()
+    error: str = ""
 
     @property
     def text(self) -> str:
         """For people. What it has done is looked at by the run that shows it."""
         run = f"an earlier run for {self.name} (process {self.pid}, begun {self.since})"
+        if self.end == UNHEARD and self.error:
+            return printable(f"{run} has failed, and could not answer any more: {self.error}")
         if self.end == UNHEARD:
             return printable(f"{run} has ended well, and could not answer any more")
         if self.end == STOPPED:
@@ -167,9 +173,10 @@ class Note(NamedTuple):
         )
 
     @classmethod
-    def of(cls, name: str, end: str = KILLED) -> Note:
+    def of(cls, name: str, end: str = KILLED, error: str = "") -> Note:
         """Of this process, now."""
-        return cls(name, os.getpid(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), end)
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        return cls(name, os.getpid(), since, end, error=error[:_LONGEST])
 
 
 @contextmanager
@@ -237,7 +244,8 @@ def _parsed(line: str) -> Note | None:
     try:
         note: dict[str, Any] = json.loads(line)
         completed = tuple(str(path) for path in note["completed"])
-        return Note(str(note["name"]), int(note["pid"]), str(note["since"]), str(note["end"]), completed)
+        name, since, end, error = (str(note[field]) for field in ("name", "since", "end", "error"))
+        return Note(name, int(note["pid"]), since, end, completed, error)
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 

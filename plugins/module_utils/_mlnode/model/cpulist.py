@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable
+from typing import Iterable, Iterator
 
 from .record import regex
 
 #: No kernel can be built for more (arch/x86/Kconfig: NR_CPUS_RANGE_END; less on other architectures).
 MAX_CPUS = 8192
+
+#: Commas of a list that readable() leaves as it is
+_RUNS = 8
 
 _LIST = regex(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*\Z", re.ASCII)
 _MASK = regex(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{1,8})*\Z", re.ASCII)
@@ -46,6 +49,27 @@ def render(cpus: Iterable[int]) -> str:
         else:
             spans.append((cpu, cpu))
     return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)
+
+
+def readable(cpus: Iterable[int]) -> str:
+    """As render(), for people. Where firmware numbers CPUs in turn from socket to socket, every second one is
+    0-510:2, as taskset(1) writes and takes it; spelled out, that is a line of a thousand characters."""
+    text = render(cpus)
+    return text if text.count(",") < _RUNS else ",".join(_strides(parse(text)))
+
+
+def _strides(cpus: tuple[int, ...]) -> Iterator[str]:
+    at = 0
+    while at < len(cpus):
+        step = cpus[at + 1] - cpus[at] if at + 1 < len(cpus) else 1
+        end = at
+        while end + 1 < len(cpus) and cpus[end + 1] - cpus[end] == step:
+            end += 1
+        if step > 1 and end - at < 2:  # two numbers make no row
+            end = at
+        run = f"{cpus[at]}-{cpus[end]}" if end > at else f"{cpus[at]}"
+        yield f"{run}:{step}" if end > at and step > 1 else run
+        at = end + 1
 
 
 def mask(cpus: Iterable[int]) -> str:

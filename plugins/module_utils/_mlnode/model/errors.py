@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno as _errno
 import os
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
 
 class MlnodeError(Exception):
@@ -154,6 +154,12 @@ def printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """As many names as a line bears, and the number of the others."""
+    more = len(names) - most
+    return ", ".join([*names[:most], *([f"{more} more"] if more > 0 else [])])
 
 
 def paragraphs(text: str) -> str:

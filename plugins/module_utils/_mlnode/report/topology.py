@@ -55,9 +55,9 @@ def _plain(item: object, names: str) -> dict[str, Any]:
 
 def _cpus(cpus: Cpus) -> dict[str, Any]:
     return {
-        "sockets": cpus.packages,
-        "physical_cores": cpus.cores,
-        "threads_per_core": cpus.smt,
+        "sockets": cpus.packages or None,
+        "physical_cores": cpus.cores or None,
+        "threads_per_core": cpus.smt or None,
         "hybrid": cpus.hybrid,
         **{name: cpulist.render(getattr(cpus, name)) for name in _CPU_SETS},
         "cores": _cores(cpus),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ..model import cpulist
-from ..model.errors import printable
+from ..model.errors import listed, printable
 from ..topology import pci
 from ..topology.model import Cpus, Link, Machine, Nic, PciDevice, RdmaDevice, Topology, giga_transfers
 from ..topology.nics import HARDWARE
@@ -18,8 +18,11 @@ _LEGEND = (
     "PIX: within one PCIe switch. PXB: across several. PHB: through the host bridge. "
     "NODE: between host bridges of a NUMA node. SYS: between NUMA nodes."
 )
-#: Names of interfaces without hardware that are listed before only their number is shown
-_MOST_NAMES = 8
+#: numactl(8), set_mempolicy(2): MPOL_BIND, MPOL_PREFERRED
+_MEMBIND = (
+    "--membind=N: a process ends when node N has no memory left. "
+    "With --preferred=N instead it gets memory of other nodes then."
+)
 
 #: Speed of a link → generation of PCIe (PCI Express Base Specification)
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
@@ -52,7 +55,7 @@ def _head(machine: Machine, cpus: Cpus, width: int | None) -> list[str]:
         (kind, tuple(cpu.number for cpu in cpus.all if cpu.kind == kind))
         for kind in ("performance", "efficiency")
     ]
-    rows += [("", f"{name} {cpulist.render(members)}") for name, members in sets if members]
+    rows += [("", f"{name} {cpulist.readable(members)}") for name, members in sets if members]
     return grid(rows[0], rows[1:], width)
 
 
@@ -70,15 +73,12 @@ def _machine(machine: Machine) -> str:
 
 
 def _cpus(cpus: Cpus) -> str:
-    online = f"{len(cpus.online)} online ({cpulist.render(cpus.online) or 'none'})"
-    if not cpus.cores:
-        return online
-    sockets, cores, threads = (
-        _many(cpus.packages, "socket"),
-        _many(cpus.cores, "core"),
-        _many(cpus.smt, "thread"),
-    )
-    return f"{online}: {sockets}, {cores}, {threads} per core"
+    """What the kernel does not report, as sockets on many an arm64 machine, is left out."""
+    online = f"{len(cpus.online)} online ({cpulist.readable(cpus.online) or 'none'})"
+    parts = [_many(cpus.packages, "socket")] if cpus.packages else []
+    if cpus.cores:
+        parts += [_many(cpus.cores, "core"), f"{_many(cpus.smt, 'thread')} per core"]
+    return f"{online}: {', '.join(parts)}" if parts else online
 
 
 def _many(number: int, noun: str) -> str:
@@ -95,7 +95,7 @@ def _nodes(topology: Topology, width: int | None) -> list[str]:
             str(node.number),
             _memory(node.memory_kbytes),
             " ".join(str(far) for far, gone in zip(node.distances, empty) if not gone) or _NONE,
-            cpulist.render(node.cpus) or _NONE,
+            cpulist.readable(node.cpus) or _NONE,
         )
         for node, gone in zip(topology.nodes, empty)
         if not gone
@@ -177,9 +177,7 @@ def _others(topology: Topology, devices: Mapping[str, PciDevice]) -> str:
             kinds.setdefault("virtual function", []).append(device.name)
     parts = []
     for kind, names in sorted(kinds.items()):
-        more = len(names) - _MOST_NAMES
-        shown = names[:_MOST_NAMES] + ([f"{more} more"] if more > 0 else [])
-        parts.append(f"{len(names)} {kind} ({', '.join(shown)})")
+        parts.append(f"{len(names)} {kind} ({listed(names)})")
     return "; ".join(parts)
 
 
@@ -246,14 +244,16 @@ def _bindings(topology: Topology, labels: Mapping[str, str], width: int | None) 
     rows = [
         (
             f"GPU{index}",
-            ", ".join(labels[name] for name in binding.nics) or _NONE,
+            listed([labels[name] for name in binding.nics]) or _NONE,
             binding.distance,
             _number(binding.omp_num_threads),
             binding.numactl or _NONE,
         )
         for index, binding in enumerate(topology.bindings)
     ]
-    return grid(("GPU", "NEAREST NIC", "IS", "OMP_NUM_THREADS", "START WITH"), rows, width)
+    lines = grid(("GPU", "NEAREST NIC", "IS", "OMP_NUM_THREADS", "START WITH"), rows, width)
+    bound = any("--membind" in binding.numactl for binding in topology.bindings)
+    return lines + (wrapped(_MEMBIND, width) if bound else [])
 
 
 def _tree(topology: Topology, labels: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ..model import cpulist
+from ..model.errors import listed
 from . import distance, links, numa
 from .distance import Port
 from .model import Binding, Cpus, Distance, Gpu, Machine, Node, PciDevice, Topology
@@ -21,7 +22,7 @@ def bindings(
     rails: Sequence[Port],
 ) -> tuple[Binding, ...]:
     """One per GPU, in their order."""
-    homes = {gpu.address: _home(nodes, gpu.node) for gpu in gpus}
+    homes = {gpu.address: numa.home(nodes, gpu.node) for gpu in gpus}
     # A GPU talks to its peers over RDMA where there is any.
     leaving = [port.name for port in ports if port.rdma] or [port.name for port in ports]
     numbered = {port.name for port in rails}
@@ -35,7 +36,7 @@ def bindings(
             Binding(
                 gpu=gpu.address,
                 node=home.number if home else None,
-                numactl=_numactl(cpus, home) if home else "",
+                numactl=_numactl(cpus, nodes, home) if home else "",
                 omp_num_threads=_threads(cpus, home, sharing) if home else None,
                 nics=on_rail or near,
                 distance=kind,
@@ -44,22 +45,20 @@ def bindings(
     return tuple(found)
 
 
-def _home(nodes: tuple[Node, ...], number: int | None) -> Node | None:
-    """The node whose CPUs serve a GPU: the only one if there is one, whatever the firmware says."""
-    computing = numa.with_cpus(nodes)
-    if len(computing) == 1:
-        return computing[0]
-    return None if number is None else numa.nearest_with_cpus(nodes, number)
-
-
-def _numactl(cpus: Cpus, node: Node) -> str:
-    """By CPU where some of the node's are not for everybody: --cpunodebind would take those too."""
-    mine = _housekeeping(cpus, node)
+def _numactl(cpus: Cpus, nodes: tuple[Node, ...], home: Node) -> str:
+    """By CPU where some of the node's are not for everybody: --cpunodebind would take those too. On a single
+    node there is no memory to choose, and without NUMA the kernel refuses all other options (numactl.c:
+    checknuma)."""
+    mine = _housekeeping(cpus, home)
     if not mine:
         return ""
-    if mine == node.cpus:
-        return f"numactl --cpunodebind={node.number} --membind={node.number}"
-    return f"numactl --physcpubind={cpulist.render(mine)} --membind={node.number}"
+    if mine != home.cpus or len(nodes) == 1:
+        where = f"--physcpubind={cpulist.render(mine)}"
+    else:
+        where = f"--cpunodebind={home.number}"
+    # The kernel refuses to bind memory to a node that has none (mm/mempolicy.c: mpol_new_nodemask).
+    memory = numa.with_memory(nodes, home.number) if len(nodes) > 1 else None
+    return f"numactl {where}" + (f" --membind={memory.number}" if memory else "")
 
 
 def _threads(cpus: Cpus, node: Node, sharing: int) -> int | None:
@@ -81,9 +80,9 @@ def warnings(topology: Topology, ports: Sequence[Port], devices: Mapping[str, Pc
         *_container(topology.machine, topology.cpus),
         *_nodes(topology.nodes),
         *_unplaced(topology.nodes, subjects, devices),
-        *_far(topology.distances, topology.gpus, ports),
+        *_far(topology, ports),
         *_unbound(topology.bindings),
-        *links.look(subjects, [gpu.address for gpu in topology.gpus], devices),
+        *links.look(subjects, [gpu.address for gpu in topology.gpus], devices, topology.machine.virtual),
     ]
     if topology.machine.kind == "virtual machine" and topology.distances:
         found.append(
@@ -115,7 +114,7 @@ def _container(machine: Machine, cpus: Cpus) -> list[tuple[str, str]]:
         )
     ]
     if cpus.allowed != cpus.online:
-        found.append(("", f"this container may run on CPU {cpulist.render(cpus.allowed) or 'none'} only"))
+        found.append(("", f"this container may run on CPU {cpulist.readable(cpus.allowed) or 'none'} only"))
     return found
 
 
@@ -133,13 +132,14 @@ def _unplaced(
     return [(name, text) for address, name in subjects.items() if devices[address].node is None]
 
 
-def _far(distances: Sequence[Distance], gpus: Sequence[Gpu], ports: Sequence[Port]) -> list[tuple[str, str]]:
+def _far(topology: Topology, ports: Sequence[Port]) -> list[tuple[str, str]]:
+    """Where the nearest is on another NUMA node of the same socket, a card in another slot gains little."""
     capable = {port.name: port.label for port in ports if port.rdma}
     found = []
-    for number, gpu in enumerate(gpus):
-        kind, near = distance.nearest(distances, gpu.address, capable)
-        if kind == "SYS":
-            names = ", ".join(capable[name] for name in near)
+    for number, gpu in enumerate(topology.gpus):
+        kind, near = distance.nearest(topology.distances, gpu.address, capable)
+        if kind == "SYS" and not distance.one_socket(topology, gpu.address, near):
+            names = listed([capable[name] for name in near])
             text = f"no RDMA NIC on its NUMA node: all traffic crosses to another node (SYS) to {names}"
             found.append((_gpu(number, gpu.address), text))
     return found
@@ -161,4 +161,4 @@ def _grouped(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     subjects: dict[str, list[str]] = {}
     for subject, text in found:
         subjects.setdefault(text, []).append(subject)
-    return tuple(f"{', '.join(names)}: {text}" if names[0] else text for text, names in subjects.items())
+    return tuple(f"{listed(names)}: {text}" if names[0] else text for text, names in subjects.items())

@@ -21,9 +21,12 @@ _MARGIN = 1078
 _CPUSETS = ("/sys/fs/cgroup/cpuset.cpus.effective", "/sys/fs/cgroup/cpuset/cpuset.effective_cpus")
 
 
-def read(reader: Reader, nodes: tuple[Node, ...], in_container: bool) -> Cpus:
+def online(reader: Reader) -> tuple[int, ...]:
+    return reader.cpus(f"{CPU}/online")
+
+
+def read(reader: Reader, online: tuple[int, ...], nodes: tuple[Node, ...], in_container: bool) -> Cpus:
     """All CPUs. nodes: for the NUMA node of each."""
-    online = reader.cpus(f"{CPU}/online")
     possible = reader.cpus(f"{CPU}/possible")
     present = reader.cpus(f"{CPU}/present") or online
     awake = {*online}

@@ -8,8 +8,11 @@ from typing import Iterable, Mapping, Sequence
 
 from ..model.record import NamedTuple
 from . import numa, pci
-from .model import KINDS, UNKNOWN, Distance, Gpu, Nic, Node, PciDevice, RdmaDevice
+from .model import KINDS, UNKNOWN, Distance, Gpu, Nic, Node, PciDevice, RdmaDevice, Topology
 from .nics import HARDWARE
+
+#: Kinds of a path through the CPU that stays on one NUMA node
+_ONE_NODE = ("PHB", "NODE")
 
 
 class Port(NamedTuple):
@@ -72,11 +75,18 @@ def matrix(
     """Every GPU with every port."""
     one_node = len(numa.with_cpus(nodes)) == 1
     return tuple(
-        Distance(gpu.address, port.name, between(devices[gpu.address], devices[port.address], one_node))
+        _distance(devices[gpu.address], port.name, devices[port.address], nodes, one_node)
         for gpu in gpus
         for port in leaving
         if port.address
     )
+
+
+def _distance(
+    gpu: PciDevice, name: str, port: PciDevice, nodes: tuple[Node, ...], one_node: bool
+) -> Distance:
+    apart = numa.apart(nodes, gpu.node, port.node)
+    return Distance(gpu.address, name, between(gpu, port, one_node), apart)
 
 
 def between(one: PciDevice, other: PciDevice, one_node: bool) -> str:
@@ -98,13 +108,41 @@ def between(one: PciDevice, other: PciDevice, one_node: bool) -> str:
 
 
 def nearest(distances: Iterable[Distance], gpu: str, among: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """Nearest kind and the NICs that have it, in the order of the distances; UNKNOWN and none if unknown."""
+    """Nearest kind and the NICs that have it, in the order of the distances; UNKNOWN and none if unknown.
+
+    Among those of one kind the distance of the NUMA nodes decides, if it is known of all of them: `SYS` is to
+    the next quarter of a socket (NPS4, SNC) as well as to the other socket.
+    """
     wanted = {*among}
     mine = [one for one in distances if one.gpu == gpu and one.nic in wanted and one.kind in KINDS]
     if not mine:
         return UNKNOWN, ()
     best = min((one.kind for one in mine), key=KINDS.index)
-    return best, tuple(one.nic for one in mine if one.kind == best)
+    near = [one for one in mine if one.kind == best]
+    known = [one.numa for one in near if one.numa is not None]
+    least = min(known) if len(known) == len(near) else None
+    return best, tuple(one.nic for one in near if least is None or one.numa == least)
+
+
+def coherent(distances: Iterable[Distance], gpu: Gpu, among: Iterable[str]) -> tuple[str, ...]:
+    """The NICs of the GPU's own NUMA node that reach its memory through the CPU's coherent link to it (C2C).
+
+    That is as good a way as a PCIe switch (NCCL, graph/topo.h: PATH_P2C comes before PATH_PHB), and over PCIe
+    such a GPU may have a single lane to the CPU.
+    """
+    wanted = {*among} if gpu.coherent else ()
+    mine = [one for one in distances if one.gpu == gpu.address and one.nic in wanted]
+    return tuple(one.nic for one in mine if one.kind in _ONE_NODE)
+
+
+def one_socket(topology: Topology, gpu: str, nics: Iterable[str]) -> bool:
+    """True if a GPU and these NICs are known to be at one socket, if on two NUMA nodes of it (NPS4, SNC)."""
+    nodes: dict[str, int | None] = {device.name: device.node for device in topology.rdma}
+    nodes.update((nic.name, nic.node) for nic in topology.nics)
+    wanted = {*(nodes.get(name) for name in nics), *(one.node for one in topology.gpus if one.address == gpu)}
+    sockets = [{cpu.package for cpu in topology.cpus.all if cpu.node == node} for node in wanted]
+    known = None not in wanted and all(len(here) == 1 and None not in here for here in sockets)
+    return known and len(set().union(*sockets)) == 1
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:

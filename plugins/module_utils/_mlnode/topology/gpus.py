@@ -11,14 +11,20 @@ from .model import Gpu, PciDevice
 #: Base and sub class (PCI Code and ID Assignment): VGA, 3D and other display controllers, accelerators
 _VGA, _3D, _DISPLAY, _ACCELERATOR = 0x0300, 0x0302, 0x0380, 0x1200
 
+_NVIDIA = 0x10DE
+
 #: Who makes what a model is trained on, and as which class it shows. Everybody else's display is a management
 #: controller's (ASPEED, Matrox) or a hypervisor's (Cirrus, Bochs, virtio, QXL, VMware, Hyper-V).
 _VENDORS = {
-    0x10DE: ("NVIDIA", (_VGA, _3D, _DISPLAY)),
+    _NVIDIA: ("NVIDIA", (_VGA, _3D, _DISPLAY)),
     0x1002: ("AMD", (_VGA, _3D, _DISPLAY, _ACCELERATOR)),
     0x8086: ("Intel", (_VGA, _3D, _DISPLAY)),
     0x1DA3: ("Habana", (_ACCELERATOR,)),
 }
+
+#: NVIDIA's GPUs with a coherent link to their CPU, by the kernel's own list of them (drivers/vfio/pci/
+#: nvgrace-gpu/main.c: nvgrace_gpu_vfio_pci_table): GH200 three times, GB200, GB300
+_COHERENT = frozenset((0x2342, 0x2345, 0x2348, 0x2941, 0x31C2))
 
 #: Where Intel's processors have their own graphics, which drives a monitor
 _INTEGRATED = "0000:00:02.0"
@@ -28,7 +34,13 @@ def find(devices: Iterable[PciDevice]) -> tuple[Gpu, ...]:
     """By address, which is the order of nvidia-smi and of CUDA_DEVICE_ORDER=PCI_BUS_ID."""
     return tuple(
         Gpu(
-            device.address, _VENDORS[device.vendor][0], device.device, device.node, device.driver, device.link
+            device.address,
+            _VENDORS[device.vendor][0],
+            device.device,
+            device.node,
+            device.driver,
+            device.link,
+            coherent=device.vendor == _NVIDIA and device.device in _COHERENT,
         )
         for device in devices
         if _is_gpu(device)

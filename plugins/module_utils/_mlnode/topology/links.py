@@ -11,11 +11,17 @@ from .model import Link, PciDevice, giga_transfers
 
 
 def look(
-    subjects: Mapping[str, str], gpus: Sequence[str], devices: Mapping[str, PciDevice]
+    subjects: Mapping[str, str],
+    gpus: Sequence[str],
+    devices: Mapping[str, PciDevice],
+    virtual: bool = False,
 ) -> list[tuple[str, str]]:
-    """Name and words of each bad link, of the subjects (address → name) and of the switches above them."""
+    """Name and words of each bad link, of the subjects (address → name) and of the switches above them.
+
+    virtual: bridges are the hypervisor's and their links made up, so that no other end was seen.
+    """
     named = dict(subjects)
-    for address in subjects:
+    for address in () if virtual else subjects:
         named.update(
             {above: f"PCIe switch {above}" for above in devices[address].path[:-1] if above not in named}
         )
@@ -26,7 +32,7 @@ def look(
         device = devices.get(address)
         if device is None or device.link is None or not faces_up(device):
             continue
-        above = devices.get(device.path[-2]) if len(device.path) > 1 else None
+        above = devices.get(device.path[-2]) if len(device.path) > 1 and not virtual else None
         text = words(device.link, above.link if above else None, address in sleepy)
         if text:
             found.append((name, text))
@@ -46,7 +52,7 @@ def faces_up(device: PciDevice) -> bool:
 
 
 def words(link: Link, above: Link | None, sleepy: bool) -> str:
-    """Deficit of a link in words; "" if it has none. above: the other end."""
+    """Deficit of a link in words; "" if it has none. above: the other end, None where it was not seen."""
     other = above or link
     speed = min(link.max_speed, other.max_speed, key=giga_transfers)
     width = min(link.max_width, other.max_width)
@@ -57,6 +63,11 @@ def words(link: Link, above: Link | None, sleepy: bool) -> str:
         _words(link.max_speed, link.max_width),
     )
     if link.width < width or (is_slow and not sleepy):
+        if above is None:
+            return (
+                f"PCIe link at {now} where this end can do {could}; what its other end can do is not known: "
+                "look at the slot, and reseat the card if it can do as much"
+            )
         return f"PCIe link at {now} where both ends can do {could}: reseat the card, look at slot and riser"
     if is_slow:
         return f"PCIe link at {now} of {could}: normal while the GPU is idle, so look again under load"

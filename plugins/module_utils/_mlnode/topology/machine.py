@@ -53,6 +53,10 @@ _TAGS = {
     "OpenTelekomCloud": "openstack",
 }
 
+#: Clouds that put their name on whole machines as well, and Xen, which runs on the one that it serves. "" is
+#: no name.
+_ALSO_METAL = ("", "amazon", "google", "xen")
+
 #: EC2 instances of a whole machine have no hypervisor: m7i.metal-24xl
 _METAL = regex(r"\.metal(-|\Z)", re.ASCII)
 
@@ -97,8 +101,12 @@ def _virtual(reader: Reader, vendor: str, product: str) -> tuple[bool | None, st
         return False, ""
     text = reader.text("/proc/cpuinfo") or ""
     flags = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
-    if flags:  # x86: every hypervisor sets this bit, so the maker's name only says which
-        return "hypervisor" in flags.group(1).split(), named
+    if flags and "hypervisor" not in flags.group(1).split():
+        # VirtualBox and QEMU can hide the bit; the machine that they make up keeps its name.
+        made_up = named not in _ALSO_METAL
+        return made_up, named if made_up else ""
+    if flags:
+        return True, named
     if named:
         return True, named
     return (False if vendor or product else None), ""

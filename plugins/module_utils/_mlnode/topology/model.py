@@ -201,7 +201,10 @@ class RdmaDevice(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """A GPU or other accelerator for machine learning. vendor: a name; device: the PCI device number."""
+    """A GPU or other accelerator for machine learning. vendor: a name; device: the PCI device number.
+
+    coherent: a link of its own (NVLink-C2C) joins it to the CPU, beside PCIe.
+    """
 
     address: str
     vendor: str
@@ -209,17 +212,20 @@ class Gpu(NamedTuple):
     node: int | None = None
     driver: str | None = None
     link: Link | None = None
+    coherent: bool = False
 
 
 class Distance(NamedTuple):
     """Distance between a GPU and a NIC: one of KINDS, or UNKNOWN.
 
-    nic: the interface, or the RDMA device without an interface.
+    nic: the interface, or the RDMA device without an interface. numa: the distance of their NUMA nodes, which
+    decides between two of one kind; None where it is not known.
     """
 
     gpu: str
     nic: str
     kind: str
+    numa: int | None = None
 
 
 class Machine(NamedTuple):
@@ -234,6 +240,11 @@ class Machine(NamedTuple):
     container: str = ""
     cloud: str = ""
     product: str = ""
+
+    @property
+    def virtual(self) -> bool:
+        """Also of a container on a virtual machine."""
+        return self.kind == "virtual machine" or bool(self.hypervisor)
 
 
 class Binding(NamedTuple):

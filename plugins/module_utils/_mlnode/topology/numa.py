@@ -11,25 +11,34 @@ from .model import Node
 from .reader import Reader
 
 NODES = "/sys/devices/system/node"
+_MEMINFO = "/proc/meminfo"
 
 _NODE = regex(r"node([0-9]{1,9})\Z", re.ASCII)
-_TOTAL = regex(r"^Node [0-9]+ MemTotal: +([0-9]{1,18}) kB$", re.MULTILINE | re.ASCII)
+_TOTAL = regex(r"^(?:Node [0-9]+ )?MemTotal: +([0-9]{1,18}) kB$", re.MULTILINE | re.ASCII)
+#: Of a node to itself (include/linux/topology.h: LOCAL_DISTANCE)
+_LOCAL = 10
 
 
-def read(reader: Reader) -> tuple[Node, ...]:
-    """The nodes that are online; none where the kernel was built without NUMA, which is noted."""
+def read(reader: Reader, online: tuple[int, ...]) -> tuple[Node, ...]:
+    """The nodes that are online, with those of their CPUs that are. A kernel that was built without NUMA is
+    one node with everything; that it says so itself by showing none is noted."""
     folders = sorted(int(found[1]) for found in map(_NODE.match, reader.names(NODES, needed=False)) if found)
     # A capture may have the nodes without the list of them.
     if folders and reader.host.value(f"{NODES}/online").absent is not None:
-        return tuple(_node(reader, number) for number in folders)
-    return tuple(_node(reader, number) for number in reader.cpus(f"{NODES}/online"))
+        return tuple(_node(reader, number, online) for number in folders)
+    numbers = reader.cpus(f"{NODES}/online")
+    if not numbers and online and not folders and not reader.exists(NODES):
+        return (Node(0, online, _memory(reader, _MEMINFO), (_LOCAL,)),)
+    return tuple(_node(reader, number, online) for number in numbers)
 
 
-def _node(reader: Reader, number: int) -> Node:
+def _node(reader: Reader, number: int, online: tuple[int, ...]) -> Node:
     folder = f"{NODES}/node{number}"
+    cpus, awake = reader.cpus(f"{folder}/cpulist"), {*online}
     return Node(
         number,
-        cpus=reader.cpus(f"{folder}/cpulist"),
+        # Some kernels leave a CPU that was taken offline in the list of its node.
+        cpus=tuple(cpu for cpu in cpus if cpu in awake) if awake else cpus,
         memory_kbytes=_memory(reader, f"{folder}/meminfo"),
         distances=_distances(reader, f"{folder}/distance"),
     )
@@ -59,13 +68,31 @@ def with_cpus(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     return tuple(node for node in nodes if node.cpus)
 
 
-def nearest_with_cpus(nodes: tuple[Node, ...], number: int) -> Node | None:
-    """The node itself if it has CPUs, else the nearest one that has; None where it is unknown."""
-    by_number = {node.number: node for node in nodes}
-    start = by_number.get(number)
-    if start is None or start.cpus:
-        return start
-    if len(start.distances) != len(nodes):
+def home(nodes: tuple[Node, ...], number: int | None) -> Node | None:
+    """The node whose CPUs serve a device on this one: the only one that has CPUs, whatever the firmware says,
+    else the device's own or the nearest that has CPUs. None where it is unknown."""
+    computing = with_cpus(nodes)
+    return computing[0] if len(computing) == 1 else _nearest(nodes, number, computing)
+
+
+def with_memory(nodes: tuple[Node, ...], number: int) -> Node | None:
+    """The nearest node with memory, itself if it has some; None where it is unknown."""
+    return _nearest(nodes, number, tuple(node for node in nodes if node.memory_kbytes != 0))
+
+
+def apart(nodes: tuple[Node, ...], one: int | None, other: int | None) -> int | None:
+    """Distance from one node to another; None where the firmware does not say."""
+    at = [node.number for node in nodes]
+    if one not in at or other not in at:
         return None
-    near = [(far, node.number) for far, node in zip(start.distances, nodes) if node.cpus]
-    return by_number[min(near)[1]] if near else None
+    distances = nodes[at.index(one)].distances
+    return distances[at.index(other)] if len(distances) == len(nodes) else None
+
+
+def _nearest(nodes: tuple[Node, ...], number: int | None, among: tuple[Node, ...]) -> Node | None:
+    """Of several that are as near, the first."""
+    if number in [node.number for node in among]:
+        return next(node for node in among if node.number == number)
+    known = [(apart(nodes, number, node.number), node) for node in among]
+    near = [(far, node.number, node) for far, node in known if far is not None]
+    return min(near)[2] if near else None

@@ -21,6 +21,8 @@ _HEX = regex(r"0x[0-9a-fA-F]{1,8}\Z", re.ASCII)
 #: Base classes that are read whole: storage, network, display, processing accelerators (PCI Code and ID
 #: Assignment). A server has hundreds of functions that are parts of its chipset, and none of them moves data.
 _ENDPOINTS = (0x01, 0x02, 0x03, 0x12)
+#: InfiniBand among the serial buses, as a ConnectX-2 or an InfiniHost shows itself
+_SERIAL_INFINIBAND = 0x0C06
 BRIDGE = 0x06
 
 #: Lanes a link can have (PCI Express Base Specification). 0, 63 and 255 are a kernel's "Unknown".
@@ -57,7 +59,7 @@ def read(reader: Reader) -> tuple[PciDevice, ...]:
             classes[name] = _hex(reader, f"{folder}/class")
     kept: set[str] = set()
     for name, folder in folders.items():
-        if classes[name] >> 16 in _ENDPOINTS:
+        if classes[name] >> 16 in _ENDPOINTS or classes[name] >> 8 == _SERIAL_INFINIBAND:
             kept.update(upstream(folder)[1])
     return tuple(
         _device(reader, name, folders[name], classes[name])

@@ -83,7 +83,7 @@ def choose(
     is none, of those with one in software (Soft-RoCE),
 
     1. on a node with GPUs: those that are the nearest (or as near) to at least one GPU; all, where no
-       distance is known
+       distance is known. What a GPU reaches over its coherent link to the CPU (C2C) is as near
     2. of these, those of the model of which there are most: rails are bought alike
     3. of these, those that do not carry the default route, unless all do
 
@@ -93,6 +93,7 @@ def choose(
     capable = [port for port in able if not port.software] or able
     names = [port.name for port in capable]
     near = {name for gpu in gpus for name in distance.nearest(distances, gpu.address, names)[1]}
+    near.update(name for gpu in gpus for name in distance.coherent(distances, gpu, names))
     found = [port for port in capable if not near or port.name in near]
     models = Counter(_model(port, devices) for port in found)
     most = max(models.values(), default=0)

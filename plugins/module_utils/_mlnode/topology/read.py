@@ -22,8 +22,9 @@ def read(host: Host) -> Topology:
     """The topology. What is missing or unreadable is in its problems; no state of a machine raises."""
     reader = Reader(host)
     kind = machine.read(reader)
-    nodes = numa.read(reader)
-    processors = cpus.read(reader, nodes, in_container=kind.kind == "container")
+    online = cpus.online(reader)
+    nodes = numa.read(reader, online)
+    processors = cpus.read(reader, online, nodes, in_container=kind.kind == "container")
     functions = pci.read(reader)
     devices = pci.by_address(functions)
     interfaces = nics.read(reader, devices)

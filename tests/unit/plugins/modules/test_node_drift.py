@@ -169,7 +169,26 @@ def test_what_the_inventory_says_is_compared(drift: Drift) -> None:
     assert drift(fail_at="low", declarations={"training": DECLARED, "gone": {}})["compliant"] is True
     other = {**DECLARED, "sysctl": {"settings": {"vm.swappiness": 2}, "sizing": SIZING}}
     msg = drift(fail_at="high", declarations={"training": other})["msg"]
-    assert "training is not declared on the node as the inventory says (other than there: sysctl)" in msg
+    assert (
+        "training is not declared on the node as the inventory says (other than there: sysctl "
+        "(vm.swappiness 1 there, 2 in the inventory, kernel.no_such_knob 1 there, not in the inventory))"
+    ) in msg
+
+
+def test_of_many_changed_settings_the_first_are_named(drift: Drift) -> None:
+    keys = ("vm.stat_interval", "vm.max_map_count", "kernel.pid_max", "fs.nr_open", "fs.aio-max-nr")
+    other = {**DECLARED, "sysctl": {"settings": dict.fromkeys(keys, 7), "sizing": SIZING}}
+    msg = drift(fail_at="high", declarations={"training": other})["msg"]
+
+    assert "vm.stat_interval not there, 7 in the inventory" in msg
+    assert "and 3 more" in msg
+
+
+def test_guards_and_sizes_that_differ_have_no_setting(drift: Drift) -> None:
+    other = {**DECLARED, "sysctl": {**DECLARED["sysctl"], "allow": ["overcommit"]}}
+    msg = drift(fail_at="high", declarations={"training": other})["msg"]
+
+    assert "(other than there: sysctl): run site.yml" in msg
 
 
 def test_a_file_that_people_wrote_is_compared_by_its_meaning(machine: Machine, drift: Drift) -> None:

@@ -72,7 +72,8 @@ def _now(link: Link) -> str:
 
 def _as_possible(subjects: Subjects, device: PciDevice, link: Link, label: str) -> Check:
     above = subjects.devices.get(device.path[-2]) if len(device.path) > 1 and not subjects.virtual else None
-    other = above.link if above is not None and above.link is not None else link
+    seen = above.link if above is not None else None
+    other = seen or link
     speed = min(giga_transfers(link.max_speed), giga_transfers(other.max_speed))
     width = min(link.max_width, other.max_width)
     # A GPU, or the switch that some bring along on their board, slows its link down when idle; it never
@@ -80,7 +81,8 @@ def _as_possible(subjects: Subjects, device: PciDevice, link: Link, label: str) 
     sleepy = any(device.address in subjects.devices[gpu.address].path for gpu in subjects.topology.gpus)
     is_slow = giga_transfers(link.speed) < speed
     if link.width < width or (is_slow and not sleepy):
-        verdict = Verdict.FAIL
+        # Where the other end was not seen, the slot may be what cannot do more.
+        verdict = Verdict.FAIL if seen else Verdict.WARN
     elif is_slow:
         verdict = Verdict.SKIP
     else:
@@ -90,7 +92,7 @@ def _as_possible(subjects: Subjects, device: PciDevice, link: Link, label: str) 
         )
     best = _words(giga_transfers(link.max_speed), link.max_width)
     expected = best if verdict is Verdict.WARN else _words(speed, width)
-    advice = links.words(link, other, sleepy)
+    advice = links.words(link, seen, sleepy)
     return Check(NAME, label, verdict, expected, _now(link), _source(device), advice)
 
 

@@ -11,7 +11,7 @@ from ...host.host import Host
 from ...knobs.irq import vectors as irq_vectors
 from ...model import cpulist
 from ...model.record import regex
-from ...topology import numa
+from ...topology import distance, numa
 from ...topology.model import KINDS, UNKNOWN, Binding, Node, RdmaDevice
 from ..model import Check, Verdict
 from .subjects import BELOW_ONE_BRIDGE, Card, Subjects, judged, nothing
@@ -118,19 +118,21 @@ def _distances(subjects: Subjects) -> Iterator[Check]:
 
 
 def _distance(subjects: Subjects, binding: Binding, best: str) -> Check:
-    """Wrong is a GPU all of whose NICs are at another socket, or that alone has none on its switch."""
+    """Wrong is a GPU all of whose NICs are at another socket, or that alone has none on its switch or on the
+    coherent link to its CPU."""
     name, label, source = "gpu_distance", subjects.gpu(binding.gpu), "/sys/bus/pci/devices"
     found = f"{binding.distance} to {', '.join(binding.nics)}" if binding.nics else binding.distance
     if binding.distance == UNKNOWN:
         why = f"{_node_file(binding.gpu)} or that of the NICs names no NUMA node"
         return Check(name, label, Verdict.UNKNOWN, "", why, source)
-    if binding.distance == _ACROSS:
+    if binding.distance == _ACROSS and not distance.one_socket(subjects.topology, binding.gpu, binding.nics):
         advice = "no RDMA NIC on its NUMA node: move one to a slot of this socket, see mlnode topology"
         return Check(name, label, _bad(subjects), "a NIC on its NUMA node", found, source, advice)
-    if best in BELOW_ONE_BRIDGE and binding.distance not in BELOW_ONE_BRIDGE:
+    coherent = any(gpu.coherent for gpu in subjects.topology.gpus if gpu.address == binding.gpu)
+    if best in BELOW_ONE_BRIDGE and binding.distance not in BELOW_ONE_BRIDGE and not coherent:
         advice = f"other GPUs have a NIC on their switch: is one missing or misplaced?{_strays(subjects)}"
         return Check(name, label, Verdict.WARN, f"{best}, as other GPUs", found, source, advice)
-    return Check(name, label, Verdict.PASS, "a NIC on its switch or NUMA node", found, source)
+    return Check(name, label, Verdict.PASS, "a NIC on its switch, NUMA node or socket", found, source)
 
 
 def _strays(subjects: Subjects) -> str:
@@ -152,7 +154,7 @@ def _interrupts(host: Host, subjects: Subjects, card: Card, computing: tuple[Nod
     if len(computing) < 2:
         return _few(subjects, name, card, computing)
     node = card.device.node
-    home = None if node is None else numa.nearest_with_cpus(subjects.topology.nodes, node)
+    home = numa.home(subjects.topology.nodes, node)
     if home is None:
         return Check(
             name, card.label, Verdict.SKIP, "", "its NUMA node is not known", _node_file(card.address)

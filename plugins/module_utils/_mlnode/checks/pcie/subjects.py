@@ -8,7 +8,7 @@ from typing import Any, Iterator, Mapping
 
 from ...model.record import dataclass
 from ...topology import pci
-from ...topology.model import Machine, PciDevice, RdmaDevice, Topology
+from ...topology.model import PciDevice, RdmaDevice, Topology
 from ..expect import Expectations
 from ..model import Check, Verdict
 
@@ -43,7 +43,7 @@ class Subjects:
 
     @property
     def virtual(self) -> bool:
-        return is_virtual(self.topology.machine)
+        return self.topology.machine.virtual
 
     def gpu(self, address: str) -> str:
         """As in the table of the topology."""
@@ -60,11 +60,6 @@ class Subjects:
             card = cards.get(addresses.get(distance.nic) or "")
             if card is not None and distance.kind in BELOW_ONE_BRIDGE:
                 yield distance.gpu, card
-
-
-def is_virtual(machine: Machine) -> bool:
-    """Also in a container on a virtual machine."""
-    return machine.kind == "virtual machine" or bool(machine.hypervisor)
 
 
 def of(topology: Topology, expect: Mapping[str, Any]) -> Subjects:

@@ -9,6 +9,7 @@ from typing import Iterable, Sequence
 from ...model import cpulist, values
 from ...model.record import NamedTuple
 from ...model.schema import unless_allowed
+from ...topology import numa
 from ...topology.model import Cpus, Topology
 from .parse import Rule
 
@@ -50,18 +51,28 @@ def cores(cpus: Cpus, among: Iterable[int]) -> tuple[int, ...]:
 
 
 def near(topology: Topology, node: int | None) -> tuple[tuple[int, ...], str]:
-    """The online CPUs of a NIC's NUMA node, and a note where they are those of the whole machine."""
-    online = frozenset(topology.cpus.online)
-    populated = [item for item in topology.nodes if online & {*item.cpus}]
-    local = [item for item in populated if item.number == node]
-    if local:
-        return tuple(sorted(online & {*local[0].cpus})), ""
-    everywhere = tuple(sorted(online))
-    if len(populated) < 2:
+    """The online CPUs of a NIC's NUMA node, or of the nearest that has some, and a note where they are those
+    of the whole machine."""
+    home = numa.home(topology.nodes, node)
+    if home is not None:
+        return home.cpus, ""
+    everywhere = topology.cpus.online
+    if not numa.with_cpus(topology.nodes):
         return everywhere, ""
     if node is None:
         return everywhere, "the firmware names no NUMA node for it, so the CPUs of all nodes serve it"
-    return everywhere, f"its NUMA node {node} has no CPU online, so those of all nodes serve it"
+    return everywhere, (
+        f"its NUMA node {node} has no CPU online, and the firmware does not say which node is near it, so "
+        "the CPUs of all nodes serve it"
+    )
+
+
+def _instead(topology: Topology, node: int | None) -> str:
+    """Note about a NIC that CPUs of another node than its own serve."""
+    home = numa.home(topology.nodes, node)
+    if home is None or node in (None, home.number):
+        return ""
+    return f"its NUMA node {node} has no CPU online, so those of node {home.number} serve it"
 
 
 def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: bool) -> Pool:
@@ -77,6 +88,7 @@ def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: boo
     if rule.strategy == "list":
         return Pool(rule.cpus)
     local, note = near(topology, node)
+    note = note or _instead(topology, node)
     if rule.strategy == "housekeeping":
         base = frozenset(rule.cpus or housekeeping(topology, quiet))
         fitting = tuple(sorted(base & {*local}))

@@ -35,6 +35,17 @@ _SLURM = "/etc/slurm/slurm.conf"
 _PROLOG = regex(r"^\s*TaskProlog\s*=\s*(/[!-~]+)", re.ASCII | re.IGNORECASE | re.MULTILINE)
 
 
+#: Variables of NCCL, of its plugins and of libsharp, where a line sets them
+_SETS = regex(r"(?<![A-Za-z0-9_$])((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})=", re.ASCII)
+_CSH = regex(r"\bsetenv\s+((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})\s", re.ASCII)
+
+
+def is_name(text: str) -> bool:
+    """True for the name of a variable of NCCL, its plugins or libsharp."""
+    match = _SETS.match(f"{text}=")
+    return match is not None and match.group(1) == text
+
+
 class Mention(NamedTuple):
     """A line that speaks of a variable. value: what it sets, where that is certain."""
 
@@ -63,6 +74,17 @@ class Places(NamedTuple):
             for number, line in enumerate(text.split("\n"), 1)
             if setting.search(line) and not line.lstrip().startswith("#")
         ]
+
+    def names(self) -> set[str]:
+        """All variables that some line sets."""
+        return {
+            match.group(1)
+            for _path, text in self.texts
+            for line in text.split("\n")
+            if not line.lstrip().startswith("#")
+            for pattern in (_SETS, _CSH)
+            for match in pattern.finditer(line)
+        }
 
     def certain(self, name: str) -> Mention | None:
         """The line that sets a variable for everybody who logs in: the last one of its file."""

@@ -150,7 +150,6 @@ def test_what_is_no_question_is_an_error(text: str | bytes, machine: Machine) ->
         {"ignore": [{"key": "vm.*", "reason": 1, "until": "2026-01-01"}]},
         {"declarations": []},
         {"declarations": {"node": []}},
-        {"declarations": {"node": {"thp": 1}}},
     ],
 )
 def test_options_that_the_module_would_not_take_are_an_error(
@@ -177,6 +176,8 @@ def test_a_wrong_option_is_an_answer(machine: Machine) -> None:
 
     assert answer["failed"] is True
     assert answer["msg"].startswith("drift: ignore, exception 1 (vm.*): reason is empty")
+    answer = drift.answer(machine, {**OPTIONS, "declarations": {"node": {"thp": 1}}})
+    assert (answer["failed"], answer["msg"]) == (True, "drift: thp: must be a dictionary, got 1")
 
 
 def test_the_answer_is_that_of_the_module(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import archive as agent_archive
 from mlnode.agent import install as agent
 from mlnode.agent import node
 from mlnode.engine import declared
@@ -42,9 +44,10 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def imported(archive: str, *arguments: str) -> set[str]:
+def imported(archive: str, *arguments: str, asked: str = "") -> set[str]:
     done = subprocess.run(
         [sys.executable, "-I", "-c", IMPORTED, archive, *arguments],
+        input=asked,
         capture_output=True,
         text=True,
         check=True,
@@ -84,6 +87,35 @@ def test_a_look_imports_the_areas_that_are_declared(archive: str, machine: Machi
     assert not ours(found, "mlnode.agent") & parts
     assert "report.topology_table" not in ours(found)
     assert found & HEAVY == set()
+
+
+def test_a_check_for_a_controller_imports_the_areas_that_it_names(archive: str) -> None:
+    """Of this very machine, which it only reads."""
+    sources = agent_archive.sources(agent._files())
+    options = {
+        **dict.fromkeys(("leave", "diff", "install", "risky"), False), "check": True, "name": "start",
+        "areas": {"thp": THP}, "selected": ["thp"], "layers": ["runtime"], "on_unsupported": "ignore",
+        "fabric_type": "", "fail_at": "never", "ignore": [], "interpreter": "/usr/bin/env python3",
+        "confirm_seconds": 0,
+    }  # fmt: skip
+    question = {"size": sources.size, "sha256": sources.sha256, "call": "declare", "options": options}
+
+    found = imported(archive, "call", asked=json.dumps(question))
+
+    assert "agent.call" in ours(found)
+    assert ours(found, "mlnode.knobs") == {"thp", "thp.kind", "thp.schema"}
+    assert not ours(found, "mlnode.agent") & {"explain", "without_origin"}
+    assert "report.topology_table" not in ours(found)
+
+
+def test_a_python_that_is_too_old_is_refused_with_its_name(archive: str) -> None:
+    older = "import runpy, sys; sys.version_info = (3, 6, 15, 'final', 0); runpy.run_path(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", older, archive], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == f"mlnode needs Python 3.8 or newer, and {sys.executable} is 3.6\n"
 
 
 class Counting(Machine):

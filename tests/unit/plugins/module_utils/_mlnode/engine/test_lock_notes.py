@@ -107,16 +107,31 @@ def test_one_that_was_stopped_has_put_back_its_changes(machine: Machine) -> None
 
 @pytest.mark.parametrize("changed", [True, False])
 def test_one_that_nobody_has_heard_of_has_ended_as_it_should(machine: Machine, changed: bool) -> None:
-    question = json.dumps({"options": {"name": "node", "check": False}}).encode()
+    question = json.dumps({"call": "declare", "options": {"name": "node", "check": False}}).encode()
     call.unheard(machine, question, {"answer": {"changed": changed}})
     call.unheard(machine, question.replace(b"false", b"true"), {"answer": {"changed": True}})
     call.unheard(machine, question, {"other": True})
+    drift = json.dumps({"call": "drift", "options": {}}).encode()
+    call.unheard(machine, drift, {"answer": {"changed": False, "failed": True, "msg": "not as declared"}})
 
     words = earlier(declare.run(machine, ORDER).warnings)
 
     assert [one.partition(") ")[2] for one in words] == (
         ["has ended well, and could not answer any more"] if changed else []
     )
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_one_that_has_failed_unheard_is_reported_with_its_error(machine: Machine, changed: bool) -> None:
+    """With changed, all else than what a guard has refused was applied."""
+    question = json.dumps({"call": "declare", "options": {"name": "node", "check": False}}).encode()
+    msg = "node: refused: vm.overcommit_memory: 2 can lock root out; all else is applied"
+    call.unheard(machine, question, {"answer": {"changed": changed, "failed": True, "msg": msg}})
+
+    [words] = earlier(declare.run(machine, ORDER).warnings)
+
+    assert words.endswith(f"has failed, and could not answer any more: {msg}")
+    assert earlier(declare.run(machine, ORDER).warnings) == []
 
 
 def test_a_run_that_fails_says_so_itself(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

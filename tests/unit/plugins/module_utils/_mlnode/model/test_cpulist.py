@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import strategies
@@ -74,6 +75,23 @@ def test_what_is_no_list_is_told(text: str, words: str) -> None:
 )
 def test_a_list_is_written_as_the_kernel_does(numbers: list[int], expected: str) -> None:
     assert cpulist.render(numbers) == expected
+
+
+@pytest.mark.parametrize(
+    "cpus, expected",
+    [
+        (range(64), "0-63"),
+        (range(0, 512, 2), "0-510:2"),
+        (range(1, 512, 2), "1-511:2"),
+        # two numbers make no row, and what is short stays as the kernel prints it
+        ((0, 2, 4), "0,2,4"),
+        ((*range(0, 32, 2), 40, 47, 48, 49), "0-30:2,40,47-49"),
+        ((*range(0, 20, 4), *range(100, 130, 2)), "0-16:4,100-128:2"),
+        ((0, 3, 5, 9, 10, 12, 16, 17, 19, 23, 30), "0,3,5,9-10,12,16-17,19,23,30"),
+    ],
+)
+def test_a_list_for_people_has_steps(cpus: Sequence[int], expected: str) -> None:
+    assert cpulist.readable(cpus) == expected
 
 
 @pytest.mark.parametrize(

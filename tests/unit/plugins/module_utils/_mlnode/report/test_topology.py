@@ -72,6 +72,12 @@ def test_what_nobody_says_is_null() -> None:
         "cloud": None,
         "product": None,
     }
+    assert (
+        found["cpus"]["sockets"]
+        is found["cpus"]["physical_cores"]
+        is found["cpus"]["threads_per_core"]
+        is None
+    )
     assert found["cpus"]["cores"] == found["gpus"] == found["warnings"] == []
     assert found["distances"] == {}
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
+    CPU,
+    GPU,
     NET,
+    NODE,
     Tree,
     rail,
     two_nodes,
@@ -66,6 +69,7 @@ PIX: within one PCIe switch. PXB: across several. PHB: through the host bridge. 
 
 GPU   NEAREST NIC   IS   OMP_NUM_THREADS  START WITH
 GPU0  rail0 mlx5_0  PIX  4                numactl --cpunodebind=1 --membind=1
+--membind=N: a process ends when node N has no memory left. With --preferred=N instead it gets memory of other nodes then.
 
 PCI
 pci0000:15
@@ -132,6 +136,48 @@ def test_sets_of_cpus_that_are_special_are_shown() -> None:
         "         performance 0-1",
         "         efficiency 2-3",
     ]
+
+
+@pytest.mark.parametrize(
+    "package, siblings, words",
+    [
+        (None, True, ": 4 cores, 1 thread per core"),
+        (0, False, ": 1 socket"),
+        (None, False, ""),
+    ],
+)
+def test_what_the_kernel_does_not_report_is_not_counted(
+    package: int | None, siblings: bool, words: str
+) -> None:
+    every = tuple(
+        Cpu(at, online=True, package=package, siblings=(at,) if siblings else ()) for at in range(4)
+    )
+    cpus = Cpus(every, online=(0, 1, 2, 3), allowed=(0, 1, 2, 3))
+
+    assert (
+        table(Topology(Machine("bare metal"), cpus), None).split("\n")[1] == f"CPUS     4 online (0-3){words}"
+    )
+
+
+def test_lines_of_a_large_machine_are_for_people_too(tree: Tree) -> None:
+    """512 CPUs that are numbered in turn from socket to socket, and a flat virtual machine's 32 devices at one
+    distance from each of 8 GPUs."""
+    for node, first in enumerate((0, 1)):
+        tree.put(f"{NODE}/node{node}/cpulist", ",".join(str(cpu) for cpu in range(first, 512, 2)))
+    tree.put(f"{CPU}/online", "0-511")
+    tree.put(f"{CPU}/isolated", ",".join(str(cpu) for cpu in range(5, 512, 2)))
+    for number in range(8):
+        tree.pci(f"pci0000:00/0000:00:{number:02x}.0", GPU, "10de:2330")
+    for number in range(32):
+        tree.rdma(f"rdmap{number}s0", tree.pci(f"pci0000:00/0000:01:{number:02x}.0", NET, "1d0f:efa1"))
+
+    lines = table(read.read(tree.host), None).split("\n")
+
+    assert "         isolated 5-511:2" in lines
+    assert "1     62.5 GiB  20 10      1-511:2" in lines
+    [nearest] = [line for line in lines if line.startswith("GPU0  rdmap0s0, ")]
+    assert ", rdmap7s0, 24 more  PHB" in nearest
+    assert max(map(len, lines)) < 300
 
 
 def test_nodes_in_reserve_are_counted_and_not_listed() -> None:

@@ -14,6 +14,7 @@ from mlnode.topology.model import (
     Gpu,
     Link,
     Machine,
+    Nic,
     Node,
     PciDevice,
     Topology,
@@ -113,7 +114,30 @@ def test_where_the_kernel_does_not_tell_cores_nobody_counts_them() -> None:
 
     [one] = bindings(silent, (Node(0, (0, 1)),), (Gpu("g", "NVIDIA", 1, 0),))
 
-    assert (one.numactl, one.omp_num_threads) == ("numactl --cpunodebind=0 --membind=0", None)
+    assert (one.numactl, one.omp_num_threads) == ("numactl --physcpubind=0-1", None)
+
+
+def test_where_there_is_one_node_no_memory_is_chosen() -> None:
+    """A kernel without NUMA refuses --cpunodebind and --membind."""
+    [one] = bindings(cpus(8, 2, isolated=(7, 15)), (Node(0, tuple(range(16)), 1, (10,)),), GPUS[:1])
+
+    assert (one.numactl, one.omp_num_threads) == ("numactl --physcpubind=0-6,8-14", 7)
+
+
+def test_memory_is_not_bound_to_a_node_that_has_none() -> None:
+    nodes = (
+        Node(0, TWO[0].cpus, 0, (10, 32, 16)),
+        Node(1, TWO[1].cpus, 1024, (32, 10, 32)),
+        Node(2, (), 1024, (16, 32, 10)),
+    )
+
+    assert [one.numactl for one in bindings(cpus(8, 2), nodes)] == [
+        "numactl --cpunodebind=0 --membind=2",
+        "numactl --cpunodebind=0 --membind=2",
+        "numactl --cpunodebind=1 --membind=1",
+    ]
+    silent = (Node(0, TWO[0].cpus, 0, ()), TWO[1])
+    assert bindings(cpus(8, 2), silent)[0].numactl == "numactl --cpunodebind=0"
 
 
 def test_a_machine_without_nodes_has_nothing_to_bind_to() -> None:
@@ -177,6 +201,7 @@ def node(
         machine,
         known,
         nodes,
+        nics=(Nic("eth0", "physical", node=nic_node),),
         gpus=gpus,
         distances=distances,
         bindings=advice.bindings(known, nodes, gpus, distances, ports, ports),
@@ -196,6 +221,27 @@ def test_a_gpu_whose_nearest_rdma_nic_is_on_another_node() -> None:
         ),
     )
     assert node(gpu_node=0, nic_node=1, rdma=()) == ()
+
+
+def test_a_gpu_whose_nearest_rdma_nic_is_on_another_node_of_its_socket() -> None:
+    """As with NPS4 and SNC: a setting of the firmware, and no card in the wrong slot."""
+    quarters = cpus(8, 2)
+    quarters = quarters._replace(
+        all=tuple(cpu._replace(package=0, node=cpu.number % 8 // 4) for cpu in quarters.all)
+    )
+
+    assert node(gpu_node=0, nic_node=1, processors=quarters) == ()
+
+
+def test_a_warning_about_many_names_eight_of_them() -> None:
+    gpus = tuple(Gpu(f"0000:{at:02x}:00.0", "NVIDIA", 1) for at in range(40))
+    devices = {gpu.address: PciDevice(gpu.address, 1, 1, 0x030200, (gpu.address,), "") for gpu in gpus}
+
+    [words] = advice.warnings(Topology(Machine("bare metal"), nodes=TWO, gpus=gpus), [], devices)
+
+    assert words.startswith("GPU0 (0000:00:00.0), GPU1 (")
+    assert ", GPU7 (0000:07:00.0), 32 more: the firmware does not say" in words
+    assert len(words) < 300
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ CPUSET_V1 = "/sys/fs/cgroup/cpuset/cpuset.effective_cpus"
 
 def read(host: Host, in_container: bool = False) -> tuple[Cpus, list[str]]:
     reader = Reader(host)
-    nodes = numa.read(reader)
-    found = cpus.read(reader, nodes, in_container)
+    online = cpus.online(reader)
+    found = cpus.read(reader, online, numa.read(reader, online), in_container)
     return found, [problem.what for problem in reader.problems]
 
 

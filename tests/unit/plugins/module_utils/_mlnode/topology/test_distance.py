@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 from mlnode.topology import distance
 from mlnode.topology.distance import Port
-from mlnode.topology.model import UNKNOWN, Distance, Gpu, Nic, Node, PciDevice, RdmaDevice
+from mlnode.topology.model import (
+    UNKNOWN,
+    Cpu,
+    Cpus,
+    Distance,
+    Gpu,
+    Machine,
+    Nic,
+    Node,
+    PciDevice,
+    RdmaDevice,
+    Topology,
+)
 
 
 def device(path: str, node: int | None = 0, physfn: str | None = None) -> PciDevice:
@@ -127,7 +139,7 @@ def test_without_a_word_from_the_firmware_only_a_single_node_is_certain(
 
     found = distance.matrix([Gpu(one, "NVIDIA", 1)], [Port("eth0", other, 0, ())], devices, nodes)
 
-    assert found == (Distance(one, "eth0", kind),)
+    assert [(entry.gpu, entry.nic, entry.kind) for entry in found] == [(one, "eth0", kind)]
 
 
 def test_the_nearest_are_all_that_are_as_near() -> None:
@@ -144,3 +156,69 @@ def test_the_nearest_are_all_that_are_as_near() -> None:
     assert distance.nearest(known, "g0", "ad") == ("NODE", ("a",))
     assert distance.nearest(known, "g1", "a") == (UNKNOWN, ())
     assert distance.nearest(known, "g2", "abcd") == (UNKNOWN, ())
+
+
+@pytest.mark.parametrize(
+    "apart, near",
+    [
+        # the next quarter of the socket, the same one a second time, and the other socket
+        ((16, 16, 25), ("a", "b")),
+        ((25, 25, 16), ("c",)),
+        # not known of all: nobody is nearer
+        ((16, None, 25), ("a", "b", "c")),
+        ((None, None, None), ("a", "b", "c")),
+    ],
+)
+def test_among_equals_the_distance_of_their_nodes_decides(
+    apart: tuple[int | None, ...], near: tuple[str, ...]
+) -> None:
+    known = [Distance("g0", name, "SYS", far) for name, far in zip("abc", apart)]
+
+    assert distance.nearest(known, "g0", "abc") == ("SYS", near)
+    # What is on the same node or switch comes first whatever the firmware says.
+    assert distance.nearest([*known, Distance("g0", "d", "NODE", 99)], "g0", "abcd") == ("NODE", ("d",))
+
+
+def test_a_distance_has_that_of_its_nodes() -> None:
+    gpu, nic, _third = ADDRESSES
+    devices = {
+        gpu: PciDevice(gpu, 1, 1, 0x030200, (gpu,), "pci0000:01", node=0),
+        nic: PciDevice(nic, 1, 1, 0x020000, (nic,), "pci0000:02", node=1),
+    }
+    nodes = (Node(0, (0,), 1, (10, 16)), Node(1, (1,), 1, (16, 10)))
+
+    found = distance.matrix([Gpu(gpu, "NVIDIA", 1)], [Port("eth0", nic, 0, ())], devices, nodes)
+
+    assert found == (Distance(gpu, "eth0", "SYS", 16),)
+
+
+def test_a_coherent_link_reaches_what_is_on_the_node_of_its_cpu() -> None:
+    known = [
+        Distance("g0", name, kind) for name, kind in zip("abcde", ("PIX", "PHB", "NODE", "SYS", UNKNOWN))
+    ]
+
+    assert distance.coherent(known, Gpu("g0", "NVIDIA", 0x2941, coherent=True), "acde") == ("c",)
+    assert distance.coherent(known, Gpu("g1", "NVIDIA", 0x2941, coherent=True), "abcde") == ()
+    assert distance.coherent(known, Gpu("g0", "NVIDIA", 0x2330), "abcde") == ()
+
+
+def at_nodes(gpu: int | None, nic: int | None, sockets: tuple[int | None, ...] = (0, 0, 1)) -> Topology:
+    """A GPU and a NIC on two nodes of a machine whose CPU n is on node n, and at one of these sockets."""
+    cpus = Cpus(tuple(Cpu(at, online=True, node=at, package=socket) for at, socket in enumerate(sockets)))
+    return Topology(
+        Machine("bare metal"),
+        cpus,
+        gpus=(Gpu("g0", "NVIDIA", 1, gpu),),
+        nics=(Nic("eth0", "physical", node=nic),),
+        rdma=(RdmaDevice("efa_0", node=nic),),
+    )
+
+
+@pytest.mark.parametrize("name", ["eth0", "efa_0"])
+def test_nodes_of_one_socket(name: str) -> None:
+    assert distance.one_socket(at_nodes(0, 1), "g0", [name])
+    assert not distance.one_socket(at_nodes(0, 2), "g0", [name])
+    # nothing is guessed
+    for gpu, nic in ((0, None), (None, 1), (0, 3)):
+        assert not distance.one_socket(at_nodes(gpu, nic), "g0", [name])
+    assert not distance.one_socket(at_nodes(0, 1, (None, None)), "g0", [name])

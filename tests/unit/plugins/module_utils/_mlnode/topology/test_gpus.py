@@ -53,6 +53,16 @@ def test_what_drives_a_monitor_or_is_something_else_is_none(vendor: int, kind: i
     assert gpus.find([device(vendor, kind)]) == ()
 
 
+@pytest.mark.parametrize(
+    "vendor, number, coherent",
+    [(0x10DE, 0x2941, True), (0x10DE, 0x2342, True), (0x10DE, 0x2330, False), (0x1002, 0x2941, False)],
+)
+def test_gpus_with_a_link_of_their_own_to_the_cpu(vendor: int, number: int, coherent: bool) -> None:
+    [found] = gpus.find([device(vendor, 0x0302 if vendor == 0x10DE else 0x1200)._replace(device=number)])
+
+    assert found.coherent is coherent
+
+
 def test_intels_own_graphics_are_none() -> None:
     assert gpus.find([device(0x8086, 0x0300, "0000:00:02.0")]) == ()
     assert len(gpus.find([device(0x8086, 0x0380, "0000:00:02.0")])) == 1

@@ -45,6 +45,26 @@ def test_bare_metal_has_no_hypervisor_bit(
 
 
 @pytest.mark.parametrize(
+    "vendor, product, hypervisor",
+    [
+        ("innotek GmbH", "VirtualBox", "oracle"),
+        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "qemu"),
+        # A cloud's name is on its whole machines, too.
+        ("Google", "Google Compute Engine", ""),
+    ],
+)
+def test_a_hypervisor_that_hides_itself_is_known_by_the_machine_it_makes_up(
+    tree: Tree, vendor: str, product: str, hypervisor: str
+) -> None:
+    dmi(tree, sys_vendor=vendor, product_name=product)
+
+    found, problems = read(tree.host)
+
+    assert (found.kind, found.hypervisor) == ("virtual machine" if hypervisor else "bare metal", hypervisor)
+    assert problems == []
+
+
+@pytest.mark.parametrize(
     "vendor, product, tag, hypervisor, cloud",
     [
         ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "", "qemu", ""),

@@ -81,6 +81,18 @@ def test_a_function_with_all_it_says(tree: Tree) -> None:
     )
 
 
+def test_an_old_infiniband_card_is_a_serial_bus_and_read_all_the_same(tree: Tree) -> None:
+    """A ConnectX-2, and the USB controller beside it."""
+    root = tree.pci("pci0000:00/0000:00:03.0", BRIDGE, link=GEN4)
+    tree.pci(f"{root[len('/sys/devices/') :]}/0000:05:00.0", "0x0c0600", "15b3:673c", 1, "mlx4_core", GEN4)
+    tree.pci("pci0000:00/0000:00:14.0", "0x0c0330")
+
+    found, problems = read(tree.host)
+
+    assert (list(found), problems) == (["0000:00:03.0", "0000:05:00.0"], [])
+    assert (found["0000:05:00.0"].node, found["0000:05:00.0"].link) == (1, Link(*GEN4, *GEN4))
+
+
 def test_parts_of_the_chipset_are_left_out(tree: Tree) -> None:
     tree.pci("pci0000:00/0000:00:00.0", "0x060000")
     tree.pci("pci0000:00/0000:00:01.0", BRIDGE)  # leads nowhere

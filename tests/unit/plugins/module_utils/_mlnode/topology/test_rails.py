@@ -6,13 +6,17 @@ import errno
 import json
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures.build import tree as captured
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
+    BRIDGE,
     GPU,
     NET,
+    NODE,
     Tree,
     rail,
     two_nodes,
 )
+from mlnode.host.host import Host
 from mlnode.topology import rails, read
 from mlnode.topology.distance import Port
 from mlnode.topology.management import RECORD
@@ -245,6 +249,37 @@ def test_a_nic_on_another_bus_may_be_a_rail(tree: Tree) -> None:
     assert [(nic.name, nic.rail) for nic in topology(tree).nics] == [("eth0", 0)]
 
 
+@pytest.mark.parametrize("model, found", [("10de:2941", 3), ("10de:2901", 1)])
+def test_what_a_gpu_reaches_over_its_own_link_to_the_cpu_is_a_rail(
+    tree: Tree, model: str, found: int
+) -> None:
+    """GB200 as on EC2: one device on the switch of the GPU, two on other root ports of its node, the last one
+    on another node. A B200 has no such link."""
+    two_nodes(tree)
+    tree.net("lo")
+    tree.put(ROUTE, HEAD.strip())
+    switch = "pci0000:20/0000:20:01.0/0000:21:00.0"
+    for part in (switch.rpartition("/")[0], switch, f"{switch}/0000:22:00.0", f"{switch}/0000:22:01.0"):
+        tree.pci(part, BRIDGE, node=0)
+    tree.pci("pci0000:20/0000:20:02.0", BRIDGE, node=0)
+    tree.pci(f"{switch}/0000:22:00.0/0000:23:00.0", GPU, model, 0)
+    for number, place in enumerate(
+        (
+            f"{switch}/0000:22:01.0/0000:24:00.0",
+            "pci0000:20/0000:20:02.0/0000:25:00.0",
+            "pci0000:30/0000:30:01.0/0000:31:00.0",
+            "pci0000:90/0000:90:01.0/0000:91:00.0",
+        )
+    ):
+        tree.rdma(f"rdmap{number}", tree.pci(place, NET, "1d0f:efa3", 1 if number == 3 else 0))
+
+    known = topology(tree)
+
+    assert [device.rail for device in known.rdma] == [*range(found), *[None] * (4 - found)]
+    # Nearest is what is on its switch, all the same.
+    assert known.bindings[0].nics == ("rdmap0",)
+
+
 def test_a_device_with_two_ports_has_the_number_of_its_first() -> None:
     both = ("mlx4_0",)
     ports = [Port("a", "0000:01:00.0", 0, both), Port("b", "0000:01:00.0", 1, both)]
@@ -282,3 +317,41 @@ def test_the_management_card_of_a_gpu_node_is_no_rail(tree: Tree) -> None:
         "mlx5_2": None,
         "mlx5_3": None,
     }
+
+
+def test_on_a_socket_of_four_nodes_the_rail_is_the_next_ones(tree: Tree) -> None:
+    """A first EPYC: a GPU on node 0, and NICs on node 1 beside it and on node 2 of the other socket."""
+    tree.cpus("0 1 2", packages=1)
+    tree.nodes("0", "1", "2")
+    for number, row in enumerate(("10 16 32", "16 10 32", "32 32 10")):
+        tree.put(f"{NODE}/node{number}/distance", row)
+    tree.pci("pci0000:00/0000:00:01.0", GPU, "10de:2330", 0)
+    for node in (1, 2):
+        card = tree.pci(f"pci0000:{node}0/0000:{node}0:01.0", NET, "15b3:1021", node)
+        tree.net(f"eth{node}", card)
+        tree.rdma(f"mlx5_{node}", card)
+    tree.put(ROUTE, HEAD.strip())
+
+    known = topology(tree)
+
+    assert [(nic.name, nic.rail) for nic in known.nics] == [("eth1", 0), ("eth2", None)]
+    assert (known.bindings[0].distance, known.bindings[0].nics) == ("SYS", ("eth1",))
+
+
+#: What Oracle's guides give as NCCL_IB_HCA of BM.GPU.H100.8, and all EFA devices of p6e-gb200.36xlarge
+NAMED = {
+    "oci-gpu": [f"mlx5_{number}" for number in range(18) if number not in (2, 11)],
+    "gb200": [
+        f"rdmap{bus}s0" for bus in (39, 40, 54, 55, 61, 62, 76, 77, 139, 140, 154, 155, 161, 162, 176, 177)
+    ],
+    "gcp-gpu": [],
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_rails_of_a_cloud_are_those_that_its_provider_names(name: str) -> None:
+    found = read.read(Host(captured(name), read.MOUNTS))
+
+    numbered = sorted((device.rail, device.name) for device in found.rdma if device.rail is not None)
+    assert numbered == [*enumerate(NAMED[name])]
+    assert found.problems == ()

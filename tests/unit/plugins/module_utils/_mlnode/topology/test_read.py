@@ -48,8 +48,8 @@ def test_a_machine_of_which_nothing_is_known_says_so_part_by_part(tmp_path: path
     assert found.machine.kind == "unknown"
     assert [problem.path for problem in found.problems] == [
         "/proc/cpuinfo",
-        "/sys/devices/system/node/online",
         "/sys/devices/system/cpu/online",
+        "/sys/devices/system/node/online",
         "/sys/devices/system/cpu/possible",
         "/sys/devices/system/cpu/present",
         "/sys/bus/pci/devices",

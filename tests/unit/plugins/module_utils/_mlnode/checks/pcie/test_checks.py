@@ -12,6 +12,7 @@ import shutil
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build
+from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     DROP_IN,
     GPU,
@@ -175,7 +176,7 @@ def test_a_node_without_gpus(node: Tree) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["hgx", "cloud-gpu", "small-vm", "container", "grace", "epyc256"])
+@pytest.mark.parametrize("name", MACHINES)
 def test_trees_of_whole_machines_raise_nothing(name: str) -> None:
     found = run(Host(build.tree(name), read.MOUNTS))
     assert all(one.found for one in found)

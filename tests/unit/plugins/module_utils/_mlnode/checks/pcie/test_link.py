@@ -137,6 +137,16 @@ def test_bridges_of_a_hypervisor_are_made_up(fabric: Tree) -> None:
     assert found["mlx5_0"].verdict == "pass"
 
 
+def test_of_an_end_that_was_not_seen_nothing_is_said(fabric: Tree) -> None:
+    """A card of a virtual machine: its slot may be what has no more lanes."""
+    virtual(fabric)
+    width(fabric, NIC, 8)
+    check = named(run(fabric.host), "pcie_link")["mlx5_0"]
+    assert (check.verdict, check.expected, check.found) == ("warn", "32.0 GT/s x16", "32.0 GT/s x8")
+    assert "both ends" not in check.advice
+    assert "what its other end can do is not known" in check.advice
+
+
 def test_a_declaration_that_cannot_be(fabric: Tree) -> None:
     with pytest.raises(DeclarationError, match=r"expect\.pcie\.width: 3 is none of x1"):
         run(fabric.host, {"pcie": {"width": 3}})

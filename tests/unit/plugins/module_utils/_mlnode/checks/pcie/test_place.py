@@ -20,6 +20,8 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     Tree,
     rail,
 )
+from mlnode.knobs.irq import plan as irq_plan
+from mlnode.topology import read
 
 NODE = f"/sys/bus/pci/devices/{NIC}/numa_node"
 GPU1 = "0000:93:00.0"
@@ -86,6 +88,38 @@ def test_a_gpu_on_a_socket_without_nic(fabric: Tree) -> None:
     assert named(run(fabric.host), "gpu_distance")[f"GPU1 ({GPU1})"].verdict == "warn"
 
 
+def test_a_gpu_whose_nic_is_on_another_node_of_its_socket(fabric: Tree) -> None:
+    """NPS4 and SNC are a setting of the firmware. Nothing gets nearer in another slot."""
+    for path in ("infiniband/mlx5_1", "net/rail1"):
+        os.unlink(str(fabric.root) + f"/sys/class/{path}")
+    for cpu in range(8):
+        fabric.put(f"/sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id", 0)
+    check = named(run(fabric.host), "gpu_distance")[f"GPU1 ({GPU1})"]
+    # Another GPU has one on its switch.
+    assert (check.verdict, check.expected, check.found) == ("warn", "PIX, as other GPUs", "SYS to rail0")
+    for path in ("infiniband/mlx5_0", "net/rail0"):
+        os.unlink(str(fabric.root) + f"/sys/class/{path}")
+    card = fabric.pci("pci0000:b0/0000:b0:01.0/0000:b1:00.0", NET, "15b3:1021", 0, "mlx5_core")
+    fabric.rdma("mlx5_2", card)
+    found = named(run(fabric.host), "gpu_distance")
+    assert [(one.verdict, one.found) for one in found.values()] == [
+        ("pass", "NODE to mlx5_2"),
+        ("pass", "SYS to mlx5_2"),
+    ]
+
+
+def test_a_gpu_that_reaches_its_nic_over_its_own_link_to_the_cpu(fabric: Tree) -> None:
+    """A GB200 without a NIC on its switch beside one that has some."""
+    rail(fabric, 0x30, 0, 2)
+    for path in ("infiniband/mlx5_2", "net/rail2"):
+        os.unlink(str(fabric.root) + f"/sys/class/{path}")
+    lost = "GPU1 (0000:33:00.0)"
+    assert named(run(fabric.host), "gpu_distance")[lost].verdict == "warn"
+    fabric.put("/sys/bus/pci/devices/0000:33:00.0/device", "0x2941")
+    check = named(run(fabric.host), "gpu_distance")[lost]
+    assert (check.verdict, check.found) == ("pass", "NODE to rail0")
+
+
 def test_nobody_tells_where_a_gpu_is(fabric: Tree) -> None:
     for path in ("infiniband/mlx5_1", "net/rail1"):
         os.unlink(str(fabric.root) + f"/sys/class/{path}")
@@ -101,6 +135,21 @@ def test_interrupts(fabric: Tree, cpus: str, verdict: str) -> None:
     if verdict == "warn":
         assert check.found == "1 of 2 elsewhere: IRQ 118"
         assert "irq_affinity" in check.advice
+
+
+def test_a_nic_on_a_node_without_cpus_is_judged_as_it_is_planned(fabric: Tree) -> None:
+    """By the nearest node that has some: what irq_affinity sets is what the check asks for."""
+    fabric.nodes("0-3", "4-7", "")
+    for number, row in enumerate(("10 32 32", "32 10 16", "32 16 10")):
+        fabric.put(f"/sys/devices/system/node/node{number}/distance", row)
+    fabric.put(NODE, 2)
+    check = named(run(fabric.host), "irq_locality")["mlx5_0"]
+    assert (check.verdict, check.expected) == ("warn", "on the CPUs of NUMA node 1 (4-7)")
+    cpus, note = irq_plan.near(read.of(fabric.host), 2)
+    assert (cpus, note) == ((4, 5, 6, 7), "")
+    for irq, cpu in zip((117, 118), cpus):
+        fabric.put(f"/proc/irq/{irq}/effective_affinity_list", cpu)
+    assert named(run(fabric.host), "irq_locality")["mlx5_0"].verdict == "pass"
 
 
 @pytest.mark.parametrize("elsewhere, verdict", [(2, "pass"), (3, "warn")])

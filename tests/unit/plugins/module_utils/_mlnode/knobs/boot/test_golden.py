@@ -62,6 +62,10 @@ LOADERS: dict[str, dict[str, str]] = {
         ),
         "/etc/kernel/cmdline": "root=UUID=0 ro isolcpus=managed_irq,domain,8-15,136-143\n",
     },
+    "tiny-vm": {**_RED_HAT, **_entry("5.14.0", "root=/dev/mapper/rhel-root ro quiet")},
+    "oci-gpu": {**_DEBIAN, MENU: menu("console=ttyS0 iommu=pt")},
+    "gcp-gpu": {**_DEBIAN, MENU: menu("console=ttyS0,115200")},
+    "gb200": {**_DEBIAN, MENU: menu("console=ttyS0 nvme_core.io_timeout=0")},
 }
 
 

@@ -100,10 +100,34 @@ def test_on_a_machine_with_one_node_there_is_nothing_to_say_about_it() -> None:
     assert pool(machine(nodes=0, threads=1), None).cpus == ()
 
 
-def test_a_node_without_cpus_is_served_by_all_and_that_is_said() -> None:
+def test_a_node_without_cpus_is_served_by_all_where_none_is_known_to_be_near_and_that_is_said() -> None:
     found = pool(machine(empty=1), 2)
     assert found.cpus == tuple(range(8))
-    assert found.note == "its NUMA node 2 has no CPU online, so those of all nodes serve it"
+    assert found.note == (
+        "its NUMA node 2 has no CPU online, and the firmware does not say which node is near it, so "
+        "the CPUs of all nodes serve it"
+    )
+
+
+def memory_near(node: int) -> Topology:
+    """Two nodes with CPUs, and a third of memory alone, near one of them."""
+    known = machine(empty=1)
+    far = tuple(16 if at == node else 32 for at in range(2))
+    distances = ((10, 32, far[0]), (32, 10, far[1]), (*far, 10))
+    return known._replace(
+        nodes=tuple(one._replace(distances=row) for one, row in zip(known.nodes, distances))
+    )
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_a_node_without_cpus_is_served_by_the_nearest(node: int) -> None:
+    known = memory_near(node)
+    found = pool(known, 2)
+    assert found.cpus == pool(known, node).cpus
+    assert found.note == f"its NUMA node 2 has no CPU online, so those of node {node} serve it"
+    assert pool(known, 2, strategy="housekeeping").cpus == pool(known, node, strategy="housekeeping").cpus
+    assert irq_plan.receiving(known, 2, 1) == irq_plan.receiving(known, node, 1)
+    assert irq_plan.sending(known, 2, 4) == irq_plan.sending(known, node, 4)
 
 
 def test_every_cpu_is_a_core_where_the_kernel_does_not_say() -> None:

@@ -41,7 +41,7 @@ class ActionModule(AreaView):
                 return {**result, "failed": True, "msg": f"{module}: {error}"}
         checked = ArgumentSpecValidator(_SPEC).validate(dict(self._task.args))
         given = checked.validated_parameters
-        wrong = self._wrong_variables(variables) or [f"declare: {words}" for words in checked.error_messages]
+        wrong = self._wrong_variables(variables) or [f"declare: {fault}" for fault in checked.error_messages]
         wrong = wrong or _wrong(given)
         if wrong:
             return {**result, "failed": True, "msg": "; ".join(wrong)}
@@ -73,11 +73,11 @@ class ActionModule(AreaView):
         """Options of the call to the agent."""
         resolved = (*areas.AREAS, "profile", "variables")
         # An area that is given is declared, also where it is null.
-        said = {name: given[name] for name in resolved if name not in areas.AREAS or name in self._task.args}
+        spec = {name: given[name] for name in resolved if name not in areas.AREAS or name in self._task.args}
         return {
             **{name: value for name, value in given.items() if name not in resolved},
             "fabric_type": given["fabric_type"] or "",
-            "areas": profile.declared(said, variables, self._templar.template),
+            "areas": profile.declared(spec, variables, self._templar.template),
             "selected": selected,
             "check": bool(self._task.check_mode),
             "diff": bool(self._task.diff),

@@ -67,4 +67,4 @@ def _wrong(declarations: Mapping[str, Any], variables: Collection[str]) -> list[
     prefixes = (
         () if wrong else {str((declared or {}).get("variables") or "") for declared in declarations.values()}
     )
-    return wrong or [words for prefix in sorted(prefixes) for words in inventory.misnamed(prefix, variables)]
+    return wrong or [line for prefix in sorted(prefixes) for line in inventory.misnamed(prefix, variables)]

@@ -109,7 +109,7 @@ class CallbackModule(CallbackBase):
         self._fleet = Fleet(started=_now())
         #: Hosts of the running play, and whether a module reported something about one
         self._targets: list[Any] = []
-        self._told = False
+        self._reported = False
         #: Whether any task was one of this collection's modules
         self._ours = False
 
@@ -139,21 +139,21 @@ class CallbackModule(CallbackBase):
         self._take(result)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        answer = _told(result)
+        answer = _answer(result)
         host = self._take(result, troubled=not ignore_errors)
         if ignore_errors:
             return
         # What modules reported, and an assertion about it, is in the findings and errors already.
         reported = any(answer.get(name) for name in ("settings", "areas", "checks", "errors"))
-        verdict = _action(result) in _VERDICTS and not _of_role(result)
+        verdict = _action(result) in _VERDICTS and getattr(result.task, "_role", None) is None
         if (host.bad or host.errors) and (reported or verdict):
             return
-        words = f"{_task_name(result)}: {_message(answer)}"
-        if words not in host.failures:
-            host.failures.append(words)
+        failure = f"{result.task.get_name()}: {_message(answer)}"
+        if failure not in host.failures:
+            host.failures.append(failure)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._take(result, troubled=True).unreachable = _message(_told(result))
+        self._take(result, troubled=True).unreachable = _message(_answer(result))
 
     def _take(self, result: Any, troubled: bool = False) -> Any:
         """The host with what was reported about it. Without any report it is not counted, unless it is in
@@ -161,19 +161,19 @@ class CallbackModule(CallbackBase):
         known = result.host
         fresh = known.get_name() not in self._fleet.hosts
         host = self._fleet.host(known.get_name(), _groups(known))
-        found = self._fleet.take(host, _told(result), _action(result).rpartition(".")[2])
-        if found or host.errors:
-            self._told = True
+        findings = self._fleet.take(host, _answer(result), _action(result).rpartition(".")[2])
+        if findings or host.errors:
+            self._reported = True
         elif fresh and not troubled:
             del self._fleet.hosts[known.get_name()]
         return host
 
     def _close_play(self) -> None:
         """Add hosts of the play that were not checked, so that they are counted."""
-        if self._told:
+        if self._reported:
             for host in self._targets:
                 self._fleet.host(host.get_name(), _groups(host))
-        self._told = False
+        self._reported = False
 
     # -- what comes of it ------------------------------------------------------------------------------
 
@@ -226,21 +226,13 @@ def _form(name: str) -> Any:
     return importlib.import_module(f"{fleet_report.__name__}.{name}")
 
 
-def _told(result: Any) -> Mapping[str, Any]:
+def _answer(result: Any) -> Mapping[str, Any]:
     answer: Mapping[str, Any] = result.result
     return answer
 
 
-def _of_role(result: Any) -> bool:
-    return getattr(result.task, "_role", None) is not None
-
-
 def _action(result: Any) -> str:
     return str(result.task.action)
-
-
-def _task_name(result: Any) -> str:
-    return str(result.task.get_name())
 
 
 def _groups(host: Any) -> list[str]:

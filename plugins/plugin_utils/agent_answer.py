@@ -53,9 +53,9 @@ def read(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-def checked(call: str, found: Any) -> dict[str, Any]:
+def checked(call: str, fields: Any) -> dict[str, Any]:
     """The answer to a call, without what is not in its table. Raises ValueError that names the field."""
-    answer: dict[str, Any] = _fields(ANSWERS[call])("", found)
+    answer: dict[str, Any] = _fields(ANSWERS[call])("", fields)
     return answer
 
 
@@ -126,14 +126,14 @@ def _entries(where: str, value: Any) -> dict[str, Any]:
 
 def _fields(table: Table) -> Form:
     def form(where: str, value: Any) -> dict[str, Any]:
-        found, given = {}, _entries(where, value)
+        checked_fields, given = {}, _entries(where, value)
         for name, about in table.items():
             place = f"{where}.{name}"
             if name in given:
-                found[name] = (about.form if isinstance(about, Maybe) else about)(place, given[name])
+                checked_fields[name] = (about.form if isinstance(about, Maybe) else about)(place, given[name])
             elif not isinstance(about, Maybe):
                 raise ValueError(f"{place.lstrip('.')} is missing")
-        return found
+        return checked_fields
 
     return form
 

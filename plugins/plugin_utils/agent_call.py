@@ -68,7 +68,7 @@ class NoAnswerError(Exception):
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Reply:
     """Reply of a node. answer: None where it has none. wrong: why; empty for a node without an
     agent. begun: the agent has begun, and may have changed something. bare: the node has no declaration
     either."""
@@ -107,23 +107,23 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
             isolated(interpreter)
         except DeclarationError as error:
             raise NoAnswerError(str(error)) from error
-        said = _said(self._ask_installed(_question(name, options)))
-        if said.bare and of_bare is not None:
+        reply = _reply(self._ask_installed(_question(name, options)))
+        if reply.bare and of_bare is not None:
             return of_bare
-        if said.answer is None and not (said.begun and changes):
-            asked = _question(name, {**options, "instead": said.wrong})
-            said = _said(self._ask_sent(asked, interpreter))
-        if said.answer is None:
-            raise said.error(changes)
-        return _checked(name, said.answer)
+        if reply.answer is None and not (reply.begun and changes):
+            asked = _question(name, {**options, "instead": reply.wrong})
+            reply = _reply(self._ask_sent(asked, interpreter))
+        if reply.answer is None:
+            raise reply.error(changes)
+        return _checked(name, reply.answer)
 
     def ask(self, name: str, options: dict[str, Any], changes: bool = False) -> dict[str, Any] | None:
         """The answer of the installed agent, or None where no agent of these sources is installed, or it does
         not start. changes: as in call(). Raises NoAnswerError."""
-        said = _said(self._ask_installed(_question(name, options)))
-        if said.answer is None and said.begun and changes:
-            raise said.error(changes)
-        return None if said.answer is None else _checked(name, said.answer)
+        reply = _reply(self._ask_installed(_question(name, options)))
+        if reply.answer is None and reply.begun and changes:
+            raise reply.error(changes)
+        return None if reply.answer is None else _checked(name, reply.answer)
 
     def _ask_installed(self, question: bytes) -> dict[str, Any]:
         there = f"if [ -e {AGENT} ]; then exec {AGENT} call"
@@ -194,24 +194,24 @@ _ADVICE = {
 }
 
 
-def _said(done: dict[str, Any]) -> _Said:
+def _reply(done: dict[str, Any]) -> _Reply:
     _greeting, mark, text = done["stdout"].partition(f"{MARK}{{")
     begun = bool(mark) or BEGUN in done["stdout"] or done["rc"] >= _SIGNALLED
     try:
-        found = agent_answer.read("{" + text.partition("\n")[0].strip()) if mark else None
+        document = agent_answer.read("{" + text.partition("\n")[0].strip()) if mark else None
     except ValueError as error:
-        return _Said(wrong=f"{_no_answer(done)}; {printable(str(error))}", begun=True)
-    if found is None:
-        return _Said(wrong=_no_answer(done), begun=begun)
-    if "answer" in found:
-        return _Said(answer=found["answer"] or {}, begun=True)
-    if found in (json.loads(BARE), json.loads(KEPT)):
-        return _Said(bare=not found)
-    return _Said(wrong=f"{AGENT} is not the agent of this collection: run site.yml")
+        return _Reply(wrong=f"{_no_answer(done)}; {printable(str(error))}", begun=True)
+    if document is None:
+        return _Reply(wrong=_no_answer(done), begun=begun)
+    if "answer" in document:
+        return _Reply(answer=document["answer"] or {}, begun=True)
+    if document in (json.loads(BARE), json.loads(KEPT)):
+        return _Reply(bare=not document)
+    return _Reply(wrong=f"{AGENT} is not the agent of this collection: run site.yml")
 
 
 def _no_answer(done: dict[str, Any]) -> str:
     # A terminal, which there may be without pipelining, has both in one.
     lines = [line for line in f"{done['stdout']}\n{done['stderr']}".splitlines() if line.strip()]
-    said = [line.strip() for line in lines if not line.startswith((BEGUN, f"{MARK}{{"))] or ["no message"]
-    return f"the agent does not answer (exit status {done['rc']}: {printable(said[-1][:_SHOWN])})"
+    messages = [line.strip() for line in lines if not line.startswith((BEGUN, f"{MARK}{{"))] or ["no message"]
+    return f"the agent does not answer (exit status {done['rc']}: {printable(messages[-1][:_SHOWN])})"

@@ -35,11 +35,11 @@ def _sources() -> agent_zip.Sources:
 
 def _files() -> dict[str, bytes]:
     """File name in the zip → its content."""
-    found = {}
+    files = {}
     for path in LIBRARY.rglob("[!.]*.py"):
         inner = path.relative_to(LIBRARY)
         parts = inner.with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         if not agent_zip.is_elsewhere(name):
-            found[f"mlnode/{inner.as_posix()}"] = path.read_bytes()
-    return found
+            files[f"mlnode/{inner.as_posix()}"] = path.read_bytes()
+    return files

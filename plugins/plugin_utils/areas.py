@@ -33,8 +33,8 @@ def overrides(prefix: str, variables: Mapping[str, Any], template: Callable[[Any
 
     def given(names: Mapping[str, str]) -> dict[str, Any]:
         known = {option: f"{prefix}_{name}" for option, name in names.items()}
-        found = {option: template(variables[name]) for option, name in known.items() if name in variables}
-        return {option: value for option, value in found.items() if value not in ({}, [])}
+        values = {option: template(variables[name]) for option, name in known.items() if name in variables}
+        return {option: value for option, value in values.items() if value not in ({}, [])}
 
     single = {area: given(names) for area, names in _VARIABLES.items()}
     whole = given({area: area for area in AREAS if area not in _VARIABLES})

@@ -98,29 +98,29 @@ class ConfirmedAction(AgentAction):
                 last = str(error).rstrip(".: ")
             time.sleep(min(PAUSE, max(0.0, over - time.monotonic())))
         time.sleep(GRACE)
-        found = self._reach(lambda state: state["pending"].get("id") != change_id, time.monotonic() + ANSWER)
-        if found is None:
+        reply = self._reach(lambda state: state["pending"].get("id") != change_id, time.monotonic() + ANSWER)
+        if reply is None:
             return self._silent(
                 "the management path was changed, and the node has not answered since. The old values were "
                 f"due to be back {time.monotonic() - over:.0f} s ago. The last try: {last}. {ADVICE}"
             )
-        return self._undone(change_id, found, last)
+        return self._undone(change_id, reply, last)
 
     def _undone(self, change_id: str, state: dict[str, Any], last: str) -> dict[str, Any]:
         """Result of a change that was not confirmed, as the node reports it. last: of the tries to do so."""
         undone = state["undone"] if state["undone"].get("id") == change_id else {}
-        words = undone.get("text")
-        if not words:
-            words = "the management path was changed, and the node no longer knows what became of it"
+        outcome = undone.get("text")
+        if not outcome:
+            outcome = "the management path was changed, and the node no longer knows what became of it"
             if state["pending"].get("id") == change_id:
                 change = state["pending"]["words"]
-                words = f"the change ({change}) was not confirmed in time, and is not undone yet"
+                outcome = f"the change ({change}) was not confirmed in time, and is not undone yet"
         return {
             "failed": True,
             "changed": not undone or bool(undone["stuck"]),
             "confirmed": False,
             "undone": undone,
-            "msg": f"{words}. {'' if words in last else f'The last try: {last}. '}{ADVICE}",
+            "msg": f"{outcome}. {'' if outcome in last else f'The last try: {last}. '}{ADVICE}",
         }
 
     # -- the connection was lost before the change had answered ---------------------------------------

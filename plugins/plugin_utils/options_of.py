@@ -29,10 +29,10 @@ def module(name: str) -> dict[str, Any]:
     Read, not imported: Ansible compiles what it imports of a collection in each run, and a module would bring
     the library along.
     """
-    found = _DOCUMENTATION.search((_MODULES / f"{name}.py").read_text(encoding="utf-8"))
-    if found is None:
+    match = _DOCUMENTATION.search((_MODULES / f"{name}.py").read_text(encoding="utf-8"))
+    if match is None:
         raise AnsibleError(f"{name} is not documented")
-    return _options(yaml_text.load(found[1])["options"])
+    return _options(yaml_text.load(match[1])["options"])
 
 
 def _options(documented: Mapping[str, Any]) -> dict[str, Any]:

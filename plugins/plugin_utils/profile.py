@@ -40,16 +40,16 @@ def load(profile: str) -> dict[str, Any]:
         return {}
     path = pathlib.Path(profile) if "/" in profile else _FOLDER / f"{profile}.yml"
     try:
-        found = yaml_text.load(path.read_text(encoding="utf-8"))
+        areas = yaml_text.load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise AnsibleError(
             f"profile: {profile!r} is not a profile or the path of one; {hint(profile, known())}"
         ) from None
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise AnsibleError(f"profile: {path}: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(areas, dict):
         raise AnsibleError(f"profile: {path}: not a dictionary of areas")
-    return found
+    return areas
 
 
 def declared(
@@ -72,7 +72,7 @@ def areas(profile: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
 def _merged(base: Mapping[Any, Any], over: Mapping[Any, Any], where: str = "") -> dict[str, Any]:
     # YAML has numbers as keys, such as those of DSCPs, and an inventory in JSON has the same as text.
     base, over = ({str(name): value for name, value in one.items()} for one in (base, over))
-    found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for name in {**base, **over}:
         below, above = base.get(name), over.get(name, base.get(name))
         if above in ({}, []) and below is not None:
@@ -83,10 +83,10 @@ def _merged(base: Mapping[Any, Any], over: Mapping[Any, Any], where: str = "") -
                     f"{where}{name}: the profile has {below!r}, which a dictionary cannot change: give all "
                     "of it, or null to take it away"
                 )
-            found[name] = _merged(_tree(below), _tree(over.get(name)), f"{where}{name}.")
+            merged[name] = _merged(_tree(below), _tree(over.get(name)), f"{where}{name}.")
         elif above is not None:
-            found[name] = above
-    return found
+            merged[name] = above
+    return merged
 
 
 def _is_tree(value: Any) -> bool:

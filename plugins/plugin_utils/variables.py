@@ -48,7 +48,7 @@ def misnamed(role: str, variables: Collection[str], parents: Iterable[str] = ())
         return []
     own = f"{role}_"
     known = {*_arguments(role), *(f"{own}{name}" for name in areas.VARIABLES)}
-    return [words for name in (role, *parents) for words in near(f"{name}_", own, variables, known)]
+    return [problem for name in (role, *parents) for problem in near(f"{name}_", own, variables, known)]
 
 
 def refused(role: Any, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[str]:
@@ -81,11 +81,11 @@ def near(prefix: str, own: str, given: Iterable[str], known: Iterable[str]) -> l
     """Of the variables with this prefix. own: the prefix of the known ones."""
     # Without the prefix, which would make all of them alike.
     short = {name[len(own) :]: name for name in known if name.startswith(own)}
-    found = {
+    meant = {
         name: schema.nearest(name[len(prefix) :], short)
         for name in given
         if name.startswith(prefix) and short.get(name[len(prefix) :]) != name
     }
     return [
-        f"{name}: unknown variable; did you mean {own}{found[name]}?" for name in sorted(found) if found[name]
+        f"{name}: unknown variable; did you mean {own}{meant[name]}?" for name in sorted(meant) if meant[name]
     ]

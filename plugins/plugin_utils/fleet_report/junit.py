@@ -24,22 +24,22 @@ def lines(fleet: Fleet) -> Iterator[str]:
 
 
 def _suite(host: Host, ended: str) -> Iterator[str]:
-    found = host.findings.values()
+    findings = host.findings.values()
     troubles = host.words or (["no module reported anything about it"] if host.state == "not checked" else [])
     counts = {
-        "tests": len(found) + len(troubles),
-        "failures": sum(finding.bad for finding in found),
+        "tests": len(findings) + len(troubles),
+        "failures": sum(finding.bad for finding in findings),
         "errors": len(troubles),
-        "skipped": sum(_skipped(finding) for finding in found),
+        "skipped": sum(_skipped(finding) for finding in findings),
     }
     numbers = " ".join(f'{name}="{number}"' for name, number in counts.items())
     yield f'<testsuite name={_attribute(host.name)} {numbers} timestamp={_attribute(ended)} time="0">\n'
-    for number, words in enumerate(troubles, 1):
+    for number, message in enumerate(troubles, 1):
         yield (
             f'<testcase classname="node" name={_attribute(f"{host.state} {number}")} time="0">'
-            f"<error message={_attribute(words)}/></testcase>\n"
+            f"<error message={_attribute(message)}/></testcase>\n"
         )
-    for finding in found:
+    for finding in findings:
         yield _case(finding)
     yield "</testsuite>\n"
 
@@ -51,10 +51,10 @@ def _case(finding: Finding) -> str:
         kind = _attribute(f"{finding.status} ({finding.severity})")
         body = f"<failure message={message} type={kind}>{_text(_values(finding))}</failure>"
     elif _skipped(finding):
-        words = (
+        reason = (
             f"ignored {finding.ignored}" if finding.ignored else f"{finding.status}: {finding.reason or ''}"
         )
-        body = f"<skipped message={_attribute(words)}/>"
+        body = f"<skipped message={_attribute(reason)}/>"
     else:
         return f"{head}/>\n"
     return f"{head}>{body}</testcase>\n"

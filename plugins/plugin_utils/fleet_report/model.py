@@ -106,8 +106,8 @@ class Host:
     @property
     def worst(self) -> str:
         """The highest severity of what is bad; empty if nothing is."""
-        found = {finding.severity for finding in self.findings.values() if finding.bad}
-        return next((severity for severity in SEVERITIES if severity in found), "")
+        severities = {finding.severity for finding in self.findings.values() if finding.bad}
+        return next((severity for severity in SEVERITIES if severity in severities), "")
 
 
 class Outlier(NamedTuple):
@@ -146,14 +146,14 @@ class Fleet:
     def take(self, host: Host, result: Mapping[str, Any], module: str) -> list[Finding]:
         """Findings of a module. A later one about the same setting replaces an earlier one. Results that have
         another shape than those of mlnode's modules are ignored."""
-        found = [self._one(finding) for finding in findings(result, module)]
-        for finding in found:
+        taken = [self._one(finding) for finding in findings(result, module)]
+        for finding in taken:
             host.findings[finding.kind, finding.key] = finding
         for waiver, state in waivers(result):
             self.waivers.setdefault(waiver, Counter())[state] += 1
         if "compliant" in result and "verdict" in result:  # node_drift alone reports the node as a whole
             host.errors[:] = [str(error) for error in _list(result.get("errors"))]
-        return found
+        return taken
 
     def _one(self, finding: Finding) -> Finding:
         known = self._known.get(finding)
@@ -195,11 +195,11 @@ class Fleet:
                 seen[knob] += 1
                 if finding.bad:
                     bad.setdefault(knob, []).append((host.name, finding))
-        found = []
+        outliers = []
         for knob, items in bad.items():
             severities = {finding.severity for _host, finding in items}
             statuses = {finding.status for _host, finding in items}
-            found.append(
+            outliers.append(
                 Outlier(
                     *knob,
                     next((one for one in SEVERITIES if one in severities), SEVERITIES[-1]),
@@ -208,7 +208,7 @@ class Fleet:
                     seen[knob],
                 )
             )
-        return sorted(found, key=lambda item: (SEVERITIES.index(item.severity), len(item.hosts)))
+        return sorted(outliers, key=lambda item: (SEVERITIES.index(item.severity), len(item.hosts)))
 
     def unused(self) -> list[Waiver]:
         """Exceptions that no host has a use for."""

@@ -30,12 +30,12 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 def folded(names: Iterable[str]) -> list[str]:
     """Runs of numbers as an inventory writes them: gpu[001:004].example. Of two numbers in a name it is the
     last that counts, and all of a run have as many digits."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     alike: dict[tuple[str, str, int], list[str]] = {}
     for name in {*names}:
         match = _NUMBER.match(name)
         if match is None:
-            found.append((name, name))
+            pairs.append((name, name))
         else:
             before, number, after = match.groups()
             alike.setdefault((before, after, len(number)), []).append(number)
@@ -43,10 +43,10 @@ def folded(names: Iterable[str]) -> list[str]:
         for run in _runs(sorted(numbers)):
             first = f"{before}{run[0]}{after}"
             if len(run) < _LEAST:
-                found += [(f"{before}{number}{after}",) * 2 for number in run]
+                pairs += [(f"{before}{number}{after}",) * 2 for number in run]
             else:
-                found.append((first, f"{before}[{run[0]}:{run[-1]}]{after}"))
-    return [word for _first, word in sorted(found, key=lambda pair: natural(pair[0]))]
+                pairs.append((first, f"{before}[{run[0]}:{run[-1]}]{after}"))
+    return [word for _first, word in sorted(pairs, key=lambda pair: natural(pair[0]))]
 
 
 def _runs(numbers: Sequence[str]) -> Iterator[list[str]]:
@@ -62,10 +62,10 @@ def _runs(numbers: Sequence[str]) -> Iterator[list[str]]:
 
 def few(names: Sequence[str], most: int) -> str:
     """At most so many words, and how many hosts the rest are."""
-    words = folded(names)
-    if len(words) <= most:
-        return ", ".join(words)
-    shown = words[:most]
+    listed = folded(names)
+    if len(listed) <= most:
+        return ", ".join(listed)
+    shown = listed[:most]
     named = sum(_count(word, names) for word in shown)
     return f"{', '.join(shown)} and {len({*names}) - named} more"
 

@@ -79,8 +79,8 @@ def data(fleet: Fleet) -> dict[str, Any]:
             finding = host.findings.get(knob)
             cells.append(-1 if finding is None else rows.setdefault(finding, len(rows)))
         groups = [text(group) for group in host.groups]
-        words = [text(word) for word in host.words]
-        hosts.append([text(host.name), STATES.index(host.state), groups, words, cells])
+        messages = [text(word) for word in host.words]
+        hosts.append([text(host.name), STATES.index(host.state), groups, messages, cells])
     at = {knob: number for number, knob in enumerate(knobs)}
     return {
         "playbook": fleet.playbook,

@@ -48,12 +48,12 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
 def headline(fleet: Fleet) -> str:
     states = fleet.states()
     plural = {"differs": "differ"}
-    words = ", ".join(
+    counts = ", ".join(
         f"{number} {state if number == 1 else plural.get(state, state)}" for state, number in states.items()
     )
     mode = " (check mode)" if fleet.check_mode else ""
     number = len(fleet.hosts)
-    return printable(f"{fleet.playbook}{mode}: {number} host{'' if number == 1 else 's'}: {words or 'none'}")
+    return printable(f"{fleet.playbook}{mode}: {number} host{'' if number == 1 else 's'}: {counts or 'none'}")
 
 
 def outlier(item: Outlier) -> str:
@@ -70,15 +70,15 @@ def outlier(item: Outlier) -> str:
 def _counts(fleet: Fleet, width: int | None) -> list[str]:
     """Bad statuses with their severities, the others by number."""
     counts = fleet.counts()
-    words = []
+    parts = []
     for status in dict.fromkeys([*BAD, *sorted({status for status, _severity in counts})]):
         each = {severity: counts.get((status, severity), 0) for severity in SEVERITIES}
         number = sum(each.values())
         if not number:
             continue
         of = ", ".join(f"{count} {severity}" for severity, count in each.items() if count)
-        words.append(f"{number:,} {status}{f' ({of})' if status in BAD else ''}")
-    return _indented(", ".join(words), width)
+        parts.append(f"{number:,} {status}{f' ({of})' if status in BAD else ''}")
+    return _indented(", ".join(parts), width)
 
 
 def _hosts(hosts: Sequence[Host], width: int | None) -> list[str]:
@@ -128,7 +128,7 @@ def _troubles(hosts: Sequence[Host], state: str) -> list[str]:
     for host in hosts:
         if host.state == state:
             alike.setdefault("; ".join(dict.fromkeys(host.words)), []).append(host.name)
-    return [f"{few(names, _NAMES)}: {' '.join(words.split())}" for words, names in alike.items()]
+    return [f"{few(names, _NAMES)}: {' '.join(message.split())}" for message, names in alike.items()]
 
 
 def _part(title: str, items: Sequence[str], width: int | None) -> list[str]:

@@ -152,8 +152,8 @@ def isolated(interpreter: str) -> str:
         )
     program, *arguments = started(interpreter)
     if _is_env(program):
-        mine = any(re.match(r"-[a-zA-Z]*I", word) for word in arguments)
-        return " ".join([program, "-S", *arguments, *([] if mine else [_ISOLATED])])
+        has_option = any(re.match(r"-[a-zA-Z]*I", word) for word in arguments)
+        return " ".join([program, "-S", *arguments, *([] if has_option else [_ISOLATED])])
     if len(arguments) == 1 and re.match(r"-[a-zA-Z]+\Z", arguments[0]):
         return interpreter if "I" in arguments[0] else f"{interpreter}{_ISOLATED[1:]}"
     return interpreter if arguments else f"{program} {_ISOLATED}"
@@ -210,9 +210,9 @@ def is_whole(content: bytes, interpreter: str) -> bool:
         return False
 
 
-def is_mine(said: str) -> bool:
+def is_mine(output: str) -> bool:
     """True if a Python that says this of WHICH runs what this one compiles."""
-    return said.strip().encode("utf-8") == _MADE_BY
+    return output.strip().encode("utf-8") == _MADE_BY
 
 
 def is_elsewhere(name: str) -> bool:

@@ -62,10 +62,10 @@ def answer(host: Host, question: bytes | str, begin: Callable[[], None] = _quiet
         raise MlnodeError(f"not a question of a controller: {error}") from error
 
 
-def unheard(host: Host, question: bytes, found: Mapping[str, Any]) -> None:
+def unheard(host: Host, question: bytes, reply: Mapping[str, Any]) -> None:
     """The connection was lost meanwhile: the next run says how this one ended. Raises MlnodeError."""
     asked = strict_json.loads(question, "the text")
-    options, answer = asked["options"], found.get("answer", {})
+    options, answer = asked["options"], reply.get("answer", {})
     error = str(answer.get("msg", "")) if answer.get("failed") else ""
     if asked["call"] == "declare" and (answer.get("changed") or error) and not options["check"]:
         with locked(host):
@@ -122,18 +122,18 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         # It may have to wait for a run that installs another agent, and what is imported late is of that one.
         registry.imported()
         mounts.imported()
-    found = declare.run(host, order)
+    result = declare.run(host, order)
     settings = [
         item
-        for area in found.areas.values()
+        for area in result.areas.values()
         for item in area.get("settings", [])
         if item["status"] not in (Status.PENDING_REBOOT, Status.REFUSED)
     ]
     # What others have put beside our units was put there on purpose: it is reported, and left to them.
     if given["install"]:
-        found.warnings += [printable(words) for words in _beside_agent(host, live)]
+        result.warnings += [printable(problem) for problem in _beside_agent(host, live)]
     judged = missed.judge(settings, exceptions, given["fail_at"])
-    return {**asdict(found), "not_in_force": [] if order.check else [*judged.failures]}
+    return {**asdict(result), "not_in_force": [] if order.check else [*judged.failures]}
 
 
 def _agent(host: Host, interpreter: str, live: bool) -> First:
@@ -170,9 +170,9 @@ def _require_rdma(host: Host, wanted: str) -> None:
         )
     # Software devices are not rails, and count where no others exist.
     rails = [device for device in devices if device.rail is not None] or [*devices]
-    found = sorted({port.link_layer for device in rails for port in device.ports if port.link_layer})
-    if not {*found} & {*_LINK_LAYERS[wanted]}:
-        has = " and ".join(found) or "no link layer that has a name"
+    link_layers = sorted({port.link_layer for device in rails for port in device.ports if port.link_layer})
+    if not {*link_layers} & {*_LINK_LAYERS[wanted]}:
+        has = " and ".join(link_layers) or "no link layer that has a name"
         raise MlnodeError(
             f"fabric_type is {wanted}, and this node has RDMA ports of {has} only; nothing was changed. Take "
             "the node out of the group fabric, or give it another fabric_type"

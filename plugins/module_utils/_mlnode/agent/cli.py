@@ -95,11 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     ):
         one = commands.add_parser(name, help=text, description=text, parents=[common], epilog=_EXIT)
         if name == "revert":
-            words = "where the origin is lost: remove what mlnode owns, and list what stays until a reboot"
-            one.add_argument("--without-origin", action="store_true", help=words)
+            about = "where the origin is lost: remove what mlnode owns, and list what stays until a reboot"
+            one.add_argument("--without-origin", action="store_true", help=about)
         if name == "apply":
-            words = "only what NICs are declared to be, as when one has arrived"
-            one.add_argument("--nics", action="store_true", help=words)
+            about = "only what NICs are declared to be, as when one has arrived"
+            one.add_argument("--nics", action="store_true", help=about)
     text = "answer an action of a controller, which asks with JSON on the standard input"
     one = commands.add_parser("call", help=text, description=text, epilog=_EXIT)
     one.set_defaults(root="/", json=True)
@@ -117,8 +117,8 @@ def _parser() -> argparse.ArgumentParser:
         one.set_defaults(root="/", json=False)
         one.add_argument("id", metavar="ID", help="as `mlnode status` shows it")
         if name == "undo":
-            words = "wait until its time is over, and do nothing if it was confirmed (its timer does this)"
-            one.add_argument("--when-due", action="store_true", help=words)
+            about = "wait until its time is over, and do nothing if it was confirmed (its timer does this)"
+            one.add_argument("--when-due", action="store_true", help=about)
     return parser
 
 
@@ -126,17 +126,17 @@ def _status(host: Host, options: argparse.Namespace) -> int:
     from . import node_report
     from .node import survey
 
-    found = survey(host)
-    return _report(host, found, options, node_report.settings(found))
+    node = survey(host)
+    return _report(host, node, options, node_report.settings(node))
 
 
 def _check(host: Host, options: argparse.Namespace) -> int:
     from . import node_report
     from .node import survey
 
-    found = survey(host)
-    wanted = [item for item in node_report.settings(found) if options.json or item["status"] != "ok"]
-    return _report(host, found, options, wanted)
+    node = survey(host)
+    wanted = [item for item in node_report.settings(node) if options.json or item["status"] != "ok"]
+    return _report(host, node, options, wanted)
 
 
 def _apply(host: Host, options: argparse.Namespace) -> int:
@@ -148,9 +148,9 @@ def _apply(host: Host, options: argparse.Namespace) -> int:
     del table
     registry.imported()
     mounts.imported()
-    found = apply_all(host, registry.ON_ARRIVAL, _NICS_WAIT) if options.nics else apply_all(host)
-    wanted = [item for item in node_report.settings(found) if options.json or item["status"] != "ok"]
-    return _report(host, found, options, wanted)
+    node = apply_all(host, registry.ON_ARRIVAL, _NICS_WAIT) if options.nics else apply_all(host)
+    wanted = [item for item in node_report.settings(node) if options.json or item["status"] != "ok"]
+    return _report(host, node, options, wanted)
 
 
 def _revert(host: Host, options: argparse.Namespace) -> int:
@@ -179,8 +179,8 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
         _say(printable(line))
     number = sum(change.changes for change in changes)
     _say(f"{number} put back" if number else "nothing to put back")
-    for words in stays:
-        _say(f"stays: {words}")
+    for text in stays:
+        _say(f"stays: {text}")
     if waits:
         _say("the running kernel keeps its command line: reboot to have the old one again")
     return OK
@@ -232,10 +232,10 @@ def _call(host: Host, _options: argparse.Namespace) -> int:
     # Bytes: a text that this locale cannot decode is refused with a message, too.
     question = sys.stdin.buffer.read()
     heard: list[bool] = []
-    found = call.answer(host, question, begin=lambda: heard.append(_say(call.BEGUN)))
-    heard.append(_say(call.MARK + _json(found)))
+    reply = call.answer(host, question, begin=lambda: heard.append(_say(call.BEGUN)))
+    heard.append(_say(call.MARK + _json(reply)))
     if not all(heard):
-        call.unheard(host, question, found)
+        call.unheard(host, question, reply)
     return OK
 
 
@@ -251,27 +251,27 @@ def _topology(host: Host, options: argparse.Namespace) -> int:
     from ..report.topology import document
     from ..topology import read
 
-    found = read.of(host)
+    topology = read.of(host)
     if options.json:
-        _print_json(document(found))
+        _print_json(document(topology))
     else:
-        _say(topology_table.table(found, _width()))
+        _say(topology_table.table(topology, _width()))
     return OK
 
 
 def _nccl(host: Host, options: argparse.Namespace) -> int:
     from . import nccl, node_report
 
-    found = nccl.in_force(host)
+    report = nccl.in_force(host)
     if options.json:
-        _print_json({"format": node_report.FORMAT, "mlnode": VERSION, **found.document()})
-    elif found.variables:
-        _say(nccl.table(found, _width()))
+        _print_json({"format": node_report.FORMAT, "mlnode": VERSION, **report.document()})
+    elif report.variables:
+        _say(nccl.table(report, _width()))
     else:
         _say("no variable of NCCL is set on this node")
-    for problem in found.problems:
+    for problem in report.problems:
         _fail(problem, ERROR)
-    return ERROR if found.problems else OK
+    return ERROR if report.problems else OK
 
 
 def _audit(host: Host, options: argparse.Namespace) -> int:
@@ -314,36 +314,36 @@ _COMMANDS = {
 }
 
 
-def _report(host: Host, found: Survey, options: argparse.Namespace, settings: list[dict[str, Any]]) -> int:
+def _report(host: Host, node: Survey, options: argparse.Namespace, settings: list[dict[str, Any]]) -> int:
     from ..engine import confirm, origin
     from ..report import document
     from . import node_report
 
-    counts = document.summary(item.row for item in found.rows)
+    counts = document.summary(item.row for item in node.rows)
     if options.json:
-        _print_json(node_report.node(found))
+        _print_json(node_report.node(node))
     else:
-        _print_text(found, settings, counts)
+        _print_text(node, settings, counts)
     for note in (*confirm.notes(host), origin.note(host)):
         if note:
             _fail(note, OK)
-    if found.errors:
+    if node.errors:
         return ERROR
-    return DRIFT if found.drifted else OK
+    return DRIFT if node.drifted else OK
 
 
-def _print_text(found: Survey, settings: list[dict[str, Any]], counts: dict[str, int]) -> None:
+def _print_text(node: Survey, settings: list[dict[str, Any]], counts: dict[str, int]) -> None:
     from ..report import table
 
     if settings:
         _say(table.render(settings, _width()))
         _say("")
-    if found.rows:
-        words = ", ".join(f"{number} {status}" for status, number in counts.items())
-        _say(f"{len(found.rows)} {'setting' if len(found.rows) == 1 else 'settings'}: {words}")
-    elif not found.errors:
+    if node.rows:
+        summary = ", ".join(f"{number} {status}" for status, number in counts.items())
+        _say(f"{len(node.rows)} {'setting' if len(node.rows) == 1 else 'settings'}: {summary}")
+    elif not node.errors:
         _say("0 settings: all that is declared here is left alone (null)")
-    for error in found.errors:
+    for error in node.errors:
         _fail(error, ERROR)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ..engine import declared, engine, origin
 from ..engine.declared import Spec
-from ..engine.engine import NOTHING, First, Together
+from ..engine.engine import NOTHING, First, Outcomes
 from ..engine.judge import waits_for_boot
 from ..engine.kind import AGENT_UNDONE, Kind, Row
 from ..engine.plan import Plan, Request
@@ -71,9 +71,9 @@ def run(host: Host, order: Order) -> Result:
     result = Result()
     try:
         if order.check:
-            found = engine.preview(host, requests(host, order), _gate(order), order.first, order.kinds)
+            outcomes = engine.preview(host, requests(host, order), _gate(order), order.first, order.kinds)
         else:
-            found = engine.apply_together(
+            outcomes = engine.apply_together(
                 host,
                 lambda: requests(host, order),
                 _gate(order),
@@ -83,7 +83,7 @@ def run(host: Host, order: Order) -> Result:
                 risky=order.risky,
                 kinds=order.kinds,
             )
-        _fill(result, host, order, found)
+        _fill(result, host, order, outcomes)
     except RiskError as error:
         result.risks = str(error)
         return result
@@ -119,9 +119,9 @@ def _gate(order: Order) -> Callable[[Plan], None]:
     def gate(plan: Plan) -> None:
         engine.admit(plan)
         if order.on_unsupported == "fail":
-            found = [row for row in plan.rows if _lacks(row)]
-            causes = [row for row in found if not row.reading.refers]
-            if found:
+            lacking = [row for row in plan.rows if _lacks(row)]
+            causes = [row for row in lacking if not row.reading.refers]
+            if lacking:
                 raise MlnodeError(f"unsupported, and nothing was changed: {_words(causes)}")
 
     return gate
@@ -132,16 +132,16 @@ def _lacks(row: Row) -> bool:
     return (row.status is Status.UNSUPPORTED and not row.reading.elsewhere) or row.reading.missing
 
 
-def _fill(result: Result, host: Host, order: Order, found: Together) -> None:
-    result.changed = found.changed
+def _fill(result: Result, host: Host, order: Order, outcomes: Outcomes) -> None:
+    result.changed = outcomes.changed
     # First, as what cannot be shown is confirmed all the same.
-    if found.waits:
-        result.confirm = {"id": found.waits.id, "seconds": found.waits.left}
-    result.warnings += found.unfinished
-    steps = [*found.shared, *(step for outcome in found.outcomes for step in outcome.steps)]
+    if outcomes.waits:
+        result.confirm = {"id": outcomes.waits.id, "seconds": outcomes.waits.left}
+    result.warnings += outcomes.unfinished
+    steps = [*outcomes.shared, *(step for outcome in outcomes.outcomes for step in outcome.steps)]
     hidden = closed(host, steps) if order.diff else set()
-    result.diff = diff(found.shared, hidden=hidden) if order.diff else []
-    for outcome in found.outcomes:
+    result.diff = diff(outcomes.shared, hidden=hidden) if order.diff else []
+    for outcome in outcomes.outcomes:
         area = outcome.plan.area
         facts = order.kinds[area].facts(host, outcome.rows)
         waits = waits_for_boot(outcome.rows)
@@ -152,15 +152,15 @@ def _fill(result: Result, host: Host, order: Order, found: Together) -> None:
             **facts,
         }
         if order.diff:
-            result.diff += diff(outcome.steps, area if len(found.outcomes) > 1 else "", hidden)
-        before = f"{area}: " if len(found.outcomes) > 1 else ""
+            result.diff += diff(outcome.steps, area if len(outcomes.outcomes) > 1 else "", hidden)
+        before = f"{area}: " if len(outcomes.outcomes) > 1 else ""
         loud = (*_loud(order, outcome.rows), *outcome.leaving.stays)
         result.warnings += [printable(before + text) for text in loud]
         result.reboot_required = result.reboot_required or waits
-    if found.refused:
-        words = "is applied" if not order.check else "would be applied"
+    if outcomes.refused:
+        done = "is applied" if not order.check else "would be applied"
         result.failed = True
-        result.msg = paragraphs(f"{order.name}: refused: {_words(found.refused)}; all else {words}")
+        result.msg = paragraphs(f"{order.name}: refused: {_words(outcomes.refused)}; all else {done}")
 
 
 def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
@@ -170,27 +170,27 @@ def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
         loud.discard(Status.DRIFTED)  # it is what check mode is there to show, and it is in the diff
     if order.on_unsupported == "warn":
         loud.add(Status.UNSUPPORTED)
-    found: dict[tuple[Status, str], list[str]] = {}
+    keys_of: dict[tuple[Status, str], list[str]] = {}
     for row in rows:
         if (row.status in loud or row.reading.missing) and not (row.reading.refers or row.reading.elsewhere):
-            found.setdefault((row.status, row.reason), []).append(row.setting.key)
+            keys_of.setdefault((row.status, row.reason), []).append(row.setting.key)
     return [
         f"{', '.join(keys)} {'is' if len(keys) == 1 else 'are'} {status}: {reason}"
-        for (status, reason), keys in found.items()
+        for (status, reason), keys in keys_of.items()
     ]
 
 
 def undone(host: Host, check: bool) -> list[str]:
     """The message about a change that undid itself: given by the next run, once; a damaged store by each."""
-    found = host.value(AGENT_UNDONE).text
-    words = [printable(text) for text in (origin.note(host), found) if text]
-    if found and not check and host.is_superuser():
+    undone_change = host.value(AGENT_UNDONE).text
+    warnings = [printable(text) for text in (origin.note(host), undone_change) if text]
+    if undone_change and not check and host.is_superuser():
         try:
             host.remove_file(places.UNDONE)
             host.remove_folder_if_empty(places.UNDONE.rpartition("/")[0], may_stay=True)
         except MlnodeError as error:
-            words.append(printable(str(error)))
-    return words
+            warnings.append(printable(str(error)))
+    return warnings
 
 
 def _words(rows: Sequence[Row]) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ..engine import declared, digests
+from ..engine.kind import Spec
 from ..host.host import Host
 from ..model import schema, strict_json
-from ..model.errors import MlnodeError, paragraphs
+from ..model.errors import DeclarationError, MlnodeError, paragraphs
 from . import missed, node_report, registry, waivers
 from .node import survey
 from .registry import KINDS
@@ -58,18 +59,19 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     }
     expected = {name: digests.digests(areas) for name, areas in inventory.items()}
     # Where the inventory declares nothing, a node without declarations is as expected.
-    found = survey(host, may_be_bare=bool(expected) and not any(expected.values()))
-    state = node_report.node(found)
+    node = survey(host, may_be_bare=bool(expected) and not any(expected.values()))
+    state = node_report.node(node)
     errors = [*filter(None, [str(params.get("instead", ""))]), *state["errors"]]
     try:
         # A damaged file is in the errors already.
         declarations = declared.load_all(host, [])
     except MlnodeError:
         declarations = []
-    there = {item.name: item.kinds for item in declarations}
+    there = {item.name: _meant(item.kinds) for item in declarations}
+    present = {name: digests.digests(kinds) for name, kinds in there.items()}
     errors += digests.differences(
         expected,
-        declarations,
+        present,
         str(params.get("host", "")),
         lambda name, area: _changed(area, inventory[name][area], there[name][area]),
     )
@@ -80,11 +82,11 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     counts = ", ".join(f"{number} {status}" for status, number in state["summary"].items())
     if ignored:
         counts += f" ({len(ignored)} ignored)"
-    words = [f"as declared: {counts}"] if compliant else ["not as declared", counts, *errors]
+    verdict = [f"as declared: {counts}"] if compliant else ["not as declared", counts, *errors]
     return {
         "changed": False,
         "compliant": compliant,
-        "verdict": "; ".join(word for word in words if word),
+        "verdict": "; ".join(word for word in verdict if word),
         "drift": [*judged.drift],
         "failures": [*judged.failures, *(errors if missed.severe(params["fail_at"]) else ())],
         "ignored": [f"{line}; ignored {ignored[key]}" for key, line in judged.ignored.items()],
@@ -93,7 +95,7 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
             for waiver, became in zip(exceptions, judged.states)
         ],
         "errors": errors,
-        "digests": {item.name: digests.digests(item.kinds) for item in declarations},
+        "digests": present,
         "summary": state["summary"],
         "settings": [
             {**setting, "ignored": ignored[setting["key"]]} if setting["key"] in ignored else setting
@@ -113,12 +115,24 @@ def _changed(area: str, inventory: Mapping[str, Any], there: Mapping[str, Any]) 
     except MlnodeError:
         return ""
     keys = [key for key in {**wanted, **kept} if wanted.get(key) != kept.get(key)]
-    words = [f"{key} {kept.get(key, 'not')} there, {wanted.get(key, 'not')} in the inventory" for key in keys]
-    more = [f"and {len(words) - _KEYS} more"] if len(words) > _KEYS else []
-    return f" ({', '.join([*words[:_KEYS], *more])})" if words else ""
+    lines = [f"{key} {kept.get(key, 'not')} there, {wanted.get(key, 'not')} in the inventory" for key in keys]
+    more = [f"and {len(lines) - _KEYS} more"] if len(lines) > _KEYS else []
+    return f" ({', '.join([*lines[:_KEYS], *more])})" if lines else ""
 
 
 def _checked(name: str, areas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Raises DeclarationError."""
     schema.refuse_unknown(f"declarations.{name}", areas, tuple(KINDS))
     return {area: schema.checked(area, areas[area], registry.options(area)) for area in areas}
+
+
+def _meant(kinds: Mapping[str, Spec]) -> dict[str, Spec]:
+    """The same in the one spelling of this version, as people or another version may have written the file.
+    What is refused stays as it stands there, and survey() reports it."""
+    spelled = dict(kinds)
+    for kind in (kind for kind in kinds if kind in KINDS):
+        try:
+            spelled[kind] = schema.checked(kind, kinds[kind], registry.options(kind))
+        except DeclarationError:
+            continue
+    return spelled

@@ -18,13 +18,13 @@ from .registry import KINDS
 
 def explain(host: Host, key: str) -> dict[str, Any]:
     """Facts in reading order. Raises MlnodeError if the node does not declare the key."""
-    found = survey(host)
-    for item in found.rows:
+    node = survey(host)
+    for item in node.rows:
         if item.row.setting.key == key or _spelled(item, key):
             return _facts(host, item)
-    for error in found.errors:
+    for error in node.errors:
         raise MlnodeError(error)
-    keys = [item.row.setting.key for item in found.rows]
+    keys = [item.row.setting.key for item in node.rows]
     close = difflib.get_close_matches(key, keys, n=3)
     hint = f"; close to it: {', '.join(close)}" if close else "; `mlnode status` lists what is"
     raise MlnodeError(f"{key!r} is not declared on this node{hint}")
@@ -47,13 +47,13 @@ def _canonical(key: str) -> str:
 
 def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
     row = item.row
-    data = row.document()
+    data, kind, key = row.document(), row.setting.kind, row.setting.key
     source = f" ({data['boot_source']})" if data["boot_source"] else ""
     names: list[str] = [f"{name} ({declared.path_of(name)})" for name in item.declared_by]
     runtime = data["runtime"] if data["runtime"] is not None else row.reading.runtime.problem
     boot = data["boot"] if data["boot"] is not None else row.reading.boot.value.problem
     return {
-        "key": data["key"],
+        "key": key,
         "status": data["status"],
         "drift": "yes" if row.status.is_drift else "no",
         "why": data["reason"] or "as declared",
@@ -69,9 +69,5 @@ def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
         "severity": data["severity"],
         "purpose": row.info.reason,
         "source": row.info.source,
-        "boot_lines": _mentions(host, data["kind"], data["key"]),
+        "boot_lines": rows.boot_sources(host) if kind == rows.KIND else KINDS[kind].boot_sources(key, host),
     }
-
-
-def _mentions(host: Host, kind: str, key: str) -> list[str]:
-    return rows.boot_sources(host) if kind == rows.KIND else KINDS[kind].boot_sources(key, host)

@@ -82,9 +82,9 @@ def try_out(host: Host, steps: Sequence[Step]) -> None:
         return
     done = host.run([COMMAND, "--version"])
     if done.rc != 0:
-        words = done.err.strip().splitlines() or [f"exit status {done.rc}"]
+        output = done.err.strip().splitlines() or [f"exit status {done.rc}"]
         raise MlnodeError(
-            f"{COMMAND} does not start: {words[-1]}. It needs Python 3.8 or newer, and with env in the "
+            f"{COMMAND} does not start: {output[-1]}. It needs Python 3.8 or newer, and with env in the "
             "option interpreter also env -S (coreutils 8.30): name the path of a Python there"
         )
 
@@ -96,8 +96,8 @@ def _compiles(host: Host, interpreter: str, command: bytes | None = None) -> boo
     if not host.live or (own_archive.path() == COMMAND and command is not None and command.startswith(first)):
         return True
     try:
-        words = [*agent_zip.started(interpreter), "-I", "-c", agent_zip.WHICH]
-        return agent_zip.is_mine(host.run(words).out)
+        command_line = [*agent_zip.started(interpreter), "-I", "-c", agent_zip.WHICH]
+        return agent_zip.is_mine(host.run(command_line).out)
     except HostError:  # reported by the call that tries it
         return False
 
@@ -128,7 +128,7 @@ def _files() -> dict[str, bytes]:
 
     del everything
     package = __name__.rpartition(".agent.")[0]
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for name, module in sorted(sys.modules.items()):
         if name != package and not name.startswith(f"{package}."):
             continue
@@ -142,5 +142,5 @@ def _files() -> dict[str, bytes]:
         is_package = hasattr(module, "__path__")
         # Python's loaders give text, the one of Ansible's controller gives bytes.
         content = source.encode("utf-8") if isinstance(source, str) else bytes(source)
-        found[inner.replace(".", "/") + ("/__init__.py" if is_package else ".py")] = content
-    return found
+        files[inner.replace(".", "/") + ("/__init__.py" if is_package else ".py")] = content
+    return files

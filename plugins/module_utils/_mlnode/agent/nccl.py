@@ -64,11 +64,11 @@ def in_force(host: Host) -> Found:
         conf = file.parse("")
         problems.append(str(error))
     in_file = [line.name for line in conf.lines if environment.is_name(line.name)]
-    found = [
+    variables = [
         _variable(name, places.certain(name), places.of(name), conf)
         for name in sorted({*places.names(), *in_file})
     ]
-    return Found(tuple(found), tuple(problems))
+    return Found(tuple(variables), tuple(problems))
 
 
 def _variable(name: str, login: Mention | None, mentions: Sequence[Mention], conf: file.Conf) -> Variable:
@@ -90,10 +90,10 @@ def _variable(name: str, login: Mention | None, mentions: Sequence[Mention], con
     return Variable(name, value, source, meaning, tuple(others))
 
 
-def table(found: Found, width: int | None) -> str:
+def table(report: Found, width: int | None) -> str:
     """For a terminal of so many columns; None where there is none."""
     rows = []
-    for item in found.variables:
+    for item in report.variables:
         value = item.value if item.value is not None else "-"
         rows.append([item.name, value, item.source or "-", item.meaning])
         rows += [["", other.text, other.where, other.why] for other in item.others]

@@ -49,14 +49,14 @@ class Survey(NamedTuple):
 
 def survey(host: Host, may_be_bare: bool = False) -> Survey:
     """Look at everything declared; writes nothing. may_be_bare: it is not an error that nothing is."""
-    found, left = _look(host, may_be_bare)
+    node, left = _look(host, may_be_bare)
     if left and lock.is_held(host):
         # A run writes the declaration before its files, so that they do not belong together for a moment.
         left = []
     elif left:
         host.forget()
-        found, left = _look(host, may_be_bare)
-    return found._replace(errors=tuple(dict.fromkeys([*found.errors, *left, *trust.problems(host)])))
+        node, left = _look(host, may_be_bare)
+    return node._replace(errors=tuple(dict.fromkeys([*node.errors, *left, *trust.problems(host)])))
 
 
 def _look(host: Host, may_be_bare: bool) -> tuple[Survey, list[str]]:
@@ -76,8 +76,8 @@ def _look(host: Host, may_be_bare: bool) -> tuple[Survey, list[str]]:
             left.extend(f"{about}: {word}" for word in stale)
         return plan.rows, False
 
-    found = _each(host, look, errors, may_be_bare=may_be_bare)
-    return found, [*left, *leftovers.report(host)]
+    node = _each(host, look, errors, may_be_bare=may_be_bare)
+    return node, [*left, *leftovers.report(host)]
 
 
 def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_SECONDS) -> Survey:
@@ -89,7 +89,7 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
 
     def work(request: Request) -> tuple[Sequence[Row], bool]:
         outcome, failed = boot_run.apply_each(host, request, skip_reason)
-        errors.extend(f"{request.name}, {request.kind.KIND}: {words}" for words in failed)
+        errors.extend(f"{request.name}, {request.kind.KIND}: {failure}" for failure in failed)
         return outcome.rows, outcome.changed
 
     # The lock is held from the reading of the declarations on, so that one which a playbook writes
@@ -103,9 +103,9 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
             errors.append(str(error))
             skip_reason = "it is unknown whether that is safe"
         # A NIC may arrive where nothing is declared for it.
-        found = _each(host, work, errors, only, may_be_bare=bool(only))
+        node = _each(host, work, errors, only, may_be_bare=bool(only))
         left = [] if only else leftovers.report(host)
-        return found._replace(errors=(*found.errors, *left), changed=found.changed or bool(mended))
+        return node._replace(errors=(*node.errors, *left), changed=node.changed or bool(mended))
 
 
 def _skip_reason(host: Host, arrival: bool) -> str:
@@ -135,7 +135,7 @@ def _each(
     if not declarations and not errors and not may_be_bare:
         errors.append(f"nothing is declared on this node: {declared.FOLDER} holds no declaration")
     errors += _lost(host)
-    found: dict[str, NodeRow] = {}
+    rows_by_key: dict[str, NodeRow] = {}
     changed = False
     for request in _requests(declarations, errors):
         if only and request.kind.KIND not in only:
@@ -150,9 +150,9 @@ def _each(
             continue
         changed = changed or moved
         for row in rows:
-            _merge(found, request.name, row)
-    mine = [] if only else _agent_rows(host, declarations)
-    return Survey((*mine, *found.values()), tuple(errors), changed)
+            _merge(rows_by_key, request.name, row)
+    agent_rows = [] if only else _agent_rows(host, declarations)
+    return Survey((*agent_rows, *rows_by_key.values()), tuple(errors), changed)
 
 
 def _agent_rows(host: Host, declarations: Sequence[Declaration]) -> list[NodeRow]:
@@ -189,11 +189,11 @@ def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Re
     ]
 
 
-def _merge(found: dict[str, NodeRow], name: str, row: Row) -> None:
+def _merge(rows_by_key: dict[str, NodeRow], name: str, row: Row) -> None:
     """Names that agree on a key share its row; the worse status stays."""
-    known = found.get(row.setting.key)
+    known = rows_by_key.get(row.setting.key)
     if known is None:
-        found[row.setting.key] = NodeRow(row, (name,))
+        rows_by_key[row.setting.key] = NodeRow(row, (name,))
         return
     worse = row if known.row.status in (Status.OK, Status.CHANGED) else known.row
-    found[row.setting.key] = known._replace(row=worse, declared_by=(*known.declared_by, name))
+    rows_by_key[row.setting.key] = known._replace(row=worse, declared_by=(*known.declared_by, name))

@@ -51,8 +51,8 @@ class _Kinds(Mapping[str, "Kind"]):
         if name not in MODULES:
             raise KeyError(name)
         package = __name__.rpartition(".agent.")[0]
-        found: Kind = importlib.import_module(f"{package}.knobs.{name}.kind")
-        return found
+        kind: Kind = importlib.import_module(f"{package}.knobs.{name}.kind")
+        return kind
 
     def __contains__(self, name: object) -> bool:
         return name in MODULES
@@ -70,8 +70,8 @@ KINDS: Mapping[str, Kind] = _Kinds()
 def options(area: str) -> Table:
     """The options of an area, for a caller that needs none of its other files."""
     package = __name__.rpartition(".agent.")[0]
-    found: Table = importlib.import_module(f"{package}.knobs.{area}.schema").OPTIONS
-    return found
+    table: Table = importlib.import_module(f"{package}.knobs.{area}.schema").OPTIONS
+    return table
 
 
 def imported() -> tuple[Kind, ...]:

@@ -48,10 +48,10 @@ def rows(host: Host, kinds: Collection[str]) -> list[Row]:
             return []
     except HostError as error:
         return [_unknown(AGENT_ROW, AGENT_FILE, _BOOT, error)]
-    found = [_row(host, AGENT_ROW, AGENT_FILE, _BOOT)]
+    agent_rows = [_row(host, AGENT_ROW, AGENT_FILE, _BOOT)]
     if any(kind in ON_ARRIVAL for kind in kinds):
-        found.append(_row(host, NICS_ROW, NIC_PATH_FILE, _NICS))
-    return found
+        agent_rows.append(_row(host, NICS_ROW, NIC_PATH_FILE, _NICS))
+    return agent_rows
 
 
 def boot_sources(host: Host) -> list[str]:
@@ -72,11 +72,11 @@ def _row(host: Host, key: str, path: str, info: Info) -> Row:
     if not faults:
         source = path if key == AGENT_ROW else f"{path}, {UDEV_FILE}"
         return _made(key, path, info, Boot(Value(text=_RUNS), source), Status.OK, "")
-    words = "; ".join(map(str, faults))
+    problem = "; ".join(map(str, faults))
     # It may run all the same, with files that are not as they were installed.
     stops = any(fault.stops for fault in faults)
-    boot = Boot(Value(absent=words) if stops else Value(text=_RUNS), path)
-    return _made(key, path, info, boot, Status.DRIFTED, f"boot: {words}")
+    boot = Boot(Value(absent=problem) if stops else Value(text=_RUNS), path)
+    return _made(key, path, info, boot, Status.DRIFTED, f"boot: {problem}")
 
 
 def _unknown(key: str, path: str, info: Info, error: HostError) -> Row:

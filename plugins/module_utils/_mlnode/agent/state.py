@@ -8,6 +8,7 @@ A module of one area asks the installed agent for them (tuning_module.py), and h
 from __future__ import annotations
 
 import errno
+from functools import partial
 from typing import Callable, Mapping
 
 from ..engine import boot_service, confirm_store
@@ -16,21 +17,17 @@ from ..host.host import Host
 from ..model.errors import HostError, MlnodeError
 
 
-def _image_fault(host: Host) -> str:
-    return boot_service.stopped(host, running=False)
-
-
 def _pending(host: Host) -> str:
-    found = confirm_store.load_pending(host)
-    if found is None:
+    waiting = confirm_store.load_pending(host)
+    if waiting is None:
         return ""
-    late = f"; its time is over, and `mlnode undo {found.id}` undoes it now"
-    return found.text + (late if found.lapsed(host) else "")
+    late = f"; its time is over, and `mlnode undo {waiting.id}` undoes it now"
+    return waiting.text + (late if waiting.lapsed(host) else "")
 
 
 _FILES: Mapping[str, Callable[[Host], str]] = {
     AGENT_FAULT: boot_service.stopped,
-    AGENT_IMAGE_FAULT: _image_fault,
+    AGENT_IMAGE_FAULT: partial(boot_service.stopped, running=False),
     AGENT_PENDING: _pending,
     AGENT_UNDONE: confirm_store.report,
 }
@@ -38,13 +35,13 @@ _FILES: Mapping[str, Callable[[Host], str]] = {
 
 def answers(host: Host) -> dict[str, dict[str, str]]:
     """File → its `text`, or the `error` of reading it. Raises nothing."""
-    found: dict[str, dict[str, str]] = {}
+    answers_by_path: dict[str, dict[str, str]] = {}
     for path, look in _FILES.items():
         try:
-            found[path] = {"text": look(host)}
+            answers_by_path[path] = {"text": look(host)}
         except MlnodeError as error:
-            found[path] = {"error": str(error)}
-    return found
+            answers_by_path[path] = {"error": str(error)}
+    return answers_by_path
 
 
 # -- as a driver, see host.Driver ----------------------------------------------------------

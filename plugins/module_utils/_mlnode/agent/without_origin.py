@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..engine import confirm, declared, engine, handlers, origin
+from ..engine import confirm, declared, engine, handlers, origin, origin_paths
 from ..engine.declared import FOLDER as DECLARED
 from ..engine.engine import Request
 from ..engine.kind import Row
 from ..engine.lock import WAIT_SECONDS, locked
 from ..engine.revert import BASELINES, FOLDER, Change, described
-from ..host import places
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
-from ..knobs.irq import irqbalance as irq_balance
+from ..knobs.irq import irqbalance
 from ..knobs.nccl import file as nccl_file
 from ..model.errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError
 from ..model.record import NamedTuple
@@ -29,7 +28,7 @@ from . import mounts, registry
 from .registry import KINDS
 
 #: Made for own files; one that others use stays
-_FOLDERS = (DECLARED, irq_balance.LISTS, origin.COPY.rpartition("/")[0], FOLDER)
+_FOLDERS = (DECLARED, irqbalance.LISTS, origin.COPY.rpartition("/")[0], FOLDER)
 _UNITS = "/etc/systemd/system/"
 
 
@@ -70,7 +69,7 @@ def remove(host: Host, wait_seconds: float = WAIT_SECONDS) -> Removal:
         stuck = _removed(host, files)
         host.forget()
         if stuck:
-            done = [change.key for change in changes if not any(change.key in words for words in stuck)]
+            done = [change.key for change in changes if not any(change.key in problem for problem in stuck)]
             raise TransactionError("not everything could be removed", done, stuck)
         _clear(host)
         return Removal(changes, (*_running(rows), *_next_boot(host, rows)))
@@ -91,15 +90,15 @@ def _refuse_with_origin(host: Host) -> None:
 
 
 def _files(host: Host) -> list[_File]:
-    found = [_File(path, None, reader) for path, reader in places.present(host).items()]
+    files = [_File(path, None, reader) for path, reader in origin_paths.present(host).items()]
     for path, text, reader in (
         (nccl_file.PATH, nccl_file.parse(host.text(nccl_file.PATH)).others, ""),
-        *((path, text, "irqbalance") for path, text in irq_balance.without_block(host)),
+        *((path, text, "irqbalance") for path, text in irqbalance.without_block(host)),
     ):
         content = text.encode("utf-8", "surrogateescape")
         if host.content(path) not in (None, content):
-            found.append(_File(path, content if text.strip() else None, reader))
-    return found
+            files.append(_File(path, content if text.strip() else None, reader))
+    return files
 
 
 def _change(host: Host, file: _File) -> Change:
@@ -119,7 +118,7 @@ def _removed(host: Host, files: Sequence[_File]) -> list[str]:
     command = AGENT_COMMAND
     for file in sorted(files, key=lambda file: file.path == command):
         if file.path == command:
-            stuck += _told(host, files)
+            stuck += _notify_readers(host, files)
             if stuck:
                 break
         try:
@@ -133,11 +132,11 @@ def _removed(host: Host, files: Sequence[_File]) -> list[str]:
         except HostError as error:
             stuck.append(str(error))
     if not any(file.path == command for file in files):
-        stuck += _told(host, files)
+        stuck += _notify_readers(host, files)
     return stuck
 
 
-def _told(host: Host, files: Sequence[_File]) -> list[str]:
+def _notify_readers(host: Host, files: Sequence[_File]) -> list[str]:
     stuck = []
     for reader in filter(None, dict.fromkeys(file.reader for file in files)):
         try:
@@ -161,41 +160,41 @@ def _clear(host: Host) -> None:
 
 def _rows(host: Host) -> list[tuple[Request, Row]]:
     """Every declared setting as it is now. What cannot be looked at can only be left."""
-    found: list[tuple[Request, Row]] = []
+    requested_rows: list[tuple[Request, Row]] = []
     for declaration in declared.load_all(host, []):
         for kind in (name for name in KINDS if name in declaration.kinds):
             request = Request(declaration.name, KINDS[kind], declaration.kinds[kind], alone=True)
             try:
-                found += [(request, row) for row in engine.evaluate(host, request).rows]
+                requested_rows += [(request, row) for row in engine.evaluate(host, request).rows]
             except MlnodeError:
                 continue
-    return found
+    return requested_rows
 
 
 def _running(rows: Sequence[tuple[Request, Row]]) -> list[str]:
-    found = []
+    lines = []
     for _request, row in rows:
         text = row.reading.runtime.text
         # What a file says is gone with it.
         kept = not row.reading.path.startswith("/etc/")
         if kept and text is not None and same(text, row.reading.want or ""):
-            found.append(f"{row.setting.key} = {text} until the node is booted")
-    return list(dict.fromkeys(found))
+            lines.append(f"{row.setting.key} = {text} until the node is booted")
+    return list(dict.fromkeys(lines))
 
 
 def _next_boot(host: Host, rows: Sequence[tuple[Request, Row]]) -> list[str]:
     """Values that are brought at boot though all own files are gone: edits that bear no mark."""
-    found = []
+    lines = []
     for request in dict.fromkeys((request.name, request.kind.KIND) for request, _row in rows):
-        mine = [(one, row) for one, row in rows if (one.name, one.kind.KIND) == request]
-        boot_only = mine[0][0]._replace(layers=(Layer.BOOT,))
+        own_rows = [(one, row) for one, row in rows if (one.name, one.kind.KIND) == request]
+        boot_only = own_rows[0][0]._replace(layers=(Layer.BOOT,))
         try:
             after = engine.evaluate(host, boot_only).rows
         except MlnodeError as error:
-            found.append(str(error))
+            lines.append(str(error))
             continue
         for row in after:
             boot, want = row.reading.boot, row.reading.want
             if want and boot.source.startswith("/") and same(boot.value.text or "", want):
-                found.append(f"{row.setting.key} = {want} at the next boots, from {boot.source}")
-    return found
+                lines.append(f"{row.setting.key} = {want} at the next boots, from {boot.source}")
+    return lines

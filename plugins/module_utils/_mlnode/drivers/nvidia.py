@@ -47,16 +47,16 @@ def file_of(address: str) -> str:
 def rows(text: str, columns: int) -> dict[str, list[str]]:
     """Address → the other columns, of a table with index and pci.bus_id in front. Raises HostError for
     anything else."""
-    found: dict[str, list[str]] = {}
+    columns_of: dict[str, list[str]] = {}
     for line in text.splitlines():
         if not line.strip():
             continue
-        words = [word.strip() for word in line.split(",")]
-        match = _BUS_ID.match(words[1].lower()) if len(words) > 1 else None
-        if match is None or len(words) != columns + 2 or not words[0].isdigit():
+        fields = [word.strip() for word in line.split(",")]
+        match = _BUS_ID.match(fields[1].lower()) if len(fields) > 1 else None
+        if match is None or len(fields) != columns + 2 or not fields[0].isdigit():
             raise HostError("understand", TOOL, None, f"it says {line.strip()[:80]!r}")
-        found[match.group(1)] = words[2:]
-    return found
+        columns_of[match.group(1)] = fields[2:]
+    return columns_of
 
 
 def persistence(host: Host) -> dict[str, str]:
@@ -65,12 +65,12 @@ def persistence(host: Host) -> dict[str, str]:
 
 
 def _persistence(host: Host) -> dict[str, str]:
-    found = {}
-    for address, words in rows(_answer(host), 1).items():
-        if words[0] not in _WORDS and words[0] not in NOT_THERE:
-            raise HostError("understand", TOOL, None, f"it says that persistence mode is {words[0][:40]!r}")
-        found[address] = _WORDS.get(words[0], words[0])
-    return found
+    modes = {}
+    for address, columns in rows(_answer(host), 1).items():
+        if columns[0] not in _WORDS and columns[0] not in NOT_THERE:
+            raise HostError("understand", TOOL, None, f"it says that persistence mode is {columns[0][:40]!r}")
+        modes[address] = _WORDS.get(columns[0], columns[0])
+    return modes
 
 
 def _answer(host: Host) -> str:
@@ -134,9 +134,9 @@ def _mode(host: Host, action: str, path: str) -> str:
         raise MissingError(action, path, f"{path} does not exist")
     if host.value(DRIVER).absent is not None:
         raise MissingError(action, path, f"{DRIVER} does not exist: NVIDIA's driver is not loaded")
-    found = persistence(host).get(parts[1])
-    if found is None:
+    mode = persistence(host).get(parts[1])
+    if mode is None:
         raise MissingError(action, path, f"{TOOL} shows no GPU {parts[1]}")
-    if found in NOT_THERE:
+    if mode in NOT_THERE:
         raise MissingError(action, path, f"GPU {parts[1]} has no persistence mode")
-    return found
+    return mode

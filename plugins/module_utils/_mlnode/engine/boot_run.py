@@ -26,7 +26,7 @@ _LOOK_SECONDS = 1.0
 def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Outcome, list[str]]:
     """Apply it, for a caller that holds the node's lock. Returns what went wrong, too. Raises MlnodeError.
 
-    unrisked: why nothing is done that may cut off a connection; empty if it is, as none exists yet.
+    skip_reason: why nothing is done that may cut off a connection; empty if it is, as none exists yet.
     """
     plan = first = evaluate(host, request)
     errors, gone = _run_each(host, plan, skip_reason)
@@ -38,12 +38,12 @@ def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Out
         plan = evaluate(host, request)
         first = first._replace(steps=(*first.steps, *plan.steps))
         more, gone = _run_each(host, plan, skip_reason)
-        errors += [words for words in more if words not in errors]
+        errors += [error_parts for error_parts in more if error_parts not in errors]
     try:
         return Outcome(first, *ended(first, evaluate(host, request))), [*plan.errors, *errors, *gone]
     except MlnodeError as error:
-        words = [*plan.errors, *errors, *gone, afterwards(error, first.steps)]
-        raise MlnodeError("; ".join(words)) from error
+        error_parts = [*plan.errors, *errors, *gone, afterwards(error, first.steps)]
+        raise MlnodeError("; ".join(error_parts)) from error
 
 
 def _run_each(host: Host, plan: Plan, skip_reason: str) -> tuple[list[str], list[str]]:
@@ -73,7 +73,7 @@ def _run_each(host: Host, plan: Plan, skip_reason: str) -> tuple[list[str], list
     return errors, gone
 
 
-def _hold(host: Host, steps: Sequence[Step], words: str) -> None:
+def _hold(host: Host, steps: Sequence[Step], reason: str) -> None:
     for step in steps:
         if isinstance(step, UnitWrite):
-            failed_changes.hold(host, step.unit.name, kernel_writes([step]), words)
+            failed_changes.hold(host, step.unit.name, kernel_writes([step]), reason)

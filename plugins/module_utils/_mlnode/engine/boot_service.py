@@ -14,7 +14,7 @@ from typing import Mapping, Sequence
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
 from ..linux import systemd_show, systemd_unit
-from ..linux.systemd_show import Said
+from ..linux.systemd_show import Properties
 from ..linux.systemd_unit import Line, Unit
 from ..model.record import NamedTuple
 from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
@@ -95,8 +95,8 @@ def nic_faults(host: Host, running: bool = True) -> Sequence[Fault]:
 
 def left(host: Host, running: bool = True) -> list[str]:
     """Faults that an installation does not mend. Raises HostError."""
-    found = (*boot_faults(host, running), *nic_faults(host, running))
-    return [str(fault) for fault in found if fault.theirs]
+    faults = (*boot_faults(host, running), *nic_faults(host, running))
+    return [str(fault) for fault in faults if fault.theirs]
 
 
 def loader_off(host: Host, unit: str, running: bool = True) -> str:
@@ -107,7 +107,7 @@ def loader_off(host: Host, unit: str, running: bool = True) -> str:
 
 def is_idle(host: Host) -> bool:
     """True where systemd runs and does not wait for NICs now."""
-    state = _said(host, True).get(NIC_PATH_UNIT, {}).get("ActiveState", ("active",))
+    state = _properties(host, True).get(NIC_PATH_UNIT, {}).get("ActiveState", ("active",))
     return state in (("inactive",), ("failed",))
 
 
@@ -115,20 +115,20 @@ def is_idle(host: Host) -> bool:
 
 
 def _boot_faults(host: Host, running: bool) -> tuple[Fault, ...]:
-    found = [*_command(host), *_unit(host, AGENT_UNIT, AGENT_FILE, AGENT_LINK, running)]
-    return (*found, *_file(host, PRESET_FILE, stops=False))
+    faults = [*_command(host), *_unit(host, AGENT_UNIT, AGENT_FILE, AGENT_LINK, running)]
+    return (*faults, *_file(host, PRESET_FILE, stops=False))
 
 
 def _nic_faults(host: Host, running: bool) -> tuple[Fault, ...]:
-    found = [
+    faults = [
         *_file(host, UDEV_FILE),
         *_unit(host, NIC_PATH_UNIT, NIC_PATH_FILE, NIC_PATH_LINK, running),
         *_unit(host, NIC_SERVICE, NIC_SERVICE_FILE, NIC_SERVICE_LINK, running),
     ]
-    if not found and running and is_idle(host):
+    if not faults and running and is_idle(host):
         return (Fault(f"{NIC_PATH_UNIT} does not run", f"{MEND}, which starts it"),)
     # What keeps both from working is reported once.
-    return tuple(fault for fault in found if fault not in boot_faults(host, running))
+    return tuple(fault for fault in faults if fault not in boot_faults(host, running))
 
 
 def _command(host: Host) -> list[Fault]:
@@ -145,8 +145,8 @@ def _command(host: Host) -> list[Fault]:
 
 
 def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fault]:
-    said = _said(host, running).get(name, {})
-    unit = systemd_unit.load(host, name, said.get("DropInPaths", ()))
+    properties = _properties(host, running).get(name, {})
+    unit = systemd_unit.load(host, name, properties.get("DropInPaths", ()))
     if not unit.fragment or (not host.exists(path) and not host.is_link(path)):
         return [Fault(f"{name} is not enabled, as {path} does not exist", "install the agent")]
     if unit.masked:
@@ -154,11 +154,11 @@ def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fa
     if unit.fragment != path:
         return [Fault(f"{unit.fragment} takes the place of {path}", f"remove {unit.fragment}", True)]
     wanted = systemd_unit.of_text(name, TEXTS[path])
-    found = [_fault(line, path) for line in _changed(unit, wanted)]
-    if not any(fault for fault in found if not fault.theirs):
-        found += _file(host, path, stops=False)
-    found += _start(host, name, link, running)
-    return found or _as_loaded(name, said, wanted)
+    faults = [_fault(line, path) for line in _changed(unit, wanted)]
+    if not any(fault for fault in faults if not fault.theirs):
+        faults += _file(host, path, stops=False)
+    faults += _start(host, name, link, running)
+    return faults or _as_loaded(name, properties, wanted)
 
 
 def _unmasking(masked_by: str, name: str, path: str) -> tuple[str, bool]:
@@ -170,8 +170,8 @@ def _unmasking(masked_by: str, name: str, path: str) -> tuple[str, bool]:
 
 def _fault(line: Line, own: str) -> Fault:
     if line.file in ("", own):
-        words = f"{own}:{line.number} has {line.text}" if line.number else f"{own} lacks {line.text}"
-        return Fault(words, MEND)
+        difference = f"{own}:{line.number} has {line.text}" if line.number else f"{own} lacks {line.text}"
+        return Fault(difference, MEND)
     return Fault(f"{line.where} sets {line.text}", _TAKE_OUT, theirs=True)
 
 
@@ -200,26 +200,26 @@ def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
         return [Fault(f"{start.broken} {leads} to {name}", remedy, theirs)]
     if not right:
         return [Fault(f"{name} is not enabled, as {link} does not lead to it", "install the agent")]
-    words = f"the next boot ends in {start.target} ({start.where}), which does not start multi-user.target"
+    problem = f"the next boot ends in {start.target} ({start.where}), which does not start multi-user.target"
     remedy = "systemctl set-default multi-user.target"
     if start.where.startswith("the kernel"):
         remedy = "take that out of the boot loader's entry"
-    return [Fault(words, remedy, theirs=True)]
+    return [Fault(problem, remedy, theirs=True)]
 
 
 def _changed(unit: Unit, installed: Unit) -> list[Line]:
     """The lines for which a unit does not do what the installed one does; a missing one has no file."""
-    found: list[Line] = []
+    lines: list[Line] = []
     for section, keys in _DECIDING:
         for key in keys:
-            now, wanted = unit.counting(section, key), installed.counting(section, key)
-            if [line.value for line in now] != [line.value for line in wanted]:
-                found += [line for line in [unit.last(section, [key])] if line] or wanted[:1]
-    found += _forbidden(unit)
+            present, wanted = unit.counting(section, key), installed.counting(section, key)
+            if [line.value for line in present] != [line.value for line in wanted]:
+                lines += [line for line in [unit.last(section, [key])] if line] or wanted[:1]
+    lines += _forbidden(unit)
     for begin in ("Condition", "Assert"):
         known = [line.text for line in installed.conditions(begin)]
-        found += [line for line in unit.conditions(begin) if line.text not in known]
-    return found
+        lines += [line for line in unit.conditions(begin) if line.text not in known]
+    return lines
 
 
 def _forbidden(unit: Unit) -> list[Line]:
@@ -231,10 +231,10 @@ def _forbidden(unit: Unit) -> list[Line]:
 
 
 def _loader_off(host: Host, name: str, running: bool) -> str:
-    said = _said(host, running).get(name, {})
-    unit = systemd_unit.load(host, name, said.get("DropInPaths", ()))
+    properties = _properties(host, running).get(name, {})
+    unit = systemd_unit.load(host, name, properties.get("DropInPaths", ()))
     if not unit.fragment:
-        return f"{name} does not exist" if said.get("LoadState") == ("not-found",) else ""
+        return f"{name} does not exist" if properties.get("LoadState") == ("not-found",) else ""
     if unit.masked:
         return f"{unit.fragment} masks {name}"
     program = name[: -len(".service")]
@@ -259,19 +259,19 @@ def _loader_off(host: Host, name: str, running: bool) -> str:
 # -- what systemd says ---------------------------------------------------------------------
 
 
-def _said(host: Host, running: bool) -> Mapping[str, Said]:
+def _properties(host: Host, running: bool) -> Mapping[str, Properties]:
     return systemd_show.units(host) if running else {}
 
 
-def _as_loaded(name: str, said: Said, installed: Unit) -> list[Fault]:
+def _as_loaded(name: str, properties: Properties, installed: Unit) -> list[Fault]:
     """Faults of a unit whose files are right. What was loaded before they changed says nothing
     about the next boot."""
-    if not said or said.get("NeedDaemonReload") != ("no",):
+    if not properties or properties.get("NeedDaemonReload") != ("no",):
         return []
-    state = " ".join(said.get("LoadState", ()))
+    state = " ".join(properties.get("LoadState", ()))
     if state != "loaded":
         return [Fault(f"systemd cannot load {name} ({state})", f"see systemctl status {name}", theirs=True)]
-    commands = said.get("ExecStart", ())
+    commands = properties.get("ExecStart", ())
     wanted = [line.value for line in installed.counting("[Service]", "ExecStart")]
     if commands and not all(any(f"argv[]={one} ;" in text for text in commands) for one in wanted):
         return [

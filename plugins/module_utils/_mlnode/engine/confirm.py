@@ -104,31 +104,31 @@ def restart(host: Host, armed: Pending, gone: Sequence[str] = ()) -> Pending:
 
 def cancel(host: Host) -> None:
     """The run that made the change has rolled it back. Raises MlnodeError."""
-    found = store.load_pending(host)
-    if found is not None:
-        _disarm(host, found)
+    waiting = store.load_pending(host)
+    if waiting is not None:
+        _disarm(host, waiting)
 
 
 def refuse_while_pending(host: Host) -> None:
     """Raises RefusedError: a second change would be undone with the first, or half of it would. What should
     have been undone by now is undone here."""
     resume(host)
-    found = store.load_pending(host)
-    if found is not None:
-        raise RefusedError(found.text)
+    waiting = store.load_pending(host)
+    if waiting is not None:
+        raise RefusedError(waiting.text)
 
 
 def resume(host: Host) -> str:
     """Undo what should have been undone: the power failed meanwhile, or its restore was killed. Returns what
     was undone, as a message; empty if nothing. Raises MlnodeError."""
-    found = store.load_pending(host)
-    if found is None or not found.lapsed(host):
+    waiting = store.load_pending(host)
+    if waiting is None or not waiting.lapsed(host):
         return ""
     _needs_root(host, "undo")
     # A module of one area brings the drivers of its own area only.
-    if not all(host.is_mounted(path) for entry in found.entries for path, _text in entry.get("writes", ())):
-        raise RefusedError(f"{found.text}; its time is over, and `mlnode undo {found.id}` undoes it now")
-    return _put_back(host, found).text
+    if not all(host.is_mounted(path) for entry in waiting.entries for path, _text in entry.get("writes", ())):
+        raise RefusedError(f"{waiting.text}; its time is over, and `mlnode undo {waiting.id}` undoes it now")
+    return _put_back(host, waiting).text
 
 
 # -- the two ends: these take the lock themselves ------------------------------------------------
@@ -139,15 +139,15 @@ def pending(host: Host) -> Pending | None:
     return store.load_pending(host)
 
 
-def _refuse_now(host: Host, found: Pending) -> None:
-    if found.boot != boot_id(host):
+def _refuse_now(host: Host, armed: Pending) -> None:
+    if armed.boot != boot_id(host):
         raise RefusedError(
-            f"the node was booted after {found.id} was armed, so that it has to be undone: "
-            f"`mlnode undo {found.id}`"
+            f"the node was booted after {armed.id} was armed, so that it has to be undone: "
+            f"`mlnode undo {armed.id}`"
         )
-    if found.connection and found.connection == _connection(host):
+    if armed.connection and armed.connection == _connection(host):
         raise RefusedError(
-            f"this is the connection over which {found.id} was made, and it may be the last one: only a new "
+            f"this is the connection over which {armed.id} was made, and it may be the last one: only a new "
             "one shows that the node can still be reached, so connect again and confirm then"
         )
 
@@ -157,17 +157,17 @@ def confirm(host: Host, change_id: str) -> bool:
     Raises MlnodeError, which says what became of it."""
     _needs_root(host, "confirm")
     with locked(host):
-        found = store.load_pending(host)
+        waiting = store.load_pending(host)
         if _record(host, change_id) is None:
-            if found is not None and found.id == change_id:
-                _refuse_now(host, found)
+            if waiting is not None and waiting.id == change_id:
+                _refuse_now(host, waiting)
                 host.write_file(store.CONFIRMED, f"{change_id}\n".encode("ascii"))
-                forget_left(host, found.gone)
-                _disarm(host, found)
+                forget_left(host, waiting.gone)
+                _disarm(host, waiting)
                 return True
             if change_id and store.confirmed(host) == change_id:
                 return False
-        raise MlnodeError(_nothing(host, change_id, found))
+        raise MlnodeError(_nothing(host, change_id, waiting))
 
 
 def undo(host: Host, change_id: str = "", wait_seconds: float = UNDO_WAIT) -> Undone:
@@ -175,12 +175,12 @@ def undo(host: Host, change_id: str = "", wait_seconds: float = UNDO_WAIT) -> Un
     Raises MlnodeError where nothing waits."""
     _needs_root(host, "undo")
     with locked(host, wait_seconds):
-        found = store.load_pending(host)
-        if found is not None and change_id in ("", found.id):
-            return _put_back(host, found)
+        waiting = store.load_pending(host)
+        if waiting is not None and change_id in ("", waiting.id):
+            return _put_back(host, waiting)
         before = _record(host, change_id)
         if before is None:
-            raise MlnodeError(_nothing(host, change_id, found))
+            raise MlnodeError(_nothing(host, change_id, waiting))
         return before
 
 
@@ -195,11 +195,11 @@ def undo_when_due(host: Host, change_id: str) -> Undone | None:
             armed = _looked(host, armed)
             continue
         with locked(host, UNDO_WAIT):
-            now = store.load_pending(host)
-            if now == armed:
+            reloaded = store.load_pending(host)
+            if reloaded == armed:
                 return _put_back(host, armed)
         # A run has held the lock until now, and has decided, or has begun the time again.
-        armed = now
+        armed = reloaded
     return None
 
 
@@ -222,9 +222,9 @@ def notes(host: Host) -> list[str]:
     """One line for the change that waits and one for that which was undone. Raises nothing."""
     lines = []
     try:
-        found = store.load_pending(host)
-        if found is not None:
-            lines.append(found.text)
+        waiting = store.load_pending(host)
+        if waiting is not None:
+            lines.append(waiting.text)
     except MlnodeError as error:
         lines.append(f"a change waits to be confirmed: {error}")
     text = report(host)
@@ -241,8 +241,8 @@ def _start(host: Host, armed: Pending) -> None:
         else:
             detached.start(partial(undo_when_due, host, armed.id))
     except (OSError, HostError) as error:
-        words = "nothing was changed, as it could not be undone: no restore could be started"
-        raise MlnodeError(f"{words} ({error})") from error
+        consequence = "nothing was changed, as it could not be undone: no restore could be started"
+        raise MlnodeError(f"{consequence} ({error})") from error
 
 
 def _timer(host: Host, armed: Pending) -> None:
@@ -291,8 +291,8 @@ def _put_back(host: Host, armed: Pending) -> Undone:
         if not stuck:
             stuck += _forget(host, armed.fresh)
         host.forget()
-        now = time.strftime(store.TIME, time.gmtime())
-        done = Undone(armed.id, armed.name, now, why, armed.words, tuple(stuck))
+        undone_at = time.strftime(store.TIME, time.gmtime())
+        done = Undone(armed.id, armed.name, undone_at, why, armed.words, tuple(stuck))
         store.save(host, done)
         # A file that is still the new one would make the change again at the next boot, and a value may still
         # keep users out: both are tried again by the next run.
@@ -357,8 +357,8 @@ def _deadline(seconds: int) -> str:
 
 def _record(host: Host, change_id: str) -> Undone | None:
     """The record that this change was undone; None if it was not."""
-    found = store.load_undone(host)
-    return found if found is not None and found.id == change_id else None
+    undone_change = store.load_undone(host)
+    return undone_change if undone_change is not None and undone_change.id == change_id else None
 
 
 def _nothing(host: Host, change_id: str, other: Pending | None) -> str:
@@ -368,8 +368,8 @@ def _nothing(host: Host, change_id: str, other: Pending | None) -> str:
         return before.text
     if change_id and store.confirmed(host) == change_id:
         return f"{change_id} has been confirmed, so that there is nothing to undo"
-    words = "no change waits to be confirmed" + (f" as {change_id!r}" if change_id else "")
-    return f"{words}; {other.id} does" if other is not None else words
+    answer = "no change waits to be confirmed" + (f" as {change_id!r}" if change_id else "")
+    return f"{answer}; {other.id} does" if other is not None else answer
 
 
 def _needs_root(host: Host, action: str) -> None:

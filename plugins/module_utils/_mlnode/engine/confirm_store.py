@@ -63,14 +63,14 @@ class Pending(NamedTuple):
 
     @property
     def text(self) -> str:
-        words = f"a change of {self.name} ({self.words})"
+        subject = f"a change of {self.name} ({self.words})"
         if not self.left:
             return (
-                f"{words} had to be confirmed until {self.deadline}, and not all of it is undone yet: "
+                f"{subject} had to be confirmed until {self.deadline}, and not all of it is undone yet: "
                 f"`mlnode undo {self.id}` does that now"
             )
         return (
-            f"{words} waits to be confirmed until {self.deadline.partition(' ')[2]} and is undone then: "
+            f"{subject} waits to be confirmed until {self.deadline.partition(' ')[2]} and is undone then: "
             f"confirm it over a new connection with `mlnode confirm {self.id}`, or undo it now with "
             f"`mlnode undo {self.id}`"
         )
@@ -88,10 +88,10 @@ class Undone(NamedTuple):
 
     @property
     def text(self) -> str:
-        words = f"the change of {self.name} ({self.words}) was undone at {self.time}, as {self.why}"
+        outcome = f"the change of {self.name} ({self.words}) was undone at {self.time}, as {self.why}"
         if not self.stuck:
-            return f"{words}: the old values are back"
-        return f"{words}. COULD NOT be put back: {'; '.join(self.stuck)}"
+            return f"{outcome}: the old values are back"
+        return f"{outcome}. COULD NOT be put back: {'; '.join(self.stuck)}"
 
 
 def load_pending(host: Host) -> Pending | None:
@@ -100,21 +100,21 @@ def load_pending(host: Host) -> Pending | None:
     if content is None:
         return None
     try:
-        found = _document(content, PENDING)
+        fields = _document(content, PENDING)
         names = ("id", "name", "deadline", "words", "boot", "connection")
-        if not _ID.match(_texts(found["id"])[0]):
-            raise ValueError(f"{found['id']!r} is not an id")
-        due = float(found["due"])
+        if not _ID.match(_texts(fields["id"])[0]):
+            raise ValueError(f"{fields['id']!r} is not an id")
+        due = float(fields["due"])
         if not math.isfinite(due):
             raise ValueError(f"due is {due}")
-        _texts(*(found[name] for name in names))
+        _texts(*(fields[name] for name in names))
         return Pending(
-            **{name: found[name] for name in names},
-            seconds=int(found["seconds"]),
+            **{name: fields[name] for name in names},
+            seconds=int(fields["seconds"]),
             due=due,
-            entries=tuple(checked(dict(entry)) for entry in found["entries"]),
-            fresh=_texts(*found["fresh"]),
-            gone=_texts(*found["gone"]),
+            entries=tuple(checked(dict(entry)) for entry in fields["entries"]),
+            fresh=_texts(*fields["fresh"]),
+            gone=_texts(*fields["gone"]),
         )
     except DAMAGE as error:
         # It stays where it is: no run may go on as if nothing had been armed.
@@ -131,10 +131,10 @@ def load_undone(host: Host) -> Undone | None:
     if content is None:
         return None
     try:
-        found = _document(content, UNDONE)
+        fields = _document(content, UNDONE)
         names = ("id", "name", "time", "why", "words")
-        _texts(*(found[name] for name in names))
-        return Undone(**{name: found[name] for name in names}, stuck=_texts(*found["stuck"]))
+        _texts(*(fields[name] for name in names))
+        return Undone(**{name: fields[name] for name in names}, stuck=_texts(*fields["stuck"]))
     except DAMAGE as error:
         raise StoreError(
             f"a change was undone, but {UNDONE} is damaged ({type(error).__name__}: {error}), so that it is "
@@ -145,10 +145,10 @@ def load_undone(host: Host) -> Undone | None:
 def report(host: Host) -> str:
     """The message about a change undone and not reported yet, or why it cannot be read; empty if none."""
     try:
-        found = load_undone(host)
+        undone = load_undone(host)
     except MlnodeError as error:
         return str(error)
-    return "" if found is None else found.text
+    return "" if undone is None else undone.text
 
 
 def acknowledge(host: Host) -> None:
@@ -193,8 +193,8 @@ def _document(content: bytes, path: str) -> dict[str, Any]:
     return document
 
 
-def _texts(*found: Any) -> tuple[str, ...]:
-    if not all(isinstance(text, str) for text in found):
+def _texts(*texts: Any) -> tuple[str, ...]:
+    if not all(isinstance(text, str) for text in texts):
         raise TypeError("something else where a text belongs")
-    check_texts(found)
-    return found
+    check_texts(texts)
+    return texts

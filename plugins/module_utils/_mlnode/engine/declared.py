@@ -107,12 +107,12 @@ def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
 
     errors: takes the words about a file that cannot be used, so that the others still count.
     """
-    found = []
+    declarations = []
     for file in host.names(FOLDER):
         if file.endswith(".json"):
             path = f"{FOLDER}/{file}"
             try:
-                found.append(parse(trust.read(host, path), path))
+                declarations.append(parse(trust.read(host, path), path))
             except MlnodeError as error:
                 if isinstance(error, HostError) and error.absent:  # a run has removed it since
                     continue
@@ -120,17 +120,17 @@ def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
                     raise
                 # One folder may be the cause for all files in it.
                 errors += [str(error)] if str(error) not in errors else []
-    return found
+    return declarations
 
 
 def expected(host: Host) -> list[Declaration]:
     """Those that can be used, as they are once the run that is under way has ended: what one area makes of
     another's must not depend on which of them is written first. Raises HostError."""
     new: Declaration | None = host.under_way.get(FOLDER)
-    found = [item for item in load_all(host, []) if new is None or item.name != new.name]
+    declarations = [item for item in load_all(host, []) if new is None or item.name != new.name]
     if new is not None and new.kinds:
-        found.append(new)
-    return sorted(found, key=lambda item: item.name)
+        declarations.append(new)
+    return sorted(declarations, key=lambda item: item.name)
 
 
 @contextmanager

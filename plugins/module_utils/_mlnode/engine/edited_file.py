@@ -85,23 +85,23 @@ def _without_ours(path: str, now: Saved | None, saved: Saved | None) -> WayBack:
     if content is None or b"\0" in content:  # a link, or an archive, which is not edited
         return WayBack(now, saved)
     copy = path + COPY_SUFFIX
-    words = "removed" if saved is None else "restored"
-    return WayBack(now, saved, f"{words}; it was edited, and a copy is in {copy}", copy)
+    verb = "removed" if saved is None else "restored"
+    return WayBack(now, saved, f"{verb}; it was edited, and a copy is in {copy}", copy)
 
 
 def _merged_back(path: str, entry: Entry, now: Saved) -> WayBack:
     try:
-        found = _merge(entry, now)
+        merged = _merge(entry, now)
     except _NoTextError:
         return WayBack(now, now, _LEFT_SINCE)
     except merge.BrokenError as error:
-        words = f"it was edited since, and {error}: take out by hand what was written for this node"
-        raise HostError("restore", path, None, words) from error
-    note = "; ".join([KEPT, *found.left])
-    if entry["saved"] is None and not found.text.strip():
+        advice = f"it was edited since, and {error}: take out by hand what was written for this node"
+        raise HostError("restore", path, None, advice) from error
+    note = "; ".join([KEPT, *merged.left])
+    if entry["saved"] is None and not merged.text.strip():
         return WayBack(now, None)
-    after = {**now, "content": _packed(found.text)}
-    return WayBack(now, after, note if after != now or found.left else "")
+    after = {**now, "content": _packed(merged.text)}
+    return WayBack(now, after, note if after != now or merged.left else "")
 
 
 def _same(now: Saved | None, saved: Saved | None) -> bool:
@@ -120,10 +120,10 @@ def _rebased(entry: Entry, now: Saved | None, content: bytes | None) -> Saved | 
     """The file as it would be without us, now that it was edited, and before this content is written."""
     if now is None or entry["wrote"][-1] is None:
         return now  # removed by others, or made by them where we had removed it
-    found = _merge(entry, now, _text(content))
-    if entry["saved"] is None and not found.text.strip():
+    merged = _merge(entry, now, _text(content))
+    if entry["saved"] is None and not merged.text.strip():
         return None
-    return {**now, **(entry["saved"] or {}), "content": _packed(found.text)}
+    return {**now, **(entry["saved"] or {}), "content": _packed(merged.text)}
 
 
 def _merge(entry: Entry, now: Saved, after: str | None = None) -> merge.Merged:

@@ -43,7 +43,7 @@ __all__ = [
     "Outcome",
     "Plan",
     "Request",
-    "Together",
+    "Outcomes",
     "admit",
     "apply",
     "apply_together",
@@ -68,7 +68,7 @@ class Outcome(NamedTuple):
         return (*self.leaving.steps, *self.plan.steps, *self.leaving.late)
 
 
-class Together(NamedTuple):
+class Outcomes(NamedTuple):
     """Of a declaration. outcomes: in the order of the requests. shared: the steps for the file of the
     declaration, which belong to no area alone. waits: what undoes all of it unless it is confirmed.
     unfinished: messages about earlier runs that were killed."""
@@ -94,16 +94,12 @@ class First(NamedTuple):
     live: bool = False
 
 
-def _nothing() -> Sequence[Step]:
-    return ()
-
-
 def _unchecked(_steps: Sequence[Step]) -> None:
     """Each step has read back what it wrote."""
 
 
 #: Where only areas are applied
-NOTHING = First(_nothing, _unchecked)
+NOTHING = First(tuple, _unchecked)
 
 
 #: Where nothing is known of other areas than those asked for
@@ -124,7 +120,7 @@ def preview(
     gate: Callable[[Plan], None] = admit,
     first: First = NOTHING,
     kinds: Mapping[str, Kind] = NO_KINDS,
-) -> Together:
+) -> Outcomes:
     """Outcome that apply_together() would have now; writes nothing. Raises MlnodeError."""
     requests = _checked(requests)
     known = _kept(host, requests)
@@ -134,7 +130,7 @@ def preview(
     shared = [*first.steps(), *declaration_steps(host, new)]
     changed = bool(shared) or any(outcome.changed for outcome in outcomes)
     before = () if is_held(host) else tuple(note.text for note in lock.read_notes(host))
-    return Together(tuple(outcomes), tuple(shared), changed, unfinished=before)
+    return Outcomes(tuple(outcomes), tuple(shared), changed, unfinished=before)
 
 
 def apply_together(
@@ -147,7 +143,7 @@ def apply_together(
     first: First = NOTHING,
     risky: bool = True,
     kinds: Mapping[str, Kind] = NO_KINDS,
-) -> Together:
+) -> Outcomes:
     """Make it so, all or nothing. Raises MlnodeError; TransactionError says what was rolled back.
 
     ask: the areas of one declaration, asked for once this run has the node's lock. confirm_seconds: after
@@ -163,9 +159,9 @@ def apply_together(
         if _is_live(requests):
             _try_again(host)
         run = _Run(host, requests, gate, confirm_seconds, confirmation, kinds)
-        found = run.carry_out(first, risky)
+        outcomes = run.carry_out(first, risky)
         before = tuple(lock.take_notes(host))
-        return found._replace(changed=found.changed or bool(mended), unfinished=before)
+        return outcomes._replace(changed=outcomes.changed or bool(mended), unfinished=before)
 
 
 def apply(
@@ -177,18 +173,18 @@ def apply(
     confirmation: Confirmation = FOR_GOOD,
 ) -> Outcome:
     """apply_together() for one area. Raises RefusedError, too: after all else was applied."""
-    found = apply_together(host, lambda: [request], gate, wait_seconds, confirm_seconds, confirmation)
-    refuse(found)
-    outcome = found.outcomes[0]
-    plan = outcome.plan._replace(steps=(*found.shared, *outcome.steps))
-    return Outcome(plan, outcome.rows, found.changed, found.waits)
+    outcomes = apply_together(host, lambda: [request], gate, wait_seconds, confirm_seconds, confirmation)
+    refuse(outcomes)
+    outcome = outcomes.outcomes[0]
+    plan = outcome.plan._replace(steps=(*outcomes.shared, *outcome.steps))
+    return Outcome(plan, outcome.rows, outcomes.changed, outcomes.waits)
 
 
-def refuse(found: Together) -> None:
+def refuse(outcomes: Outcomes) -> None:
     """Raises RefusedError where a guard has stopped a setting."""
-    if found.refused:
-        words = "; all else is applied" if found.changed else "; nothing was changed"
-        raise RefusedError(f"refused: {_words(found.refused)}{words}")
+    if outcomes.refused:
+        rest = "; all else is applied" if outcomes.changed else "; nothing was changed"
+        raise RefusedError(f"refused: {_words(outcomes.refused)}{rest}")
 
 
 class _Run:
@@ -213,19 +209,19 @@ class _Run:
         self._risks: list[str] = []
         self._waits: Waiting | None = None
 
-    def carry_out(self, first: First, may_risk: bool) -> Together:
+    def carry_out(self, first: First, may_risk: bool) -> Outcomes:
         new = declaration_of(self._requests, self._before)
         with declared.expecting(self._host, new):
             return self._carry_out(first, may_risk, new)
 
-    def _carry_out(self, first: First, may_risk: bool, new: Declaration | None) -> Together:
+    def _carry_out(self, first: First, may_risk: bool, new: Declaration | None) -> Outcomes:
         foreseen = _foresee(self._host, self._requests, self._before, self._gate, self._kinds)
         shared = declaration_steps(self._host, new)
         agent = first.steps()
         steps = [*agent, *shared, *(step for outcome in foreseen for step in outcome.steps)]
         if steps and not self._host.is_superuser():
             raise HostError("change", steps[0].key, None, "root is needed")
-        risks = [words for outcome in foreseen for words in _risks(outcome.plan.steps)]
+        risks = [risk for outcome in foreseen for risk in _risks(outcome.plan.steps)]
         if risks and not may_risk:
             raise RiskError("; ".join(risks))
         try:
@@ -262,7 +258,7 @@ class _Run:
             outcome._replace(plan=outcome.plan._replace(steps=plan.steps))
             for outcome, plan in zip(foreseen, plans)
         ]
-        return self._together(done, [*agent, *shared])
+        return self._outcomes(done, [*agent, *shared])
 
     def _stages(self, work: Transaction, foreseen: Sequence[Outcome], moved: bool, risky: bool) -> list[Plan]:
         """Perform each area, and return what was done in each. moved: something is written in this run."""
@@ -294,8 +290,8 @@ class _Run:
         if self._waits:
             self._waits = self._confirmation.extend(self._host, self._waits, entries, fresh)
         elif self._risks and self._seconds:
-            name, words = self._requests[0].name, "; ".join(self._risks)
-            self._waits = self._confirmation.arm(self._host, name, self._seconds, entries, fresh, words)
+            name, risks = self._requests[0].name, "; ".join(self._risks)
+            self._waits = self._confirmation.arm(self._host, name, self._seconds, entries, fresh, risks)
         return self._waits is not None
 
     def _disarm(self) -> None:
@@ -305,11 +301,11 @@ class _Run:
         except MlnodeError:
             pass
 
-    def _together(self, done: Sequence[Outcome], shared: Sequence[Step]) -> Together:
+    def _outcomes(self, done: Sequence[Outcome], shared: Sequence[Step]) -> Outcomes:
         """With the rows as they are now. By then nothing is rolled back any more."""
         steps = [*shared, *(step for outcome in done for step in outcome.steps)]
         if not steps:
-            return Together(tuple(done), (), changed=False)
+            return Outcomes(tuple(done), (), changed=False)
         try:
             known = _kept(self._host, self._requests)
             outcomes = tuple(
@@ -317,25 +313,25 @@ class _Run:
                 for request, before in zip(self._requests, done)
             )
         except MlnodeError as error:
-            words = [afterwards(error, steps), *([self._waits.text] if self._waits else [])]
-            raise MlnodeError("; ".join(words)) from error
+            messages = [afterwards(error, steps), *([self._waits.text] if self._waits else [])]
+            raise MlnodeError("; ".join(messages)) from error
         changed = bool(shared) or any(item.changed for item in outcomes)
-        return Together(outcomes, tuple(shared), changed, self._waits)
+        return Outcomes(outcomes, tuple(shared), changed, self._waits)
 
 
 def _checked(requests: Sequence[Request]) -> list[Request]:
     """With the one form of each specification, which is kept on the node. Raises DeclarationError."""
-    found = []
+    checked = []
     for request in requests:
         declared.check_name(request.name)
         try:
-            found.append(
+            checked.append(
                 request._replace(spec=schema.checked(request.kind.KIND, request.spec, request.kind.OPTIONS))
             )
         except MlnodeError as error:
             error.area = request.kind.KIND
             raise
-    return found
+    return checked
 
 
 def _foresee(

@@ -18,9 +18,9 @@ from .steps import KernelWrite
 FOLDER = places.FAILED_CHANGES
 
 
-def hold(host: Host, device: str, writes: Iterable[KernelWrite], words: str) -> None:
+def hold(host: Host, device: str, writes: Iterable[KernelWrite], reason: str) -> None:
     """The agent leaves these values alone from now on. Raises HostError."""
-    values = {**_values(host, device), **{one.file.path: [one.file.want, words] for one in writes}}
+    values = {**_values(host, device), **{one.file.path: [one.file.want, reason] for one in writes}}
     host.write_file(f"{FOLDER}/{device}", json.dumps(values).encode("ascii"))
 
 
@@ -28,15 +28,15 @@ def held_back(host: Host, part: KnobFile) -> str:
     """Reason why a value is left alone; empty if it is not."""
     if part.unit is None and not part.device:
         return ""
-    value, words = _values(host, part.device.rpartition("/")[2]).get(part.path, ("", ""))
-    if not words or value != part.want:
+    value, reason = _values(host, part.device.rpartition("/")[2]).get(part.path, ("", ""))
+    if not reason or value != part.want:
         return ""
-    return f"it was tried and put back: {words}; a playbook tries again, and so does the next boot"
+    return f"it was tried and put back: {reason}; a playbook tries again, and so does the next boot"
 
 
 def _values(host: Host, device: str) -> dict[str, Any]:
     try:
-        found = json.loads(trust.read(host, f"{FOLDER}/{device}"))
-        return {path: (str(value), str(words)) for path, (value, words) in found.items()}
+        recorded = json.loads(trust.read(host, f"{FOLDER}/{device}"))
+        return {path: (str(value), str(reason)) for path, (value, reason) in recorded.items()}
     except (HostError, StoreError, ValueError, TypeError, AttributeError, RecursionError):
         return {}  # a note that is damaged or not mlnode's holds nothing back

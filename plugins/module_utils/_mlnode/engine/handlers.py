@@ -1,7 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Services to be notified that a file has changed, each once, after all files of a run are written.
-Loaded by its name, so that only areas with such files have it sent along: they import their names here."""
+Loaded by its name, so that only areas with such files have it sent along: they import their names here.
+
+A table, and no register that kinds fill: an origin holds a reader's name and no command, as what a file names
+is not run as root, and a revert notifies the readers of what was written without importing a kind.
+"""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
     return Status.OK, _joined(reading.note, _elsewhere(reading, context))
 
 
-def _joined(*words: str) -> str:
-    return "; ".join(text for text in words if text)
+def _joined(*parts: str) -> str:
+    return "; ".join(text for text in parts if text)
 
 
 def _elsewhere(reading: Reading, context: Context) -> str:
@@ -59,19 +59,19 @@ def _elsewhere(reading: Reading, context: Context) -> str:
 
 def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
     """A value that only a boot can bring: the boot layer carries it, or is what has to be mended."""
-    words = f"runtime is {reading.runtime.text or EMPTY}"
+    drift = f"runtime is {reading.runtime.text or EMPTY}"
     fault = _boot_fault(setting, reading)
     if fault:
-        return fault[0], f"{words}; {fault[1]}"
+        return fault[0], f"{drift}; {fault[1]}"
     if reading.boot.row:
-        return Status.DRIFTED, _joined(words, _elsewhere(reading, context))
-    return Status.PENDING_REBOOT, f"{words}; the next boot brings {reading.want or EMPTY}"
+        return Status.DRIFTED, _joined(drift, _elsewhere(reading, context))
+    return Status.PENDING_REBOOT, f"{drift}; the next boot brings {reading.want or EMPTY}"
 
 
 def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
-    words = f"runtime is {reading.runtime.text or EMPTY}"
+    drift = f"runtime is {reading.runtime.text or EMPTY}"
     fault = _boot_fault(setting, reading) if context.boot else None
-    return _joined(words, reading.barred, fault[1] if fault else _elsewhere(reading, context))
+    return _joined(drift, reading.barred, fault[1] if fault else _elsewhere(reading, context))
 
 
 def with_bar(reading: Reading, context: Context) -> Reading:
@@ -79,8 +79,8 @@ def with_bar(reading: Reading, context: Context) -> Reading:
     if not context.runtime or reading.blocked or not differs(reading):
         return reading
     paths = [part.path for part in reading.parts if part.differs] or [reading.path]
-    words = (mountinfo.barred(context.host, path) for path in paths)
-    return reading._replace(barred=next(filter(None, words), ""))
+    bars = (mountinfo.barred(context.host, path) for path in paths)
+    return reading._replace(barred=next(filter(None, bars), ""))
 
 
 def differs(reading: Reading) -> bool:
@@ -89,8 +89,8 @@ def differs(reading: Reading) -> bool:
         return False
     if reading.parts:  # also where one of many could not be read
         return any(part.differs for part in reading.parts)
-    now = reading.runtime.text
-    return now is not None and not values.same(now, reading.want)
+    runtime = reading.runtime.text
+    return runtime is not None and not values.same(runtime, reading.want)
 
 
 def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:

@@ -76,7 +76,8 @@ def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
     except MlnodeError as error:
         return _Gone(problem=f"what leaves {area} of {request.name} cannot be read, and stays: {error}")
     declared = {*_files(plan.rows)}
-    return _Gone({path: write for path, write in _writes(rows).items() if path not in declared})
+    writes = (write for row in rows for write in writes_of(row, row.reading.parts))
+    return _Gone({write.file.path: write for write in writes if write.file.path not in declared})
 
 
 def _kept(
@@ -84,7 +85,7 @@ def _kept(
 ) -> tuple[frozenset[str], str]:
     """The kernel files that are declared once this run has ended, by whichever area and declaration, as kinds
     share some; and why they are not known."""
-    found = {path for plan in plans for path in _files(plan.rows)}
+    paths = {path for plan in plans for path in _files(plan.rows)}
     own = {(request.name, request.kind.KIND) for request in requests}
     for declaration in known.declarations:
         for area, spec in declaration.kinds.items():
@@ -92,11 +93,11 @@ def _kept(
             if (declaration.name, area) in own or kind is None:
                 continue
             try:
-                found |= {*_files(_rows(host, Request(declaration.name, kind, spec), known))}
+                paths |= {*_files(_rows(host, Request(declaration.name, kind, spec), known))}
             except MlnodeError as error:
-                words = f"whether {declaration.name} declares of {area} what leaves is unknown"
-                return frozenset(), f"{words}, so that it keeps its value: {error}"
-    return frozenset(found), ""
+                doubt = f"whether {declaration.name} declares of {area} what leaves is unknown"
+                return frozenset(), f"{doubt}, so that it keeps its value: {error}"
+    return frozenset(paths), ""
 
 
 def _put_back(
@@ -155,10 +156,6 @@ def _rows(host: Host, request: Request, known: Kept) -> Sequence[Row]:
     """Of a declaration that may have been written by another version. Raises MlnodeError, also where only
     some of it is understood: the rest may be about any file."""
     return evaluate(host, request, known).rows
-
-
-def _writes(rows: Sequence[Row]) -> dict[str, KernelWrite]:
-    return {write.file.path: write for row in rows for write in writes_of(row, row.reading.parts)}
 
 
 def _files(rows: Sequence[Row]) -> Iterator[str]:

@@ -40,19 +40,19 @@ def report(host: Host) -> list[str]:
 
 def emptied(declarations: Sequence[Declaration]) -> list[str]:
     """A message for each declaration or area that declares nothing, as no run of a playbook leaves it."""
-    found = []
+    errors = []
     for item in declarations:
         if not item.kinds:
-            found.append(
+            errors.append(
                 f"{item.path} declares nothing: run the playbook that declares it, or remove the file if "
                 "nothing is to be declared under this name"
             )
-        found += [
+        errors += [
             f"{item.path}: {kind} declares nothing: run the playbook that declares it"
             for kind, spec in item.kinds.items()
             if not declared.declares(spec)
         ]
-    return found
+    return errors
 
 
 def orphans(host: Host, declarations: Sequence[Declaration]) -> list[str]:
@@ -63,16 +63,16 @@ def orphans(host: Host, declarations: Sequence[Declaration]) -> list[str]:
         for kind in item.kinds
         if declared.declares(item.kinds[kind])
     }
-    words = []
+    errors = []
     try:
         unread = _unread(host, declarations)
-        for found in _present(host):
-            names = [found.name] if found.name else {name for name, _kind in wanted} | unread
-            if not any(name in unread or (name, kind) in wanted for name in names for kind in found.kinds):
-                words.append(_words(found))
+        for file in _present(host):
+            names = [file.name] if file.name else {name for name, _kind in wanted} | unread
+            if not any(name in unread or (name, kind) in wanted for name in names for kind in file.kinds):
+                errors.append(_words(file))
     except HostError as error:
-        words.append(f"whether files are left over from other declarations is not known: {error}")
-    return words
+        errors.append(f"whether files are left over from other declarations is not known: {error}")
+    return errors
 
 
 def outlived(steps: Sequence[Step], in_image: Callable[[], Sequence[Step]], name: str) -> list[str]:
@@ -99,17 +99,17 @@ def _removed(steps: Sequence[Step], name: str) -> list[str]:
 
 
 def _is_named(path: str, name: str) -> bool:
-    found = (regex(f"{one.exact}\\Z").match(path) for one in places.OWN if one.kinds)
-    return any(match and match.groups() == (name,) for match in found)
+    matches = (regex(f"{one.exact}\\Z").match(path) for one in places.OWN if one.kinds)
+    return any(match and match.groups() == (name,) for match in matches)
 
 
-def _words(found: _Found) -> str:
-    if not found.name:
-        kinds = " or ".join(found.kinds)
-        return f"{found.what} was written by mlnode, and no declaration here has the kind {kinds}: {_ADVICE}"
+def _words(file: _Found) -> str:
+    if not file.name:
+        kinds = " or ".join(file.kinds)
+        return f"{file.what} was written by mlnode, and no declaration here has the kind {kinds}: {_ADVICE}"
     return (
-        f"{found.what} was written by mlnode for the declaration {found.name}, which does not declare "
-        f"{' or '.join(found.kinds)}: {_ADVICE}"
+        f"{file.what} was written by mlnode for the declaration {file.name}, which does not declare "
+        f"{' or '.join(file.kinds)}: {_ADVICE}"
     )
 
 

@@ -130,8 +130,8 @@ def _is_current(handle: int, real: str) -> bool:
         there = os.stat(real)
     except FileNotFoundError:
         return False
-    mine = os.fstat(handle)
-    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+    opened = os.fstat(handle)
+    return (opened.st_dev, opened.st_ino) == (there.st_dev, there.st_ino)
 
 
 # -- notes of runs ------------------------------------------------------------------------
@@ -242,10 +242,10 @@ def _lines(host: Host) -> list[str]:
 
 def _parsed(line: str) -> Note | None:
     try:
-        found: dict[str, Any] = json.loads(line)
-        completed = tuple(str(path) for path in found["completed"])
-        name, since, end, error = (str(found[field]) for field in ("name", "since", "end", "error"))
-        return Note(name, int(found["pid"]), since, end, completed, error)
+        note: dict[str, Any] = json.loads(line)
+        completed = tuple(str(path) for path in note["completed"])
+        name, since, end, error = (str(note[field]) for field in ("name", "since", "end", "error"))
+        return Note(name, int(note["pid"]), since, end, completed, error)
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 

@@ -68,16 +68,16 @@ def undone(saved: str, wrote: str, now: str, after: str | None = None) -> Merged
     merge = _Merge(*map(_tokens, (saved, wrote, now)))
     if after is not None:
         merge.drop_edits_lost_in({token.text for token in _tokens(after)})
-    found = merge.result()
-    if _open_lines(found.text) > max(map(_open_lines, (saved, wrote, now))):
+    merged = merge.result()
+    if _open_lines(merged.text) > max(map(_open_lines, (saved, wrote, now))):
         raise BrokenError("without what was written, a quote would not be closed")
-    return found
+    return merged
 
 
 def _tokens(text: str) -> list[_Token]:
-    found = [_Token(*match.groups()) for match in _TOKEN.finditer(text)]
+    tokens = [_Token(*match.groups()) for match in _TOKEN.finditer(text)]
     # After blanks at the very end the pattern matches the empty end once more.
-    return found[:-1] if len(found) > 1 and found[-2].text == "" else found
+    return tokens[:-1] if len(tokens) > 1 and tokens[-2].text == "" else tokens
 
 
 def _open_lines(text: str) -> int:
@@ -101,7 +101,7 @@ def _is_open(line: str) -> bool:
 def _edits(base: Sequence[_Token], other: Sequence[_Token]) -> list[_Edit]:
     """Lines that are alike first, then lines that begin alike, and only then words: like words of unlike
     lines are not taken for each other."""
-    found: list[_Edit] = []
+    edits: list[_Edit] = []
     old, new = _lines(base), _lines(other)
     whole = [_text(base, line) for line in old], [_text(other, line) for line in new]
     for tag, i1, i2, j1, j2 in _opcodes(*whole):
@@ -112,10 +112,10 @@ def _edits(base: Sequence[_Token], other: Sequence[_Token]) -> list[_Edit]:
             spans = [(i1 + a1, i1 + a2, j1 + b1, j1 + b2)]
             if alike == "equal":
                 pairs = zip(range(i1 + a1, i1 + a2), range(j1 + b1, j1 + b2))
-                spans = [(mine, mine + 1, line, line + 1) for mine, line in pairs]
-            for mine, end, line, last in spans:
-                found += _word_edits(base, other, _span(old, mine, end, base), _span(new, line, last, other))
-    return found
+                spans = [(first, first + 1, line, line + 1) for first, line in pairs]
+            for first, end, line, last in spans:
+                edits += _word_edits(base, other, _span(old, first, end, base), _span(new, line, last, other))
+    return edits
 
 
 def _name(tokens: Sequence[_Token], line: tuple[int, int]) -> str:
@@ -148,12 +148,12 @@ def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int,
 
 
 def _word_edits(
-    base: Sequence[_Token], other: Sequence[_Token], mine: tuple[int, int], theirs: tuple[int, int]
+    base: Sequence[_Token], other: Sequence[_Token], span: tuple[int, int], other_span: tuple[int, int]
 ) -> Iterator[_Edit]:
-    words = [token.text for token in base[slice(*mine)]], [token.text for token in other[slice(*theirs)]]
-    for tag, i1, i2, j1, j2 in _opcodes(*words):
+    texts = [token.text for token in base[slice(*span)]], [token.text for token in other[slice(*other_span)]]
+    for tag, i1, i2, j1, j2 in _opcodes(*texts):
         if tag != "equal":
-            yield _Edit(mine[0] + i1, mine[0] + i2, theirs[0] + j1, theirs[0] + j2)
+            yield _Edit(span[0] + i1, span[0] + i2, other_span[0] + j1, other_span[0] + j2)
 
 
 # -- the merge -----------------------------------------------------------------------------
@@ -198,52 +198,52 @@ class _Merge:
 
     def drop_edits_lost_in(self, after: Container[str]) -> None:
         def is_lost(edit: _Edit) -> bool:
-            words = [token.text for token in self._now[edit.first : edit.last] if _is_word(token.text)]
-            return bool(words) and not any(word in after for word in words)
+            texts = [token.text for token in self._now[edit.first : edit.last] if _is_word(token.text)]
+            return bool(texts) and not any(word in after for word in texts)
 
         own = self._ours()
         self._theirs = [
-            edit for edit in self._theirs if not (is_lost(edit) and any(_meet(mine, edit) for mine in own))
+            edit for edit in self._theirs if not (is_lost(edit) and any(_meet(ours, edit) for ours in own))
         ]
 
     def result(self) -> Merged:
         left: list[str] = []
         accepted: list[_Edit] = []
-        for mine in self._ours():
-            against = [edit for edit in self._theirs if _meet(mine, edit)]
+        for ours in self._ours():
+            against = [edit for edit in self._theirs if _meet(ours, edit)]
             if against:
-                left += self._remains(mine, against)
-            elif not self._is_there(mine):
-                accepted.append(mine)
+                left += self._remains(ours, against)
+            elif not self._is_there(ours):
+                accepted.append(ours)
         return Merged(self._render(self._placed(accepted)), tuple(dict.fromkeys(left)))
 
-    def _is_there(self, mine: _Edit) -> bool:
+    def _is_there(self, ours: _Edit) -> bool:
         """True if the same insertion was made at the same place: by a revert that was cut short, say."""
-        return mine.adds and any(
-            edit.start <= mine.start <= edit.end
-            and _holds(self._now[edit.first : edit.last], self._added(mine))
+        return ours.adds and any(
+            edit.start <= ours.start <= edit.end
+            and _holds(self._now[edit.first : edit.last], self._added(ours))
             for edit in self._theirs
         )
 
-    def _added(self, mine: _Edit) -> Sequence[_Token]:
-        return self._saved[mine.first : mine.last]
+    def _added(self, ours: _Edit) -> Sequence[_Token]:
+        return self._saved[ours.first : ours.last]
 
-    def _remains(self, mine: _Edit, against: Sequence[_Edit]) -> Iterator[str]:
+    def _remains(self, ours: _Edit, against: Sequence[_Edit]) -> Iterator[str]:
         """Words that an edit has kept from going, or from coming back."""
         chunks = [token.text for edit in against for token in self._now[edit.first : edit.last]]
         gone = {at for edit in against for at in range(edit.start, edit.end)}
-        back = [token.text for token in self._added(mine) if _is_word(token.text)]
-        own = [(at, token.text) for at, token in enumerate(self._base[mine.start : mine.end], mine.start)]
-        words = [
+        back = [token.text for token in self._added(ours) if _is_word(token.text)]
+        own = [(at, token.text) for at, token in enumerate(self._base[ours.start : ours.end], ours.start)]
+        remaining = [
             text for at, text in own if _is_word(self._base[at].text) and (at not in gone or text in chunks)
         ]
         # A name that was there before, and is to stay, was not written by us.
         stays = Counter(back)
-        words = [text for text in words if not stays[text]]
+        remaining = [text for text in remaining if not stays[text]]
         lacking = [text for text in back if text not in chunks and text not in {text for _at, text in own}]
-        if words:
+        if remaining:
             number = sum(token.text == _LINE_END for token in self._now[: against[0].first]) + 1
-            yield f"line {number} still has {' '.join(words)}"
+            yield f"line {number} still has {' '.join(remaining)}"
         if lacking:
             yield f"{' '.join(lacking)} did not come back"
 
@@ -258,20 +258,20 @@ class _Merge:
         for edit in self._theirs:
             tokens = enumerate(self._now[edit.first : edit.last], edit.first)
             added.setdefault(edit.start, []).extend(_Placed(token.text, now=at) for at, token in tokens)
-        found: list[_Placed] = []
+        placed: list[_Placed] = []
         for at, token in enumerate(self._base):
-            found += added.get(at, ())
+            placed += added.get(at, ())
             if at not in gone:
-                found.append(_Placed(token.text, at, saved.get(at, -1), now.get(at, -1)))
-        return found + added.get(len(self._base), [])
+                placed.append(_Placed(token.text, at, saved.get(at, -1), now.get(at, -1)))
+        return placed + added.get(len(self._base), [])
 
     def _render(self, placed: Sequence[_Placed]) -> str:
         before: _Placed | None = None
-        found = []
+        parts = []
         for token in placed:
-            found.append(self._blanks(before, token) + token.text)
+            parts.append(self._blanks(before, token) + token.text)
             before = token
-        return "".join(found)
+        return "".join(parts)
 
     def _blanks(self, before: _Placed | None, token: _Placed) -> str:
         """Blanks before a token: as in the text in which it follows the same one."""
@@ -301,15 +301,15 @@ class _Merge:
         return min(own.values(), key=len)
 
 
-def _meet(mine: _Edit, theirs: _Edit) -> bool:
+def _meet(ours: _Edit, theirs: _Edit) -> bool:
     """True if the edits conflict, as they do not where both take away, or where they stand side by side."""
-    if mine.start == mine.end:  # an insertion
-        return theirs.start < mine.start < theirs.end
+    if ours.start == ours.end:  # an insertion
+        return theirs.start < ours.start < theirs.end
     if theirs.start == theirs.end:
-        return mine.start < theirs.start < mine.end
-    if not theirs.adds and not mine.adds:
+        return ours.start < theirs.start < ours.end
+    if not theirs.adds and not ours.adds:
         return False
-    return max(mine.start, theirs.start) < min(mine.end, theirs.end)
+    return max(ours.start, theirs.start) < min(ours.end, theirs.end)
 
 
 def _holds(tokens: Sequence[_Token], part: Sequence[_Token]) -> bool:

@@ -15,7 +15,7 @@ import os
 import stat
 from typing import Any, Collection, Mapping
 
-from ..host import places, system, trust
+from ..host import system, trust
 from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import DamagedError, HostError, LostOriginError, MlnodeError
@@ -36,9 +36,9 @@ def kernel_entry(host: Host, key: str, file: KnobFile) -> Entry:
     """A kernel file's value, and the writes that bring it back. That of a device counts for this boot only,
     and until the device is gone: its number may be another's then."""
     writes = [[write.path, write.value] for write in file.undo]
-    found: dict[str, Any] = {"id": f"kernel:{file.path}", "key": key, "value": file.runtime, "writes": writes}
-    found.update({name: True for name in origin_paths.FORMS if getattr(file, name)})
-    return {**found, "boot": boot_id(host), "device": file.device} if file.device else found
+    entry: dict[str, Any] = {"id": f"kernel:{file.path}", "key": key, "value": file.runtime, "writes": writes}
+    entry.update({name: True for name in origin_paths.FORMS if getattr(file, name)})
+    return {**entry, "boot": boot_id(host), "device": file.device} if file.device else entry
 
 
 def boot_id(host: Host) -> str:
@@ -71,8 +71,8 @@ def is_closed(saved: Mapping[str, Any] | None) -> bool:
 
 def module_entry(name: str, stays: bool = False) -> Entry:
     """stays: only a rollback unloads it."""
-    found = {"id": f"module:{name}", "key": f"module {name}", "value": "not loaded", "module": name}
-    return {**found, "stays": True} if stays else found
+    entry = {"id": f"module:{name}", "key": f"module {name}", "value": "not loaded", "module": name}
+    return {**entry, "stays": True} if stays else entry
 
 
 class Origin:
@@ -100,18 +100,18 @@ class Origin:
 
     @classmethod
     def _load(cls, host: Host) -> Origin:
-        found, problem = _read(host, PATH)
-        if found is not None:
-            return cls(host, found)
-        found, copied = _read(host, COPY)
-        if found is not None:
-            return cls(host, found, f"{problem or f'{PATH} is missing'}: its copy {COPY} is used")
-        trace = next(iter(places.present(host)), "")
+        entries, problem = _read(host, PATH)
+        if entries is not None:
+            return cls(host, entries)
+        entries, copied = _read(host, COPY)
+        if entries is not None:
+            return cls(host, entries, f"{problem or f'{PATH} is missing'}: its copy {COPY} is used")
+        trace = next(iter(origin_paths.present(host)), "")
         if not problem and not copied and not trace:
             return cls(host, [])
-        words = f"{problem or f'{PATH} is missing'}, {copied or f'and so is its copy {COPY}'}"
+        lost = f"{problem or f'{PATH} is missing'}, {copied or f'and so is its copy {COPY}'}"
         raise LostOriginError(
-            f"{words}{f', though {trace} is there' if trace else ''}: what was before the first run is not "
+            f"{lost}{f', though {trace} is there' if trace else ''}: what was before the first run is not "
             f"known. Restore {PATH} from a backup, or give up undoing with `mlnode revert --without-origin`, "
             "which removes the files that mlnode owns"
         )
@@ -378,8 +378,8 @@ def complete(host: Host) -> None:
     lock.completed(host, [path for path in files if host.complete(path)])
 
 
-def _fits(entry: Entry, now: Value, value: str) -> bool:
-    return now.text is not None and fits(now.text, value, "among" in entry)
+def _fits(entry: Entry, runtime: Value, value: str) -> bool:
+    return runtime.text is not None and fits(runtime.text, value, "among" in entry)
 
 
 def _restore_kernel(host: Host, entry: Entry) -> bool:
@@ -393,7 +393,7 @@ def _restore_kernel(host: Host, entry: Entry) -> bool:
             if not error.absent:  # the device or interface is gone, and its knob with it
                 raise
             continue
-        now = host.value(path)
-        if now.text is None or not (entry.get("partial") or _fits(entry, now, value)):
-            raise HostError("restore", path, None, f"wrote {value!r}, the kernel shows {now!s}")
+        runtime = host.value(path)
+        if runtime.text is None or not (entry.get("partial") or _fits(entry, runtime, value)):
+            raise HostError("restore", path, None, f"wrote {value!r}, the kernel shows {runtime!s}")
     return True

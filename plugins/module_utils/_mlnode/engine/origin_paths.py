@@ -63,10 +63,10 @@ def refuse_unknown(entry: Mapping[str, Any]) -> None:
         raise _newer(entry, f"who is notified is unknown: {name[:40]!r}")
 
 
-def _newer(entry: Mapping[str, Any], words: str) -> StoreError:
+def _newer(entry: Mapping[str, Any], form: str) -> StoreError:
     return StoreError(
         f"the origin of {str(entry.get('id'))[:200]!a} is in a form that this version of mlnode cannot put "
-        f"back ({words}), and nothing was changed: use the version that has recorded it"
+        f"back ({form}), and nothing was changed: use the version that has recorded it"
     )
 
 
@@ -129,8 +129,8 @@ def fit(checked: Callable[[Entry], Entry], entry: Entry) -> Entry:
 
 def _refuse_unless(right: bool, entry: Mapping[str, Any], path: str = "") -> None:
     if not right:
-        words = f"names {path[:200]!r}, which" if path else "is of a kind that"
-        raise ValueError(f"entry {entry['id'][:200]!r} {words} mlnode never writes")
+        problem = f"names {path[:200]!r}, which" if path else "is of a kind that"
+        raise ValueError(f"entry {entry['id'][:200]!r} {problem} mlnode never writes")
 
 
 # -- what is recorded of a file ------------------------------------------------------------
@@ -157,8 +157,8 @@ def followed(host: Host, entry: Mapping[str, Any], content: bytes | None) -> Map
         return {**entry, "wrote": wrote}
     # By its name: who writes a file that others edit, too, brings it along.
     edited_file = import_module(f"{__package__}.edited_file")
-    found: Mapping[str, Any] = edited_file.rebased(entry, now, content, wrote)
-    return found
+    rebased: Mapping[str, Any] = edited_file.rebased(entry, now, content, wrote)
+    return rebased
 
 
 def check_records(entry: Mapping[str, Any]) -> None:
@@ -211,3 +211,21 @@ def _digest(content: bytes | None) -> dict[str, str] | None:
 
 def _two(old: Sequence[Any], new: Any) -> list[Any]:
     return [*(record for record in old if record != new), new]
+
+
+def present(host: Host) -> dict[str, str]:
+    """Path → who reads it, of our own files that are there: they show that a node was tuned whose origin
+    is lost. Raises HostError."""
+    return {
+        path: one.reader
+        for one in places.OWN
+        for path in ([one.path] if "*" not in one.pattern else host.matching(one.pattern))
+        if _is_ours(host, path)
+    }
+
+
+def _is_ours(host: Host, path: str) -> bool:
+    """Not what an administrator has put there to keep us away: a unit linked to /dev/null, say."""
+    if path.startswith(places.WANTS):
+        return places.is_own(host.link_target(path))
+    return not host.is_link(path) and host.exists(path)

@@ -94,11 +94,11 @@ _UNKNOWN = Option("raw")
 
 def _items(given: list[Any], option: Option, test: _Test, errors: list[str]) -> list[Any]:
     """A list without what is refused of it."""
-    found = []
+    items = []
     for at, item in enumerate(given):
         problem = test([item])
         if problem is None:
-            found.append(item)
+            items.append(item)
             continue
         problems: list[str] = []
         left: dict[str, Any] = {}
@@ -107,7 +107,7 @@ def _items(given: list[Any], option: Option, test: _Test, errors: list[str]) -> 
         if not problems:
             problems, left = [problem], {}
         # A rule without a name is reported by its place, and each was tried by itself.
-        errors += [words.replace("[0]", f"[{at}]", 1) for words in problems]
+        errors += [problem_text.replace("[0]", f"[{at}]", 1) for problem_text in problems]
         if left:
-            found.append(left)
-    return found
+            items.append(left)
+    return items

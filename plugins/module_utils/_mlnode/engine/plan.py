@@ -269,9 +269,9 @@ def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
         if row.status is Status.OK and old.status is not Status.OK:
             row = row._replace(status=Status.CHANGED, reason=old.reason)
         elif row.setting.key in written and any(part.partial and part.differs for part in row.reading.parts):
-            words = f"asked for {row.reading.want}, the kernel gave {row.reading.runtime}"
-            words += ": no more memory is free in one piece"
-            row = row._replace(status=Status.CLAMPED, reason=words)
+            shortage = f"asked for {row.reading.want}, the kernel gave {row.reading.runtime}"
+            shortage += ": no more memory is free in one piece"
+            row = row._replace(status=Status.CLAMPED, reason=shortage)
         rows.append(row)
     others = any(isinstance(step, _NO_VALUE) for step in plan.steps)
     return tuple(rows), moved or others

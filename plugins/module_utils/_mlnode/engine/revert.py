@@ -16,8 +16,8 @@ from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin, complete, is_back, is_closed, remove_folders, restore
 from .units import NIC_PATH_FILE
 
-#: What checks keep of counters and of a subnet beside the origin (checks/counters.py, subnet_check.py): not
-#: asked for any more
+#: What checks keep of counters and of a subnet beside the origin (checks/rdma/counters.py, checks/subnet/):
+#: not asked for any more
 FOLDER = "/var/lib/mlnode"
 BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.cache")
 
@@ -50,8 +50,8 @@ class Change(NamedTuple):
 
 def pending(host: Host) -> list[Change]:
     """Changes that a revert would make, in their order. Raises MlnodeError."""
-    found = (_change(host, entry) for entry in reversed(Origin.load(host).entries()) if not _stays(entry))
-    return [change for change in found if change is not None]
+    changes = (_change(host, entry) for entry in reversed(Origin.load(host).entries()) if not _stays(entry))
+    return [change for change in changes if change is not None]
 
 
 def _stays(entry: Entry) -> bool:

@@ -38,24 +38,24 @@ class KernelWrite(NamedTuple):
     def read_back(self, host: Host) -> None:
         """Raises HostError where the kernel took the value and yet shows another one."""
         file = self.file
-        now = host.value(file.path)
-        if now.text is None:
-            raise HostError("read back", file.path, None, now.problem)
-        if file.made and _another_number(file.runtime, file.want, now.text):
-            host.write_file(file.made, f"{file.want} {now.text.strip()}".encode("ascii"))
+        runtime = host.value(file.path)
+        if runtime.text is None:
+            raise HostError("read back", file.path, None, runtime.problem)
+        if file.made and _another_number(file.runtime, file.want, runtime.text):
+            host.write_file(file.made, f"{file.want} {runtime.text.strip()}".encode("ascii"))
             return
-        if not file.partial and not fits(now.text, file.want, file.among):
+        if not file.partial and not fits(runtime.text, file.want, file.among):
             raise HostError(
                 f"set {self.key} to {file.want!r} in",
                 file.path,
                 None,
-                f"the write was accepted, but the kernel now shows {chosen(now.text)!r}",
+                f"the write was accepted, but the kernel now shows {chosen(runtime.text)!r}",
             )
 
 
-def _another_number(before: str, asked: str, now: str) -> bool:
+def _another_number(before: str, asked: str, runtime: str) -> bool:
     """A device that rounds what it takes; one that does not move at all has ignored it."""
-    return now.strip().isdigit() and not same(now, asked) and not same(now, before)
+    return runtime.strip().isdigit() and not same(runtime, asked) and not same(runtime, before)
 
 
 class JoinedWrite(NamedTuple):
@@ -156,8 +156,9 @@ class LinkWrite(NamedTuple):
 
 
 class LoadModule(NamedTuple):
-    """A kernel module that a value needs. stays: it is wanted for itself. Its users by the time of a
-    revert would lose their interfaces with it, so that it is left to the next boot."""
+    """A kernel module that a value needs. Beside values and files the third thing that a run changes, and no
+    kind's own: several need one. stays: it is wanted for itself. Its users by the time of a revert would lose
+    their interfaces with it, so that it is left to the next boot."""
 
     key: str
     name: str

@@ -66,16 +66,16 @@ class _ForGood:
     """Of areas in which nothing is confirmed: an earlier change that waits is left to the agent."""
 
     def refuse_while_pending(self, host: Host) -> None:
-        if words := host.text(AGENT_PENDING):
-            raise RefusedError(words)
+        if pending := host.text(AGENT_PENDING):
+            raise RefusedError(pending)
 
-    def arm(self, _host: Host, name: str, *_told: object) -> Waiting:
+    def arm(self, _host: Host, name: str, *_arguments: object) -> Waiting:
         raise MlnodeError(f"{name}: a change of this area cannot be confirmed")
 
-    def extend(self, _host: Host, armed: Waiting, *_told: object) -> Waiting:
+    def extend(self, _host: Host, armed: Waiting, *_arguments: object) -> Waiting:
         return armed
 
-    def restart(self, _host: Host, armed: Waiting, *_told: object) -> Waiting:
+    def restart(self, _host: Host, armed: Waiting, *_arguments: object) -> Waiting:
         return armed
 
     def cancel(self, host: Host) -> None:
@@ -151,9 +151,9 @@ class Transaction:
         if steps:
             self._host.forget()
 
-    def _at_stake(self, begun: Sequence[Entry], now: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    def _at_stake(self, begun: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
         """Entries that an undo puts back, and those that are new in the origin."""
-        entries = [entry for entry in (*begun, *now) if str(entry["id"]) not in self._settled]
+        entries = [entry for entry in (*begun, *new) if str(entry["id"]) not in self._settled]
         return entries, [entry for entry in self._fresh if str(entry["id"]) not in self._settled]
 
     def foresee(self, steps: Sequence[Step], known: Sequence[Entry] = ()) -> None:
@@ -181,9 +181,9 @@ class Transaction:
             # Nothing of this run is left, so a later first change must find a later origin.
             stuck = _forget(self._origin, self._fresh)
         if isinstance(error, MlnodeError) or stuck:
-            words = str(error) or type(error).__name__
+            cause = str(error) or type(error).__name__
             where = f"{self._key}: " if self._key else ""
-            raise TransactionError(f"{where}{words}", undone, stuck) from error
+            raise TransactionError(f"{where}{cause}", undone, stuck) from error
 
 
 def run(
@@ -211,9 +211,9 @@ def roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str
         stuck = []
         for entry in todo:
             try:
-                words = f"{entry['key']} = {entry['value']}"
-                if restore(host, entry) and words not in undone:
-                    undone.append(words)
+                restored = f"{entry['key']} = {entry['value']}"
+                if restore(host, entry) and restored not in undone:
+                    undone.append(restored)
             except BaseException as error:  # noqa: BLE001  # interrupted once more, say: the others still go back
                 again.append(entry)
                 stuck.append(f"{entry['key']} ({str(error) or type(error).__name__})")

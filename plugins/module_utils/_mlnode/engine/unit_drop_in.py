@@ -21,9 +21,9 @@ def drop_in(context: Context, unit: str, path: str, content: bytes | None) -> Bo
 
 def _is_unread(host: Host, unit: str, path: str) -> bool:
     """False where systemd does not run, or cannot be asked."""
-    said = systemd_show.units(host).get(unit, {})
+    shown = systemd_show.units(host).get(unit, {})
     # What is masked needs a reload whenever it has drop-ins, also after one (systemd issue 33672).
-    if said.get("LoadState") != ("loaded",):
+    if shown.get("LoadState") != ("loaded",):
         return False
     # Some versions do not see that a drop-in is new (systemd issue 31752), but show which they have read.
-    return said.get("NeedDaemonReload") == ("yes",) or path not in said.get("DropInPaths", (path,))
+    return shown.get("NeedDaemonReload") == ("yes",) or path not in shown.get("DropInPaths", (path,))

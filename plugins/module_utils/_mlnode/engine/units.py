@@ -52,6 +52,8 @@ UMask=0022
 # It runs once systemd's own sysctl and module services and tuned are done, so that it has the last word, and
 # before anything that starts jobs. Of the seven minutes one is for the lock and five are for the boot loader;
 # usually a second is enough. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
+# Units of others are named here, and not by the kinds that know them: each command compares this text with
+# the file, and would import all kinds for a few words.
 # udev renames NICs while it works through what was there when it started: without the wait eth0 may be gone
 # between the reading and the writing. Without udev the wait neither takes time nor fails the start.
 UNIT = f"""\

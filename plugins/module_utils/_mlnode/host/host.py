@@ -52,8 +52,8 @@ class Host:
         """Make what does not change during one run, such as the topology, once. forget() ends that."""
         if key not in self._known:
             self._known[key] = make()
-        found: T = self._known[key]
-        return found
+        value: T = self._known[key]
+        return value
 
     def forget(self) -> None:
         """Something was changed, so that what once() keeps has to be read again."""
@@ -133,18 +133,18 @@ class Host:
 
     def matching(self, pattern: str) -> list[str]:
         """Existing paths for a pattern; * stays within one folder, as in glob(7)."""
-        found = [""]
+        paths = [""]
         for part in pattern.strip("/").split("/"):
             if any(sign in part for sign in "*?["):
-                found = [
+                paths = [
                     f"{folder}/{name}"
-                    for folder in found
+                    for folder in paths
                     for name in self.names(folder or "/")
                     if fnmatch.fnmatchcase(name, part)
                 ]
             else:
-                found = [f"{folder}/{part}" for folder in found]
-        return [path for path in found if self.exists(path)]
+                paths = [f"{folder}/{part}" for folder in paths]
+        return [path for path in paths if self.exists(path)]
 
     def exists(self, path: str) -> bool:
         """True if the path, links followed, is there. Raises HostError where that is unknown."""
@@ -153,13 +153,13 @@ class Host:
         return self._stat(path, follow=True) is not None
 
     def is_link(self, path: str) -> bool:
-        found = self._stat(path, follow=False)
-        return found is not None and stat.S_ISLNK(found.st_mode)
+        status = self._stat(path, follow=False)
+        return status is not None and stat.S_ISLNK(status.st_mode)
 
     def is_executable(self, path: str) -> bool:
         """True if root may run it: a regular file with any of the three bits (execve(2), capabilities(7))."""
-        found = self._stat(path, follow=True)
-        return found is not None and stat.S_ISREG(found.st_mode) and bool(found.st_mode & 0o111)
+        status = self._stat(path, follow=True)
+        return status is not None and stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)
 
     def link_target(self, path: str) -> str:
         """Target of a link, as it is written; empty for what is not one. Raises HostError."""
@@ -173,8 +173,8 @@ class Host:
 
     def mode(self, path: str) -> int | None:
         """The permission bits of what a path leads to; None where there is nothing. Raises HostError."""
-        found = self._stat(path, follow=True)
-        return None if found is None else stat.S_IMODE(found.st_mode)
+        status = self._stat(path, follow=True)
+        return None if status is None else stat.S_IMODE(status.st_mode)
 
     def blocked(self, path: str) -> str:
         """Reason why this kernel file is not this node's to set, as in a container, or nothing: mountinfo."""
@@ -225,8 +225,8 @@ class Host:
             finally:
                 os.close(handle)
         except OSError as error:
-            words = mountinfo.barred(self, path)
-            raise HostError(f"write {value!r} to", path, error.errno, cause=words) from error
+            cause = mountinfo.barred(self, path)
+            raise HostError(f"write {value!r} to", path, error.errno, cause=cause) from error
 
     def write_file(self, path: str, content: bytes, mode: int | None = None) -> None:
         """Replace a file whole: old or new after a power cut, never half of it; see writing for one that
@@ -334,16 +334,16 @@ class Host:
 
     def snapshot(self, path: str) -> dict[str, str | int] | None:
         """A file's content and attributes, ready for JSON; None if it is not there."""
-        found = self._stat(path, follow=False)
-        if found is None:
+        status = self._stat(path, follow=False)
+        if status is None:
             return None
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             return {"link": self.link_target(path)}
         return {
             "content": base64.b64encode(self.read_bytes(path)).decode("ascii"),
-            "mode": stat.S_IMODE(found.st_mode),
-            "uid": found.st_uid,
-            "gid": found.st_gid,
+            "mode": stat.S_IMODE(status.st_mode),
+            "uid": status.st_uid,
+            "gid": status.st_gid,
         }
 
     def put_back(self, path: str, saved: Mapping[str, str | int] | None) -> None:
@@ -373,6 +373,6 @@ class Host:
         """The output of a program that ended well. Raises HostError with its own last words."""
         done = self.run(command, seconds)
         if done.rc != 0:
-            words = done.err.strip().splitlines() or [f"exit status {done.rc}"]
-            raise HostError(purpose, command[0], None, words[-1])
+            messages = done.err.strip().splitlines() or [f"exit status {done.rc}"]
+            raise HostError(purpose, command[0], None, messages[-1])
         return done.out

@@ -115,14 +115,14 @@ def carrying(mounts: Sequence[Mount], path: str) -> Mount | None:
     first on the way counts, and then what is mounted on that."""
     numbers = {mount.number for mount in mounts}
     level = [mount for mount in mounts if mount.parent not in numbers or mount.parent == mount.number]
-    found: Mount | None = None
+    carrier: Mount | None = None
     while True:
         # The shortest, as it hides what was mounted below it before; the later one of two at one place.
-        on_way = [mount for mount in level if mount.covers(path) and mount is not found]
+        on_way = [mount for mount in level if mount.covers(path) and mount is not carrier]
         if not on_way:
-            return found
-        found = min(reversed(on_way), key=lambda mount: len(mount.point))
-        level = [mount for mount in mounts if mount.parent == found.number and mount is not found]
+            return carrier
+        carrier = min(reversed(on_way), key=lambda mount: len(mount.point))
+        level = [mount for mount in mounts if mount.parent == carrier.number and mount is not carrier]
 
 
 # -- questions about a file ----------------------------------------------------------------
@@ -158,8 +158,8 @@ def blocked(host: Host, path: str) -> str:
 
 def barred(host: Host, path: str) -> str:
     """Reason why a kernel file cannot be written though it is this machine's to set; empty if it can be."""
-    words = _denied(host, path) if path.startswith(_TREES) else ""
-    return "" if words and _owner(host, path) else words
+    denial = _denied(host, path) if path.startswith(_TREES) else ""
+    return "" if denial and _owner(host, path) else denial
 
 
 def _denied(host: Host, path: str) -> str:

@@ -1,19 +1,20 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every path that is ever written, in one table: what a store may name, and which files are the product's
-own. Host itself asks here; a test holds it against the constants of those who write them."""
+own. Host itself asks here; a test holds it against the constants of those who write them.
+
+One table for all kinds, on purpose: it is what stands between a damaged store and the file system, so that it
+is read, and reviewed, as a whole, and a new path is added here by hand. It imports no kind, as Host asks
+before any is known.
+"""
 
 from __future__ import annotations
 
 import errno
 import re
-from typing import TYPE_CHECKING
 
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
-
-if TYPE_CHECKING:
-    from .host import Host
 
 #: Folders that hold nothing but our own files
 FOLDERS = ("/etc/mlnode", "/var/lib/mlnode", "/run/mlnode")
@@ -61,7 +62,7 @@ _KERNEL = (
 )
 
 _SYSTEMD = "/etc/systemd/system"
-_WANTS = f"{_SYSTEMD}/multi-user.target.wants"
+WANTS = f"{_SYSTEMD}/multi-user.target.wants"
 #: What runs the agent: at every boot, for a NIC that has changed, and while none has
 AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
@@ -96,7 +97,7 @@ class Own(NamedTuple):
 #: In the order in which they can be removed: first what starts the agent, which would else bring the rest
 #: back at a boot in between
 OWN = (
-    *(Own(f"{_WANTS}/{unit}", "units") for unit in AGENT_UNITS),
+    *(Own(f"{WANTS}/{unit}", "units") for unit in AGENT_UNITS),
     *(Own(f"{_SYSTEMD}/{unit}", "units") for unit in AGENT_UNITS),
     Own("/etc/udev/rules.d/90-mlnode.rules", "units"),
     Own("/etc/systemd/system-preset/50-mlnode.preset", "units"),
@@ -154,21 +155,3 @@ def may_write(path: str) -> bool:
 def may_set(path: str) -> bool:
     """True if it is a file of the kernel that a run can have written a value to."""
     return _IS_KERNEL.match(path) is not None
-
-
-def present(host: Host) -> dict[str, str]:
-    """Path → who reads it, of our own files that are there: they show that a node was tuned whose origin
-    is lost. Raises HostError."""
-    return {
-        path: one.reader
-        for one in OWN
-        for path in ([one.path] if "*" not in one.pattern else host.matching(one.pattern))
-        if _is_ours(host, path)
-    }
-
-
-def _is_ours(host: Host, path: str) -> bool:
-    """Not what an administrator has put there to keep us away: a unit linked to /dev/null, say."""
-    if path.startswith(_WANTS):
-        return is_own(host.link_target(path))
-    return not host.is_link(path) and host.exists(path)

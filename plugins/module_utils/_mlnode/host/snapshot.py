@@ -19,16 +19,16 @@ def answers(
         document: Any = json.loads(content)
         if document["format"] != form:
             raise ValueError(f"its format is {document['format']!r} and not {form}")
-        found: Mapping[str, Any] = document["answers"]
-        if not isinstance(found, dict):
+        recorded: Mapping[str, Any] = document["answers"]
+        if not isinstance(recorded, dict):
             raise ValueError("it has no answers by name")
-        problem = wrong(found)
+        problem = wrong(recorded)
         if problem:
             raise ValueError(problem)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        words = f"damaged ({type(error).__name__}: {str(error)[:100]}): capture the {of} again"
-        raise ValueError(words) from error
-    return found
+        problem_text = f"damaged ({type(error).__name__}: {str(error)[:100]}): capture the {of} again"
+        raise ValueError(problem_text) from error
+    return recorded
 
 
 def are_texts(answer: Any) -> bool:

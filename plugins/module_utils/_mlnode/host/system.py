@@ -22,7 +22,7 @@ from ..model.record import NamedTuple
 
 # -- reading -----------------------------------------------------------------------------------
 
-#: The largest file that is read is the cache of an InfiniBand subnet (subnet_check.py): 207 bytes for a node
+#: The largest file that is read is the cache of an InfiniBand subnet (checks/subnet/): 207 bytes for a node
 #: and 104 for a port (libibnetdisc/ibnetdisc_cache.c), 6 MB for the 40,000 ports of 10,000 nodes. The origin
 #: has 2 MB with 16 NICs of 64 queues, modules.dep 0.7 MB.
 LIMIT = 64 << 20
@@ -121,16 +121,16 @@ def _unfit(path: str, name: str) -> HostError:
 
 
 def _all(handle: int, path: str) -> bytes:
-    found = os.fstat(handle)
-    if stat.S_ISCHR(found.st_mode) and found.st_rdev == _NULL:
+    status = os.fstat(handle)
+    if stat.S_ISCHR(status.st_mode) and status.st_rdev == _NULL:
         return b""
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise HostError("read", path, errno.EISDIR)
-    if not stat.S_ISREG(found.st_mode):
-        raise _unfit(path, _NAMES.get(stat.S_IFMT(found.st_mode), "something else"))
+    if not stat.S_ISREG(status.st_mode):
+        raise _unfit(path, _NAMES.get(stat.S_IFMT(status.st_mode), "something else"))
     limit = KERNEL_LIMIT if path.startswith(("/proc/", "/sys/")) else LIMIT
     chunks: list[bytes] = []
-    left = limit if found.st_size <= limit else -1  # the size that files of the kernel show means nothing
+    left = limit if status.st_size <= limit else -1  # the size that files of the kernel show means nothing
     while left >= 0:
         chunk = os.read(handle, _CHUNK)
         if not chunk:
@@ -283,10 +283,10 @@ def journal_of(target: str) -> str:
 
 def _is_linked(path: str) -> bool:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
 
 class _TornError(OSError):

@@ -34,15 +34,15 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 def problems(host: Host) -> list[str]:
     """One line for each file or folder that root must not act on, whatever else it concerns. Never raises."""
-    found: dict[str, None] = {}
-    for path in _own(host, found):
+    messages: dict[str, None] = {}
+    for path in _own(host, messages):
         try:
             _check(host, path)
         except HostError as error:
-            _report(host, error, found)
+            _report(host, error, messages)
         except UntrustedError as error:
-            found[str(error)] = None
-    return list(found)
+            messages[str(error)] = None
+    return list(messages)
 
 
 def require(host: Host, path: str) -> None:
@@ -64,10 +64,10 @@ def read(host: Host, path: str) -> bytes:
 def is_right(host: Host, path: str) -> bool:
     """False where a file of our own is there, and its owner or mode is not what we would give it. Its folders
     are looked at elsewhere. Raises HostError."""
-    found = _look(host, path)
-    if found is None or stat.S_ISLNK(found.st_mode) or not places.is_own(path):
+    status = _look(host, path)
+    if status is None or stat.S_ISLNK(status.st_mode) or not places.is_own(path):
         return True
-    return found.st_uid in _roots(host) and not found.st_mode & _OTHERS
+    return status.st_uid in _roots(host) and not status.st_mode & _OTHERS
 
 
 def repair(host: Host) -> list[str]:
@@ -91,19 +91,20 @@ def _check(host: Host, path: str) -> None:
     """Raises UntrustedError for the first on the way to a path that others than root can change; HostError
     where that cannot be seen."""
     link, is_folder = "", False
-    for here, found, is_path in _way(host, path):
-        if found.st_uid not in _roots(host):
+    for here, status, is_path in _way(host, path):
+        if status.st_uid not in _roots(host):
             raise UntrustedError(
-                f"{here} belongs to the user with the number {found.st_uid} and not to root, so that nothing "
-                f"is done with what it holds: look at it, then `chown -h root:root {here}` or remove it"
+                f"{here} belongs to the user with the number {status.st_uid} and not to root, so that "
+                f"nothing is done with what it holds: look at it, then `chown -h root:root {here}` or "
+                "remove it"
             )
-        is_folder = stat.S_ISDIR(found.st_mode)
-        if stat.S_ISLNK(found.st_mode):  # whose own mode means nothing
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if stat.S_ISLNK(status.st_mode):  # whose own mode means nothing
             link = here if is_path else link
-        elif here != _NOTHING and _is_open(here, found):
+        elif here != _NOTHING and _is_open(here, status):
             raise UntrustedError(
-                f"{here} can be changed by others than root (mode {stat.S_IMODE(found.st_mode):04o}, group "
-                f"{found.st_gid}), so that nothing is done with what it holds: look at what is there, then "
+                f"{here} can be changed by others than root (mode {stat.S_IMODE(status.st_mode):04o}, group "
+                f"{status.st_gid}), so that nothing is done with what it holds: look at what is there, then "
                 f"`chmod go-w {here}`"
             )
     if link and not is_folder and path.startswith(tuple(f"{folder}/" for folder in places.FOLDERS)):
@@ -113,13 +114,13 @@ def _check(host: Host, path: str) -> None:
         )
 
 
-def _is_open(path: str, found: os.stat_result) -> bool:
-    others = found.st_mode & _OTHERS
+def _is_open(path: str, status: os.stat_result) -> bool:
+    others = status.st_mode & _OTHERS
     is_ours = path in places.FOLDERS or places.is_own(path)
-    if not is_ours and stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
+    if not is_ours and stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         # What is root's there can only be replaced by root (inode(7)), as in /run of a container of podman.
         return False
-    return bool(others) and (is_ours or others != stat.S_IWGRP or found.st_gid >= _FIRST_FREE_GID)
+    return bool(others) and (is_ours or others != stat.S_IWGRP or status.st_gid >= _FIRST_FREE_GID)
 
 
 def _way(host: Host, path: str) -> Iterator[tuple[str, os.stat_result, bool]]:
@@ -135,11 +136,11 @@ def _way(host: Host, path: str) -> Iterator[tuple[str, os.stat_result, bool]]:
             here = os.path.dirname(here)
             continue
         here = os.path.join(here, part)
-        found = _look(host, here)
-        if found is None:
+        status = _look(host, here)
+        if status is None:
             return
-        yield here, found, is_path and not todo
-        if stat.S_ISLNK(found.st_mode):
+        yield here, status, is_path and not todo
+        if stat.S_ISLNK(status.st_mode):
             links += 1
             if links > _MAX_LINKS:
                 raise HostError("resolve", path, errno.ELOOP)
@@ -171,15 +172,15 @@ def _roots(host: Host) -> tuple[int, ...]:
 # -- all of them ---------------------------------------------------------------------------
 
 
-def _own(host: Host, found: dict[str, None]) -> Iterator[str]:
+def _own(host: Host, messages: dict[str, None]) -> Iterator[str]:
     """Every path of the product that exists. A folder that is not trusted is not entered, as its own line is
-    enough. found: takes the words about a folder that cannot be listed."""
+    enough. messages: takes those about a folder that cannot be listed."""
     own = (one.pattern for one in places.OWN if not one.path.startswith(places.FOLDERS))
     for pattern in dict.fromkeys(own):
         try:
             yield from host.matching(pattern)
         except HostError as error:
-            _report(host, error, found)
+            _report(host, error, messages)
     todo = list(places.FOLDERS)
     while todo:
         path = todo.pop(0)
@@ -191,29 +192,29 @@ def _own(host: Host, found: dict[str, None]) -> Iterator[str]:
             if seen is not None and (stat.S_ISDIR(seen.st_mode) or path in places.FOLDERS):
                 todo += [f"{path}/{name}" for name in host.names(path)]
         except HostError as error:
-            _report(host, error, found)
+            _report(host, error, messages)
         except UntrustedError:
             continue
 
 
-def _report(host: Host, error: HostError, found: dict[str, None]) -> None:
+def _report(host: Host, error: HostError, messages: dict[str, None]) -> None:
     """A user who may not look at everything is shown what there is to see."""
     if host.is_superuser():
-        found[str(error)] = None
+        messages[str(error)] = None
 
 
 def _mended(host: Host, path: str) -> bool:
     """Through a handle, so that nothing else can be put in its place meanwhile. Raises OSError."""
-    found = _look(host, path)
-    if found is None or not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+    status = _look(host, path)
+    if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         return False
     handle = os.open(host.real(path, follow=False), _OPEN)
     try:
-        found = os.fstat(handle)
-        mode = stat.S_IMODE(found.st_mode)
-        is_folder = stat.S_ISDIR(found.st_mode) and path.startswith(places.FOLDERS)
+        status = os.fstat(handle)
+        mode = stat.S_IMODE(status.st_mode)
+        is_folder = stat.S_ISDIR(status.st_mode) and path.startswith(places.FOLDERS)
         right = FOLDER_MODE if is_folder else mode & ~_OTHERS
-        if found.st_uid not in _roots(host) or mode == right:
+        if status.st_uid not in _roots(host) or mode == right:
             return False
         os.fchmod(handle, right)
         return True

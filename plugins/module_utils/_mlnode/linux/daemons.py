@@ -38,15 +38,15 @@ class Running(NamedTuple):
 
     def named(self, name: str) -> list[Daemon]:
         """Not their children of that name, such as the sessions of sshd with the limits of their users."""
-        mine = {daemon.pid: daemon for daemon in self.daemons if daemon.name == name}
-        return [daemon for daemon in mine.values() if daemon.parent not in mine]
+        by_pid = {daemon.pid: daemon for daemon in self.daemons if daemon.name == name}
+        return [daemon for daemon in by_pid.values() if daemon.parent not in by_pid]
 
 
 def running(host: Host, names: Collection[str]) -> Running:
     """Processes of root that are called so: any user may call theirs slurmd. Names are cut to 15 characters
     (TASK_COMM_LEN). Raises HostError where /proc cannot be listed."""
     pids = sorted(int(name) for name in host.names("/proc") if _PID.match(name))
-    found: list[Daemon] = []
+    daemons: list[Daemon] = []
     hidden = ""
     for pid in pids:
         try:
@@ -56,8 +56,8 @@ def running(host: Host, names: Collection[str]) -> Running:
             continue
         name, parent = fields.get("Name", ""), fields.get("PPid", "")
         if name in names and fields.get("Uid") == "0" and _PID.match(parent):
-            found.append(Daemon(pid, name, int(parent)))
-    return Running(tuple(found), hidden, none=not pids)
+            daemons.append(Daemon(pid, name, int(parent)))
+    return Running(tuple(daemons), hidden, none=not pids)
 
 
 def belongs(host: Host, pid: int, units: Collection[str]) -> bool:

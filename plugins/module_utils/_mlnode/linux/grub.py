@@ -48,12 +48,12 @@ def regenerate(host: Host) -> None:
     menu = config(host)
     if menu is None:  # GRUB has left the machine, and has no menu to regenerate
         return
-    words = command(host, menu)
-    if words is None:
+    argv = command(host, menu)
+    if argv is None:
         raise HostError("write", menu, None, f"none of {', '.join((_UPDATE, *MKCONFIGS))} is there to do it")
     before = host.read_bytes(menu)
-    host.must_run(words, f"write {menu} with", _MENU_SECONDS)
+    host.must_run(argv, f"write {menu} with", _MENU_SECONDS)
     if not KERNEL_LINE.search(host.read(menu)):
         host.write_file(menu, before)
-        detail = f"{words[0]} found no kernel, so the old menu was put back; is /boot mounted?"
+        detail = f"{argv[0]} found no kernel, so the old menu was put back; is /boot mounted?"
         raise HostError("write", menu, None, detail)

@@ -39,11 +39,12 @@ def leaves_by(host: Host, source: IPv4Address, to: IPv4Address, vrf: str = "") -
     """The interface that the kernel's rules and tables choose for a packet. Raises HostError, also where they
     lead nowhere."""
     inside = ("vrf", vrf) if vrf else ()
-    return _asked(host, _interface, "route", "get", str(to), "from", str(source), *inside)
+    route = ("route", "get", str(to), "from", str(source), *inside)
+    return _asked(host, lambda routes: str(routes[0]["dev"]), *route)
 
 
-def _asked(host: Host, understand: Callable[[Any], T], *words: str) -> T:
-    command = ["ip", "-j", "-4", *words]
+def _asked(host: Host, understand: Callable[[Any], T], *arguments: str) -> T:
+    command = ["ip", "-j", "-4", *arguments]
     try:
         out = host.must_run(command, "ask")
     except HostError as error:
@@ -59,16 +60,16 @@ def _asked(host: Host, understand: Callable[[Any], T], *words: str) -> T:
 
 
 def _interfaces(answer: Any) -> dict[str, Interface]:
-    found = {}
+    interfaces = {}
     for entry in answer:
         # iproute2 before 5.1 prints {} for what has no such address.
         addresses = tuple(_address(one) for one in entry.get("addr_info", ()) if one.get("scope") == "global")
         if addresses:
             in_vrf = entry.get("linkinfo", {}).get("info_slave_kind") == "vrf"
-            found[str(entry["ifname"])] = Interface(
+            interfaces[str(entry["ifname"])] = Interface(
                 addresses, "UP" in entry["flags"], str(entry["master"]) if in_vrf else ""
             )
-    return found
+    return interfaces
 
 
 def _address(entry: Mapping[str, Any]) -> Address:
@@ -76,7 +77,3 @@ def _address(entry: Mapping[str, Any]) -> Address:
     # The other end of a point-to-point link has an address of its own, and this end has no network.
     near = entry.get("address", local)
     return Address(local, IPv4Network(f"{near}/{int(entry['prefixlen'])}", strict=False))
-
-
-def _interface(answer: Any) -> str:
-    return str(answer[0]["dev"])

@@ -65,13 +65,13 @@ def running(host: Host) -> list[str]:
     pids = sorted(int(name) for name in host.names("/proc") if name.isascii() and name.isdigit())
     for pid in pids:
         try:
-            found = _process(host, pid, slurm)
+            process = _process(host, pid, slurm)
         except HostError as error:
             if not _is_gone(error):
                 closed.append(error)
             continue
-        if found:
-            other.append(found)
+        if process:
+            other.append(process)
     hidden = bool(pids) and pids[0] != 1 and not host.is_superuser()
     return [*_shortened([f"Slurm job {job}" for job in sorted(slurm)] + other), *_unseen(closed, hidden)]
 
@@ -104,7 +104,7 @@ def _step(host: Host, pid: int, slurm: set[int]) -> str:
 def _held(host: Host, pid: int) -> set[str]:
     """The devices that a process has open."""
     folder = f"/proc/{pid}/fd"
-    found = set()
+    devices = set()
     for name in host.names(folder):
         try:
             match = _DEVICE.match(host.link_target(f"{folder}/{name}"))
@@ -113,8 +113,8 @@ def _held(host: Host, pid: int) -> set[str]:
                 continue
             raise
         if match:
-            found.add(match.group(1))
-    return found
+            devices.add(match.group(1))
+    return devices
 
 
 def _is_gone(error: HostError) -> bool:
@@ -128,13 +128,13 @@ def _shortened(findings: Sequence[str]) -> list[str]:
 
 def _unseen(closed: Sequence[HostError], hidden: bool) -> list[str]:
     """Findings for what may run unseen, which must not look like nothing."""
-    found = []
+    causes = []
     if closed:
         noun = "process" if len(closed) == 1 else "processes"
-        found.append(f"{len(closed)} {noun} that cannot be looked into: {closed[0].kernel}")
+        causes.append(f"{len(closed)} {noun} that cannot be looked into: {closed[0].kernel}")
     if hidden:  # hidepid=invisible, proc(5): process 1 is always there
-        found.append("processes of others, which only root sees here")
-    return found
+        causes.append("processes of others, which only root sees here")
+    return causes
 
 
 def _natural(path: str) -> tuple[str, int]:

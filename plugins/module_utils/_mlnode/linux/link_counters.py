@@ -88,11 +88,11 @@ class Book:
 
     def look(self, device: str, identity: str, path: str, value: int) -> Rises:
         """Note the present value of a counter, and return its rise."""
-        now = Look(self._at, value)
+        current = Look(self._at, value)
         new = self._now.setdefault(device, Device(identity))
         old = self._before(device, identity)
         base, last = old.base.get(path), old.last.get(path)
-        new.last[path] = new.base[path] = now
+        new.last[path] = new.base[path] = current
         if self.problem or base is None or last is None:
             return Rises(why=self.problem or self._start)
         if value < max(base.value, last.value) or self._at < max(base.at, last.at):
@@ -120,8 +120,8 @@ class Book:
         _write(self._host, self._boot, {**self._known, **self._now})
 
     def _before(self, device: str, identity: str) -> Device:
-        found = self._known.get(device)
-        return found if found is not None and found.identity == identity else Device(identity)
+        known = self._known.get(device)
+        return known if known is not None and known.identity == identity else Device(identity)
 
 
 def excuse(host: Host, rises: Mapping[str, int]) -> None:
@@ -134,10 +134,10 @@ def excuse(host: Host, rises: Mapping[str, int]) -> None:
     boot, _at = _time(host)
     known = _load(host, boot)
     kept = [looks for device in known.values() for looks in (device.base, device.last)]
-    mine = [(looks, path) for looks in kept for path in risen if path in looks]
-    for looks, path in mine:
+    risen_looks = [(looks, path) for looks in kept for path in risen if path in looks]
+    for looks, path in risen_looks:
         looks[path] = Look(looks[path].at, looks[path].value + rises[path])
-    if mine:
+    if risen_looks:
         _write(host, boot, known)
 
 
@@ -203,7 +203,7 @@ def _look(raw: Any) -> Look:
 
 def _document(device: Device) -> Mapping[str, Any]:
     looks = {
-        kind: {path: [look.at, look.value] for path, look in sorted(found.items())}
-        for kind, found in (("base", device.base), ("last", device.last))
+        kind: {path: [look.at, look.value] for path, look in sorted(looks_at.items())}
+        for kind, looks_at in (("base", device.base), ("last", device.last))
     }
     return {"identity": device.identity, **looks}

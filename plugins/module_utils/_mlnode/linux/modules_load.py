@@ -78,30 +78,30 @@ class Config(NamedTuple):
 
     def barred(self, name: str) -> Bar | None:
         """Obstacle to its loading by systemd-modules-load: of several install commands the first counts."""
-        commands = [(line, words) for line, verb, words in _rules(self.rules) if verb == "install"]
-        matching = [(line, words) for line, words in commands if fnmatch.fnmatchcase(name, words[0])]
+        commands = [(line, fields) for line, verb, fields in _rules(self.rules) if verb == "install"]
+        matching = [(line, fields) for line, fields in commands if fnmatch.fnmatchcase(name, fields[0])]
         if matching and _NOTHING.match(matching[0][1][1]):
-            line, words = matching[0]
-            return Bar(line.where, f"has {words[1].split()[0]} run instead of loading it", for_all=True)
-        for line, verb, words in _rules(self.rules):
-            if verb == "blacklist" and words[0] == name:
+            line, fields = matching[0]
+            return Bar(line.where, f"has {fields[1].split()[0]} run instead of loading it", for_all=True)
+        for line, verb, fields in _rules(self.rules):
+            if verb == "blacklist" and fields[0] == name:
                 return Bar(line.where, "blacklists it")
         return None
 
     def boot_sources(self, name: str) -> list[Line]:
         """Every line that speaks of the module, for an explanation."""
-        rules = [line for line, _verb, words in _rules(self.rules) if fnmatch.fnmatchcase(name, words[0])]
+        rules = [line for line, _verb, fields in _rules(self.rules) if fnmatch.fnmatchcase(name, fields[0])]
         return [*(line for line in self.listed if underscored(line.text) == name), *rules]
 
 
 def _rules(lines: Sequence[Line]) -> Iterator[tuple[Line, str, tuple[str, str]]]:
     """Verb, module and the rest of each line of modprobe.d that is complete."""
     for line in lines:
-        verb, *words = line.text.split(None, 2)
-        if verb in ("install", "options") and len(words) == 2:
-            yield line, verb, (underscored(words[0]), words[1])
-        elif verb == "blacklist" and words:
-            yield line, verb, (underscored(words[0]), "")
+        verb, *fields = line.text.split(None, 2)
+        if verb in ("install", "options") and len(fields) == 2:
+            yield line, verb, (underscored(fields[0]), fields[1])
+        elif verb == "blacklist" and fields:
+            yield line, verb, (underscored(fields[0]), "")
 
 
 def load(host: Host) -> Config:
@@ -141,18 +141,18 @@ def _files(
     host: Host, folder: str, endings: tuple[str, ...], unreadable: list[str]
 ) -> Iterator[tuple[str, str]]:
     """Path and content, in the order of the names, in which they count."""
-    found: dict[str, str] = {}
+    path_of: dict[str, str] = {}
     for place in _PLACES:
         try:
             if place == "/lib" and host.is_link(place):
                 continue
             for name in host.names(f"{place}/{folder}"):
                 if name.endswith(endings) and not name.startswith("."):
-                    found.setdefault(name, f"{place}/{folder}/{name}")
+                    path_of.setdefault(name, f"{place}/{folder}/{name}")
         except HostError as error:
             unreadable.append(str(error))
-    for name in sorted(found):
-        path = found[name]
+    for name in sorted(path_of):
+        path = path_of[name]
         try:
             # A link to /dev/null masks those in later folders, and one that leads nowhere says nothing.
             if host.link_target(path) == "/dev/null":
@@ -169,7 +169,7 @@ def _files(
 def on_command_line(host: Host, name: str) -> tuple[bool, Bar | None]:
     """True if the running kernel's command line has the module loaded at boot, and what of it stops that.
     Raises HostError."""
-    found = False
+    named = False
     barred: Bar | None = None
     for word in host.text("/proc/cmdline").split():
         key, equals, value = word.partition("=")
@@ -179,12 +179,12 @@ def on_command_line(host: Host, name: str) -> tuple[bool, Bar | None]:
         if not equals or name not in names:
             continue
         key = underscored(key)
-        found = found or key == _NAMED
+        named = named or key == _NAMED
         if key == _REFUSED:
             barred = Bar(f"kernel command line ({word})", "has the kernel refuse it", for_all=True)
         elif key == _LEFT_OUT and barred is None:
             barred = Bar(f"kernel command line ({word})", "blacklists it")
-    return found, barred
+    return named, barred
 
 
 # -- what there is -------------------------------------------------------------------------

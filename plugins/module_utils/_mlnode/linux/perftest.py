@@ -65,10 +65,10 @@ class Request:
 
     @property
     def command(self) -> list[str]:
-        words = [PROGRAM, "-d", self.device, "-i", str(self.port), "-s", str(self.size), "-F"]
-        words += ["-D", str(self.seconds), "-p", str(self.tcp_port), "--report_gbits"]
-        words += [] if self.gid is None else ["-x", str(self.gid)]
-        return [*words, self.peer] if self.peer else words
+        argv = [PROGRAM, "-d", self.device, "-i", str(self.port), "-s", str(self.size), "-F"]
+        argv += ["-D", str(self.seconds), "-p", str(self.tcp_port), "--report_gbits"]
+        argv += [] if self.gid is None else ["-x", str(self.gid)]
+        return [*argv, self.peer] if self.peer else argv
 
     @property
     def guarded(self) -> list[str]:
@@ -131,8 +131,8 @@ def outcome(done: Finished, request: Request) -> Outcome:
     if done.rc == 0 and gbits is not None:
         return Outcome(gbits)
     if done.rc in _TIMED_OUT and not request.peer:
-        words = f"no client connected and was done within {request.most} s"
-        return Outcome(None, words, "start the other side, and let TCP to this port through the firewall")
+        problem = f"no client connected and was done within {request.most} s"
+        return Outcome(None, problem, "start the other side, and let TCP to this port through the firewall")
     text = f"{done.out}\n{done.err}"
     for sign, meaning in _MEANINGS:
         match = sign.search(text)
@@ -149,9 +149,9 @@ def average(text: str) -> float | None:
     """Gb/s of the one row below the title of that column; None for anything else."""
     _before, title, below = text.partition(_TITLE)
     rows = _ROW.findall(below) if title else []
-    found = float(rows[0][3]) if len(rows) == 1 else 0.0
+    gbits = float(rows[0][3]) if len(rows) == 1 else 0.0
     # A row of zeros is what is left where every write has failed.
-    return found or None
+    return gbits or None
 
 
 def _line(text: str) -> str:

@@ -42,11 +42,11 @@ class Way(NamedTuple):
 
     def command(self, size: int) -> list[str]:
         """With -w, ping sends every -i seconds until the one answer (-c), an ICMP error or the deadline."""
-        words = [PROGRAM, "-n", "-M", "do", "-c", "1", "-i", f"{self.timeout:g}", "-w", str(self.seconds)]
-        words += ["-s", str(size - self.header)]
+        argv = [PROGRAM, "-n", "-M", "do", "-c", "1", "-i", f"{self.timeout:g}", "-w", str(self.seconds)]
+        argv += ["-s", str(size - self.header)]
         for name in (self.interface, self.source):
-            words += ["-I", name] if name else []
-        return [*words, "--", self.address]
+            argv += ["-I", name] if name else []
+        return [*argv, "--", self.address]
 
     @property
     def seconds(self) -> int:

@@ -69,22 +69,22 @@ class Route(NamedTuple):
 
 def ipv4(host: Host) -> list[Route]:
     """Raises HostError, also where the file is absent: a namespace without routes has an empty one."""
-    found = []
+    routes = []
     for match in _matches(IPV4, host.read(IPV4).splitlines()[1:], _LINE):
         network, mask = (_number(match[part]) for part in ("network", "mask"))
-        found += _usable(match, 4, network, bin(mask).count("1"))
-    return found
+        routes += _usable(match, 4, network, bin(mask).count("1"))
+    return routes
 
 
 def ipv6(host: Host) -> list[Route]:
     """Raises HostError. A kernel without IPv6 has no such file, and no routes."""
-    found = []
+    routes = []
     for match in _matches(IPV6, host.text(IPV6).splitlines(), _LINE6):
         length = int(match["length"], 16)
         if length > _IPV6_BITS:
             raise HostError("understand", IPV6, None, f"a network has {length} bits")
-        found += _usable(match, 6, int(match["network"], 16), length)
-    return found
+        routes += _usable(match, 6, int(match["network"], 16), length)
+    return routes
 
 
 def longest(routes: Sequence[Route], address: Address) -> list[Route]:

@@ -71,7 +71,7 @@ def dotted(path: str) -> str:
 
 def parse(text: str, file: str) -> list[Line]:
     """All statements of one file. Lines systemd ignores are ignored here; never raises."""
-    found = []
+    lines = []
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip(_BLANK)
         if not line or line[0] in "#;":
@@ -82,8 +82,8 @@ def parse(text: str, file: str) -> list[Line]:
         key = slashed(key[1:].strip(_BLANK) if excludes else key)
         if not key or not (equals or excludes):
             continue
-        found.append(Line(key, value.strip(_BLANK) if equals else None, file, number))
-    return found
+        lines.append(Line(key, value.strip(_BLANK) if equals else None, file, number))
+    return lines
 
 
 class BootConfig(NamedTuple):

@@ -67,12 +67,12 @@ def number(word: str) -> int | None:
     if match is None:
         return None
     if match.group("hex"):
-        found = int(match.group("hex"), 16)
+        value = int(match.group("hex"), 16)
     else:
-        found = int(match.group("octal") or match.group("decimal"), 8 if match.group("octal") else 10)
-    if found > _ULONG_MAX:
+        value = int(match.group("octal") or match.group("decimal"), 8 if match.group("octal") else 10)
+    if value > _ULONG_MAX:
         return None
-    return -found if word.startswith("-") else found
+    return -value if word.startswith("-") else value
 
 
 def shown(key: str, text: str, like: str | None = None) -> str | None:
@@ -91,8 +91,8 @@ def shown(key: str, text: str, like: str | None = None) -> str | None:
 
 
 def _numbers(text: str) -> str | None:
-    found = [number(word) for word in _SEPARATOR.split(text.strip(_BLANKS))]
-    return None if None in found else " ".join(str(one) for one in found)
+    numbers = [number(word) for word in _SEPARATOR.split(text.strip(_BLANKS))]
+    return None if None in numbers else " ".join(str(one) for one in numbers)
 
 
 def _list(text: str, end: int) -> str | None:

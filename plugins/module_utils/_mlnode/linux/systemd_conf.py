@@ -80,10 +80,10 @@ def _drop_ins(host: Host, folders: Sequence[str]) -> list[str]:
 
 
 def _assigned(host: Host, paths: Sequence[str], section: str, key: str) -> list[Assignment]:
-    found: list[Assignment] = []
+    assigned: list[Assignment] = []
     for path in filter(None, paths):
-        found += [one for here, name, one in assignments(host, path) if (here, name) == (section, key)]
-    return found
+        assigned += [one for here, name, one in assignments(host, path) if (here, name) == (section, key)]
+    return assigned
 
 
 def assignments(host: Host, path: str) -> Iterator[tuple[str, str, Assignment]]:

@@ -26,16 +26,16 @@ _LIMITS = ("LimitNOFILE", "LimitMEMLOCK", "LimitSTACK", "LimitCORE", "LimitNPROC
 _DROP_INS = "/etc/systemd/system/*.service.d/zz-mlnode-*.conf"
 
 #: Property → its values, of which ExecStart= may have several
-Said = Mapping[str, Tuple[str, ...]]
+Properties = Mapping[str, Tuple[str, ...]]
 
 
-def units(host: Host) -> Mapping[str, Said]:
+def units(host: Host) -> Mapping[str, Properties]:
     """Unit → what systemd has loaded: the agent's, those that read our drop-ins, those that have one, and
     ROOT_MOUNT. Nothing where it does not run or does not answer."""
     return host.once("what systemd says of units", lambda: _ask(host))
 
 
-def _ask(host: Host) -> Mapping[str, Said]:
+def _ask(host: Host) -> Mapping[str, Properties]:
     try:
         if not host.systemd_runs():
             return {}
@@ -51,10 +51,10 @@ def _ask(host: Host) -> Mapping[str, Said]:
     return {unit: _fields(block) for unit, block in zip(asked, blocks)}
 
 
-def _fields(block: str) -> Said:
-    found: dict[str, tuple[str, ...]] = {}
+def _fields(block: str) -> Properties:
+    properties: dict[str, tuple[str, ...]] = {}
     for line in block.splitlines():
         name, _equals, value = line.partition("=")
         values = value.split() if name == "DropInPaths" else [value]
-        found[name] = (*found.get(name, ()), *values)
-    return found
+        properties[name] = (*properties.get(name, ()), *values)
+    return properties

@@ -84,25 +84,25 @@ class Unit(NamedTuple):
 
     def counting(self, section: str, key: str) -> list[Line]:
         """Those of a key that are left: an empty assignment takes back all before it."""
-        found: list[Line] = []
+        lines: list[Line] = []
         for line in self.lines:
             if (line.section, line.key) == (section, key):
-                found = [*found, line] if line.value else []
-        return found
+                lines = [*lines, line] if line.value else []
+        return lines
 
     def conditions(self, begin: str) -> list[Line]:
         """Conditions of a start. begin: Condition or Assert. An empty one of any name takes back all
         before it (systemd.unit(5))."""
-        found: list[Line] = []
+        lines: list[Line] = []
         for line in self.lines:
             if line.section == "[Unit]" and line.key.startswith(begin):
-                found = [*found, line] if line.value else []
-        return found
+                lines = [*lines, line] if line.value else []
+        return lines
 
     def last(self, section: str, keys: Sequence[str]) -> Line | None:
         """The last line that speaks of one of the keys, be it to take others back."""
-        mine = [line for line in self.lines if line.section == section and line.key in keys]
-        return mine[-1] if mine else None
+        lines = [line for line in self.lines if line.section == section and line.key in keys]
+        return lines[-1] if lines else None
 
 
 def load(host: Host, name: str, more: Sequence[str] = ()) -> Unit:
@@ -118,15 +118,15 @@ def load(host: Host, name: str, more: Sequence[str] = ()) -> Unit:
 
 def of_text(name: str, text: str) -> Unit:
     """A unit of which this is all. Its lines have no numbers."""
-    found: list[Line] = []
+    lines: list[Line] = []
     section = ""
     for line in text.splitlines():
         key, equals, value = line.partition("=")
         if line.startswith("["):
             section = line
         elif equals and not line.startswith("#"):
-            found.append(Line(section, key, value, "", 0))
-    return Unit(name, "", False, tuple(found))
+            lines.append(Line(section, key, value, "", 0))
+    return Unit(name, "", False, tuple(lines))
 
 
 def _read(host: Host, path: str) -> Iterator[Line]:
@@ -244,15 +244,15 @@ def _real_name(host: Host, name: str) -> str:
 def _links(host: Host, target: str) -> dict[str, list[str]]:
     """Name of a unit → the links by which a target wants or requires it. One in an earlier folder hides that
     of a later one, so that a link to /dev/null takes a unit away (src/shared/dropin.c). Raises HostError."""
-    found: dict[str, list[str]] = {}
+    paths_of: dict[str, list[str]] = {}
     for kind in _FOLDERS:
         hiding: dict[str, str] = {}
         for place in _places(host):
             for name in host.names(f"{place}/{target}.{kind}"):
                 hiding.setdefault(name, f"{place}/{target}.{kind}/{name}")
         for name, path in hiding.items():
-            found.setdefault(name, []).append(path)
-    return found
+            paths_of.setdefault(name, []).append(path)
+    return paths_of
 
 
 def leads_to(host: Host, path: str, name: str) -> bool:
@@ -264,11 +264,11 @@ def leads_to(host: Host, path: str, name: str) -> bool:
 def _started(host: Host, target: str) -> list[str]:
     """The names that a target wants or requires. Raises HostError."""
     unit = load(host, target)
-    found = [
+    names = [
         word for key in _STARTING for line in unit.counting("[Unit]", key) for word in line.value.split()
     ]
     for name, paths in _links(host, target).items():
-        found += [name for path in paths[:1] if leads_to(host, path, name)]
+        names += [name for path in paths[:1] if leads_to(host, path, name)]
     if target == _GRAPHICAL and not unit.fragment:  # a tree without /usr: bootup(7)
-        found.append(_MULTI_USER)
-    return list(dict.fromkeys(_real_name(host, one) if one.endswith(".target") else one for one in found))
+        names.append(_MULTI_USER)
+    return list(dict.fromkeys(_real_name(host, one) if one.endswith(".target") else one for one in names))

@@ -93,11 +93,11 @@ def from_mask(text: str) -> tuple[int, ...]:
     groups = text.split(",")
     if len(groups) > MAX_CPUS // _GROUP_BITS:
         raise ValueError(f"{_short(text)} is too long for a mask: no kernel has more than {MAX_CPUS} CPUs")
-    found: list[int] = []
+    numbers: list[int] = []
     for at, group in enumerate(reversed(groups)):
         bits = int(group, 16)
-        found += [at * _GROUP_BITS + bit for bit in range(_GROUP_BITS) if bits >> bit & 1]
-    return tuple(found)
+        numbers += [at * _GROUP_BITS + bit for bit in range(_GROUP_BITS) if bits >> bit & 1]
+    return tuple(numbers)
 
 
 def _short(text: str) -> str:

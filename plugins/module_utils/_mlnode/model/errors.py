@@ -88,8 +88,8 @@ class HostError(MlnodeError):
 class MissingError(HostError):
     """Something is absent; the message says why."""
 
-    def __init__(self, action: str, path: str, words: str) -> None:
-        super().__init__(action, path, None, words)
+    def __init__(self, action: str, path: str, explanation: str) -> None:
+        super().__init__(action, path, None, explanation)
 
     @property
     def absent(self) -> bool:

@@ -111,12 +111,12 @@ def cpus(*words: str) -> Form:
         if text in words:
             return text
         try:
-            found = cpulist.parse(text)
+            numbers = cpulist.parse(text)
         except ValueError as error:
             raise ValueError(f"{error}{allowed and f', nor {allowed}'}") from error
-        if not found:
+        if not numbers:
             raise ValueError("an empty list names no CPU")
-        return cpulist.render(found)
+        return cpulist.render(numbers)
 
     return Form(_ANY, f"a list of CPUs such as 0-3,8{allowed and f', or {allowed}'}", read)
 
@@ -184,18 +184,18 @@ def _own(default: Any) -> Any:
 
 
 def _argument(option: Option) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": option.type}
+    argument: dict[str, Any] = {"type": option.type}
     if option.elements:
-        found["elements"] = option.elements
+        argument["elements"] = option.elements
     if option.choices:
-        found["choices"] = [*option.choices]
+        argument["choices"] = [*option.choices]
     if option.default is not None:
-        found["default"] = _own(option.default)  # AnsibleModule fills in what is below it
+        argument["default"] = _own(option.default)  # AnsibleModule fills in what is below it
     if option.required:
-        found["required"] = True
+        argument["required"] = True
     if option.suboptions:
-        found["options"] = {name: _argument(inner) for name, inner in option.suboptions.items()}
-    return found
+        argument["options"] = {name: _argument(inner) for name, inner in option.suboptions.items()}
+    return argument
 
 
 # -- declarations --------------------------------------------------------------------------
@@ -208,21 +208,21 @@ def checked(area: str, spec: Any, table: Table) -> dict[str, Any]:
         strict_json.check(spec)
     except ValueError as error:
         raise DeclarationError(f"{area}: {error}") from error
-    found = _named(area, table, spec)
-    return found if any(table[name].declares for name in found) else {}
+    declared = _named(area, table, spec)
+    return declared if any(table[name].declares for name in declared) else {}
 
 
 def value(where: str, option: Option, raw: Any) -> Any:
     """A plain copy of one value of JSON. Raises DeclarationError."""
-    found = _READERS[option.type](where, option, raw)
-    if option.choices and option.type != "list" and found not in option.choices:
+    plain = _READERS[option.type](where, option, raw)
+    if option.choices and option.type != "list" and plain not in option.choices:
         known = [str(choice) for choice in option.choices]
         raise _wrong(where, f"one of {', '.join(known)}", raw, meant(raw, known))
-    if option.entries and not option.entries[0] <= len(found) <= option.entries[1]:
+    if option.entries and not option.entries[0] <= len(plain) <= option.entries[1]:
         low, high = option.entries
-        words = f"{low} entries" if low == high else f"from {low} to {high} entries"
-        raise DeclarationError(f"{where}: must have {words}, got {strict_json.shown(raw)}")
-    return found
+        count = f"{low} entries" if low == high else f"from {low} to {high} entries"
+        raise DeclarationError(f"{where}: must have {count}, got {strict_json.shown(raw)}")
+    return plain
 
 
 def reader(option: Option) -> Callable[[str, Any], Any]:
@@ -236,9 +236,9 @@ def _wrong(where: str, allowed: str, raw: Any, advice: str = "") -> DeclarationE
 
 def _given(where: str, option: Option, raw: Any) -> Any:
     """As value(); None for what says nothing, or what would be so anyway."""
-    found = None if raw is None else value(where, option, raw)
-    nothing = found in ([], {}) and not option.empty
-    return None if nothing or found == option.default else found
+    plain = None if raw is None else value(where, option, raw)
+    nothing = plain in ([], {}) and not option.empty
+    return None if nothing or plain == option.default else plain
 
 
 def _named(where: str, table: Table, raw: Any) -> dict[str, Any]:
@@ -253,15 +253,15 @@ def _entries(where: str, raw: Any) -> dict[str, Any]:
     """A dictionary with texts for names, as JSON has them."""
     if not isinstance(raw, abc.Mapping):
         raise _wrong(where, "a dictionary", raw)
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for name, item in raw.items():
         if isinstance(name, bool):
             raise DeclarationError(f"{where}: the name {name} is a YAML boolean: put it in quotes")
         key = _line(where, str(name))
-        if key in found:
+        if key in entries:
             raise DeclarationError(f"{where}.{key}: is there twice, as a number and as a text")
-        found[key] = item
-    return found
+        entries[key] = item
+    return entries
 
 
 def _line(where: str, text: str) -> str:
@@ -308,36 +308,36 @@ def _boolean(where: str, _option: Option, raw: Any) -> bool:
 
 def _dictionary(where: str, option: Option, raw: Any) -> dict[str, Any]:
     if option.names:
-        found = _named(where, option.names, raw)
-        _refuse_incomplete(where, option.names, found)
-        return found
+        entries = _named(where, option.names, raw)
+        _refuse_incomplete(where, option.names, entries)
+        return entries
     if option.values is None:
         return {name: _plain(f"{where}.{name}", item) for name, item in _entries(where, raw).items()}
-    found = {}
+    entries = {}
     for name, item in _entries(where, raw).items():
         if option.keys:
             _check_name(where, option.keys, name)
         inner = _given(f"{where}.{name}", option.values, item)
         if inner is not None:
-            found[name] = inner
-    return found
+            entries[name] = inner
+    return entries
 
 
 def _check_name(where: str, form: Form, name: str) -> None:
     try:
         form.spelled(name)
     except ValueError as error:
-        words = str(error) or f"must be {form.words}"
-        raise DeclarationError(f"{where}: the name {strict_json.shown(name)} {words}") from error
+        problem = str(error) or f"must be {form.words}"
+        raise DeclarationError(f"{where}: the name {strict_json.shown(name)} {problem}") from error
 
 
-def _refuse_incomplete(where: str, table: Table, found: Mapping[str, Any]) -> None:
+def _refuse_incomplete(where: str, table: Table, entries: Mapping[str, Any]) -> None:
     for name, option in table.items():
-        if option.required and name not in found:
+        if option.required and name not in entries:
             raise DeclarationError(f"{where}.{name}: is required")
     if not all(option.declares for option in table.values()):
         declaring = [name for name, option in table.items() if option.declares]
-        if not any(name in found for name in declaring):
+        if not any(name in entries for name in declaring):
             raise DeclarationError(f"{where}: give it at least one of {', '.join(declaring)}")
 
 
@@ -354,19 +354,19 @@ def _list(where: str, option: Option, raw: Any) -> list[Any]:
 
 def _of_names(where: str, option: Option, raw: Mapping[Any, Any]) -> dict[str, Any]:
     """Place → element of a list that is given as a dictionary."""
-    found: dict[str, Any] = {}
+    elements: dict[str, Any] = {}
     for name, item in _entries(where, raw).items():
         if item is None:
             continue
         place = f"{where}.{name}"
         if option.elements != "dict":
-            found[f".{name}"] = name if _boolean(place, option, item) else None
+            elements[f".{name}"] = name if _boolean(place, option, item) else None
             continue
         inner = _entries(place, item)
         if inner.get(option.keyed) not in (None, name):
             raise _wrong(f"{place}.{option.keyed}", f"{name}, or left out", inner[option.keyed])
-        found[f".{name}"] = {**inner, option.keyed: name}
-    return found
+        elements[f".{name}"] = {**inner, option.keyed: name}
+    return elements
 
 
 def _raw(where: str, option: Option, raw: Any) -> Any:
@@ -402,8 +402,8 @@ def refuse_unknown(where: str, given: Iterable[Any], known: Collection[str]) -> 
     """Raises DeclarationError for the first name that is none."""
     for name in given:
         if name not in known:
-            words = f"unknown; known are {', '.join(known)}{meant(name, known)}"
-            raise DeclarationError(f"{where}.{name}: {words}")
+            problem = f"unknown; known are {', '.join(known)}{meant(name, known)}"
+            raise DeclarationError(f"{where}.{name}: {problem}")
 
 
 def meant(name: Any, known: Collection[str]) -> str:

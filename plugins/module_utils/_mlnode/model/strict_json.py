@@ -63,23 +63,23 @@ def loads(
         )
         check(value, kernel_bytes)
     except (ValueError, RecursionError) as error:
-        words = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise _damaged(where, words, advice) from error
+        problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise _damaged(where, problem, advice) from error
     return value
 
 
-def _damaged(where: str, words: str, advice: str) -> DamagedError:
-    return DamagedError(f"{where} is damaged ({words})" + (f": {advice}" if advice else ""))
+def _damaged(where: str, problem: str, advice: str) -> DamagedError:
+    return DamagedError(f"{where} is damaged ({problem})" + (f": {advice}" if advice else ""))
 
 
 def document(
     data: bytes | str, path: str, form: int, *, advice: str = "", most: int = MOST, kernel_bytes: bool = False
 ) -> dict[str, Any]:
     """A document with the format number `form`. Raises DamagedError, and StoreError for another version."""
-    found = loads(data, path, advice=advice, most=most, kernel_bytes=kernel_bytes)
-    if not isinstance(found, dict):
-        raise _damaged(path, f"it holds {shown(found)}, not a document of mlnode", advice)
-    number: Any = found.get("format")
+    fields = loads(data, path, advice=advice, most=most, kernel_bytes=kernel_bytes)
+    if not isinstance(fields, dict):
+        raise _damaged(path, f"it holds {shown(fields)}, not a document of mlnode", advice)
+    number: Any = fields.get("format")
     if not is_of(number, int):
         raise _damaged(path, f"format {shown(number)} is not a number", advice)
     if number > form:
@@ -89,7 +89,7 @@ def document(
         )
     if number < form:
         raise StoreError(f"{path}: format {number} is not {form}, which this version of mlnode writes")
-    return found
+    return fields
 
 
 def check(value: Any, kernel_bytes: bool = False) -> None:
@@ -155,8 +155,8 @@ def _problem(text: str, unfit: re.Pattern[str]) -> str:
     """Reason why it is not a text of JSON; empty if it is one."""
     if _NUL in text:
         return f"the text {shown(text)} holds the character NUL"
-    found = None if text.isascii() else unfit.search(text)
-    return f"the text {shown(text)} holds {found.group()!a}, half of a character" if found else ""
+    half = None if text.isascii() else unfit.search(text)
+    return f"the text {shown(text)} holds {half.group()!a}, half of a character" if half else ""
 
 
 def _here(place: str) -> str:
@@ -169,12 +169,12 @@ def _short(text: str) -> str:
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """One name twice means two things to two readers."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         names = [name for name, _value in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name {_short(ascii(twice))} is there twice")
-    return found
+    return entries
 
 
 def _integer(digits: str) -> int:
@@ -196,11 +196,11 @@ def _no_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a number of JSON")
 
 
-def typed(found: Any, kinds: Mapping[str, type]) -> list[Any]:
+def typed(fields: Any, kinds: Mapping[str, type]) -> list[Any]:
     """The values of these names. Raises ValueError where one is missing or of another type."""
-    if not isinstance(found, dict):
-        raise ValueError(f"{shown(found)} is not a dictionary of {', '.join(kinds)}")
+    if not isinstance(fields, dict):
+        raise ValueError(f"{shown(fields)} is not a dictionary of {', '.join(kinds)}")
     for name, kind in kinds.items():
-        if not is_of(found.get(name), kind):
-            raise ValueError(f"{name} is {shown(found.get(name))}, which is not {kind.__name__}")
-    return [found[name] for name in kinds]
+        if not is_of(fields.get(name), kind):
+            raise ValueError(f"{name} is {shown(fields.get(name))}, which is not {kind.__name__}")
+    return [fields[name] for name in kinds]

@@ -92,10 +92,10 @@ def fits(runtime: str, want: str, among: bool = False) -> bool:
 
 def integers(text: str) -> tuple[int, ...] | None:
     """All tokens as integers, or None if one is not."""
-    words = tokens(text)
-    if not words or not all(_INT.match(word) for word in words):
+    numbers = tokens(text)
+    if not numbers or not all(_INT.match(word) for word in numbers):
         return None
-    return tuple(int(word) for word in words)
+    return tuple(int(word) for word in numbers)
 
 
 def raised(floor: str, runtime: str) -> str:
@@ -106,13 +106,13 @@ def raised(floor: str, runtime: str) -> str:
     """
     if _is_list(floor):
         return _union(floor, runtime)
-    low, now = integers(floor), integers(runtime)
-    if low is None or now is None or len(low) != len(now):
+    low, present = integers(floor), integers(runtime)
+    if low is None or present is None or len(low) != len(present):
         raise DeclarationError(
             f"at_least {floor!r} cannot be compared with the present value {runtime!r}: "
             "both must be the same number of integers"
         )
-    return " ".join(str(max(pair)) for pair in zip(low, now))
+    return " ".join(str(max(pair)) for pair in zip(low, present))
 
 
 def reaches(floor: str, value: str) -> bool:

@@ -12,11 +12,12 @@ from .grid import grid, wrapped
 
 #: Below the first line of a check
 _INDENT = " " * 10
+_BAD = (Verdict.FAIL, Verdict.WARN)
 
 
 def report(checks: Sequence[AuditCheck], width: int | None) -> str:
     """width None: no terminal, so no line is wrapped."""
-    parts = ["\n".join(_bad(check, width)) for check in checks if _is_bad(check)]
+    parts = ["\n".join(_bad(check, width)) for check in checks if check.verdict in _BAD]
     for title, verdict in (("NOT KNOWN", Verdict.UNKNOWN), ("NOT JUDGED", Verdict.SKIP)):
         rest = [_line(check) for check in checks if check.verdict is verdict]
         if rest:
@@ -24,10 +25,6 @@ def report(checks: Sequence[AuditCheck], width: int | None) -> str:
     counts = ", ".join(f"{number} {verdict}" for verdict, number in summary(checks).items())
     parts.append(f"{len(checks)} checks: {counts}")
     return "\n\n".join(parts)
-
-
-def _is_bad(check: AuditCheck) -> bool:
-    return check.verdict in (Verdict.FAIL, Verdict.WARN)
 
 
 def _line(check: AuditCheck) -> str:

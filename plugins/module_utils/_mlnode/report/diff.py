@@ -57,11 +57,11 @@ def diff(steps: Sequence[Step], area: str = "", hidden: Collection[str] = ()) ->
             files.append(pair(step.path, _link(step.before), _link(step.target)))
         else:
             files.append(_file(step, step.path in hidden))
-    for key, found in writes.items():
-        if not found:  # a module, which has no value
+    for key, of_key in writes.items():
+        if not of_key:  # a module, which has no value
             new.append(key)
             continue
-        changed = [write.file for write in found]
+        changed = [write.file for write in of_key]
         old += _lines(key, changed, [file.runtime for file in changed])
         new += _lines(key, changed, [file.want for file in changed])
     runtime = [pair(f"{area} runtime".strip(), lines(old), lines(new))] if old or new else []
@@ -106,9 +106,9 @@ def _file(step: FileWrite, hide: bool) -> dict[str, str]:
 
 def hidden_pair(path: str, contents: Sequence[bytes | str | None]) -> dict[str, str]:
     """Only that there is a content, and that it is another one."""
-    words = ("the content before", "the content after")
+    labels = ("the content before", "the content after")
     note = "is not shown, as the mode of the file keeps others from reading it"
-    shown = ["" if content is None else f"{which} {note}\n" for which, content in zip(words, contents)]
+    shown = ["" if content is None else f"{which} {note}\n" for which, content in zip(labels, contents)]
     return pair(path, *shown)
 
 
@@ -125,8 +125,8 @@ def _content(content: bytes | None) -> str:
     return content.decode("utf-8", "replace")
 
 
-def lines(found: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in found)
+def lines(rows: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in rows)
 
 
 def pair(name: str, before: str, after: str) -> dict[str, str]:

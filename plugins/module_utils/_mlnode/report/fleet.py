@@ -35,7 +35,7 @@ _ADVICE = {
     "gid": "leave the index to the library (no NCCL_IB_GID_INDEX), or give all interfaces the same addresses",
 }
 
-#: The first usable entry in the words of checks/rdma_gid.py
+#: The first usable entry in the words of checks/rdma/gid.py
 _INDEX = regex(r"index ([0-9]{1,5}):", re.ASCII)
 
 #: Nodes and values that a line names
@@ -148,8 +148,8 @@ def compare(nodes: Mapping[str, Any]) -> list[Check]:
     compared = [_missing(name, nodes[name]) for name, checks in checked.items() if checks is None]
     known = {name: _values(checks) for name, checks in checked.items() if checks is not None}
     if len(known) < 2:
-        found = f"{len(known)} checked: there is nothing to compare"
-        return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", found, "rdma_check")]
+        summary = f"{len(known)} checked: there is nothing to compare"
+        return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", summary, "rdma_check")]
     having: dict[str, dict[str, None]] = {}
     places: dict[Place, dict[str, Value]] = {}
     for name, values in known.items():
@@ -160,10 +160,10 @@ def compare(nodes: Mapping[str, Any]) -> list[Check]:
     differences += [one for place, values in places.items() for one in _different(place, values)]
     compared += _merged(differences)
     if not places:
-        found = f"none of {len(known)} nodes has an RDMA device that is judged"
-        return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", found, "rdma_check")]
-    found = f"{len(known)} alike in {', '.join(_WORDS.get(name, name) for name in COMPARED)}"
-    return compared or [Check(NAME, "nodes", Verdict.PASS, "", found, "rdma_check")]
+        summary = f"none of {len(known)} nodes has an RDMA device that is judged"
+        return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", summary, "rdma_check")]
+    summary = f"{len(known)} alike in {', '.join(_WORDS.get(name, name) for name in COMPARED)}"
+    return compared or [Check(NAME, "nodes", Verdict.PASS, "", summary, "rdma_check")]
 
 
 def _values(checks: Iterable[Mapping[str, Any]]) -> Values:
@@ -178,15 +178,15 @@ def _values(checks: Iterable[Mapping[str, Any]]) -> Values:
 
 def _value(one: Mapping[str, Any]) -> Value:
     """Something not declared is skip, as is something absent; the advice distinguishes them."""
-    name, verdict, found = str(one["name"]), str(one["verdict"]), str(one["found"])
+    name, verdict, text = str(one["name"]), str(one["verdict"]), str(one["found"])
     undeclared = verdict == "skip" and str(one["advice"]).startswith("declare ")
     if verdict == "unknown" or (verdict == "skip" and not undeclared):
-        return Value("", found, verdict == "unknown")
+        return Value("", text, verdict == "unknown")
     if name != "gid":
-        return Value(found)
-    match = _INDEX.search(found)
+        return Value(text)
+    match = _INDEX.search(text)
     return (
-        Value(match.group(1)) if match and verdict == "pass" else Value("", f"none is usable: {found}", True)
+        Value(match.group(1)) if match and verdict == "pass" else Value("", f"none is usable: {text}", True)
     )
 
 
@@ -204,13 +204,13 @@ def _devices(
         return []
     total = len(population)
     if len(having) > len(lacking):
-        words = f"not there, where {len(having)} of {total} have it"
-        return [Difference(name, target, words, "") for name in lacking]
+        difference = f"not there, where {len(having)} of {total} have it"
+        return [Difference(name, target, difference, "") for name in lacking]
     if len(having) < len(lacking):
-        words = f"there, where {len(lacking)} of {total} have no such device"
-        return [Difference(name, target, words, "") for name in having]
-    words = f"on {len(having)} of {total} nodes, which is not a majority: {_some(having)}"
-    return [Difference("", target, words, "")]
+        difference = f"there, where {len(lacking)} of {total} have no such device"
+        return [Difference(name, target, difference, "") for name in having]
+    difference = f"on {len(having)} of {total} nodes, which is not a majority: {_some(having)}"
+    return [Difference("", target, difference, "")]
 
 
 def _different(place: Place, values: Mapping[str, Value]) -> list[Difference]:
@@ -220,8 +220,8 @@ def _different(place: Place, values: Mapping[str, Value]) -> list[Difference]:
     unknown = {name: value for name, value in values.items() if not value.text and (known or value.strange)}
     if not counts:
         why = next((value.why for value in unknown.values()), "")
-        words = f"{word} is unknown on all {len(values)}: {_some(unknown)}: {why}"
-        return [Difference("", place.target, words, place.name)] if unknown else []
+        problem = f"{word} is unknown on all {len(values)}: {_some(unknown)}: {why}"
+        return [Difference("", place.target, problem, place.name)] if unknown else []
     most, number = counts[0]
     if number * 2 <= len(known):
         return [Difference("", place.target, f"{word} has no majority: {_votes(known)}", place.name)] + [
@@ -248,14 +248,14 @@ def _votes(known: Mapping[str, str]) -> str:
     for name, text in known.items():
         holders.setdefault(text, []).append(name)
     ranked = sorted(holders.items(), key=lambda item: -len(item[1]))
-    words = [f"{text} on {len(names)} ({_some(names)})" for text, names in ranked[:_NAMED]]
-    return ", ".join([*words, *([f"and {len(ranked) - _NAMED} more"] if ranked[_NAMED:] else [])])
+    votes = [f"{text} on {len(names)} ({_some(names)})" for text, names in ranked[:_NAMED]]
+    return ", ".join([*votes, *([f"and {len(ranked) - _NAMED} more"] if ranked[_NAMED:] else [])])
 
 
 def _some(names: Iterable[str]) -> str:
     every = [*names]
-    words = ", ".join(every[:_NAMED])
-    return words if len(every) <= _NAMED else f"{words} and {len(every) - _NAMED} more"
+    listed = ", ".join(every[:_NAMED])
+    return listed if len(every) <= _NAMED else f"{listed} and {len(every) - _NAMED} more"
 
 
 def _merged(differences: Iterable[Difference]) -> list[Check]:
@@ -264,6 +264,6 @@ def _merged(differences: Iterable[Difference]) -> list[Check]:
     for one in differences:
         targets.setdefault((one.node, one.words, one.name), []).append(one.target)
     return [
-        Check(NAME, f"{node} {', '.join(some)}".strip(), Verdict.FAIL, "", words, "rdma_check", _ADVICE[name])
-        for (node, words, name), some in targets.items()
+        Check(NAME, f"{node} {', '.join(some)}".strip(), Verdict.FAIL, "", text, "rdma_check", _ADVICE[name])
+        for (node, text, name), some in targets.items()
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..model import cpulist
 from ..model.version import VERSION
-from ..topology.model import Binding, Cpus, Gpu, Link, Machine, Nic, Node, PciDevice, RdmaDevice, Topology
+from ..topology.model import Cpus, Gpu, Link, PciDevice, RdmaDevice, Topology
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
 FORMAT = 1
@@ -19,28 +19,38 @@ def document(topology: Topology) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "mlnode": VERSION,
-        "machine": _machine(topology.machine),
+        "machine": _plain(topology.machine, "kind hypervisor? container? cloud? product?"),
         "cpus": _cpus(topology.cpus),
-        "nodes": [_node(node) for node in topology.nodes],
+        "nodes": [
+            {**_plain(node, "number cpus memory_kbytes distances"), "cpus": cpulist.render(node.cpus)}
+            for node in topology.nodes
+        ],
         "gpus": [_gpu(index, gpu) for index, gpu in enumerate(topology.gpus)],
-        "nics": [_nic(nic) for nic in topology.nics],
+        "nics": [_plain(nic, _NIC) for nic in topology.nics],
         "rdma": [_rdma(device) for device in topology.rdma],
         "distances": _distances(topology),
-        "bindings": [_binding(binding) for binding in topology.bindings],
+        "bindings": [
+            _plain(binding, "gpu node numactl? omp_num_threads nics distance")
+            for binding in topology.bindings
+        ],
         "pci": [_device(device) for device in topology.pci],
         "warnings": list(topology.warnings),
-        "problems": [{"path": problem.path, "what": problem.what} for problem in topology.problems],
+        "problems": [_plain(problem, "path what") for problem in topology.problems],
     }
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
-    return {
-        "kind": machine.kind,
-        "hypervisor": machine.hypervisor or None,
-        "container": machine.container or None,
-        "cloud": machine.cloud or None,
-        "product": machine.product or None,
-    }
+_NIC = "name kind driver address port node rail rdma speed_mbit operstate mtu rx_queues tx_queues mac? master"
+_CPU_SETS = ("possible", "present", "online", "offline", "isolated", "nohz_full", "allowed", "housekeeping")
+
+
+def _plain(item: object, names: str) -> dict[str, Any]:
+    """These fields, a tuple as a list. With ? behind its name a field that is empty is unknown."""
+    plain = {}
+    for name in names.split():
+        value = getattr(item, name.rstrip("?"))
+        value = (value or None) if name.endswith("?") else value
+        plain[name.rstrip("?")] = [*value] if isinstance(value, tuple) else value
+    return plain
 
 
 def _cpus(cpus: Cpus) -> dict[str, Any]:
@@ -49,14 +59,7 @@ def _cpus(cpus: Cpus) -> dict[str, Any]:
         "physical_cores": cpus.cores or None,
         "threads_per_core": cpus.smt or None,
         "hybrid": cpus.hybrid,
-        "possible": cpulist.render(cpus.possible),
-        "present": cpulist.render(cpus.present),
-        "online": cpulist.render(cpus.online),
-        "offline": cpulist.render(cpus.offline),
-        "isolated": cpulist.render(cpus.isolated),
-        "nohz_full": cpulist.render(cpus.nohz_full),
-        "allowed": cpulist.render(cpus.allowed),
-        "housekeeping": cpulist.render(cpus.housekeeping),
+        **{name: cpulist.render(getattr(cpus, name)) for name in _CPU_SETS},
         "cores": _cores(cpus),
     }
 
@@ -77,83 +80,26 @@ def _cores(cpus: Cpus) -> list[dict[str, Any]]:
     ]
 
 
-def _node(node: Node) -> dict[str, Any]:
-    return {
-        "number": node.number,
-        "cpus": cpulist.render(node.cpus),
-        "memory_kbytes": node.memory_kbytes,
-        "distances": list(node.distances),
-    }
-
-
 def _gpu(index: int, gpu: Gpu) -> dict[str, Any]:
     return {
         "index": index,
-        "address": gpu.address,
-        "vendor": gpu.vendor,
+        **_plain(gpu, "address vendor device node driver"),
         "device": f"0x{gpu.device:04x}",
-        "node": gpu.node,
-        "driver": gpu.driver,
         "link": _link(gpu.link),
     }
 
 
-def _nic(nic: Nic) -> dict[str, Any]:
-    return {
-        "name": nic.name,
-        "kind": nic.kind,
-        "driver": nic.driver,
-        "address": nic.address,
-        "port": nic.port,
-        "node": nic.node,
-        "rail": nic.rail,
-        "rdma": list(nic.rdma),
-        "speed_mbit": nic.speed_mbit,
-        "operstate": nic.operstate,
-        "mtu": nic.mtu,
-        "rx_queues": nic.rx_queues,
-        "tx_queues": nic.tx_queues,
-        "mac": nic.mac or None,
-        "master": nic.master,
-    }
-
-
 def _rdma(device: RdmaDevice) -> dict[str, Any]:
-    return {
-        "name": device.name,
-        "address": device.address,
-        "node": device.node,
-        "rail": device.rail,
-        "netdevs": list(device.netdevs),
-        "ports": [
-            {
-                "number": port.number,
-                "link_layer": port.link_layer or None,
-                "state": port.state or None,
-                "rate": port.rate or None,
-            }
-            for port in device.ports
-        ],
-    }
+    ports = [_plain(port, "number link_layer? state? rate?") for port in device.ports]
+    return {**_plain(device, "name address node rail netdevs"), "ports": ports}
 
 
 def _distances(topology: Topology) -> dict[str, dict[str, str]]:
     """GPU → NIC → kind, so that one pair is one look-up."""
-    found: dict[str, dict[str, str]] = {gpu.address: {} for gpu in topology.gpus}
+    kinds: dict[str, dict[str, str]] = {gpu.address: {} for gpu in topology.gpus}
     for one in topology.distances:
-        found[one.gpu][one.nic] = one.kind
-    return found
-
-
-def _binding(binding: Binding) -> dict[str, Any]:
-    return {
-        "gpu": binding.gpu,
-        "node": binding.node,
-        "numactl": binding.numactl or None,
-        "omp_num_threads": binding.omp_num_threads,
-        "nics": list(binding.nics),
-        "distance": binding.distance,
-    }
+        kinds[one.gpu][one.nic] = one.kind
+    return kinds
 
 
 def _device(device: PciDevice) -> dict[str, Any]:
@@ -162,22 +108,11 @@ def _device(device: PciDevice) -> dict[str, Any]:
         "vendor": f"0x{device.vendor:04x}",
         "device": f"0x{device.device:04x}",
         "class": f"0x{device.class_code:06x}",
-        "driver": device.driver,
-        "node": device.node,
-        "root": device.root,
-        "path": list(device.path),
+        **_plain(device, "driver node root path"),
         "link": _link(device.link),
         "physfn": device.physfn,
     }
 
 
 def _link(link: Link | None) -> dict[str, Any] | None:
-    if link is None:
-        return None
-    return {
-        "speed": link.speed,
-        "width": link.width,
-        "max_speed": link.max_speed,
-        "max_width": link.max_width,
-        "degraded": link.degraded,
-    }
+    return None if link is None else _plain(link, "speed width max_speed max_width degraded")

@@ -60,25 +60,25 @@ def _head(machine: Machine, cpus: Cpus, width: int | None) -> list[str]:
 
 
 def _machine(machine: Machine) -> str:
-    words = [machine.kind]
+    facts = [machine.kind]
     if machine.container:
-        words.append(machine.container)
+        facts.append(machine.container)
     if machine.hypervisor:
-        words.append(f"hypervisor {machine.hypervisor}")
+        facts.append(f"hypervisor {machine.hypervisor}")
     if machine.cloud:
-        words.append(f"cloud {machine.cloud}")
+        facts.append(f"cloud {machine.cloud}")
     if machine.product:
-        words.append(machine.product)
-    return ", ".join(words)
+        facts.append(machine.product)
+    return ", ".join(facts)
 
 
 def _cpus(cpus: Cpus) -> str:
     """CPUs, with sockets and cores where the kernel reports them, which many an arm64 machine lacks."""
     online = f"{len(cpus.online)} online ({cpulist.readable(cpus.online) or 'none'})"
-    words = [_many(cpus.packages, "socket")] if cpus.packages else []
+    parts = [_many(cpus.packages, "socket")] if cpus.packages else []
     if cpus.cores:
-        words += [_many(cpus.cores, "core"), f"{_many(cpus.smt, 'thread')} per core"]
-    return f"{online}: {', '.join(words)}" if words else online
+        parts += [_many(cpus.cores, "core"), f"{_many(cpus.smt, 'thread')} per core"]
+    return f"{online}: {', '.join(parts)}" if parts else online
 
 
 def _many(number: int, noun: str) -> str:
@@ -175,10 +175,10 @@ def _others(topology: Topology, devices: Mapping[str, PciDevice]) -> str:
     for device in topology.rdma:
         if not device.netdevs and _virtual(device, devices):
             kinds.setdefault("virtual function", []).append(device.name)
-    words = []
+    parts = []
     for kind, names in sorted(kinds.items()):
-        words.append(f"{len(names)} {kind} ({listed(names)})")
-    return "; ".join(words)
+        parts.append(f"{len(names)} {kind} ({listed(names)})")
+    return "; ".join(parts)
 
 
 def _number(value: int | None) -> str:
@@ -194,8 +194,8 @@ def _speed(mbit: int | None) -> str:
 def _link(link: Link | None) -> str:
     if link is None:
         return _NONE
-    now, most = _lanes(link.speed, link.width), _lanes(link.max_speed, link.max_width)
-    return f"{now} of {most}" if link.degraded else now
+    current, most = _lanes(link.speed, link.width), _lanes(link.max_speed, link.max_width)
+    return f"{current} of {most}" if link.degraded else current
 
 
 def _lanes(speed: str, width: int) -> str:
@@ -222,9 +222,9 @@ def _gpus(topology: Topology, width: int | None) -> list[str]:
 
 def _labels(topology: Topology) -> dict[str, str]:
     """Name of a port → what people call it: the interface and its RDMA devices."""
-    found = {device.name: device.name for device in topology.rdma}
-    found.update((nic.name, " ".join(dict.fromkeys((nic.name, *nic.rdma)))) for nic in topology.nics)
-    return found
+    labels = {device.name: device.name for device in topology.rdma}
+    labels.update((nic.name, " ".join(dict.fromkeys((nic.name, *nic.rdma)))) for nic in topology.nics)
+    return labels
 
 
 def _matrix(topology: Topology, labels: Mapping[str, str], width: int | None) -> list[str]:
@@ -273,15 +273,15 @@ def _tree(topology: Topology, labels: Mapping[str, str]) -> list[str]:
 
 def _leaves(topology: Topology, labels: Mapping[str, str]) -> dict[str, str]:
     """Address → what is there, in the order of the bus."""
-    found: dict[str, list[str]] = {gpu.address: [f"GPU{at}"] for at, gpu in enumerate(topology.gpus)}
+    labels_at: dict[str, list[str]] = {gpu.address: [f"GPU{at}"] for at, gpu in enumerate(topology.gpus)}
     for nic in topology.nics:
         if nic.address and nic.kind in HARDWARE:
-            found.setdefault(nic.address, []).append(labels[nic.name])
+            labels_at.setdefault(nic.address, []).append(labels[nic.name])
     for device in topology.rdma:
         if device.address and not device.netdevs:
-            found.setdefault(device.address, []).append(device.name)
+            labels_at.setdefault(device.address, []).append(device.name)
     known = [device.address for device in topology.pci if device.physfn is None]
-    return {address: ", ".join(found[address]) for address in known if address in found}
+    return {address: ", ".join(labels_at[address]) for address in known if address in labels_at}
 
 
 def _branch(
@@ -301,10 +301,10 @@ def _branch(
         chain = here[0][depth:end]
         last = chain[-1]
         on = devices.get(last)
-        words = [" > ".join(chain)]
+        columns = [" > ".join(chain)]
         if last in names:
-            words += [names[last], _link(on.link if on else None)]
-        lines.append(printable(indent + "  ".join(words)))
+            columns += [names[last], _link(on.link if on else None)]
+        lines.append(printable(indent + "  ".join(columns)))
         deeper = [path for path in here if len(path) > end]
         lines += _branch(deeper, end, indent + "  ", names, devices) if deeper else []
     return lines

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -188,6 +189,19 @@ def test_guards_and_sizes_that_differ_have_no_setting(drift: Drift) -> None:
     msg = drift(fail_at="high", declarations={"training": other})["msg"]
 
     assert "(other than there: sysctl): run site.yml" in msg
+
+
+def test_a_file_that_people_wrote_is_compared_by_its_meaning(machine: Machine, drift: Drift) -> None:
+    spec = {"settings": {"vm.swappiness": 1, "vm.overcommit_memory": None}, "sizing": {}, "allow": None}
+    file = {"format": 1, "name": "own", "kinds": {"sysctl": spec, "cpu": {"cpus": "0"}, "later": {"a": 1}}}
+    machine.put("/etc/mlnode/declared.d/own.json", json.dumps(file))
+
+    done = drift(declarations={"own": {"sysctl": {"settings": {"vm.swappiness": 1}}}})
+
+    assert {*done["digests"]["own"]} == {"sysctl", "later"}
+    assert [line for line in done["errors"] if line.startswith("own is not declared")] == [
+        "own is not declared on the node as the inventory says (left over there: later): run site.yml"
+    ]
 
 
 def test_a_declaration_that_the_inventory_no_longer_has_is_an_error(drift: Drift) -> None:

@@ -27,9 +27,9 @@ _SIZES = range(1 << 32)
 _PERCENT = range(101)
 
 
-def numbers(found: Iterable[int]) -> str:
+def numbers(values: Iterable[int]) -> str:
     """`3,4`, or none."""
-    return ",".join(str(number) for number in sorted(found)) or NONE
+    return ",".join(str(number) for number in sorted(values)) or NONE
 
 
 def row(values: Iterable[object]) -> str:
@@ -68,7 +68,7 @@ def buffer(text: str) -> dict[str, str]:
 
 def dscp_prio(text: str) -> dict[str, str]:
     """Of every DSCP. One may have several priorities, of which most drivers use the last."""
-    found: dict[int, set[int]] = {}
+    priorities: dict[int, set[int]] = {}
     entries = _document(text).get("dscp_prio", [])
     if not isinstance(entries, list):
         raise ValueError(f"dscp_prio is {_short(entries)}, no list")
@@ -76,20 +76,20 @@ def dscp_prio(text: str) -> dict[str, str]:
         # iproute2 6.15 puts the blank into each of them that parts them in the text.
         if not isinstance(entry, list) or len(entry) < 2 or entry[2:] not in ([], [" "]):
             raise ValueError(f"{_short(entry)} is not a DSCP with a priority")
-        found.setdefault(_number(entry[0], DSCPS), set()).add(_class(entry[1]))
-    return by_dscp(found)
+        priorities.setdefault(_number(entry[0], DSCPS), set()).add(_class(entry[1]))
+    return by_dscp(priorities)
 
 
-def by_dscp(found: Mapping[int, Collection[int]]) -> dict[str, str]:
-    return {str(dscp): numbers(found.get(dscp, ())) for dscp in DSCPS}
+def by_dscp(priorities: Mapping[int, Collection[int]]) -> dict[str, str]:
+    return {str(dscp): numbers(priorities.get(dscp, ())) for dscp in DSCPS}
 
 
 def order(text: str) -> str:
     """Sources of a packet's priority, in their order: dscp+pcp."""
-    found = _document(text).get("order")
-    if not isinstance(found, list):
-        raise ValueError(f"order is {_short(found)}, no list")
-    return "+".join(_word(raw, SELECTORS) for raw in found) or NONE
+    selectors = _document(text).get("order")
+    if not isinstance(selectors, list):
+        raise ValueError(f"order is {_short(selectors)}, no list")
+    return "+".join(_word(raw, SELECTORS) for raw in selectors) or NONE
 
 
 def dcbx(text: str) -> dict[str, str]:
@@ -99,12 +99,12 @@ def dcbx(text: str) -> dict[str, str]:
 
 def _document(text: str) -> Mapping[str, Any]:
     try:
-        found: Any = json.loads(text)
+        document: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{_short(text)} is not JSON ({type(error).__name__})") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{_short(found)} is not a JSON object")
-    return found
+    if not isinstance(document, dict):
+        raise ValueError(f"{_short(document)} is not a JSON object")
+    return document
 
 
 def _eight(document: Mapping[str, Any], name: str, one: Callable[[Any], Any]) -> list[Any]:
@@ -216,13 +216,13 @@ def _mlnx_dscp(text: str) -> dict[str, str] | None:
     """It lists the map only while DSCPs are trusted; else none of it counts."""
     if _mlnx_trust(text) is None:
         return None
-    found: dict[int, set[int]] = {}
+    priorities: dict[int, set[int]] = {}
     for priority, listed in _DSCP.findall(text):
         for dscp in filter(None, listed.split(",")):
             if len(dscp) > 2 or int(dscp) not in DSCPS:
                 raise ValueError(f"{_short(dscp)} is not a DSCP")
-            found.setdefault(int(dscp), set()).add(int(priority))
-    return by_dscp(found)
+            priorities.setdefault(int(dscp), set()).add(int(priority))
+    return by_dscp(priorities)
 
 
 def _mlnx_dcbx(text: str) -> dict[str, str]:
@@ -231,10 +231,10 @@ def _mlnx_dcbx(text: str) -> dict[str, str]:
 
 
 def _must(pattern: re.Pattern[str], text: str, what: str) -> re.Match[str]:
-    found = pattern.search(text)
-    if found is None:
+    match = pattern.search(text)
+    if match is None:
         raise ValueError(f"it does not show {what}")
-    return found
+    return match
 
 
 _MLNX_QOS: Mapping[str, Callable[[str], dict[str, str] | None]] = {

@@ -29,7 +29,7 @@ class Group(NamedTuple):
     nouns: str
     fields: tuple[str, ...]
     #: Fields that cannot be set
-    told: frozenset[str] = frozenset()
+    read_only: frozenset[str] = frozenset()
 
 
 GROUPS = {

@@ -42,8 +42,8 @@ _UNSET = "-1"
 def read(host: Host, path: str) -> bytes:
     device, port, file = _file("read", path)
     if file == "traffic-class":
-        found = _GLOBAL.search(host.read(_class(host, path, device, port)))
-        text = found.group(1) if found else _NONE
+        match = _GLOBAL.search(host.read(_class(host, path, device, port)))
+        text = match.group(1) if match else _NONE
     else:
         with _folder(host, "read", path, device) as folder:
             text = host.read(f"{folder}/ports/{port}/{_CM[file]}").strip()
@@ -118,8 +118,8 @@ def _class(host: Host, path: str, device: str, port: str) -> str:
     _must_exist(host, "look at", path, device)
     file = f"{_DEVICES}/{device}/tc/{port}/traffic_class"
     if not host.exists(file):
-        words = f"the driver of {device} has no traffic class for all (only the vendor's mlx5 driver has one)"
-        raise MissingError("look at", path, f"{words}: let the programs set theirs")
+        lack = f"the driver of {device} has no traffic class for all (only the vendor's mlx5 driver has one)"
+        raise MissingError("look at", path, f"{lack}: let the programs set theirs")
     return file
 
 
@@ -128,8 +128,8 @@ def _folder(host: Host, action: str, path: str, device: str) -> Iterator[str]:
     """The device's folder in configfs, made for as long as it is needed."""
     _must_exist(host, action, path, device)
     if not host.exists(_CONFIG):
-        words = "rdma_cm is not loaded, or configfs is not mounted at /sys/kernel/config"
-        raise MissingError(action, path, words)
+        lack = "rdma_cm is not loaded, or configfs is not mounted at /sys/kernel/config"
+        raise MissingError(action, path, lack)
     folder = f"{_CONFIG}/{device}"
     if host.exists(folder):
         yield folder

@@ -31,8 +31,8 @@ def of(host: Host, nic: str) -> Device:
         return Dcb(host, nic)
     if tool == "mlnx_qos":
         return MlnxQos(host, nic)
-    words = "dcb is not installed: install iproute2 (5.11 or newer), or its package that has dcb"
-    raise HostError("ask for the priorities of", nic, None, words)
+    advice = "dcb is not installed: install iproute2 (5.11 or newer), or its package that has dcb"
+    raise HostError("ask for the priorities of", nic, None, advice)
 
 
 class _Tool(ABC):
@@ -64,17 +64,17 @@ class _Tool(ABC):
 
     def _missing(self, group: str) -> MissingError:
         driver = self._host.value(f"/ethtool/{self._nic}/driver/driver").text
-        words = f"the driver {driver}" if driver else "its driver"
-        return MissingError("ask for", f"{group} of {self._nic}", f"{words} has no {GROUPS[group].nouns}")
+        subject = f"the driver {driver}" if driver else "its driver"
+        return MissingError("ask for", f"{group} of {self._nic}", f"{subject} has no {GROUPS[group].nouns}")
 
-    def _failed(self, command: Sequence[str], words: str) -> HostError:
-        return HostError("run", " ".join(command), None, words or "it failed without a word")
+    def _failed(self, command: Sequence[str], detail: str) -> HostError:
+        return HostError("run", " ".join(command), None, detail or "it failed without a word")
 
     def _entries(self, wanted: Mapping[str, str]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """Pairs of DSCP and priority to add, and present ones that are not wanted."""
-        now = self.get("dscp-prio")
-        add = [pair for pair in _pairs(wanted) if pair not in _pairs(now)]
-        remove = [pair for pair in _pairs({dscp: now[dscp] for dscp in wanted}) if pair not in _pairs(wanted)]
+        old = self.get("dscp-prio")
+        add = [pair for pair in _pairs(wanted) if pair not in _pairs(old)]
+        remove = [pair for pair in _pairs({dscp: old[dscp] for dscp in wanted}) if pair not in _pairs(wanted)]
         return add, remove
 
 
@@ -108,21 +108,21 @@ class Dcb(_Tool):
     def _order(self) -> str | None:
         """None where the driver, or a dcb before 6.3, cannot say it."""
         try:
-            found: str = self._show("trust", "apptrust", answers.order)
+            order: str = self._show("trust", "apptrust", answers.order)
         except MissingError:
             return None
-        return found
+        return order
 
     def _show(self, group: str, thing: str, parse: Any) -> Any:
         command = ["dcb", "-j", "-N", thing, "show", "dev", self._nic]
         done = self._host.run(command)
         if done.rc != 0:
-            words = _last(done.err)
+            message = _last(done.err)
             # Nothing of DCB; nothing of this; nothing that this dcb knows of
-            old = thing == "apptrust" and words.endswith(f'"{thing}" is unknown')
-            if old or words.startswith(("Attribute read: Operation not supported", "Attribute not found")):
+            old = thing == "apptrust" and message.endswith(f'"{thing}" is unknown')
+            if old or message.startswith(("Attribute read: Operation not supported", "Attribute not found")):
                 raise self._missing(group)
-            raise self._failed(command, words)
+            raise self._failed(command, message)
         try:
             # Of an empty table it may print nothing at all.
             return parse(done.out.strip() or "{}")
@@ -139,10 +139,10 @@ class Dcb(_Tool):
             each = [] if on == NONE else [f"{number}:on" for number in on.split(",")]
             self._do("pfc", "set", "prio-pfc", "all:off", *each)
         else:
-            words = []
+            arguments = []
             for field, text in wanted.items():
-                words += [field, *(f"{number}:{value}" for number, value in enumerate(text.split("/")))]
-            self._do(group, "set", *words)
+                arguments += [field, *(f"{number}:{value}" for number, value in enumerate(text.split("/")))]
+            self._do(group, "set", *arguments)
 
     def _set_trust(self, state: str) -> None:
         if self._order() is not None:
@@ -165,8 +165,8 @@ class Dcb(_Tool):
         if add:
             self._do("app", "add", "dscp-prio", *(f"{dscp}:{priority}" for dscp, priority in add))
 
-    def _do(self, thing: str, verb: str, *words: str) -> None:
-        command = ["dcb", thing, verb, "dev", self._nic, *words]
+    def _do(self, thing: str, verb: str, *arguments: str) -> None:
+        command = ["dcb", thing, verb, "dev", self._nic, *arguments]
         done = self._host.run(command)
         if done.rc != 0:
             raise self._failed(command, _last(done.err) + self._why())
@@ -196,12 +196,12 @@ class MlnxQos(_Tool):
         # -a, as it leaves out traffic classes without a priority else
         command = ["mlnx_qos", "-i", self._nic, "-a"]
         try:
-            found = answers.mlnx_qos(self._run(command), group)
+            fields = answers.mlnx_qos(self._run(command), group)
         except ValueError as error:
             raise self._failed(command, f"it printed what makes no sense: {error}") from error
-        if found is None:
+        if fields is None:
             raise self._missing(group)
-        return found
+        return fields
 
     def _set(self, group: str, wanted: Mapping[str, str]) -> None:
         if group == "trust":
@@ -215,13 +215,13 @@ class MlnxQos(_Tool):
             on = wanted["prio-pfc"].split(",")
             self._do("--pfc", ",".join("1" if str(number) in on else "0" for number in CLASSES))
         else:
-            words = []
+            arguments = []
             for field, text in wanted.items():
-                words += [self._OPTIONS[field], text.replace("/", ",")]
-            self._do(*words)
+                arguments += [self._OPTIONS[field], text.replace("/", ",")]
+            self._do(*arguments)
 
-    def _do(self, *words: str) -> None:
-        self._run(["mlnx_qos", "-i", self._nic, *words])
+    def _do(self, *arguments: str) -> None:
+        self._run(["mlnx_qos", "-i", self._nic, *arguments])
 
     def _run(self, command: Sequence[str]) -> str:
         done = self._host.run(command)

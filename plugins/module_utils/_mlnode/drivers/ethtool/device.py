@@ -26,7 +26,7 @@ class Group(NamedTuple):
     noun: str
     settable: bool = False
     #: Fields that cannot be set
-    told: frozenset[str] = frozenset()
+    read_only: frozenset[str] = frozenset()
 
 
 GROUPS = {

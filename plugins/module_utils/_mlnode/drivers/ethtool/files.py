@@ -29,33 +29,15 @@ from typing import Callable, Mapping
 from ...host.capability import lacks_net_admin
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
-from ...model.record import NamedTuple, regex
+from ...model.record import regex
+from ..nic_files import NicFiles, Place, assigned, must_exist
 from . import TOP
 from .device import GROUPS, Captured, Device
 from .ioctls import Kernel
 
-_NETS = "/sys/class/net"
-
 #: What dev_valid_name() of net/core/dev.c takes, in at most so many bytes
 _NIC = regex(r"[^/:\s\0]+\Z")
 _NIC_BYTES = 15
-
-
-class _Place(NamedTuple):
-    """A path taken apart; what a folder leaves open is empty."""
-
-    path: str
-    nic: str
-    group: str
-    fields: tuple[str, ...]
-
-    @property
-    def told(self) -> str:
-        """Reason why the driver takes no value here; empty if it does."""
-        group = GROUPS[self.group]
-        if group.settable and not group.told.intersection(self.fields):
-            return ""
-        return f"{self.path} is read-only"
 
 
 def device(host: Host, name: str) -> Device:
@@ -76,68 +58,52 @@ def _captured(host: Host, name: str) -> Device:
         raise HostError("read", path, None, str(error)) from error
 
 
-class Files:
+class Files(NicFiles):
     """The driver of TOP. of: who answers for an interface."""
+
+    GROUPS = GROUPS
 
     def __init__(self, of: Callable[[Host, str], Device] = device) -> None:
         self._of = of
 
-    def read(self, host: Host, path: str) -> bytes:
-        place = _file("read", path)
-        answers = self._answers(host, "read", place)
-        return (" ".join(answers[field] for field in place.fields) + "\n").encode("utf-8", "surrogateescape")
+    def place(self, action: str, path: str) -> Place:
+        parts = [part for part in path.split("/") if part][1:]
+        nic = parts[0] if parts else ""
+        if nic and not _is_nic(nic):
+            raise MissingError(action, path, f"{nic!r} cannot be the name of an interface")
+        deep = 3 if "/".join(parts[1:3]) in GROUPS else 2
+        group, rest = "/".join(parts[1:deep]), parts[deep:]
+        fields = tuple(rest[0].split(",")) if rest else ()
+        # No list of texts that may hold spaces could be taken apart.
+        single = group not in ("driver", "fec") or len(fields) < 2
+        clean = single and "" not in fields and len(set(fields)) == len(fields)
+        if len(rest) > 1 or not clean or (group and group not in GROUPS):
+            raise MissingError(action, path, f"{path} does not exist")
+        return Place(path, nic, group, fields)
 
     def write(self, host: Host, path: str, value: str) -> None:
         """The driver may accept a value and ignore it: only a read shows that."""
         action = f"write {value!r} to"
-        place = _file(action, path)
-        if place.told:
-            raise HostError(action, path, None, place.told)
-        self._answers(host, action, place)
-        values = value.split() if len(place.fields) > 1 else [value.strip()]
-        if len(values) != len(place.fields):
-            raise HostError(action, path, None, f"{len(place.fields)} values belong here, one for each field")
+        place = self.file(action, path)
+        if closed := _closed(place):
+            raise HostError(action, path, None, closed)
+        self.answers(host, action, place)
+        wanted = assigned(action, place, value.split() if len(place.fields) > 1 else [value.strip()])
         try:
-            self._device(host, action, place).set(place.group, dict(zip(place.fields, values)))
+            self._device(host, action, place).set(place.group, wanted)
         except OSError as error:
             raise _failed(action, path, error) from error
         except ValueError as error:
             raise HostError(action, path, None, str(error)) from error
 
-    def names(self, host: Host, path: str) -> list[str]:
-        try:
-            place = _place("list", path)
-            if not place.nic:
-                return _interfaces(host)
-            _must_exist(host, "list", place)
-            if not place.group:
-                return [name for name in sorted(GROUPS) if "/" not in name and self._has(host, place, name)]
-            if place.fields:
-                return []
-            inner = [name.partition("/")[2] for name in GROUPS if name.startswith(f"{place.group}/")]
-            return sorted([*inner, *self._answers(host, "list", place)])
-        except MissingError:
-            return []
-
-    def exists(self, host: Host, path: str) -> bool:
-        try:
-            place = _place("look at", path)
-            if place.group:
-                self._answers(host, "look at", place)
-            elif place.nic:
-                _must_exist(host, "look at", place)
-        except MissingError:
-            return False
-        return True
-
     def blocked(self, host: Host, path: str) -> str:
         """Reason why it cannot be set; empty if it can, or where a read has more to say."""
         try:
-            place = _file("look at", path)
-            if place.told:
-                return place.told
+            place = self.file("look at", path)
+            if closed := _closed(place):
+                return closed
             if place.group.startswith("feature"):
-                fixed = self._answers(host, "look at", _Place(path, place.nic, "feature/fixed", place.fields))
+                fixed = self.answers(host, "look at", Place(path, place.nic, "feature/fixed", place.fields))
                 kept = [field for field in place.fields if fixed[field] == "yes"]
                 if kept:
                     return f"{_driver(self._device(host, 'look at', place))} keeps {', '.join(kept)} fixed"
@@ -145,22 +111,21 @@ class Files:
             return ""
         return lacks_net_admin(host, path)
 
-    def _device(self, host: Host, action: str, place: _Place) -> Device:
+    def _device(self, host: Host, action: str, place: Place) -> Device:
         # Before anything else is asked: the kernel would load a module by the name of an interface that it
         # does not have (net/core/dev_ioctl.c: dev_load).
-        _must_exist(host, action, place)
+        must_exist(host, action, place)
         return self._of(host, place.nic)
 
-    def _answers(self, host: Host, action: str, place: _Place) -> Mapping[str, str]:
-        """All fields of a group. Raises MissingError where one of those asked for is not there."""
+    def answers(self, host: Host, action: str, place: Place) -> Mapping[str, str]:
         device = self._device(host, action, place)
         group = GROUPS[place.group]
         try:
             answers = device.get(place.group)
         except OSError as error:
             if error.errno == errno.EOPNOTSUPP:
-                words = f"{_driver(device)} has no {group.nouns}"
-                raise MissingError(action, place.path, words) from error
+                lack = f"{_driver(device)} has no {group.nouns}"
+                raise MissingError(action, place.path, lack) from error
             raise _failed(action, place.path, error) from error
         except ValueError as error:
             raise HostError(action, place.path, None, str(error)) from error
@@ -169,42 +134,15 @@ class Files:
             raise MissingError(action, place.path, f"{_driver(device)} has no {group.noun} {missing}")
         return answers
 
-    def _has(self, host: Host, place: _Place, group: str) -> bool:
-        """False only where the driver reports that it has no such group; an unreadable one is there."""
-        try:
-            self._answers(host, "list", _Place(place.path, place.nic, group, ()))
-        except MissingError:
-            return False
-        except HostError:
-            return True
-        return True
-
 
 # -- details -------------------------------------------------------------------------------
 
 
-def _place(action: str, path: str) -> _Place:
-    """Raises MissingError for what can be no path of a NIC."""
-    parts = [part for part in path.split("/") if part][1:]
-    nic = parts[0] if parts else ""
-    if nic and not _is_nic(nic):
-        raise MissingError(action, path, f"{nic!r} cannot be the name of an interface")
-    deep = 3 if "/".join(parts[1:3]) in GROUPS else 2
-    group, rest = "/".join(parts[1:deep]), parts[deep:]
-    fields = tuple(rest[0].split(",")) if rest else ()
-    # No list of texts that may hold spaces could be taken apart.
-    single = group not in ("driver", "fec") or len(fields) < 2
-    clean = single and "" not in fields and len(set(fields)) == len(fields)
-    if len(rest) > 1 or not clean or (group and group not in GROUPS):
-        raise MissingError(action, path, f"{path} does not exist")
-    return _Place(path, nic, group, fields)
-
-
-def _file(action: str, path: str) -> _Place:
-    place = _place(action, path)
-    if not place.fields:
-        raise HostError(action, path, errno.EISDIR)
-    return place
+def _closed(place: Place) -> str:
+    """Reason why the driver takes no value here; empty if it does."""
+    group = GROUPS[place.group]
+    settable = group.settable and not group.read_only.intersection(place.fields)
+    return "" if settable else f"{place.path} is read-only"
 
 
 def _is_nic(name: str) -> bool:
@@ -214,23 +152,12 @@ def _is_nic(name: str) -> bool:
         return False
 
 
-def _interfaces(host: Host) -> list[str]:
-    # bonding_masters is a file of the bonding driver among them.
-    return [name for name in host.names(_NETS) if name != "bonding_masters"]
-
-
-def _must_exist(host: Host, action: str, place: _Place) -> None:
-    """Raises MissingError for an interface that is not there."""
-    if place.nic not in _interfaces(host):
-        raise MissingError(action, place.path, f"there is no interface {place.nic}")
-
-
 def _failed(action: str, path: str, error: OSError) -> HostError:
     """Never absent, which would have an origin forgotten: the interface was there just now."""
     problem = HostError(action, path, error.errno, str(error))
     if error.errno == errno.ENODEV:
-        words = "the interface does not answer: it is asleep, being reset, or in another network namespace"
-        return HostError(action, path, None, words)
+        cause = "the interface does not answer: it is asleep, being reset, or in another network namespace"
+        return HostError(action, path, None, cause)
     return HostError(action, path, None, problem.kernel) if problem.absent else problem
 
 

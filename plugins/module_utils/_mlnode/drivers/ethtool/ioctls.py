@@ -97,14 +97,14 @@ class Kernel:
 
     def _table(self, table: Table, part: str) -> Mapping[str, str]:
         numbers = self._numbers(table)
-        found = {}
+        fields = {}
         for name in table.fields:
             # A maximum of 0 says that there is none of the kind (net/ethtool/rings.c: rings_fill_reply, and
             # channels.c: channels_fill_reply, which then leave it out).
             if "/" not in name and numbers.get(f"max/{name}", 1):
                 field = f"{part}/{name}" if part else name
-                found[name] = table.text(field, numbers[field])
-        return found
+                fields[name] = table.text(field, numbers[field])
+        return fields
 
     # -- the others ------------------------------------------------------------------------
 
@@ -113,10 +113,10 @@ class Kernel:
 
     def _link(self) -> Mapping[str, str]:
         """Drivers without settings, such as the loopback's, still report the link."""
-        found: dict[str, str] = {}
+        settings: dict[str, str] = {}
         try:
             length = structs.unpack_mask_words(self._ask(structs.pack_link(0)))
-            found.update(structs.unpack_link(self._ask(structs.pack_link(length))))
+            settings.update(structs.unpack_link(self._ask(structs.pack_link(length))))
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
@@ -124,20 +124,17 @@ class Kernel:
         try:
             up = value.unpack(self._ask(value.pack(structs.GLINK)))["data"]
         except OSError as error:
-            if error.errno != errno.EOPNOTSUPP or not found:
+            if error.errno != errno.EOPNOTSUPP or not settings:
                 raise
-            return found
-        return {**found, "detected": "yes" if up else "no"}
+            return settings
+        return {**settings, "detected": "yes" if up else "no"}
 
     def _fec(self) -> Mapping[str, str]:
         numbers = structs.FEC.unpack(self._ask(structs.FEC.pack(structs.FEC.get)))
-        found = {name: words.fec(numbers[name]) for name in ("encoding", "active")}
-        if set(found.values()) == {words.FEC[0]}:  # what some drivers say instead (struct ethtool_fecparam)
+        modes = {name: words.fec(numbers[name]) for name in ("encoding", "active")}
+        if set(modes.values()) == {words.FEC[0]}:  # what some drivers say instead (struct ethtool_fecparam)
             raise _unsupported()
-        return found
-
-    def _strings(self, string_set: int) -> list[str]:
-        return structs.unpack_gstrings(self._raw_strings(string_set))
+        return modes
 
     def _raw_strings(self, string_set: int) -> bytes:
         # Never ask for the names of an empty set: the kernel takes that for a bug of its own, and warns.
@@ -150,7 +147,8 @@ class Kernel:
         return {name: words.switch(bool(mask >> bit & 1)) for name, bit in bits.items()}
 
     def _private_bits(self) -> tuple[int, dict[str, int]]:
-        names = self._strings(structs.PRIVATE_FLAGS)[:32]  # the mask has no room for more
+        # The mask has no room for more than 32.
+        names = structs.unpack_gstrings(self._raw_strings(structs.PRIVATE_FLAGS))[:32]
         mask = structs.VALUE.unpack(self._ask(structs.VALUE.pack(structs.GPFLAGS)))["data"]
         return mask, {name: bit for bit, name in enumerate(names) if name}
 
@@ -163,8 +161,8 @@ class Kernel:
 
     def _statistics(self) -> Mapping[str, str]:
         names = self._raw_strings(structs.STATISTICS)
-        found = structs.unpack_gstats(names, self._ask(structs.pack_gstats()))
-        return {name: str(number) for name, number in found.items() if name}
+        counters = structs.unpack_gstats(names, self._ask(structs.pack_gstats()))
+        return {name: str(number) for name, number in counters.items() if name}
 
     # -- features --------------------------------------------------------------------------
 
@@ -193,15 +191,15 @@ class Kernel:
 @functools.lru_cache(maxsize=64)
 def _features(strings: bytes, state: bytes) -> Features:
     """Kept, as each read of one feature gets all of them from the kernel."""
-    found = structs.unpack_gfeatures(state)
-    names = structs.unpack_gstrings(strings)[: len(found)]
+    features = structs.unpack_gfeatures(state)
+    names = structs.unpack_gstrings(strings)[: len(features)]
     bits = {name: bit for bit, name in enumerate(names) if name}
     return Features(
-        len(found),
+        len(features),
         bits,
-        {name: words.switch(found[bit].active) for name, bit in bits.items()},
-        {name: words.switch(found[bit].requested) for name, bit in bits.items()},
-        {name: "yes" if found[bit].fixed else "no" for name, bit in bits.items()},
+        {name: words.switch(features[bit].active) for name, bit in bits.items()},
+        {name: words.switch(features[bit].requested) for name, bit in bits.items()},
+        {name: "yes" if features[bit].fixed else "no" for name, bit in bits.items()},
     )
 
 

@@ -73,9 +73,9 @@ class Table(NamedTuple):
     switches: frozenset[str] = frozenset()
 
     def pack(self, command: int, numbers: Mapping[str, int] | None = None) -> bytes:
-        found = numbers or {}
+        values = numbers or {}
         return struct.pack(
-            f"={1 + len(self.fields)}I", command, *(found.get(name, 0) for name in self.fields)
+            f"={1 + len(self.fields)}I", command, *(values.get(name, 0) for name in self.fields)
         )
 
     def unpack(self, data: bytes) -> dict[str, int]:
@@ -226,12 +226,12 @@ def unpack_mask_words(data: bytes) -> int:
 
 def unpack_link(data: bytes) -> dict[str, str]:
     """Speed in Mbit/s, duplex, autonegotiation. Raises AnswerError."""
-    found = _checked(_LINK, data)
-    speed = found[1]
+    fields = _checked(_LINK, data)
+    speed = fields[1]
     return {
         "speed": str(speed) if 0 < speed <= _INT_MAX else "unknown",
-        "duplex": {0: "half", 1: "full"}.get(found[2], "unknown"),
-        "autoneg": words.switch(found[5] != 0),
+        "duplex": {0: "half", 1: "full"}.get(fields[2], "unknown"),
+        "autoneg": words.switch(fields[5] != 0),
     }
 
 
@@ -261,19 +261,19 @@ def unpack_gfeatures(data: bytes) -> list[Feature]:
     _command, blocks = _checked(_HEAD, data)
     if not 0 < blocks <= _MAX_BLOCKS or _HEAD.size + blocks * _GET_BLOCK.size > len(data):
         raise AnswerError(f"the kernel says that it has {blocks} blocks of features")
-    found = []
+    features = []
     for block in range(blocks):
         bits = _GET_BLOCK.unpack_from(data, _HEAD.size + block * _GET_BLOCK.size)
-        found += [Feature(*(bool(part >> bit & 1) for part in bits)) for bit in range(32)]
-    return found
+        features += [Feature(*(bool(part >> bit & 1) for part in bits)) for bit in range(32)]
+    return features
 
 
 def pack_sfeatures(bits: int, wanted: Mapping[int, bool]) -> bytes:
     """bits: as many as the kernel reported; it takes no other number of blocks. wanted: bit → on or off."""
     packed = [_HEAD.pack(SFEATURES, bits // 32)]
     for first in range(0, bits, 32):
-        mine = {bit - first: on for bit, on in wanted.items() if first <= bit < first + 32}
-        packed.append(_SET_BLOCK.pack(_mask(list(mine)), _mask([bit for bit, on in mine.items() if on])))
+        block = {bit - first: on for bit, on in wanted.items() if first <= bit < first + 32}
+        packed.append(_SET_BLOCK.pack(_mask(list(block)), _mask([bit for bit, on in block.items() if on])))
     return b"".join(packed)
 
 

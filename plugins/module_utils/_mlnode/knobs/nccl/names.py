@@ -3,7 +3,7 @@
 """The variables that NCCL reads, as NAME@SINCE=CHECK without NCCL_, where SINCE is a version of NCCL.
 
 The first two tables are those of NCCL's user guide (Environment Variables) as of NCCL 2.32, the third holds
-the others that the library of 2.32.3 looks up. For the checks see nccl_values.py; the default is `..`.
+the others that the library of 2.32.3 looks up. For the checks see values.py; the default is `..`.
 
 A limit is the guide's, or that of the field to which NCCL copies the number: 8 bits of a GID index and a
 traffic class (struct ibv_global_route), 16 of a partition key and its index, 5 of a timeout and 3 of retries
@@ -109,7 +109,7 @@ UNFIT: Mapping[str, str] = {
 
 
 class Variable(NamedTuple):
-    """check: as in nccl_values.py. since: the version that introduced it, where the guide names one."""
+    """check: as in values.py. since: the version that introduced it, where the guide names one."""
 
     check: str
     group: str

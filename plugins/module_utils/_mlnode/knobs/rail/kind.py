@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The kind rail: NICs of one node in the same networks, each of which answers for its own addresses only
-(Documentation/networking/ip-sysctl.rst). Routes are the network manager's: see checks.rdma_replies.
+(Documentation/networking/ip-sysctl.rst). Routes are the network manager's: see checks/rdma/replies.py.
 
 A NIC that arrives has the kernel's defaults: the agent re-applies the rules, at boot, once the network is up,
 and when a NIC arrives.

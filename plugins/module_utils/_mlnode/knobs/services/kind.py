@@ -4,7 +4,7 @@
 
 A stopped service keeps its unit and what enables it. A drop-in with a condition that cannot be met as long as
 the declaration stands keeps systemd from starting it, at boot, by D-Bus or by hand, and goes without a trace.
-irqbalance is not among them: it can be configured to agree, see irq_balance.py.
+irqbalance is not among them: it can be configured to agree, see knobs/irq/irqbalance.py.
 """
 
 from __future__ import annotations

@@ -21,9 +21,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
-from mlnode.engine import engine
+from mlnode.engine import engine, origin_paths
 from mlnode.engine.engine import Request
-from mlnode.host import places
 from mlnode.host.host import Host
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.knobs.thp import kind as thp
@@ -419,7 +418,7 @@ def test_apply_makes_the_node_what_is_declared_and_revert_undoes_it(live: Machin
     undone = ["vm.swappiness: 60", "thp.enabled: always", "3 put back"]
     assert [line for line in out.splitlines() if not line.startswith("/")] == undone
     assert live.tree() == {path: before[path] for path in before if "/var/lib/mlnode" not in path}
-    for path in places.present(live):  # what was put there for this test, and no run
+    for path in origin_paths.present(live):  # what was put there for this test, and no run
         live.remove(path)
     assert run("revert") == (cli.OK, "nothing to put back\n", "")
 

@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
-from mlnode.engine.declared import Declaration
-from mlnode.engine.digests import differences, digests
+from mlnode.agent import registry
+from mlnode.engine.digests import differences
+from mlnode.engine.digests import digests as digests_of
+from mlnode.model import schema
+
+
+def digests(kinds: dict[str, Any]) -> dict[str, str]:
+    return digests_of({kind: schema.checked(kind, kinds[kind], registry.options(kind)) for kind in kinds})
+
 
 SPEC: dict[str, Any] = {"settings": {"vm.swappiness": 1, "vm.b": {"at_least": 5}}, "allow": ["hugepages"]}
 
@@ -19,7 +26,7 @@ SPEC: dict[str, Any] = {"settings": {"vm.swappiness": 1, "vm.b": {"at_least": 5}
     [
         {"allow": ["hugepages"], "settings": {"vm.b": {"at_least": 5}, "vm.swappiness": 1}},
         {**SPEC, "sizing": {}},
-        {**SPEC, "sizing": {"hosts": None}},
+        {**SPEC, "sizing": {"rtt_us": None}},
         {**SPEC, "settings": {**SPEC["settings"], "vm.c": None}},
     ],
 )
@@ -35,7 +42,7 @@ def test_what_means_the_same_has_one_digest(other: Any) -> None:
         {**SPEC, "settings": {**SPEC["settings"], "vm.swappiness": 0}},
         {**SPEC, "allow": ["min_free"]},
         {**SPEC, "allow": []},
-        {**SPEC, "sizing": {"hosts": 0}},
+        {**SPEC, "sizing": {"rtt_us": 300}},
     ],
 )
 def test_what_means_another_thing_has_another_digest(other: Any) -> None:
@@ -43,9 +50,15 @@ def test_what_means_another_thing_has_another_digest(other: Any) -> None:
 
 
 def test_the_order_of_a_list_counts() -> None:
-    one, two = {"rules": [{"name": "a"}, {"name": "b"}]}, {"rules": [{"name": "b"}, {"name": "a"}]}
+    rules = [{"name": "a", "mtu": 9000}, {"name": "b", "mtu": 1500}]
 
-    assert digests({"nic": one}) != digests({"nic": two})
+    assert digests({"nic": {"rules": rules}}) != digests({"nic": {"rules": [*reversed(rules)]}})
+
+
+def test_an_empty_list_that_is_something_else_than_none_counts() -> None:
+    spec = {"memlock": "unlimited"}
+
+    assert digests({"limits": {**spec, "domains": []}}) != digests({"limits": spec})
 
 
 @pytest.mark.parametrize(
@@ -56,6 +69,7 @@ def test_the_order_of_a_list_counts() -> None:
         ("cpu", {"cpus": "0-3"}, False),
         ("cpu", {"cpus": "0-3", "boost": False}, True),
         ("nic", {"max_disruption": "none", "rules": []}, False),
+        ("limits", {"domains": [], "services": ["slurmd"], "defaults": False}, False),
         ("irq", {"irqbalance": "agree"}, True),
         ("thp", {"use_zero_page": 0}, True),
     ],
@@ -65,20 +79,20 @@ def test_what_declares_nothing_has_no_digest(kind: str, spec: Any, declares: boo
 
 
 def test_each_way_to_differ_is_named() -> None:
-    there = Declaration(
-        "training_node", {"sysctl": SPEC, "thp": {"enabled": "madvise"}, "nccl": {"variables": {"A": "1"}}}
+    known = digests(
+        {"sysctl": SPEC, "thp": {"enabled": "madvise"}, "nccl": {"variables": {"NCCL_DEBUG": "WARN"}}}
     )
-    known = digests(there.kinds)
+    there = {"training_node": known}
 
-    assert differences({"training_node": known}, [there], "gpu001") == []
-    assert differences({"other": {}}, [there], "gpu001") == []
+    assert differences({"training_node": known}, there, "gpu001") == []
+    assert differences({"other": {}}, there, "gpu001") == []
     wanted = {"sysctl": "0", "thp": known["thp"], "cpu": "1"}
-    [words] = differences({"training_node": wanted}, [there], "gpu001")
+    [words] = differences({"training_node": wanted}, there, "gpu001")
     assert "training_node is not declared on the node as the inventory says (" in words
     assert "other than there: sysctl; missing there: cpu; left over there: nccl" in words
 
 
-OLD = Declaration("training_node", {"sysctl": SPEC})
+OLD = digests({"sysctl": SPEC})
 
 
 @pytest.mark.parametrize(
@@ -86,7 +100,7 @@ OLD = Declaration("training_node", {"sysctl": SPEC})
     [
         ({"node": {}, "training_node": {}}, "nothing: ansible-playbook playbooks/revert.yml --limit gpu001"),
         (
-            {"node": {"sysctl": digests(OLD.kinds)["sysctl"]}, "training_node": {}},
+            {"node": OLD, "training_node": {}},
             "only node: ansible gpu001 --become -m mlnode.tuning.declare -a name=training_node",
         ),
     ],
@@ -94,9 +108,7 @@ OLD = Declaration("training_node", {"sysctl": SPEC})
 def test_what_is_not_expected_is_named_with_the_command_that_reverts_it(
     expected: dict[str, dict[str, str]], words: str
 ) -> None:
-    there = [OLD, Declaration("node", {"sysctl": SPEC})] if expected["node"] else [OLD]
-
-    [found] = differences(expected, there, "gpu001")
+    [found] = differences(expected, {"training_node": OLD, "node": expected["node"]}, "gpu001")
     assert found == f"declared on the node as training_node, and the inventory declares {words}"
 
 
@@ -117,4 +129,4 @@ values = strategies.recursive(
 def test_a_declaration_has_the_same_digest_after_its_way_through_a_file(spec: Any) -> None:
     text = json.dumps(spec, ensure_ascii=False)
 
-    assert digests({"sysctl": json.loads(text)}) == digests({"sysctl": spec})
+    assert digests_of({"sysctl": json.loads(text)}) == digests_of({"sysctl": spec})

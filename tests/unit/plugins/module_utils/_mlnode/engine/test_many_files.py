@@ -17,10 +17,10 @@ from mlnode.engine import engine, handlers, origin, revert
 from mlnode.engine import units as agent_files
 from mlnode.engine.judge import waits_for_boot
 from mlnode.engine.kind import Context, Info, Row
+from mlnode.engine.origin_paths import present as owned_files
 from mlnode.engine.steps import Notify
 from mlnode.host import places
 from mlnode.host.host import Host
-from mlnode.host.places import present as owned_files
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.model.errors import HostError, TransactionError
 from mlnode.model.schema import Option

@@ -23,10 +23,9 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli, node, without_origin
 from mlnode.agent import install as agent
 from mlnode.agent.registry import KINDS
-from mlnode.engine import declared, engine, origin, revert
+from mlnode.engine import declared, engine, origin, origin_paths, revert
 from mlnode.engine import units as agent_files
 from mlnode.engine.origin import COPY, PATH, Origin
-from mlnode.host import places
 from mlnode.knobs.boot import kind as boot
 from mlnode.knobs.nccl import kind as nccl
 from mlnode.knobs.sysctl import kind as sysctl
@@ -335,7 +334,7 @@ def test_what_cannot_be_removed_is_named_and_tried_again(
         without_origin.remove(machine)
     monkeypatch.undo()
     without_origin.remove(machine)
-    assert not places.present(machine)
+    assert not origin_paths.present(machine)
 
 
 def test_killed_anywhere_it_can_be_repeated(folder: pathlib.Path) -> None:
@@ -344,7 +343,7 @@ def test_killed_anywhere_it_can_be_repeated(folder: pathlib.Path) -> None:
     lose(template)
     for machine, where in kills(template, without_origin.remove):
         without_origin.remove(machine)
-        assert places.present(machine) == {}, where
+        assert origin_paths.present(machine) == {}, where
         assert machine.read(CONF) == "NCCL_ALGO=Ring\n"
 
 
@@ -366,4 +365,4 @@ def test_every_file_that_a_kind_owns_is_known_by_its_name(folder: pathlib.Path) 
     agent.install(machine)
     files = {entry["file"] for entry in Origin.load(machine).entries() if "file" in entry}
     assert len(files) > 10
-    assert files == places.present(machine).keys()
+    assert files == origin_paths.present(machine).keys()

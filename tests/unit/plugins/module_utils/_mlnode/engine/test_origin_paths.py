@@ -20,7 +20,7 @@ from mlnode.knobs.boot import bls as boot_bls
 from mlnode.knobs.boot import grub as boot_grub
 from mlnode.knobs.boot import loaders as boot_loaders
 from mlnode.knobs.irq import files as irq_files
-from mlnode.knobs.irq import irqbalance as irq_balance
+from mlnode.knobs.irq import irqbalance as irq_policy
 from mlnode.knobs.limits import pam as limits_pam
 from mlnode.knobs.modules import kind as modules
 from mlnode.knobs.nccl import file as nccl_file
@@ -58,7 +58,7 @@ WRITTEN = [
     management.RECORD,
     irqbalance.IRQBALANCE_POLICY,
     irqbalance.IRQBALANCE_LINK,
-    f"{irq_balance.LISTS}/{NAME}",
+    f"{irq_policy.LISTS}/{NAME}",
     "/etc/default/irqbalance",
     "/etc/sysconfig/irqbalance",
     "/etc/irqbalance.env",

@@ -15,8 +15,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from mlnode.agent.registry import KINDS
-from mlnode.engine import engine, revert
-from mlnode.host import places
+from mlnode.engine import engine, origin_paths, revert
 from mlnode.model.setting import Layer
 
 quickly = settings(
@@ -166,7 +165,7 @@ def test_look_apply_again_and_back(
         revert.revert(machine)
         assert machine.tree() == before
         # A node with our files and without an origin has lost it.
-        if not places.present(machine):
+        if not origin_paths.present(machine):
             assert revert.revert(machine) == []
 
 

@@ -130,7 +130,7 @@ def test_folders_are_listed(machine: DcbMachine) -> None:
     machine.put("/sys/class/net/bonding_masters", "\n")
     assert machine.names("/dcb") == ["eth0", "eth1", "lo"]
     assert machine.names(ETH0) == ["buffer", "dcbx", "dscp-prio", "ets", "pfc", "trust"]
-    assert machine.names(f"{ETH0}/pfc") == ["prio-pfc", "pfc-cap"]
+    assert machine.names(f"{ETH0}/pfc") == ["pfc-cap", "prio-pfc"]
     assert len(machine.names(f"{ETH0}/dscp-prio")) == 64
     assert machine.names(f"{ETH0}/pfc/prio-pfc") == []
     assert machine.exists("/dcb")

@@ -23,6 +23,7 @@ from mlnode.report.audit import report
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
 CPU, NODES, EDAC = "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/devices/system/edac/mc"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE, SWAP_ON = "/proc/sys/kernel/osrelease", "Filename\n/dev/sda2 partition 8 0 -2"
 HOLES, FREQ = f"{CPU}/vulnerabilities", f"{CPU}/cpufreq"
 ECC_OK = "Enabled, 0, 0"
@@ -96,7 +97,8 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
         (RELEASE, "6.1.0-18-amd64", "kernel", "pass", "6.1.0-18-amd64"),
         (RELEASE, "5.14.0-427.el9.x86_64", "kernel", "skip", "5.14.0-427.el9.x86_64: its vendor"),
         (RELEASE, "strange", "kernel", "unknown", "'strange' is not a kernel version"),
-        ("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never", "thp", "fail", "always"),
+        (f"{THP}/enabled", "[always] madvise never", "thp", "warn", "always, defrag madvise"),
+        (f"{THP}/enabled", "always madvise [never]", "thp", "pass", "never, defrag madvise"),
         ("/proc/swaps", SWAP_ON, "swap", "warn", "/dev/sda2"),
         ("/proc/swaps", SWAP_ON, "swappiness", "fail", "60"),
         ("/proc/sys/kernel/numa_balancing", "1", "numa_balancing", "warn", "1"),
@@ -120,6 +122,30 @@ def test_what_is_told_of_one_file(
     assert bool(check.advice) is (verdict in ("fail", "warn"))
     assert check.reason
     assert check.reference
+
+
+@pytest.mark.parametrize(
+    ("defrag", "verdict", "severity"),
+    [
+        ("[always] defer defer+madvise madvise never", Verdict.FAIL, Severity.HIGH),
+        ("always [defer] defer+madvise madvise never", Verdict.WARN, Severity.LOW),
+        ("always defer [defer+madvise] madvise never", Verdict.WARN, Severity.LOW),
+        ("always defer defer+madvise [madvise] never", Verdict.WARN, Severity.LOW),
+        ("always defer defer+madvise madvise [never]", Verdict.WARN, Severity.LOW),
+        ("", Verdict.WARN, Severity.MEDIUM),
+    ],
+)
+def test_huge_pages_for_all_are_judged_with_how_hard_a_fault_works_for_them(
+    node: GpuMachine, defrag: str, verdict: Verdict, severity: Severity
+) -> None:
+    node.put(f"{THP}/enabled", "[always] madvise never\n")
+    node.put(f"{THP}/defrag", f"{defrag}\n")
+    if not defrag:
+        node.remove(f"{THP}/defrag")
+    check = one(node, "thp")
+    assert (check.verdict, check.severity) == (verdict, severity)
+    node.put(f"{THP}/enabled", "always [madvise] never\n")
+    assert one(node, "thp").verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize("name", ["kernel", "thp", "swap", "clocksource", "governor", "memory_errors"])
@@ -198,14 +224,68 @@ def test_ecc(node: GpuMachine, columns: str, verdict: str, found: str) -> None:
     assert one(node, "gpu_ecc", f"GPU {FIRST}").verdict is Verdict.PASS
 
 
-def test_xids_are_counted_by_gpu(node: GpuMachine) -> None:
-    node.log = (
-        "[1.0] NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
-        "[2.0] NVRM: Xid (PCI:0000:1c:00): 31, pid=7, name=python, Ch 00000008\n" * 2
-    )
+UP = 100 * 3600
+
+
+def xid(number: int, hours: float, gpu: str = "0000:1b:00") -> str:
+    """A line of the kernel's log, some hours ago."""
+    return f"[{UP - hours * 3600:12.6f}] NVRM: Xid (PCI:{gpu}): {number}, pid=7, name=python, Ch 00000008\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict", "severity", "found"),
+    [
+        (xid(79, 1), "fail", "high", "Xid 79 (hardware: fallen off the bus), 60 min ago"),
+        (xid(48, 3), "fail", "high", "Xid 48 (hardware: double bit ECC error), 3 h ago"),
+        (xid(74, 0), "fail", "high", "Xid 74 (link: NVLink error), 0 s ago"),
+        (xid(149, 0), "fail", "high", "Xid 149 (link: NVLink error), 0 s ago"),
+        (xid(94, 1), "warn", "medium", "Xid 94 (hardware: contained memory error), 60 min ago"),
+        (xid(13, 1), "warn", "low", "Xid 13 (program: exception in the graphics engine), 60 min ago"),
+        (xid(31, 2) + xid(31, 1), "warn", "low", "Xid 31 (program: page fault) 2 times, last 60 min ago"),
+        (xid(43, 1), "warn", "low", "Xid 43 (program: stopped processing), 60 min ago"),
+        (xid(45, 1), "warn", "low", "Xid 45 (program: clean-up after another error), 60 min ago"),
+        (xid(31, 1) + xid(48, 1), "fail", "high",
+         "Xid 31 (program: page fault), 60 min ago; Xid 48 (hardware: double bit ECC error), 60 min ago"),
+        (xid(999, 1), "warn", "medium", "Xid 999 (not in the table), 60 min ago"),
+        (xid(79, 25), "skip", "high", "old: Xid 79 (hardware: fallen off the bus), 25 h ago"),
+        (xid(79, 49) + xid(31, 1), "warn", "low",
+         "Xid 31 (program: page fault), 60 min ago; old: Xid 79 (hardware: fallen off the bus), 2 days ago"),
+        (xid(48, 3).replace("PCI:", ""), "fail", "high", "Xid 48 (hardware: double bit ECC error), 3 h ago"),
+        ("NVRM: Xid (PCI:0000:1b:00): 79, pid=7\n", "fail", "high",
+         "Xid 79 (hardware: fallen off the bus), at a time that the log does not have"),
+    ],
+)  # fmt: skip
+def test_an_xid_is_judged_by_its_cause_and_its_age(
+    node: GpuMachine, log: str, verdict: str, severity: str, found: str
+) -> None:
+    node.put("/proc/uptime", f"{UP}.25 900.00\n")
+    node.log = log
+    check = one(node, "gpu_xid", "GPU 0000:1b:00")
+    assert (str(check.verdict), str(check.severity), check.found) == (verdict, severity, found)
+    assert bool(check.advice) is (verdict in ("fail", "warn"))
+
+
+def test_without_the_uptime_no_xid_is_old(node: GpuMachine) -> None:
+    node.log = xid(79, 99)
+    assert one(node, "gpu_xid", "GPU 0000:1b:00").verdict is Verdict.FAIL
+
+
+def test_each_gpu_is_told_by_itself(node: GpuMachine) -> None:
+    node.put("/proc/uptime", f"{UP}.25 900.00\n")
+    node.log = xid(79, 1) + xid(31, 1, "0000:1c:00")
+    assert one(node, "gpu_xid", "GPU 0000:1b:00").verdict is Verdict.FAIL
+    assert one(node, "gpu_xid", "GPU 0000:1c:00").verdict is Verdict.WARN
+    assert ("gpu_xid", "node") not in look(node)
+
+
+def test_how_far_back_the_log_goes(node: GpuMachine) -> None:
+    node.put("/proc/uptime", f"{UP}.25 900.00\n")
+    node.log = f"[{UP - 7200:.6f}] eth0: link up\n[{UP - 60:.6f}] eth0: link down\n"
     check = one(node, "gpu_xid")
-    assert check.verdict is Verdict.FAIL
-    assert check.found == "Xid 79 on 0000:1b:00 (2 times), 31 on 0000:1c:00 (2 times)"
+    assert check.verdict is Verdict.PASS
+    assert check.found == (
+        "none in the kernel's log, whose oldest line is of 2 h ago; the machine has been up for 4 days"
+    )
     node.log = None
     check = one(node, "gpu_xid")
     assert check.verdict is Verdict.UNKNOWN

@@ -37,13 +37,19 @@ ECC = Topic(
     "drain the node and run the vendor's field diagnostic",
 )
 _ECC_OFF = replace(ECC, severity=Severity.MEDIUM)
+GPU_NODES = Topic(
+    "gpu_nodes",
+    Severity.LOW,
+    "a rank that runs at another NUMA node than its GPU copies over the link between sockets",
+    "admin-guide/mm/numaperf.rst; docs/topology.md",
+)
 PERSISTENCE = Topic(
     "gpu_persistence",
     *gpu_knobs.info("gpu.persistence", Value(nvidia.OFF)),
     "set it on: the module gpu_persistence",
 )
 
-_TOPICS = (LINK, ECC, XID, PERSISTENCE)
+_TOPICS = (LINK, GPU_NODES, ECC, XID, PERSISTENCE)
 NAMES = tuple(topic.name for topic in _TOPICS)
 
 _ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
@@ -61,6 +67,7 @@ def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
         yield model.made(
             topic, check.verdict, check.found, check.source, check.expected, check.target, check.advice
         )
+    yield _nodes(topology)
     gpus = [gpu for gpu in topology.gpus if gpu.vendor == "NVIDIA"]
     if not gpus:
         for topic in (ECC, XID, PERSISTENCE):
@@ -74,6 +81,20 @@ def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     yield from _ecc(host)
     yield from _xid(host)
     yield from _persistence(host, gpus)
+
+
+def _nodes(topology: Topology) -> AuditCheck:
+    """Reported: it is how machines are built, and right where ranks are bound."""
+    source = "/sys/bus/pci/devices/*/numa_node"
+    if not topology.gpus:
+        return model.told(GPU_NODES, "there is no GPU", source)
+    counts: dict[str, int] = {}
+    for gpu in topology.gpus:
+        where = "a node that the firmware does not name" if gpu.node is None else f"node {gpu.node}"
+        counts[where] = counts.get(where, 0) + 1
+    found = ", ".join(f"{number} at {where}" for where, number in counts.items())
+    bind = "; bind each rank to its GPU's node: mlnode topology" if len(counts) > 1 else ""
+    return model.told(GPU_NODES, found + bind, source)
 
 
 def _none(topology: Topology) -> str:

@@ -63,8 +63,8 @@ _PROGRAM = _Class(
 _OTHER = _Class("not in the table", Severity.MEDIUM, XID.reason, XID.advice)
 
 #: Xid → cause and name, from the catalog's resolutions: of a program RESTART_APP or CHECK_APP/CUDA, of
-#: hardware RESET_GPU and RESTART_BM, of a link the NVLINK workflows. 13, 31, 43, 45 and 68 are also what NVIDIA's
-#: device plugin of Kubernetes passes over as errors of applications (internal/rm/health.go).
+#: hardware RESET_GPU or RESTART_BM, of a link the NVLINK workflows. 13, 31, 43, 45 and 68 are also what the
+#: device plugin of NVIDIA for Kubernetes passes over as errors of applications (internal/rm/health.go).
 TABLE: dict[int, tuple[_Class, str]] = {
     8: (_PROGRAM, "stopped processing"),
     11: (_PROGRAM, "corrupted push buffer"),

@@ -10,7 +10,6 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.audit import run as audit
-from mlnode.checks.audit.model import AuditCheck
 from mlnode.checks.model import BAD, Verdict
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
@@ -20,73 +19,22 @@ from mlnode.model.record import replace
 from mlnode.model.setting import Severity
 from mlnode.report.audit import report
 
+from .looking import CLOCK, CPU, EDAC, LIMITS, NODES, look, memory, one
+
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
-CPU, NODES, EDAC = "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/devices/system/edac/mc"
-CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE, SWAP_ON = "/proc/sys/kernel/osrelease", "Filename\n/dev/sda2 partition 8 0 -2"
 HOLES, FREQ = f"{CPU}/vulnerabilities", f"{CPU}/cpufreq"
-ECC_OK = "Enabled, 0, 0"
-LIMITS = "Limit           Soft Limit   Hard Limit   Units\nMax open files  {} {} files\n"
-
-
-@pytest.fixture
-def node(tmp_path: pathlib.Path) -> GpuMachine:
-    """As it should be: two NUMA nodes, two GPUs."""
-    machine = GpuMachine.of(str(tmp_path / "node"), 2)
-    for address in machine.modes:
-        machine.modes[address] = "Enabled"
-        machine.ecc[address] = ECC_OK
-    for path, text in {
-        "/proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu tsc",
-        "/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority",
-        "/proc/sys/kernel/numa_balancing": "0",
-        "/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
-        "/sys/class/dmi/id/sys_vendor": "Maker",
-        CLOCK: "tsc",
-        f"{CPU}/online": "0-3",
-        f"{CPU}/present": "0-3",
-        f"{CPU}/possible": "0-3",
-        f"{CPU}/smt/control": "on",
-        f"{CPU}/vulnerabilities/meltdown": "Mitigation: PTI",
-        f"{CPU}/vulnerabilities/srbds": "Not affected",
-        f"{CPU}/cpufreq/policy0/scaling_governor": "performance",
-        f"{CPU}/cpufreq/policy2/scaling_governor": "performance",
-        f"{NODES}/online": "0-1",
-        "/run/systemd/timesync/synchronized": "",
-        f"{EDAC}/mc0/ce_count": "0",
-        f"{EDAC}/mc0/ue_count": "0",
-        f"{EDAC}/power/control": "auto",
-        "/proc/1/status": "Name:\tsystemd\nPPid:\t0\nUid:\t0\t0\t0\t0",
-        "/proc/9/status": "Name:\tslurmd\nPPid:\t1\nUid:\t0\t0\t0\t0",
-        "/proc/9/limits": LIMITS.format("1048576", "1048576"),
-    }.items():
-        machine.put(path, f"{text}\n")
-    for number, cpus in enumerate(("0-1", "2-3")):
-        machine.put(f"{NODES}/node{number}/cpulist", f"{cpus}\n")
-        machine.put(f"{NODES}/node{number}/distance", "10 21\n")
-        memory(machine, number, 1 << 20)
-    return machine
-
-
-def memory(machine: GpuMachine, number: int, kbytes: int) -> None:
-    machine.put(f"{NODES}/node{number}/meminfo", f"Node {number} MemTotal:       {kbytes} kB\n")
-
-
-def look(host: Host) -> dict[tuple[str, str], AuditCheck]:
-    host.forget()
-    return {(check.name, check.target): check for check in audit.all_checks(host)}
-
-
-def one(host: Host, name: str, target: str = "node") -> AuditCheck:
-    return look(host)[name, target]
 
 
 def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
     found = look(node)
     assert [str(check) for check in found.values() if check.verdict in BAD] == []
     passed = {name for name, _target in found if found[name, _target].verdict is Verdict.PASS}
-    assert {*audit.NAMES} - passed == {"swappiness", "time_sync", "smt", "mitigations", "pcie_link"}
+    reported = {"swappiness", "time_sync", "smt", "mitigations", "pcie_link", "gpu_nodes", "free_memory"}
+    # Of kernels and interfaces that this machine does not have
+    reported |= {"napi_settings", "scheduler_names", "socket_buffers", "nic_drops", "kexec_handover"}
+    assert {*audit.NAMES} - passed == reported
 
 
 @pytest.mark.parametrize(
@@ -200,6 +148,23 @@ def test_memory_of_the_nodes(node: GpuMachine) -> None:
     assert one(node, "numa_balancing").verdict is Verdict.SKIP
 
 
+@pytest.mark.parametrize(
+    ("most", "verdict", "found"),
+    [
+        ("3800000", Verdict.PASS, "now 1.20 to 3.70 GHz, least 0.80 GHz, most 3.80 GHz, of 3.80 GHz"),
+        ("2000000", Verdict.WARN, "now 1.20 to 3.70 GHz, least 0.80 GHz, most 2.00 to 3.80 GHz, of 3.80 GHz"),
+    ],
+)
+def test_a_clock_that_is_capped(node: GpuMachine, most: str, verdict: Verdict, found: str) -> None:
+    for policy, now in ((0, "3700000"), (2, "1200000")):
+        for name, text in (("cur", now), ("min", "800000"), ("max", "3800000")):
+            node.put(f"{FREQ}/policy{policy}/scaling_{name}_freq", f"{text}\n")
+        node.put(f"{FREQ}/policy{policy}/cpuinfo_max_freq", "3800000\n")
+    node.put(f"{FREQ}/policy2/scaling_max_freq", f"{most}\n")
+    check = one(node, "cpu_frequency")
+    assert (check.verdict, check.found) == (verdict, found)
+
+
 # -- GPUs ----------------------------------------------------------------------------------
 
 
@@ -290,6 +255,14 @@ def test_how_far_back_the_log_goes(node: GpuMachine) -> None:
     check = one(node, "gpu_xid")
     assert check.verdict is Verdict.UNKNOWN
     assert "Operation not permitted" in check.found
+
+
+def test_gpus_at_several_nodes_are_told(node: GpuMachine) -> None:
+    assert one(node, "gpu_nodes").found == "2 at node 0"
+    node.put(f"/sys/devices/pci0000:1c/{SECOND}/numa_node", "1\n")
+    check = one(node, "gpu_nodes")
+    assert check.verdict is Verdict.SKIP
+    assert check.found == "1 at node 0, 1 at node 1; bind each rank to its GPU's node: mlnode topology"
 
 
 def test_persistence(node: GpuMachine) -> None:

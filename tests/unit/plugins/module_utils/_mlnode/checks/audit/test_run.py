@@ -326,6 +326,32 @@ def test_open_files_of_who_starts_jobs(
     assert (str(check.verdict), check.found) == (verdict, found)
 
 
+@pytest.mark.parametrize(
+    ("line", "nr_open", "verdict"),
+    [
+        ("LimitNOFILE=infinity", 1073741816, Verdict.WARN),
+        ("LimitNOFILE=infinity", 1048576, Verdict.PASS),
+        ("LimitNOFILE=1024:infinity", 1073741816, Verdict.PASS),
+        ("LimitNOFILE=1048576", 1073741816, Verdict.PASS),
+        ("Restart=always", 1073741816, Verdict.PASS),
+    ],
+)
+def test_so_many_files_that_closing_them_all_takes_minutes(
+    node: GpuMachine, line: str, nr_open: int, verdict: Verdict
+) -> None:
+    node.put("/proc/9/status", "Name:\tcontainerd\nPPid:\t1\nUid:\t0\t0\t0\t0\n")
+    node.put("/proc/9/limits", LIMITS.format(nr_open, nr_open))
+    node.put("/proc/sys/fs/nr_open", f"{nr_open}\n")
+    node.put("/usr/lib/systemd/system/containerd.service", f"[Service]\n{line}\n")
+    check = one(node, "nofile", "containerd")
+    assert check.verdict is verdict
+    if verdict is Verdict.WARN:
+        assert check.found == (
+            "1073741816; containerd.service gives 1073741816 to all that it starts "
+            "(/usr/lib/systemd/system/containerd.service:2)"
+        )
+
+
 def test_processes_that_are_hidden(node: GpuMachine) -> None:
     node.unreadable["/proc/9/status"] = errno.EACCES
     assert one(node, "nofile").verdict is Verdict.UNKNOWN

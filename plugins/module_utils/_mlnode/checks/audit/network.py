@@ -47,8 +47,8 @@ LISTEN = Topic(
 )
 RETRANSMITS = Topic(
     "tcp_retransmits",
-    Severity.MEDIUM,
-    "what is sent again was lost on the way or came too late, and the flow slows down each time",
+    Severity.LOW,
+    "what is sent again was lost on the way or had no answer: in a data hall that is next to nothing",
     "networking/snmp_counter.rst; RFC 4022 (tcpRetransSegs)",
     "look with nstat twice, a minute apart, and at the drops of NICs and switch ports on the way",
 )

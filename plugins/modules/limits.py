@@ -32,6 +32,7 @@ notes:
   - Another drop-in of the same unit or another file in C(limits.d) whose name sorts after C(zz-mlnode-) beats these, and
     so do lines of PAM for a user or a group, which the row names.
   - What the container runtime sets for each container is not touched.
+  - V(auto) of O(memlock) is never taken back by a later run that finds no device, as a driver may be late.
   - In an image build, O(layers) as V([boot]), drop-ins are written for the services that the image has.
 seealso:
   - module: mlnode.tuning.sysctl_ml
@@ -43,8 +44,12 @@ EXAMPLES = r"""
 - name: Files and locked memory for logins, services and jobs
   mlnode.tuning.limits:
     name: site
-    nofile: 1048576
-    memlock: unlimited
+    nofile:
+      login: "65536:1048576"
+      systemd: "1024:1048576"
+      services: "1024:1048576"
+      slurmd: "65536:1048576"
+    memlock: auto
 
 - name: A soft limit of files that a program may raise, for users of Slurm alone
   mlnode.tuning.limits:

@@ -240,7 +240,10 @@ CASES = {
         Case(
             "limits",
             _limits,
-            {"nofile": "65536:1048576", "memlock": "unlimited"},
+            {
+                "nofile": {"login": "65536:1048576", "services": "1024:1048576", "slurmd": "65536:1048576"},
+                "memlock": "unlimited",
+            },
             {"nofile": 1048576},
             ({"nofile": "many"}, ("limits.nofile", "'many'")),
         ),

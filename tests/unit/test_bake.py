@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -140,12 +141,36 @@ def test_no_role_looks_at_the_build_host_or_tells_anybody_there(image: Image, pr
     assert not [path for path in before if path not in image.tree()], "what was tried there is still known"
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", ["training", "inference"])
 def test_a_bake_reaches_its_goal_where_no_service_is_installed(image: Image, profile: str) -> None:
     """An image for containers, for one, has no sshd."""
     bake(image, profile)
     limits = {row.setting.key: row.status for row in rows(image, profile, "limits")}
-    assert limits["limits.services.memlock"] is Status.UNSUPPORTED
+    assert limits["limits.services.nofile"] is Status.UNSUPPORTED
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("device", ["/sys/class/infiniband/mlx5_0/node_type", ""])
+def test_locked_memory_waits_for_the_hardware_that_boots_the_image(
+    image: Image, profile: str, device: str
+) -> None:
+    image.put("/etc/pam.d/login", "session required pam_limits.so\n")
+    image.put("/sys/class/infiniband/of-the-build-host/node_type", "1: CA\n")
+    bake(image, profile)
+    file = f"/etc/security/limits.d/zz-mlnode-{name_of(profile)}.conf"
+    assert "memlock" not in image.text(file)
+    assert {row.status for row in rows(image, profile, "limits") if row.setting.key.endswith("memlock")} == {
+        Status.OK
+    }
+
+    image.built = True
+    image.remove("/sys/class/infiniband/of-the-build-host/node_type")
+    shutil.rmtree(image.real("/sys/class/infiniband"))
+    if device:
+        image.put(device, "1: CA\n")
+    node.apply_all(image)
+
+    assert ("* - memlock unlimited" in image.text(file)) is bool(device)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -131,6 +131,20 @@ def test_all_else_of_a_serving_node() -> None:
     }
 
 
+@pytest.mark.parametrize("profile", ["training", "inference"])
+def test_soft_limits_of_files_stay_below_what_select_can_do(profile: str) -> None:
+    limits = declaration(profile)["limits"]
+    assert limits["nofile"] == {
+        "login": "65536:1048576", "systemd": "1024:1048576", "services": "1024:1048576",
+        "slurmd": "65536:1048576",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_memory_is_locked_where_something_needs_it(profile: str) -> None:
+    assert declaration(profile)["limits"]["memlock"] == "auto"
+
+
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_what_is_left_out_is_told_with_its_reason(name: str) -> None:
     told = (ROOT / "roles/node/README.md").read_text(encoding="utf-8")

@@ -51,6 +51,10 @@ def test_nothing_that_only_this_machine_is_was_written(host):
     for key in ("vm.min_free_kbytes", "vm.dirty_bytes", "net.core.rmem_max", "net.ipv4.tcp_rmem"):
         assert key not in words
     assert not host.file("/etc/nccl.conf").exists, "devices and interfaces are those of the node that boots"
+    # Memory is locked for devices that only the machine knows.
+    limits = host.file("/etc/systemd/system.conf.d/zz-mlnode-node.conf").content_string
+    assert "DefaultLimitNOFILE=1024:1048576\n" in limits
+    assert "MEMLOCK" not in limits
     declared = json.loads(host.file("/etc/mlnode/declared.d/node.json").content_string)
     assert declared["kinds"]["sysctl"]["settings"]["vm.min_free_kbytes"] == "auto"
     found = sorted(host.file("/etc/mlnode").listdir())

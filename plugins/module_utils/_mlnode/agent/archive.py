@@ -104,7 +104,8 @@ ELSEWHERE = (
 #: What `mlnode audit` needs of the former all the same
 AUDIT = (
     *("checks", "checks.audit", "checks.pcie"),
-    *(f"checks.audit.{part}" for part in ("cpu", "devices", "kernel", "model", "run", "services")),
+    *(f"checks.audit.{part}" for part in ("cpu", "devices", "facts", "kernel", "memory", "model", "network")),
+    *(f"checks.audit.{part}" for part in ("run", "services", "xid")),
     *(f"checks.{name}" for name in ("expect", "model", "pcie_values", "rdma_limits", "rdma_values")),
     *(f"checks.pcie.{part}" for part in ("link", "subjects")),
 )

@@ -15,6 +15,7 @@ from mlnode.checks.model import Verdict
 
 @pytest.fixture
 def look(running: Make, machine: Machine) -> Runner:
+    machine.put("/sys/kernel/mm/transparent_hugepage/defrag", "[always] defer madvise never\n")
     machine.put("/proc/swaps", "Filename\n/dev/sda2 partition 8 0 -2\n")
     return running(node_audit)
 
@@ -28,7 +29,8 @@ def test_it_tells_and_changes_nothing(machine: Machine, look: Runner, check: boo
     assert machine.writes == []
     failures = done.result["failures"]
     assert failures[0] == (
-        "high: node: thp fail: always (expected madvise or never); set it to madvise: the module thp"
+        "high: node: thp fail: always, defrag always (expected madvise or never); "
+        "set enabled and defrag to madvise: the module thp"
     )
     assert done.result["summary"]["fail"] == sum("fail:" in line for line in failures) == 2
     assert {check["name"] for check in done.result["checks"]} == {*run.NAMES}

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator
+from typing import Iterator, Sequence
 
 from ...host.host import Host
 from ...knobs.cpu import kind as cpu_knobs
@@ -22,6 +22,13 @@ GOVERNOR = Topic(
     "governor",
     *cpu_knobs.info("cpu.governor", Value("powersave")),
     "set it to performance: the module cpu_governor",
+)
+CLOCK = Topic(
+    "cpu_frequency",
+    Severity.MEDIUM,
+    "a limit below what the CPU can do makes every core slower, and one such node the whole job",
+    "admin-guide/pm/cpufreq.rst (scaling_max_freq)",
+    "raise scaling_max_freq, and look for who lowered it: thermald, a power cap, a profile of tuned",
 )
 SMT = Topic(
     "smt",
@@ -58,7 +65,7 @@ EDAC = Topic(
     "find the module with ras-mc-ctl --errors or dmesg (EDAC), drain the node and replace it",
 )
 
-_TOPICS = (GOVERNOR, SMT, OFFLINE, NODE_MEMORY, EVEN, EDAC)
+_TOPICS = (GOVERNOR, CLOCK, SMT, OFFLINE, NODE_MEMORY, EVEN, EDAC)
 NAMES = tuple(topic.name for topic in _TOPICS)
 
 _CPUFREQ = "/sys/devices/system/cpu/cpufreq"
@@ -71,6 +78,7 @@ _SHARE = 0.9
 
 def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     yield _governor(host)
+    yield _clock(host)
     control = host.value(_SMT).text or ""
     yield _smt(topology, control.strip())
     yield _offline(topology, control.strip())
@@ -99,6 +107,35 @@ def _governor(host: Host) -> AuditCheck:
     if not now:
         return model.unknown(GOVERNOR, "no policy shows its governor", source)
     return model.judged(GOVERNOR, good, values.grouped(now), source, "performance")
+
+
+def _clock(host: Host) -> AuditCheck:
+    """Now is one moment, and an idle core shows its lowest."""
+    source = f"{_CPUFREQ}/policy*/scaling_{{cur,min,max}}_freq"
+    try:
+        folders = [path.rpartition("/")[0] for path in host.matching(f"{_CPUFREQ}/policy*/scaling_max_freq")]
+    except HostError as error:
+        return model.unknown(CLOCK, str(error), _CPUFREQ)
+    kinds = ("scaling_cur_freq", "scaling_min_freq", "scaling_max_freq", "cpuinfo_max_freq")
+    read = {
+        kind: [values.number(host.value(f"{folder}/{kind}").text) for folder in folders] for kind in kinds
+    }
+    if not folders:
+        return model.told(CLOCK, "no CPU has a clock that this kernel can change", _CPUFREQ)
+    pairs = zip(read["scaling_max_freq"], read["cpuinfo_max_freq"])
+    capped = sum(most is not None and able is not None and most < able for most, able in pairs)
+    found = ", ".join(
+        f"{word} {_span(read[kind])}" for word, kind in zip(("now", "least", "most", "of"), kinds)
+    )
+    return model.judged(CLOCK, not capped, found, source, "most as the CPU can")
+
+
+def _span(kilohertz: Sequence[int | None]) -> str:
+    known = [number / 1e6 for number in kilohertz if number is not None]
+    if not known:
+        return "not known"
+    low, high = f"{min(known):.2f}", f"{max(known):.2f}"
+    return f"{low} GHz" if low == high else f"{low} to {high} GHz"
 
 
 def _smt(topology: Topology, control: str) -> AuditCheck:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
 from ...drivers import nvidia
@@ -12,14 +11,15 @@ from ...host.host import Host
 from ...knobs.gpu import kind as gpu_knobs
 from ...model import values
 from ...model.errors import HostError
-from ...model.record import regex, replace
+from ...model.record import replace
 from ...model.setting import Severity, Value
 from ...topology.model import Gpu, Topology
 from ..model import Verdict
 from ..pcie import link as pcie_link
 from ..pcie import subjects as pcie_subjects
-from . import model
+from . import model, xid
 from .model import AuditCheck, Topic
+from .xid import XID
 
 LINK = Topic(
     pcie_link.NAME,
@@ -37,12 +37,11 @@ ECC = Topic(
     "drain the node and run the vendor's field diagnostic",
 )
 _ECC_OFF = replace(ECC, severity=Severity.MEDIUM)
-XID = Topic(
-    "gpu_xid",
-    Severity.HIGH,
-    "the driver reports that a GPU, its memory or its link failed, or that a program did",
-    "NVIDIA, Xid Errors",
-    "look the number up in the vendor's list of Xids; drain the node where it is the hardware",
+GPU_NODES = Topic(
+    "gpu_nodes",
+    Severity.LOW,
+    "a rank that runs at another NUMA node than its GPU copies over the link between sockets",
+    "admin-guide/mm/numaperf.rst; docs/topology.md",
 )
 PERSISTENCE = Topic(
     "gpu_persistence",
@@ -50,7 +49,7 @@ PERSISTENCE = Topic(
     "set it on: the module gpu_persistence",
 )
 
-_TOPICS = (LINK, ECC, XID, PERSISTENCE)
+_TOPICS = (LINK, GPU_NODES, ECC, XID, PERSISTENCE)
 NAMES = tuple(topic.name for topic in _TOPICS)
 
 _ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
@@ -60,10 +59,6 @@ ECC_QUERY = (
     "--format=csv,noheader",
 )
 _ECC_SOURCE = f"{nvidia.TOOL} --query-gpu={_ERRORS}"
-_DMESG = "dmesg"
-#: `NVRM: Xid (PCI:0000:1b:00): 79, pid=1234, name=python, GPU has fallen off the bus.`
-_XID = regex(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})", re.ASCII)
-_MOST = 8
 
 
 def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
@@ -72,6 +67,7 @@ def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
         yield model.made(
             topic, check.verdict, check.found, check.source, check.expected, check.target, check.advice
         )
+    yield _nodes(topology)
     gpus = [gpu for gpu in topology.gpus if gpu.vendor == "NVIDIA"]
     if not gpus:
         for topic in (ECC, XID, PERSISTENCE):
@@ -83,8 +79,22 @@ def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
             yield model.missing(topic, driver, nvidia.DRIVER)
         return
     yield from _ecc(host)
-    yield _xid(host)
+    yield from _xid(host)
     yield from _persistence(host, gpus)
+
+
+def _nodes(topology: Topology) -> AuditCheck:
+    """Reported: it is how machines are built, and right where ranks are bound."""
+    source = "/sys/bus/pci/devices/*/numa_node"
+    if not topology.gpus:
+        return model.told(GPU_NODES, "there is no GPU", source)
+    counts: dict[str, int] = {}
+    for gpu in topology.gpus:
+        where = "a node that the firmware does not name" if gpu.node is None else f"node {gpu.node}"
+        counts[where] = counts.get(where, 0) + 1
+    found = ", ".join(f"{number} at {where}" for where, number in counts.items())
+    bind = "; bind each rank to its GPU's node: mlnode topology" if len(counts) > 1 else ""
+    return model.told(GPU_NODES, found + bind, source)
 
 
 def _none(topology: Topology) -> str:
@@ -115,20 +125,11 @@ def _ecc(host: Host) -> Iterator[AuditCheck]:
             yield model.judged(ECC, good, found, _ECC_SOURCE, "0 not corrected", target)
 
 
-def _xid(host: Host) -> AuditCheck:
-    """In the kernel's log, which forgets the oldest lines."""
+def _xid(host: Host) -> Iterator[AuditCheck]:
     try:
-        text = host.must_run([_DMESG], "read the kernel's log with")
+        yield from xid.checks(host)
     except HostError as error:
-        return _unasked(XID, error)
-    seen: dict[str, int] = {}
-    for match in _XID.finditer(text):
-        xid = f"{match.group(2)} on {match.group(1)}"
-        seen[xid] = seen.get(xid, 0) + 1
-    items = [xid if number == 1 else f"{xid} ({number} times)" for xid, number in seen.items()]
-    more = f" and {len(items) - _MOST} more" if len(items) > _MOST else ""
-    found = f"Xid {', '.join(items[:_MOST])}{more}" if items else "none in what the kernel's log still has"
-    return model.judged(XID, not items, found, _DMESG, "none")
+        yield _unasked(XID, error)
 
 
 def _persistence(host: Host, gpus: list[Gpu]) -> Iterator[AuditCheck]:

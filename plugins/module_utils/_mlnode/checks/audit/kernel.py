@@ -12,7 +12,7 @@ from ...knobs.sysctl import info as sysctl
 from ...knobs.thp import kind as thp
 from ...model import values
 from ...model.errors import HostError
-from ...model.record import regex
+from ...model.record import regex, replace
 from ...model.setting import Severity, Value
 from ...topology import numa
 from ...topology.model import Topology
@@ -28,8 +28,8 @@ KERNEL = Topic(
 )
 THP = Topic(
     "thp",
-    *thp.info("thp.enabled", Value("always")),
-    "set it to madvise: the module thp",
+    *thp.together(Value("madvise"), Value("madvise")),
+    "set enabled and defrag to madvise: the module thp",
 )
 SWAPPINESS = Topic(
     "swappiness",
@@ -71,7 +71,7 @@ _TOPICS = (KERNEL, THP, SWAPPINESS, SWAP, BALANCING, RECLAIM, CLOCK, MITIGATIONS
 NAMES = tuple(topic.name for topic in _TOPICS)
 
 _RELEASE = "/proc/sys/kernel/osrelease"
-_ENABLED = "/sys/kernel/mm/transparent_hugepage/enabled"
+_ENABLED, _DEFRAG = f"{thp.BASE}/enabled", f"{thp.BASE}/defrag"
 _SWAPS = "/proc/swaps"
 _SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 _HOLES = "/sys/devices/system/cpu/vulnerabilities"
@@ -119,8 +119,13 @@ def _thp(host: Host) -> AuditCheck:
     value = host.value(_ENABLED)
     if value.text is None:
         return model.missing(THP, value, _ENABLED)
-    now = values.chosen(value.text)
-    return model.judged(THP, now in ("madvise", "never"), now, _ENABLED, "madvise or never")
+    now, defrag = values.chosen(value.text), host.value(_DEFRAG)
+    if defrag.text is not None:
+        defrag = Value(values.chosen(defrag.text))
+    severity, reason, reference = thp.together(Value(now), defrag)
+    topic = replace(THP, severity=severity, reason=reason, reference=reference)
+    found = f"{now}, defrag {defrag}"
+    return model.judged(topic, now in ("madvise", "never"), found, _ENABLED, "madvise or never")
 
 
 def _swap(host: Host) -> Iterator[AuditCheck]:

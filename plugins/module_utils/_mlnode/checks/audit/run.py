@@ -11,7 +11,7 @@ from ...model.setting import Severity
 from ...topology import read
 from ...topology.model import Topology
 from ..model import Verdict
-from . import cpu, devices, kernel, services
+from . import cpu, devices, facts, kernel, memory, network, services
 from .model import AuditCheck
 
 MOUNTS = read.MOUNTS
@@ -20,8 +20,11 @@ Area = Tuple[Tuple[str, ...], Callable[[Host, Topology], Iterable[AuditCheck]]]
 
 AREAS: tuple[Area, ...] = (
     (kernel.NAMES, kernel.checks),
+    (facts.NAMES, facts.checks),
     (cpu.NAMES, cpu.checks),
+    (memory.NAMES, memory.checks),
     (devices.NAMES, devices.checks),
+    (network.NAMES, network.checks),
     (services.NAMES, services.checks),
 )
 NAMES: tuple[str, ...] = tuple(name for names, _checks in AREAS for name in names)

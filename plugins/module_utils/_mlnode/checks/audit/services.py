@@ -9,9 +9,12 @@ from typing import Iterator
 
 from ...drivers import services as service_files
 from ...host.host import Host
+from ...knobs.limits import pending as limits_pending
+from ...knobs.limits.parse import LIMITS
 from ...knobs.services import kind as services
 from ...knobs.services.known import SERVICES
 from ...linux import daemons
+from ...model import values
 from ...model.errors import HostError
 from ...model.record import replace
 from ...model.setting import Severity
@@ -26,6 +29,12 @@ NOFILE = Topic(
     "jobs that it starts end with EMFILE: data loaders and NCCL open thousands of files and sockets",
     "systemd.exec(5), LimitNOFILE",
     "raise it: the module limits, and a restart of the daemon",
+)
+_MANY = replace(
+    NOFILE,
+    reason="programs that close every file they could have take minutes, in containers, too",
+    reference="systemd.exec(5), LimitNOFILE; moby pull request 45534, containerd pull request 8924",
+    advice="leave the soft limit of services at 1024: the module limits, and a restart of the daemon",
 )
 RIVALS = Topic(
     "tuning_services",
@@ -50,6 +59,9 @@ _STARTERS = ("slurmd", "containerd", "dockerd", "crio", "pbs_mom", "kubelet")
 _ROW = "Max open files"
 #: A data loader with 64 workers and NCCL on 512 ranks has tens of thousands
 _LEAST_FILES = 65536
+#: What fs.nr_open starts with (fs/file.c). systemd raises that to 1073741816, and gives it for `infinity`.
+_MOST_FILES = 1 << 20
+_NR_OPEN = "/proc/sys/fs/nr_open"
 
 _TIMESYNC = "/run/systemd/timesync/synchronized"
 _CHRONY = ("chronyd.service", "chrony.service")
@@ -90,8 +102,27 @@ def _limit(host: Host, path: str, target: str) -> AuditCheck:
     soft, hard = pair
     good = hard == "unlimited" or int(hard) >= _LEAST_FILES
     found = soft if soft == hard else f"{soft}, and up to {hard} for who asks"
+    many = _given_to_children(host, target) if good else ""
+    if many:
+        return model.judged(
+            _MANY, False, f"{found}; {many}", path, f"a soft limit up to {_MOST_FILES}", target
+        )
     # Who asks gets the hard limit, and most daemons and loaders do.
     return model.judged(NOFILE, good, found, path, f"at least {_LEAST_FILES}", target)
+
+
+def _given_to_children(host: Host, name: str) -> str:
+    """Words for a soft limit that is too great. Go raises that of a daemon itself, and gives children the one
+    that it was started with: what its unit says."""
+    try:
+        unit, assigned = limits_pending.next_start(host, LIMITS["nofile"], name)
+    except HostError:
+        return ""  # what it runs with is judged all the same
+    most = values.number(host.value(_NR_OPEN).text)
+    if assigned.amount is None or most is None:
+        return ""
+    soft = most if assigned.amount.soft is None else min(assigned.amount.soft, most)
+    return f"{unit} gives {soft} to all that it starts ({assigned.where})" if soft > _MOST_FILES else ""
 
 
 def _competing(host: Host) -> Iterator[AuditCheck]:

@@ -9,26 +9,27 @@ what it was started with, and is not restarted here, as its jobs would die.
 
 from __future__ import annotations
 
-import re
+import math
 from functools import cached_property
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from ...engine.handlers import UNITS
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Row, Spec, never_kept, no_conflicts, no_facts
 from ...engine.unit_drop_in import drop_in
 from ...host.host import Host, Mounts
 from ...linux import daemons, sysctl_d, systemd_conf
 from ...model.errors import HostError
 from ...model.record import NamedTuple, dataclass
-from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
+from ...model.setting import Boot, BootFile, Reading, Setting, Value
+from . import auto, login, pending
 from . import guards as limits_guards
-from . import login, pending
+from . import info as limits_info
 from . import pam as limits_pam
 from . import parse as limits_parse
 from . import schema as own
 from . import units as limits_units
 from .pam import Limits, Line
-from .parse import LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, taken_apart
+from .parse import ALL, FILE, FOLDERS, LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, file_of, taken_apart
 from .schema import AUTO
 from .units import Assigned, Service
 
@@ -36,9 +37,7 @@ KIND = limits_parse.KIND
 OPTIONS = own.OPTIONS
 MOUNTS: Mounts = {}
 
-#: Sorts after what people and packages call last, save what begins with zz itself
-_FILE = "zz-mlnode-"
-_PAM, _MANAGER = limits_pam.FOLDER, "/etc/systemd/system.conf.d"
+_PAM, _MANAGER = FOLDERS[LOGIN], FOLDERS[MANAGER]
 _UNITS = systemd_conf.UNITS[0]
 
 #: What is shown where nothing sets a limit
@@ -103,19 +102,17 @@ def _node(context: Context) -> _Node:
 
 
 def _read_one(setting: Setting, node: _Node) -> Reading:
-    scope, domain, limit = taken_apart(setting.key)
-    want = limits_parse.amount(limit, setting.want or "")
+    _scope, _domain, limit = taken_apart(setting.key)
     try:
-        if scope == LOGIN:
-            found = _login(domain, limit, want, node)
-        elif scope == MANAGER:
-            found = _manager(limit, want, node)
-        else:
-            found = _services(limit, want, node)
+        wants = auto.resolved(setting, node.context)
     except HostError as error:
         problem = Value(unreadable=str(error))
-        found = _Found(problem, Boot(problem))
-    ceiling, refusal = node.guards.ceiling(limit, want), node.guards.refusal(limit, want)
+        return Reading(setting.path, problem, Boot(problem))
+    found = _found(setting, wants or {ALL: Amount(None, None)}, node)
+    if not wants:
+        return _left(setting, found.runtime, node)
+    want, most = _shown(wants), max(wants.values(), key=_hard)
+    ceiling, refusal = node.guards.ceiling(limit, most), node.guards.refusal(limit, most)
     runtime = _not_given(found.runtime, want) if ceiling or refusal else found.runtime
     if refusal and found.runtime.unreadable is not None:
         refusal = f"{refusal}; {found.runtime.unreadable}"
@@ -123,7 +120,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         path=setting.path,
         runtime=runtime if node.context.runtime or found.nowhere else Value(),
         boot=found.boot,
-        want=setting.want,
+        want=want,
         blocked=ceiling or ("" if node.context.boot or refusal else _ONLY_BOOT),
         refusal=refusal,
         native=True,
@@ -133,12 +130,42 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
     )
 
 
-def _not_given(now: Value, want: Amount) -> Value:
+def _found(setting: Setting, wants: Mapping[str, Amount], node: _Node) -> _Found:
+    scope, domain, limit = taken_apart(setting.key)
+    try:
+        if scope == LOGIN:
+            return _login(domain, limit, wants[ALL], node)
+        if scope == MANAGER:
+            return _manager(limit, wants[ALL], node)
+        return _services(limit, wants, node)
+    except HostError as error:
+        problem = Value(unreadable=str(error))
+        return _Found(problem, Boot(problem))
+
+
+def _left(setting: Setting, now: Value, node: _Node) -> Reading:
+    """`auto` where nothing needs it. In an image it is for the machine that boots it."""
+    if not node.context.runtime:
+        return Reading(setting.path, Value(), node.context.boot_by_agent(setting, None))
+    if now.unreadable is None:
+        now = Value(text=(now.text or UNSET).replace(_LATE, ""))
+    return Reading(setting.path, now, Boot(now), note=auto.LEFT)
+
+
+def _shown(wants: Mapping[str, Amount]) -> str:
+    return limits_parse.shown({name: str(amount) for name, amount in wants.items()})
+
+
+def _hard(amount: Amount) -> float:
+    return math.inf if amount.hard is None else amount.hard
+
+
+def _not_given(now: Value, want: str) -> Value:
     """A file may set what can no longer be given. That is never as declared: boot_files() leaves such a
     limit out, and would remove it behind a row that is ok."""
     if now.absent is not None:
         return now
-    return Value(text=f"{now}, no longer given" if now.text == str(want) else str(now))
+    return Value(text=f"{now}, no longer given" if now.text == want else str(now))
 
 
 class _Found(NamedTuple):
@@ -161,7 +188,7 @@ def _login(domain: str, limit: Limit, want: Amount, node: _Node) -> _Found:
         raise HostError("read", limits_pam.FOLDER, None, pam.unreadable)
     logins = node.logins
     found = pam.of(domain, limit.name)
-    boot = _login_boot(domain, want, found, f"{_PAM}/{_FILE}{node.context.name}.conf")
+    boot = _login_boot(domain, want, found, f"{_PAM}/{file_of(node.context.name)}")
     if pam.unused and logins.sshd is None:
         return _Found(Value(absent=pam.unused), boot)
     now = str(found) if found.lines else UNSET
@@ -204,7 +231,7 @@ def _login_note(domain: str, limit: Limit, want: Amount, pam: Limits) -> str:
 
 
 def _is_ours(path: str) -> bool:
-    return path.rpartition("/")[2].startswith(_FILE)
+    return path.rpartition("/")[2].startswith(FILE)
 
 
 # -- systemd -------------------------------------------------------------------------------
@@ -225,33 +252,47 @@ def _assigned_boot(name: str, want: Amount, assigned: Assigned, node: _Node) -> 
     """Result of systemd's files when it reads them again."""
     if assigned.amount is None:
         return Boot(Value(absent=f"nothing sets {name}"))
-    later = assigned.file.rpartition("/")[2] > f"{_FILE}{node.context.name}.conf"
+    later = assigned.file.rpartition("/")[2] > file_of(node.context.name)
     in_drop_in = assigned.file.rpartition("/")[0].endswith(".d")
     foreign = assigned.amount != want and later and in_drop_in and not _is_ours(assigned.file)
     return Boot(Value(text=str(assigned.amount)), assigned.where, foreign)
 
 
-def _services(limit: Limit, want: Amount, node: _Node) -> _Found:
+def _services(limit: Limit, wants: Mapping[str, Amount], node: _Node) -> _Found:
     missing = f"not installed: {', '.join(node.missing)}" if node.missing else ""
-    if not node.services:
-        absent = missing or f"none of {', '.join(SERVICE_NAMES)} is installed"
+    pairs = _with_wants(node.services, wants)
+    if not pairs:
+        known = SERVICE_NAMES if ALL in wants else wants
+        absent = missing or f"none of {', '.join(known)} is installed"
         return _Found(Value(absent=absent), Boot(Value(absent=absent)), nowhere=True)
-    boots = [_service_boot(service, limit, want, node) for service in node.services]
-    wrong = [boot for boot in boots if boot.value.text != str(want)]
-    boot = next((one for one in wrong if one.foreign), (wrong or boots)[0])
+    boots = [_service_boot(service, limit, want, node) for service, want in pairs]
+    wrong = [boot for boot, (_service, want) in zip(boots, pairs) if boot.value.text != str(want)]
+    right = Boot(Value(text=_shown(wants)), boots[0].source)
+    boot = next((one for one in wrong if one.foreign), (wrong or [right])[0])
     if not node.systemd:
         return _Found(Value(absent=_NO_SYSTEMD), boot)
     if node.seen.hidden:
         return _Found(Value(unreadable=f"some processes are hidden: {node.seen.hidden}"), boot)
+    now = [_service_now(service, limit, want, found, node) for (service, want), found in zip(pairs, boots)]
+    if now == [(str(want), "") for _service, want in pairs]:
+        notes = [missing, *_pending(limit, pairs, boots, node)]
+        return _Found(Value(text=_shown(wants)), boot, "; ".join(text for text in notes if text))
     texts: dict[tuple[str, str], list[str]] = {}
-    for service, found in zip(node.services, boots):
-        now = _service_now(service, limit, want, found, node)
-        texts.setdefault(now, []).append(service.unit.partition(".")[0])
-    if [*texts] == [(str(want), "")]:
-        notes = [missing, *_pending(limit, want, boots, node)]
-        return _Found(Value(text=str(want)), boot, "; ".join(text for text in notes if text))
+    for (service, _want), found_now in zip(pairs, now):
+        texts.setdefault(found_now, []).append(service.unit.partition(".")[0])
     words = "; ".join(f"{text} ({', '.join(names)}{late})" for (text, late), names in texts.items())
     return _Found(Value(text=words), boot, missing, any(late for _text, late in texts))
+
+
+def _with_wants(services: Sequence[Service], wants: Mapping[str, Amount]) -> list[tuple[Service, Amount]]:
+    """Each service with the amount that it is to have, without those that are left alone."""
+    found = []
+    for service in services:
+        names = [name.partition(".")[0] for name in service.names]
+        own = next((wants[name] for name in names if name in wants), wants.get(ALL))
+        if own is not None:
+            found.append((service, own))
+    return found
 
 
 def _service_boot(service: Service, limit: Limit, want: Amount, node: _Node) -> Boot:
@@ -272,11 +313,13 @@ def _service_now(service: Service, limit: Limit, want: Amount, boot: Boot, node:
     return str(want) if processes else boot.value.text or UNSET, ""
 
 
-def _pending(limit: Limit, want: Amount, boots: Sequence[Boot], node: _Node) -> list[str]:
+def _pending(
+    limit: Limit, pairs: Sequence[tuple[Service, Amount]], boots: Sequence[Boot], node: _Node
+) -> list[str]:
     """Daemons whose own limits affect no job, and that run with others than they will."""
     return [
         pending.words(service.process, service.unit, str(now), str(want))
-        for service, boot in zip(node.services, boots)
+        for (service, want), boot in zip(pairs, boots)
         if _is_for_logins(service, node) and boot.value.text == str(want)
         for now, raising in limits_units.of_processes(node.host, limit, service, node.seen)
         if not limits_units.alike(now, want, raising)
@@ -295,45 +338,43 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     """Three kinds of file: for logins, for all services, and one for each service that is installed."""
     logins: list[str] = []
     manager: list[str] = []
-    service: list[str] = []
+    own: dict[str, list[str]] = {f"{known}.service": [] for known in SERVICE_NAMES}
+    services: list[Service] | None = None
     stale = False
     for row in rows:
         if not _is_carried(row):
             continue
         scope, domain, limit = taken_apart(row.setting.key)
-        want = limits_parse.amount(limit, row.setting.want or "")
+        wants = limits_parse.wanted(limit, row.reading.want or "")
+        mark = auto.mark(row.setting, row.reading.want or "", context)
         if scope == LOGIN:
-            logins += [f"{domain} {kind} {limit.name} {text}" for kind, text in want.in_pam(limit)]
+            logins += [line for line in mark if line not in logins]
+            logins += [f"{domain} {kind} {limit.name} {text}" for kind, text in wants[ALL].in_pam(limit)]
         elif scope == MANAGER:
-            manager.append(f"Default{limit.key}={want.in_systemd()}")
+            manager += mark
+            manager.append(f"Default{limit.key}={wants[ALL].in_systemd()}")
             stale = stale or _is_stale(row)
         else:
-            service.append(f"{limit.key}={want.in_systemd()}")
-    file = f"{_FILE}{name}.conf"
-    units = [one.unit for one in limits_units.installed(context.host, _wanted(context))[0]] if service else []
+            if services is None:
+                services = limits_units.installed(context.host, limits_parse.services(context.spec))[0]
+            for service, want in _with_wants(services, wants):
+                own[service.unit] += [*mark, f"{limit.key}={want.in_systemd()}"]
+    file = file_of(name)
     return [
         BootFile(f"{_PAM}/{file}", _content(name, logins)),
         BootFile(f"{_MANAGER}/{file}", _content(name, manager, "[Manager]"), UNITS, stale),
         *(
-            drop_in(
-                context,
-                unit,
-                f"{_UNITS}/{unit}.d/{file}",
-                _content(name, service if unit in units else [], "[Service]"),
-            )
-            for unit in (f"{known}.service" for known in SERVICE_NAMES)
+            drop_in(context, unit, f"{_UNITS}/{unit}.d/{file}", _content(name, lines, "[Service]"))
+            for unit, lines in own.items()
         ),
     ]
-
-
-def _wanted(context: Context) -> tuple[str, ...]:
-    return limits_parse.services(context.spec)
 
 
 def _is_carried(row: Row) -> bool:
     """True if the files hold it; else its status says so: see _not_given()."""
     reading = row.reading
-    return not (reading.refusal or reading.blocked or reading.runtime.absent is not None)
+    left = reading.want is None or reading.runtime.absent is not None
+    return not (reading.refusal or reading.blocked or left)
 
 
 def _is_stale(row: Row) -> bool:
@@ -378,25 +419,4 @@ def boot_sources(key: str, host: Host) -> list[str]:
 conflicts = no_conflicts
 facts = no_facts
 keeps = never_kept
-
-
-#: Under which data loaders with many workers and many connections run out of files
-_FEW_FILES = 65536
-_SOURCE = "getrlimit(2)"
-_REASONS: dict[str, tuple[Severity, str, str]] = {
-    "nofile": (Severity.MEDIUM, "data loaders and connections of all ranks run out of files", _SOURCE),
-    "memlock": (Severity.HIGH, "RDMA locks the memory it registers, and fails without", "user_verbs.rst"),
-    "stack": (Severity.LOW, "programs with large arrays on the stack crash", _SOURCE),
-    "core": (Severity.LOW, "a crash leaves no file to look at, or one as large as memory", "core(5)"),
-    "nproc": (Severity.MEDIUM, "workers and threads of one user cannot be started", _SOURCE),
-}  # fmt: skip
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason; enough files for most programs lower the severity."""
-    limit = taken_apart(key)[2]
-    severity, reason, source = _REASONS[limit.name]
-    soft = re.match(r"[0-9]{1,20}", runtime.text or "", re.ASCII)
-    if limit.name == "nofile" and soft and int(soft.group()) >= _FEW_FILES:
-        severity = Severity.LOW
-    return Info(severity, reason, source)
+info = limits_info.info

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any, Iterable, Mapping
 
 from ...engine.kind import Spec
 from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, regex
+from ...model.schema import Option
 from ...model.setting import Setting
 from .schema import AUTO, DOMAINS, OPTIONS
 
@@ -20,13 +22,14 @@ UNLIMITED = "unlimited"
 
 class Limit(NamedTuple):
     """row, unit: of /proc/PID/limits. least: below which a login to correct it would fail, or programs
-    break; 0 where any number makes sense."""
+    break; 0 where any number makes sense. automatic: it may depend on the hardware."""
 
     name: str
     row: str
     unit: str
     least: int = 0
     why: str = ""
+    automatic: bool = False
 
     @property
     def in_bytes(self) -> bool:
@@ -45,7 +48,7 @@ LIMITS = {
     limit.name: limit
     for limit in (
         Limit("nofile", "Max open files", "files", 1024, "the kernel's own default"),
-        Limit("memlock", "Max locked memory", "bytes"),
+        Limit("memlock", "Max locked memory", "bytes", automatic=True),
         Limit("stack", "Max stack size", "bytes", 8 << 20, "the kernel's own default"),
         Limit("core", "Max core file size", "bytes"),
         Limit("nproc", "Max processes", "processes", 1024, "room to log in and work"),
@@ -65,9 +68,24 @@ SERVICE_NAMES = {
     "ssh": "sshd",
     "sshd": "sshd",
 }
+#: The folders of our files, each with one of the same name
+FOLDERS = {
+    LOGIN: "/etc/security/limits.d",
+    MANAGER: "/etc/systemd/system.conf.d",
+    SERVICES: "/etc/systemd/system/*.service.d",
+}
+#: Sorts after what people and packages call last, save what begins with zz itself
+FILE = "zz-mlnode-"
+
+#: What may have an amount of its own; of services, each that is named here, too
+SCOPES = (LOGIN, MANAGER, SERVICES, *SERVICE_NAMES)
+#: Whose amount it is that goes by no name of a service
+ALL = ""
+
 _NUMBER = regex(r"[0-9]{1,19}\Z", re.ASCII)
 #: Numbers of 63 bits, so that none comes near what the kernel takes for no limit (RLIM_INFINITY)
 _MOST = (1 << 62) - 1
+_TEXT = Option("str")
 
 
 class Amount(NamedTuple):
@@ -104,6 +122,35 @@ def _pair(soft: str, hard: str) -> str:
     return soft if soft == hard else f"{soft}:{hard}"
 
 
+def file_of(name: str) -> str:
+    """Name of the files of a declaration."""
+    return f"{FILE}{name}.conf"
+
+
+def shown(texts: Mapping[str, str]) -> str:
+    """Amounts by service as one text: `1024:1048576; 65536:1048576 (slurmd)`."""
+    return named((text, name) for name, text in texts.items() if not name or text != texts.get(ALL))
+
+
+def named(pairs: Iterable[tuple[str, str]]) -> str:
+    """Texts, each with the names that it is for."""
+    found: dict[str, list[str]] = {}
+    for text, name in pairs:
+        found.setdefault(text, []).append(name)
+    return "; ".join(
+        f"{text} ({', '.join(names)})" if names != [ALL] else text for text, names in found.items()
+    )
+
+
+def wanted(limit: Limit, text: str) -> dict[str, Amount]:
+    """The amounts that shown() made a text of."""
+    found: dict[str, Amount] = {}
+    for part in text.split("; "):
+        words, _blank, names = part.partition(" ")
+        found.update(dict.fromkeys(names.strip("()").split(", "), amount(limit, words)))
+    return found
+
+
 def is_within(number: int | None, most: int | None) -> bool:
     """True if a number is at most another, where None is unlimited."""
     return most is None or (number is not None and number <= most)
@@ -115,24 +162,52 @@ def is_within(number: int | None, most: int | None) -> bool:
 def parse(spec: Spec) -> list[Setting]:
     """Settings of a declaration, pure. Raises DeclarationError."""
     given = schema.checked(KIND, spec, OPTIONS)
-    domains, named = dict.fromkeys(given.get("domains", DOMAINS)), services(given)
+    domains, chosen = dict.fromkeys(given.get("domains", DOMAINS)), services(given)
     found: list[Setting] = []
     for limit in LIMITS.values():
         if limit.name not in given:
             continue
-        want = str(amount(limit, given[limit.name]))
-        logins = [f"{LOGIN}.{domain}.{limit.name}" for domain in domains]
-        found += [_setting(login, "/etc/security/limits.d", want, want) for login in logins]
-        if given.get("defaults", True):
-            found.append(_setting(f"{MANAGER}.{limit.name}", "/etc/systemd/system.conf.d", want, want))
-        if named:
-            claim = want if named == (AUTO,) else f"{want} for {', '.join(named)}"
-            found.append(_setting(f"{SERVICES}.{limit.name}", "/etc/systemd/system", want, claim))
+        texts = {scope: declared(given, scope, limit) for scope in (LOGIN, MANAGER, SERVICES)}
+        if texts[LOGIN]:
+            logins = [f"{LOGIN}.{domain}.{limit.name}" for domain in domains]
+            found += [_setting(login, FOLDERS[LOGIN], texts[LOGIN]) for login in logins]
+        if texts[MANAGER] and given.get("defaults", True):
+            found.append(_setting(f"{MANAGER}.{limit.name}", FOLDERS[MANAGER], texts[MANAGER]))
+        if texts[SERVICES]:
+            of_whom = () if chosen == (AUTO,) else chosen
+            rest = f"{SERVICES}.{limit.name}"
+            found.append(_setting(rest, "/etc/systemd/system", texts[SERVICES], of_whom))
     return found
 
 
-def _setting(rest: str, path: str, want: str, claim: str) -> Setting:
-    return Setting(KIND, f"{KIND}.{rest}", path, want, claim)
+def declared(spec: Spec, scope: str, limit: Limit) -> dict[str, str]:
+    """Amounts of a scope as texts, that of ALL and those of services with another one; empty where nothing
+    is declared. Raises DeclarationError."""
+    given, where = spec[limit.name], f"{KIND}.{limit.name}"
+    if not isinstance(given, Mapping):
+        given, text = {}, _spelled(where, limit, given)
+        own = {ALL: text}
+    else:
+        schema.refuse_unknown(where, given, SCOPES)
+        texts = {name: _spelled(f"{where}.{name}", limit, raw) for name, raw in given.items()}
+        own = {ALL: texts[scope]} if scope in texts else {}
+        if scope == SERVICES:
+            own.update((name, texts[name]) for name in SERVICE_NAMES if name in texts)
+    chosen = services(spec) if scope == SERVICES else (AUTO,)
+    if chosen == (AUTO,):
+        return own
+    return {name: text for name, text in own.items() if chosen and name in (ALL, *chosen)}
+
+
+def _spelled(where: str, limit: Limit, raw: Any) -> str:
+    text: str = schema.value(where, _TEXT, raw)
+    return AUTO if limit.automatic and text == AUTO else str(amount(limit, text, where))
+
+
+def _setting(rest: str, path: str, texts: Mapping[str, str], of_whom: tuple[str, ...] = ()) -> Setting:
+    want = shown(texts)
+    claim = f"{want} for {', '.join(of_whom)}" if of_whom else want
+    return Setting(KIND, f"{KIND}.{rest}", path, None if AUTO in texts.values() else want, claim)
 
 
 def taken_apart(key: str) -> tuple[str, str, Limit]:
@@ -142,23 +217,24 @@ def taken_apart(key: str) -> tuple[str, str, Limit]:
     return scope, domain, LIMITS[name]
 
 
-def amount(limit: Limit, raw: str) -> Amount:
-    """Raises DeclarationError."""
+def amount(limit: Limit, raw: str, where: str = "") -> Amount:
+    """where: the place in the declaration. Raises DeclarationError."""
+    where = where or f"{KIND}.{limit.name}"
     texts = raw.split(":")
     if len(texts) not in (1, 2) or not all(text == UNLIMITED or _NUMBER.match(text) for text in texts):
         raise DeclarationError(
-            f"limits.{limit.name}: {raw!r} is neither a number nor {UNLIMITED}, nor SOFT:HARD of these"
+            f"{where}: {raw!r} is neither a number nor {UNLIMITED}, nor SOFT:HARD of these"
+            f"{f', nor {AUTO}' if limit.automatic else ''}"
         )
     soft, hard = (None if text == UNLIMITED else int(text) for text in (texts[0], texts[-1]))
     if not is_within(soft, hard):
-        raise DeclarationError(f"limits.{limit.name}: {raw!r}: the soft limit is above the hard one")
+        raise DeclarationError(f"{where}: {raw!r}: the soft limit is above the hard one")
     for number in (soft, hard):
-        _check(limit, number)
+        _check(limit, number, where)
     return Amount(soft, hard)
 
 
-def _check(limit: Limit, number: int | None) -> None:
-    where = f"limits.{limit.name}"
+def _check(limit: Limit, number: int | None, where: str) -> None:
     if number is None:
         if limit.name == "nofile":
             raise DeclarationError(

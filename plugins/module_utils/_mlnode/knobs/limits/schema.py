@@ -15,31 +15,36 @@ _DOMAIN = Form(regex(r"(?:\*|@?[A-Za-z_][A-Za-z0-9_.-]{0,31})\Z", re.ASCII), "*,
 
 OPTIONS: Table = {
     "nofile": Option(
-        "str",
+        "raw",
         """
         Files that a process may have open, at least V(1024). The kernel has no V(unlimited) here, so that
         it is refused.
 
-        A number, or V(SOFT:HARD). Unset leaves the limit untouched, as for all others.
+        A number, or V(SOFT:HARD), for logins, systemd and services alike. A dictionary of C(login),
+        C(systemd), C(services) and names of services gives each its own, and leaves alone what it does not
+        name; a service's own beats C(services). Unset leaves the limit untouched. All limits take these.
         """,
     ),
     "memlock": Option(
-        "str",
+        "raw",
         """
         Memory that a process may lock, in bytes, as a multiple of 1024, or V(unlimited). RDMA needs all
         that it can get.
+
+        V(auto) is V(unlimited) on a node with an RDMA device or a GPU, and leaves the limit untouched on any
+        other.
         """,
     ),
     "stack": Option(
-        "str",
+        "raw",
         """
         Size of the stack, in bytes, or V(unlimited). At least 8 MiB, which is what the kernel gives.
         """,
     ),
     "core": Option(
-        "str", "Size of the file that a crash leaves, in bytes, or V(unlimited). V(0) leaves none."
+        "raw", "Size of the file that a crash leaves, in bytes, or V(unlimited). V(0) leaves none."
     ),
-    "nproc": Option("str", "Processes and threads of one user, at least V(1024), or V(unlimited)."),
+    "nproc": Option("raw", "Processes and threads of one user, at least V(1024), or V(unlimited)."),
     "domains": Option(
         "list",
         """

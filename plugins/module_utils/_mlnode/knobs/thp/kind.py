@@ -173,18 +173,32 @@ keeps = never_kept
 
 
 _REASONS: dict[str, tuple[Severity, str]] = {
-    "enabled": (Severity.MEDIUM, "any process may stall in compaction under always; madvise is opt-in"),
+    "enabled": (
+        Severity.LOW,
+        "always gives huge pages to programs that did not ask, which takes memory; madvise is opt-in",
+    ),
     "defrag": (Severity.MEDIUM, "direct compaction in a page fault stalls the thread for milliseconds"),
     "shmem_enabled": (Severity.LOW, "huge pages for shared memory, which data loaders use"),
     "use_zero_page": (Severity.LOW, "read faults map one shared zero page"),
-}  # fmt: skip
+}
 
 
 def info(key: str, runtime: Value) -> Info:
-    """Severity and reason; `always` at run time is severity high."""
+    """Severity and reason; `always` of defrag is severity high, as it is what stalls every process that
+    `enabled` gives huge pages to."""
     name = key[len("thp.") :]
-    if name == "enabled" and runtime.text == "always":
+    if name == "defrag" and runtime.text == "always":
         return Info(Severity.HIGH, _REASONS[name][1], _SOURCE)
     default = (Severity.LOW, "how hard khugepaged and each page size work in the background")
     severity, reason = _REASONS.get(name, default)
     return Info(severity, reason, _SOURCE)
+
+
+def together(enabled: Value, defrag: Value) -> Info:
+    """What the policy costs with how hard a page fault works for it: under `always` any process stalls in
+    compaction only if `defrag` is `always`, too; else those that asked for it (transhuge.rst)."""
+    if enabled.text == "always" and defrag.text == "always":
+        return info("thp.defrag", defrag)
+    if enabled.text == "always" and defrag.text is None:
+        return Info(Severity.MEDIUM, "any process may stall in compaction, if defrag is always", _SOURCE)
+    return info("thp.enabled", enabled)

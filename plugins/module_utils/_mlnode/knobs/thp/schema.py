@@ -16,8 +16,8 @@ OPTIONS: Table = {
     "enabled": Option(
         "str",
         """
-        When anonymous memory gets huge pages. V(always) lets any process stall in compaction; V(madvise)
-        gives them to programs that ask.
+        When anonymous memory gets huge pages. V(madvise) gives them to programs that ask, V(always) to all,
+        and with C(defrag) V(always) any process may then stall in compaction.
 
         One of the words in C(/sys/kernel/mm/transparent_hugepage/enabled). Unset leaves it untouched.
         """,
@@ -25,7 +25,10 @@ OPTIONS: Table = {
     ),
     "defrag": Option(
         "str",
-        "How hard a page fault tries to get a huge page, such as V(madvise) or V(defer+madvise).",
+        """
+        How hard a page fault tries to get a huge page, such as V(madvise) or V(defer+madvise). V(always)
+        compacts memory in every fault that may get one.
+        """,
         form=_WORD,
     ),
     "shmem_enabled": Option("str", "Huge pages for shared memory, such as V(advise).", form=_WORD),

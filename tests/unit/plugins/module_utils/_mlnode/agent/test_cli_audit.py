@@ -18,12 +18,16 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def root(tmp_path: pathlib.Path) -> str:
-    return Machine.debian(str(tmp_path / "node")).root
+    machine = Machine.debian(str(tmp_path / "node"))
+    machine.put(f"{THP}/defrag", "[always] defer defer+madvise madvise never\n")
+    return machine.root
 
 
 def test_a_severe_finding_is_an_exit_status(root: str, capsys: Capture) -> None:
     assert cli.main(["audit", "--root", root]) == cli.DRIFT
-    assert capsys.readouterr().out.startswith("HIGH      thp, node: always (expected madvise or never)\n")
+    assert capsys.readouterr().out.startswith(
+        "HIGH      thp, node: always, defrag always (expected madvise or never)\n"
+    )
     Machine(root).put(f"{THP}/enabled", "always [madvise] never\n")
     assert cli.main(["audit", "--root", root]) == cli.OK
 

@@ -35,7 +35,7 @@ def checked(area: str, spec: Any) -> dict[str, Any]:
         ("thp", {"use_zero_page": "00"}, {"use_zero_page": 0}),
         ("gpu", {"persistence": "Yes"}, {"persistence": True}),
         ("gpu", {"persistence": 0}, {"persistence": False}),
-        ("limits", {"nofile": 1048576}, {"nofile": "1048576"}),
+        ("cpu", {"max_latency_us": 10}, {"max_latency_us": "10"}),
         ("nic", {"rules": [{**RULE, "pause": {"rx": "off"}}]}, {"rules": [{**RULE, "pause": {"rx": False}}]}),
         (
             "nic",
@@ -61,7 +61,7 @@ def checked(area: str, spec: Any) -> dict[str, Any]:
         ("nic", {"rules": [None, {**RULE, "nics": {"names": []}, "coalesce": {}}]}, {"rules": [RULE]}),
         # an empty list that says something
         ("qos", {"rules": [{"name": "a", "pfc": []}]}, {"rules": [{"name": "a", "pfc": []}]}),
-        ("limits", {"nofile": 1024, "services": []}, {"nofile": "1024", "services": []}),
+        ("limits", {"nofile": 1024, "services": []}, {"nofile": 1024, "services": []}),
         # what declares nothing by itself
         ("nic", {"rules": [], "allow": ["busy"], "max_disruption": "none"}, {}),
         ("sysctl", {"settings": {}, "sizing": {"rtt_us": 5}, "allow": ["min_free"]}, {}),

@@ -10,7 +10,6 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.audit import run as audit
-from mlnode.checks.audit.model import AuditCheck
 from mlnode.checks.model import BAD, Verdict
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
@@ -20,72 +19,22 @@ from mlnode.model.record import replace
 from mlnode.model.setting import Severity
 from mlnode.report.audit import report
 
+from .looking import CLOCK, CPU, EDAC, LIMITS, NODES, look, memory, one
+
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
-CPU, NODES, EDAC = "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/devices/system/edac/mc"
-CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE, SWAP_ON = "/proc/sys/kernel/osrelease", "Filename\n/dev/sda2 partition 8 0 -2"
 HOLES, FREQ = f"{CPU}/vulnerabilities", f"{CPU}/cpufreq"
-ECC_OK = "Enabled, 0, 0"
-LIMITS = "Limit           Soft Limit   Hard Limit   Units\nMax open files  {} {} files\n"
-
-
-@pytest.fixture
-def node(tmp_path: pathlib.Path) -> GpuMachine:
-    """As it should be: two NUMA nodes, two GPUs."""
-    machine = GpuMachine.of(str(tmp_path / "node"), 2)
-    for address in machine.modes:
-        machine.modes[address] = "Enabled"
-        machine.ecc[address] = ECC_OK
-    for path, text in {
-        "/proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu tsc",
-        "/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority",
-        "/proc/sys/kernel/numa_balancing": "0",
-        "/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
-        "/sys/class/dmi/id/sys_vendor": "Maker",
-        CLOCK: "tsc",
-        f"{CPU}/online": "0-3",
-        f"{CPU}/present": "0-3",
-        f"{CPU}/possible": "0-3",
-        f"{CPU}/smt/control": "on",
-        f"{CPU}/vulnerabilities/meltdown": "Mitigation: PTI",
-        f"{CPU}/vulnerabilities/srbds": "Not affected",
-        f"{CPU}/cpufreq/policy0/scaling_governor": "performance",
-        f"{CPU}/cpufreq/policy2/scaling_governor": "performance",
-        f"{NODES}/online": "0-1",
-        "/run/systemd/timesync/synchronized": "",
-        f"{EDAC}/mc0/ce_count": "0",
-        f"{EDAC}/mc0/ue_count": "0",
-        f"{EDAC}/power/control": "auto",
-        "/proc/1/status": "Name:\tsystemd\nPPid:\t0\nUid:\t0\t0\t0\t0",
-        "/proc/9/status": "Name:\tslurmd\nPPid:\t1\nUid:\t0\t0\t0\t0",
-        "/proc/9/limits": LIMITS.format("1048576", "1048576"),
-    }.items():
-        machine.put(path, f"{text}\n")
-    for number, cpus in enumerate(("0-1", "2-3")):
-        machine.put(f"{NODES}/node{number}/cpulist", f"{cpus}\n")
-        machine.put(f"{NODES}/node{number}/distance", "10 21\n")
-        memory(machine, number, 1 << 20)
-    return machine
-
-
-def memory(machine: GpuMachine, number: int, kbytes: int) -> None:
-    machine.put(f"{NODES}/node{number}/meminfo", f"Node {number} MemTotal:       {kbytes} kB\n")
-
-
-def look(host: Host) -> dict[tuple[str, str], AuditCheck]:
-    host.forget()
-    return {(check.name, check.target): check for check in audit.all_checks(host)}
-
-
-def one(host: Host, name: str, target: str = "node") -> AuditCheck:
-    return look(host)[name, target]
 
 
 def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
     found = look(node)
     assert [str(check) for check in found.values() if check.verdict in BAD] == []
     passed = {name for name, _target in found if found[name, _target].verdict is Verdict.PASS}
-    assert {*audit.NAMES} - passed == {"swappiness", "time_sync", "smt", "mitigations", "pcie_link"}
+    reported = {"swappiness", "time_sync", "smt", "mitigations", "pcie_link", "gpu_nodes", "free_memory"}
+    # Of kernels and interfaces that this machine does not have
+    reported |= {"napi_settings", "scheduler_names", "socket_buffers", "nic_drops", "kexec_handover"}
+    assert {*audit.NAMES} - passed == reported
 
 
 @pytest.mark.parametrize(
@@ -96,7 +45,8 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
         (RELEASE, "6.1.0-18-amd64", "kernel", "pass", "6.1.0-18-amd64"),
         (RELEASE, "5.14.0-427.el9.x86_64", "kernel", "skip", "5.14.0-427.el9.x86_64: its vendor"),
         (RELEASE, "strange", "kernel", "unknown", "'strange' is not a kernel version"),
-        ("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never", "thp", "fail", "always"),
+        (f"{THP}/enabled", "[always] madvise never", "thp", "warn", "always, defrag madvise"),
+        (f"{THP}/enabled", "always madvise [never]", "thp", "pass", "never, defrag madvise"),
         ("/proc/swaps", SWAP_ON, "swap", "warn", "/dev/sda2"),
         ("/proc/swaps", SWAP_ON, "swappiness", "fail", "60"),
         ("/proc/sys/kernel/numa_balancing", "1", "numa_balancing", "warn", "1"),
@@ -120,6 +70,30 @@ def test_what_is_told_of_one_file(
     assert bool(check.advice) is (verdict in ("fail", "warn"))
     assert check.reason
     assert check.reference
+
+
+@pytest.mark.parametrize(
+    ("defrag", "verdict", "severity"),
+    [
+        ("[always] defer defer+madvise madvise never", Verdict.FAIL, Severity.HIGH),
+        ("always [defer] defer+madvise madvise never", Verdict.WARN, Severity.LOW),
+        ("always defer [defer+madvise] madvise never", Verdict.WARN, Severity.LOW),
+        ("always defer defer+madvise [madvise] never", Verdict.WARN, Severity.LOW),
+        ("always defer defer+madvise madvise [never]", Verdict.WARN, Severity.LOW),
+        ("", Verdict.WARN, Severity.MEDIUM),
+    ],
+)
+def test_huge_pages_for_all_are_judged_with_how_hard_a_fault_works_for_them(
+    node: GpuMachine, defrag: str, verdict: Verdict, severity: Severity
+) -> None:
+    node.put(f"{THP}/enabled", "[always] madvise never\n")
+    node.put(f"{THP}/defrag", f"{defrag}\n")
+    if not defrag:
+        node.remove(f"{THP}/defrag")
+    check = one(node, "thp")
+    assert (check.verdict, check.severity) == (verdict, severity)
+    node.put(f"{THP}/enabled", "always [madvise] never\n")
+    assert one(node, "thp").verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize("name", ["kernel", "thp", "swap", "clocksource", "governor", "memory_errors"])
@@ -174,6 +148,23 @@ def test_memory_of_the_nodes(node: GpuMachine) -> None:
     assert one(node, "numa_balancing").verdict is Verdict.SKIP
 
 
+@pytest.mark.parametrize(
+    ("most", "verdict", "found"),
+    [
+        ("3800000", Verdict.PASS, "now 1.20 to 3.70 GHz, least 0.80 GHz, most 3.80 GHz, of 3.80 GHz"),
+        ("2000000", Verdict.WARN, "now 1.20 to 3.70 GHz, least 0.80 GHz, most 2.00 to 3.80 GHz, of 3.80 GHz"),
+    ],
+)
+def test_a_clock_that_is_capped(node: GpuMachine, most: str, verdict: Verdict, found: str) -> None:
+    for policy, now in ((0, "3700000"), (2, "1200000")):
+        for name, text in (("cur", now), ("min", "800000"), ("max", "3800000")):
+            node.put(f"{FREQ}/policy{policy}/scaling_{name}_freq", f"{text}\n")
+        node.put(f"{FREQ}/policy{policy}/cpuinfo_max_freq", "3800000\n")
+    node.put(f"{FREQ}/policy2/scaling_max_freq", f"{most}\n")
+    check = one(node, "cpu_frequency")
+    assert (check.verdict, check.found) == (verdict, found)
+
+
 # -- GPUs ----------------------------------------------------------------------------------
 
 
@@ -198,18 +189,80 @@ def test_ecc(node: GpuMachine, columns: str, verdict: str, found: str) -> None:
     assert one(node, "gpu_ecc", f"GPU {FIRST}").verdict is Verdict.PASS
 
 
-def test_xids_are_counted_by_gpu(node: GpuMachine) -> None:
-    node.log = (
-        "[1.0] NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
-        "[2.0] NVRM: Xid (PCI:0000:1c:00): 31, pid=7, name=python, Ch 00000008\n" * 2
-    )
+UP = 100 * 3600
+
+
+def xid(number: int, hours: float, gpu: str = "0000:1b:00") -> str:
+    """A line of the kernel's log, some hours ago."""
+    return f"[{UP - hours * 3600:12.6f}] NVRM: Xid (PCI:{gpu}): {number}, pid=7, name=python, Ch 00000008\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict", "severity", "found"),
+    [
+        (xid(79, 1), "fail", "high", "Xid 79 (hardware: fallen off the bus), 60 min ago"),
+        (xid(48, 3), "fail", "high", "Xid 48 (hardware: double bit ECC error), 3 h ago"),
+        (xid(74, 0), "fail", "high", "Xid 74 (link: NVLink error), 0 s ago"),
+        (xid(149, 0), "fail", "high", "Xid 149 (link: NVLink error), 0 s ago"),
+        (xid(94, 1), "warn", "medium", "Xid 94 (hardware: contained memory error), 60 min ago"),
+        (xid(13, 1), "warn", "low", "Xid 13 (program: exception in the graphics engine), 60 min ago"),
+        (xid(31, 2) + xid(31, 1), "warn", "low", "Xid 31 (program: page fault) 2 times, last 60 min ago"),
+        (xid(43, 1), "warn", "low", "Xid 43 (program: stopped processing), 60 min ago"),
+        (xid(45, 1), "warn", "low", "Xid 45 (program: clean-up after another error), 60 min ago"),
+        (xid(31, 1) + xid(48, 1), "fail", "high",
+         "Xid 31 (program: page fault), 60 min ago; Xid 48 (hardware: double bit ECC error), 60 min ago"),
+        (xid(999, 1), "warn", "medium", "Xid 999 (not in the table), 60 min ago"),
+        (xid(79, 25), "skip", "high", "old: Xid 79 (hardware: fallen off the bus), 25 h ago"),
+        (xid(79, 49) + xid(31, 1), "warn", "low",
+         "Xid 31 (program: page fault), 60 min ago; old: Xid 79 (hardware: fallen off the bus), 2 days ago"),
+        (xid(48, 3).replace("PCI:", ""), "fail", "high", "Xid 48 (hardware: double bit ECC error), 3 h ago"),
+        ("NVRM: Xid (PCI:0000:1b:00): 79, pid=7\n", "fail", "high",
+         "Xid 79 (hardware: fallen off the bus), at a time that the log does not have"),
+    ],
+)  # fmt: skip
+def test_an_xid_is_judged_by_its_cause_and_its_age(
+    node: GpuMachine, log: str, verdict: str, severity: str, found: str
+) -> None:
+    node.put("/proc/uptime", f"{UP}.25 900.00\n")
+    node.log = log
+    check = one(node, "gpu_xid", "GPU 0000:1b:00")
+    assert (str(check.verdict), str(check.severity), check.found) == (verdict, severity, found)
+    assert bool(check.advice) is (verdict in ("fail", "warn"))
+
+
+def test_without_the_uptime_no_xid_is_old(node: GpuMachine) -> None:
+    node.log = xid(79, 99)
+    assert one(node, "gpu_xid", "GPU 0000:1b:00").verdict is Verdict.FAIL
+
+
+def test_each_gpu_is_told_by_itself(node: GpuMachine) -> None:
+    node.put("/proc/uptime", f"{UP}.25 900.00\n")
+    node.log = xid(79, 1) + xid(31, 1, "0000:1c:00")
+    assert one(node, "gpu_xid", "GPU 0000:1b:00").verdict is Verdict.FAIL
+    assert one(node, "gpu_xid", "GPU 0000:1c:00").verdict is Verdict.WARN
+    assert ("gpu_xid", "node") not in look(node)
+
+
+def test_how_far_back_the_log_goes(node: GpuMachine) -> None:
+    node.put("/proc/uptime", f"{UP}.25 900.00\n")
+    node.log = f"[{UP - 7200:.6f}] eth0: link up\n[{UP - 60:.6f}] eth0: link down\n"
     check = one(node, "gpu_xid")
-    assert check.verdict is Verdict.FAIL
-    assert check.found == "Xid 79 on 0000:1b:00 (2 times), 31 on 0000:1c:00 (2 times)"
+    assert check.verdict is Verdict.PASS
+    assert check.found == (
+        "none in the kernel's log, whose oldest line is of 2 h ago; the machine has been up for 4 days"
+    )
     node.log = None
     check = one(node, "gpu_xid")
     assert check.verdict is Verdict.UNKNOWN
     assert "Operation not permitted" in check.found
+
+
+def test_gpus_at_several_nodes_are_told(node: GpuMachine) -> None:
+    assert one(node, "gpu_nodes").found == "2 at node 0"
+    node.put(f"/sys/devices/pci0000:1c/{SECOND}/numa_node", "1\n")
+    check = one(node, "gpu_nodes")
+    assert check.verdict is Verdict.SKIP
+    assert check.found == "1 at node 0, 1 at node 1; bind each rank to its GPU's node: mlnode topology"
 
 
 def test_persistence(node: GpuMachine) -> None:
@@ -271,6 +324,32 @@ def test_open_files_of_who_starts_jobs(
     node.put("/proc/9/limits", LIMITS.format(soft, hard))
     check = one(node, "nofile", "slurmd")
     assert (str(check.verdict), check.found) == (verdict, found)
+
+
+@pytest.mark.parametrize(
+    ("line", "nr_open", "verdict"),
+    [
+        ("LimitNOFILE=infinity", 1073741816, Verdict.WARN),
+        ("LimitNOFILE=infinity", 1048576, Verdict.PASS),
+        ("LimitNOFILE=1024:infinity", 1073741816, Verdict.PASS),
+        ("LimitNOFILE=1048576", 1073741816, Verdict.PASS),
+        ("Restart=always", 1073741816, Verdict.PASS),
+    ],
+)
+def test_so_many_files_that_closing_them_all_takes_minutes(
+    node: GpuMachine, line: str, nr_open: int, verdict: Verdict
+) -> None:
+    node.put("/proc/9/status", "Name:\tcontainerd\nPPid:\t1\nUid:\t0\t0\t0\t0\n")
+    node.put("/proc/9/limits", LIMITS.format(nr_open, nr_open))
+    node.put("/proc/sys/fs/nr_open", f"{nr_open}\n")
+    node.put("/usr/lib/systemd/system/containerd.service", f"[Service]\n{line}\n")
+    check = one(node, "nofile", "containerd")
+    assert check.verdict is verdict
+    if verdict is Verdict.WARN:
+        assert check.found == (
+            "1073741816; containerd.service gives 1073741816 to all that it starts "
+            "(/usr/lib/systemd/system/containerd.service:2)"
+        )
 
 
 def test_processes_that_are_hidden(node: GpuMachine) -> None:

@@ -17,7 +17,7 @@ from mlnode.engine.kind import Row
 from mlnode.host.host import Host
 from mlnode.knobs.limits import kind as limits
 from mlnode.model.errors import RefusedError
-from mlnode.model.setting import BOTH_LAYERS, Layer, Severity, Value
+from mlnode.model.setting import BOTH_LAYERS, Layer, Severity, Status, Value
 
 FILE = "zz-mlnode-default.conf"
 PAM, MANAGER = f"/etc/security/limits.d/{FILE}", f"/etc/systemd/system.conf.d/{FILE}"
@@ -91,6 +91,73 @@ def test_parts_can_be_left_out(machine: LimitsMachine) -> None:
     assert [path for path in machine.tree() if path.endswith(FILE)] == [PAM, drop_in("slurmd")]
     apply(machine, {**SPEC, "domains": [], "services": [], "defaults": True})
     assert [path for path in machine.tree() if path.endswith(FILE)] == [MANAGER]
+
+
+SCOPED: dict[str, Any] = {
+    "nofile": {"login": "65536:1048576", "systemd": "1024:1048576", "services": "1024:1048576",
+               "slurmd": "65536:1048576"},
+}  # fmt: skip
+
+
+def test_logins_services_and_slurmd_may_differ(machine: LimitsMachine) -> None:
+    found = apply(machine, SCOPED)
+    assert {status for status, _reason in found.values()} == {"changed"}
+    assert lines(machine, PAM)[:2] == ["* soft nofile 65536", "* hard nofile 1048576"]
+    assert lines(machine, MANAGER) == ["[Manager]", "DefaultLimitNOFILE=1024:1048576"]
+    for service in ("containerd", "ssh"):
+        assert lines(machine, drop_in(service)) == ["[Service]", "LimitNOFILE=1024:1048576"]
+    assert lines(machine, drop_in("slurmd")) == ["[Service]", "LimitNOFILE=65536:1048576"]
+    assert row(machine, "services.nofile", SCOPED) == ("ok", "")
+
+    machine.process(50, "slurmd", nofile="1024:524288")
+    machine.process(51, "containerd", nofile="1048576")  # Go has raised its own
+    assert row(machine, "services.nofile", SCOPED) == (
+        "pending_reboot",
+        (
+            "runtime is 1024:524288 (slurmd, until restarted); 1024:1048576 (containerd, ssh); the next boot "
+            "brings 1024:1048576; 65536:1048576 (slurmd)"
+        ),
+    )
+
+
+def test_one_service_alone(machine: LimitsMachine) -> None:
+    spec: dict[str, Any] = {"nofile": {"slurmd": "65536:1048576"}}
+    apply(machine, spec)
+    assert [path for path in machine.tree() if path.endswith(FILE)] == [drop_in("slurmd")]
+    assert row(machine, "services.nofile", spec) == ("ok", "")
+    machine.link(f"{UNITS}/slurmd.service", "/dev/null")
+    assert row(machine, "services.nofile", spec) == ("unsupported", "none of slurmd is installed")
+
+
+def test_another_file_of_one_service_is_told(machine: LimitsMachine) -> None:
+    apply(machine, SCOPED)
+    machine.put(f"{UNITS}/slurmd.service.d/zzz.conf", "[Service]\nLimitNOFILE=1024:1048576\n")
+    status, reason = row(machine, "services.nofile", SCOPED)
+    assert (status, "zzz.conf:2 sets 1024:1048576" in reason) == ("overridden", True)
+
+
+def test_from_one_amount_for_all_to_one_for_each(machine: LimitsMachine) -> None:
+    apply(machine)
+    apply(machine, SCOPED)
+    assert {one.status for one in rows(machine, SCOPED).values()} == {Status.OK}
+    assert "LimitNOFILE=1048576" not in machine.text(drop_in("containerd"))
+
+
+@pytest.mark.parametrize(
+    ("key", "runtime", "severity"),
+    [
+        ("login.*.nofile", "1024:1048576", Severity.MEDIUM),
+        ("login.*.nofile", "65536:1048576", Severity.LOW),
+        ("systemd.nofile", "1024:524288", Severity.LOW),
+        ("systemd.nofile", "1024:4096", Severity.MEDIUM),
+        ("services.nofile", "1024:524288", Severity.LOW),
+        ("services.nofile", "1024:524288 (slurmd, until restarted); 1048576 (ssh)", Severity.MEDIUM),
+        ("services.nofile", "65536:524288 (slurmd); 1048576 (ssh)", Severity.LOW),
+        ("services.nofile", "not set (ssh)", Severity.MEDIUM),
+    ],
+)
+def test_severity_of_files(key: str, runtime: str, severity: Severity) -> None:
+    assert limits.info(f"limits.{key}", Value(text=runtime)).severity is severity
 
 
 def test_a_service_that_comes_later_gets_its_file(machine: LimitsMachine) -> None:

@@ -50,6 +50,50 @@ def test_claims_tell_services_that_are_named() -> None:
     )
 
 
+SCOPED: dict[str, Any] = {
+    "login": "65536:1048576",
+    "systemd": "1024:1048576",
+    "services": "1024:1048576",
+    "slurmd": "65536:1048576",
+}
+
+
+def test_each_scope_may_have_its_own_amount() -> None:
+    found = {setting.key: setting.want for setting in limits_parse.parse({"nofile": SCOPED})}
+    assert found == {
+        "limits.login.*.nofile": "65536:1048576",
+        "limits.login.root.nofile": "65536:1048576",
+        "limits.systemd.nofile": "1024:1048576",
+        "limits.services.nofile": "1024:1048576; 65536:1048576 (slurmd)",
+    }
+    assert keys({"nofile": {"systemd": 65536}}) == ["limits.systemd.nofile"]
+    assert keys({"nofile": {"containerd": 65536}}) == ["limits.services.nofile"]
+    assert keys({"nofile": {"containerd": 65536}, "services": ["slurmd"]}) == []
+    assert keys({"nofile": {"login": None}}) == keys({"nofile": {}}) == []
+
+
+def test_an_amount_that_waits_for_the_hardware_has_no_value_yet() -> None:
+    found = limits_parse.parse({"memlock": {"login": "auto", "systemd": 0}})
+    assert [(setting.want, setting.claim) for setting in found] == [
+        (None, "auto"), (None, "auto"), ("0", "0"),
+    ]  # fmt: skip
+
+
+@quick
+@given(
+    strategies.dictionaries(
+        strategies.sampled_from(["", *limits_parse.SERVICE_NAMES]),
+        strategies.sampled_from(["1024", "1024:65536", "65536"]),
+        min_size=1,
+    )
+)
+def test_amounts_as_a_text_can_be_read_back(texts: dict[str, str]) -> None:
+    found = limits_parse.wanted(LIMITS["nofile"], limits_parse.shown(texts))
+    assert {name: str(amount) for name, amount in found.items()} == {
+        name: text for name, text in texts.items() if not name or text != texts.get("")
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "raw", "text"),
     [
@@ -97,6 +141,11 @@ def test_amounts(name: str, raw: Any, text: str) -> None:
         ({"nofile": "9" * 5000}, "neither a number"),
         ({"nofile": [1024]}, "must be a text"),
         ({"memlock": "infinity"}, "neither a number"),
+        ({"nofile": "auto"}, "neither a number"),
+        ({"nofile": {"logins": 1024}}, "limits.nofile.logins: unknown; known are login, systemd"),
+        ({"nofile": {"slurmd": 512}}, "limits.nofile.slurmd: 512 is less than 1024"),
+        ({"nofile": {"login": {"soft": 1}}}, "limits.nofile.login: must be a text"),
+        ({"memlock": "auto:auto"}, "nor SOFT:HARD of these, nor auto"),
         ({"nofiles": 1024}, "nofiles: unknown; known are nofile, memlock"),
         ({"nofile": 4096, "domains": "*"}, "must be a list"),
         ({"nofile": 4096, "domains": ["*\nroot"]}, "does not print"),

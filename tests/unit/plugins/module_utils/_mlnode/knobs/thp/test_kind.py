@@ -337,9 +337,10 @@ def test_no_file_of_the_system_carries_it_and_nothing_excludes_another() -> None
 @pytest.mark.parametrize(
     ("key", "runtime", "severity"),
     [
-        ("thp.enabled", "always", Severity.HIGH),
-        ("thp.enabled", "never", Severity.MEDIUM),
-        ("thp.defrag", "always", Severity.MEDIUM),
+        ("thp.enabled", "always", Severity.LOW),
+        ("thp.enabled", "never", Severity.LOW),
+        ("thp.defrag", "always", Severity.HIGH),
+        ("thp.defrag", "defer", Severity.MEDIUM),
         ("thp.shmem_enabled", "always", Severity.LOW),
         ("thp.use_zero_page", "1", Severity.LOW),
         ("thp.khugepaged.defrag", "1", Severity.LOW),
@@ -351,3 +352,12 @@ def test_every_knob_has_a_severity_and_a_reason(key: str, runtime: str, severity
     assert found.severity is severity
     assert found.reason
     assert "transhuge.rst" in found.source
+
+
+def test_what_both_together_cost() -> None:
+    def severity(enabled: str, defrag: str | None) -> Severity:
+        return thp.together(Value(enabled), Value(defrag)).severity
+
+    assert severity("always", "always") is Severity.HIGH
+    assert severity("always", "madvise") is severity("madvise", "always") is Severity.LOW
+    assert severity("always", None) is Severity.MEDIUM

@@ -1,0 +1,199 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Facts about new kernels: what they reserve, drop, refuse or show nowhere, without a word in most logs."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from ...host.host import Host
+from ...knobs.sysctl.parse import path_of
+from ...linux import sysctl_d
+from ...model import values
+from ...model.errors import HostError
+from ...model.setting import Severity
+from ...topology.model import Topology
+from ..model import Verdict
+from . import model
+from .model import AuditCheck, Topic
+
+KHO = Topic(
+    "kexec_handover",
+    Severity.HIGH,
+    "memory kept for the next kernel cannot be pinned: ibv_reg_mr fails with ENOMEM when the rest is full",
+    "admin-guide/mm/kho.rst; NVIDIA, NV-Kernels pull request 591",
+    "boot with kho=off, unless kexec hands something over on this node",
+)
+SIZES = Topic(
+    "hugepage_sizes",
+    Severity.MEDIUM,
+    "the kernel drops a size that it does not have, and the pages after it, and programs find no pool",
+    "kernel-parameters.txt (hugepagesz); arch/arm64/hugetlbpage.rst",
+    "name a size that this kernel has; arm64 with pages of 64 KiB has 2 MiB, 512 MiB and 16 GiB, no 1 GiB",
+)
+PREEMPT = Topic(
+    "preempt",
+    Severity.LOW,
+    "the kernel refuses the word, and preempts by its default: threads that spin on locks may lose time",
+    "kernel-parameters.txt (preempt); kernel/Kconfig.preempt of 7.0",
+    "take it off the command line; full and lazy are what a kernel of 7.0 has on x86 and arm64",
+)
+NAMES_GONE = Topic(
+    "scheduler_names",
+    Severity.LOW,
+    "files set them for nothing: they went to debugfs in 5.13, and most of them with EEVDF in 6.6",
+    "kernel/sched/debug.c; scheduler/sched-eevdf.rst",
+)
+NAPI = Topic(
+    "napi_settings",
+    Severity.LOW,
+    "since 6.13 each NAPI instance may have other values than its interface's files in sysfs show",
+    "networking/napi.rst; netlink/specs/netdev.yaml",
+)
+
+_TOPICS = (KHO, SIZES, PREEMPT, NAMES_GONE, NAPI)
+NAMES = tuple(topic.name for topic in _TOPICS)
+
+_CMDLINE, _MEMINFO = "/proc/cmdline", "/proc/meminfo"
+_RELEASE = "/proc/sys/kernel/osrelease"
+_PREEMPT = "/sys/kernel/debug/sched/preempt"
+_POOLS = "/sys/kernel/mm/hugepages"
+_RDMA = "/sys/class/infiniband"
+_UNITS = {"": 0, "K": 0, "M": 10, "G": 20}
+#: Of CFS, until 5.13 below /proc/sys/kernel
+_CFS = (
+    "sched_latency_ns",
+    "sched_min_granularity_ns",
+    "sched_wakeup_granularity_ns",
+    "sched_migration_cost_ns",
+    "sched_nr_migrate",
+    "sched_tunable_scaling",
+    "sched_child_runs_first",
+)
+
+
+def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
+    value = host.value(_CMDLINE)
+    words = (value.text or "").split()
+    words = words[: words.index("--")] if "--" in words else words
+    yield _kho(host, words)
+    if value.text is None:
+        yield model.missing(SIZES, value, _CMDLINE)
+        yield model.missing(PREEMPT, value, _CMDLINE)
+    else:
+        yield _sizes(host, words)
+        yield _preempt(host, words)
+    yield _scheduler(host)
+    yield _napi(host, topology)
+
+
+def _given(words: list[str], *names: str) -> list[str]:
+    return [word.partition("=")[2] for word in words if word.partition("=")[0] in names and "=" in word]
+
+
+def _release(host: Host) -> tuple[int, int]:
+    """(0, 0) where it cannot be read."""
+    match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", host.value(_RELEASE).text or "", re.ASCII)
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+
+
+def _kho(host: Host, words: list[str]) -> AuditCheck:
+    """Scratch memory counts as free memory of CMA and belongs to no area of it, so that more may be free than
+    there is."""
+    value = host.value(_MEMINFO)
+    if value.text is None:
+        return model.missing(KHO, value, _MEMINFO)
+    rows = dict(re.findall(r"^(Cma\w+): +([0-9]{1,20}) kB$", value.text, re.MULTILINE | re.ASCII))
+    if len(rows) < 2:
+        return model.told(
+            KHO, "this kernel has no CMA, which the scratch memory would be a part of", _MEMINFO
+        )
+    total, free = int(rows.get("CmaTotal", 0)), int(rows.get("CmaFree", 0))
+    kept = f"CmaFree {free} kB, CmaTotal {total} kB"
+    if free <= total:
+        asked = (
+            "; kho is on by the command line" if _given(words, "kho")[-1:] in (["on"], ["1"], ["y"]) else ""
+        )
+        return model.made(KHO, Verdict.PASS, f"no sign of it: {kept}{asked}", _MEMINFO, "no scratch memory")
+    found = f"{(free - total) / (1 << 20):.2f} GiB at least: {kept}"
+    if not host.exists(_RDMA) or not host.names(_RDMA):
+        return model.told(KHO, f"{found}; no RDMA device is here that would need it", _MEMINFO)
+    return model.judged(KHO, False, found, _MEMINFO, "no scratch memory")
+
+
+def _sizes(host: Host, words: list[str]) -> AuditCheck:
+    asked = _given(words, "hugepagesz", "default_hugepagesz")
+    try:
+        known = [
+            int(name[10:-2]) for name in host.names(_POOLS) if re.match(r"hugepages-[0-9]{1,10}kB\Z", name)
+        ]
+    except HostError as error:
+        return model.unknown(SIZES, str(error), _POOLS)
+    if not asked:
+        return model.told(SIZES, "the command line names none", _CMDLINE)
+    wrong = [text for text in asked if _kilobytes(text) not in known]
+    here = ", ".join(f"{size} kB" for size in sorted(known)) or "none"
+    return model.judged(
+        SIZES, not wrong, ", ".join(f"hugepagesz={text}" for text in wrong or asked), _CMDLINE, f"of {here}"
+    )
+
+
+def _kilobytes(text: str) -> int | None:
+    match = re.match(r"([0-9]{1,12})([KMG]?)\Z", text, re.ASCII | re.IGNORECASE)
+    if match is None:
+        return None
+    number = int(match.group(1))
+    return number << _UNITS[match.group(2).upper()] if match.group(2) else number >> 10
+
+
+def _preempt(host: Host, words: list[str]) -> AuditCheck:
+    """What the kernel offers, where debugfs shows it, and else what its version says."""
+    asked = _given(words, "preempt")
+    if not asked:
+        return model.told(PREEMPT, "the command line does not say it", _CMDLINE)
+    shown = host.value(_PREEMPT)
+    if shown.text is not None:
+        offered = [word.strip("()") for word in shown.text.split()]
+        return model.judged(
+            PREEMPT, asked[-1] in offered, asked[-1], _PREEMPT, f"one of {', '.join(offered)}"
+        )
+    if _release(host) < (7, 0):
+        return model.told(PREEMPT, f"{asked[-1]}; {_PREEMPT} does not show what this kernel has", _CMDLINE)
+    good = asked[-1] in ("full", "lazy")
+    return model.judged(PREEMPT, good, asked[-1], _CMDLINE, "full or lazy, since 7.0")
+
+
+def _scheduler(host: Host) -> AuditCheck:
+    """Unknown to this kernel, and so neither right nor wrong."""
+    try:
+        config = sysctl_d.load(host)
+        lines = [
+            config.winner(f"kernel/{name}") for name in _CFS if not host.exists(path_of(f"kernel.{name}"))
+        ]
+    except HostError as error:
+        return model.unknown(NAMES_GONE, str(error), error.path)
+    dead = [line for line in lines if line is not None and line.value is not None and not line.is_glob]
+    if not dead:
+        return model.told(NAMES_GONE, "no file sets a name that this kernel does not have", "/etc/sysctl.d")
+    found = ", ".join(f"{line.key.replace('/', '.')} ({line.where})" for line in dead)
+    return model.told(NAMES_GONE, f"unknown to this kernel: {found}", "/etc/sysctl.d")
+
+
+def _napi(host: Host, topology: Topology) -> AuditCheck:
+    names = [nic.name for nic in topology.nics if nic.kind in ("physical", "virtual function")]
+    folder = "/sys/class/net"
+    if _release(host) < (6, 13) or not names:
+        return model.told(
+            NAPI, "one value for each interface, or no interface with hardware behind it", folder
+        )
+    set_here = []
+    for name in names:
+        for file in ("gro_flush_timeout", "napi_defer_hard_irqs"):
+            number = values.number(host.value(f"{folder}/{name}/{file}").text)
+            if number:
+                set_here.append(f"{name} {file} {number}")
+    found = (
+        f"as sysfs shows: {', '.join(set_here) or 'not set'}; of each NAPI instance: ynl, netdev, napi-get"
+    )
+    return model.told(NAPI, found, folder)

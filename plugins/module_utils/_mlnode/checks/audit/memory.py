@@ -1,0 +1,176 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Memory that is promised, reserved or free: overcommit, pools of huge pages and who could own them, and what
+each NUMA node has left."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Mapping
+
+from ...host.host import Host
+from ...knobs.sysctl import info as sysctl
+from ...model import values
+from ...model.errors import HostError
+from ...model.record import regex
+from ...model.setting import Severity, Value
+from ...topology import numa
+from ...topology.model import Topology
+from ..model import Verdict
+from . import model
+from .model import AuditCheck, Topic
+
+OVERCOMMIT = Topic(
+    "overcommit",
+    *sysctl.info("vm.overcommit_memory", Value()),
+    "set vm.overcommit_memory to 0, unless a program asks for something else: the module sysctl_ml",
+)
+HUGEPAGES = Topic(
+    "hugepages",
+    Severity.LOW,
+    "pages in a pool are lost to everything else, and needed by the program that they were reserved for",
+    "admin-guide/mm/hugetlbpage.rst",
+)
+FREE = Topic(
+    "free_memory",
+    Severity.LOW,
+    "a process that is bound to a node which runs full gets the other one's memory, or is killed",
+    "admin-guide/mm/numaperf.rst; numactl(8)",
+)
+
+_TOPICS = (OVERCOMMIT, HUGEPAGES, FREE)
+NAMES = tuple(topic.name for topic in _TOPICS)
+
+_OVERCOMMIT = "/proc/sys/vm/overcommit_memory"
+_MODES = {"0": "0, by heuristics", "1": "1, always", "2": "2, never more than CommitLimit"}
+_POOLS = "/sys/kernel/mm/hugepages"
+_FOLDER = regex(r"hugepages-([0-9]{1,10})kB\Z", re.ASCII)
+_PID = regex(r"[0-9]{1,10}\Z", re.ASCII)
+_STATUS = regex(r"^(Name|HugetlbPages):\s+([^\n]*)", re.MULTILINE)
+_GIB_IN_KB = 1 << 20
+#: Begin of a process's name → what it is of, where it says more than the name
+_OWNERS = {"weka": "WEKA", "spdk": "SPDK", "nvmf_tgt": "SPDK", "dpdk": "DPDK", "ovs-vswitchd": "Open vSwitch"}
+_MOST = 5
+
+
+def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
+    yield _overcommit(host)
+    yield _hugepages(host, topology)
+    yield _free(host, topology)
+
+
+def _overcommit(host: Host) -> AuditCheck:
+    """0 and 1 let programs reserve more than there is, as CUDA and data loaders do."""
+    value = host.value(_OVERCOMMIT)
+    if value.text is None:
+        return model.missing(OVERCOMMIT, value, _OVERCOMMIT)
+    mode = value.text.strip()
+    if mode not in _MODES:
+        return model.unknown(OVERCOMMIT, f"{mode[:20]!r} is not 0, 1 or 2", _OVERCOMMIT)
+    if mode != "2":
+        return model.made(OVERCOMMIT, Verdict.PASS, _MODES[mode], _OVERCOMMIT, "0 or 1")
+    rows = _rows(host.value("/proc/meminfo").text or "", "")
+    used, limit = rows.get("Committed_AS"), rows.get("CommitLimit")
+    share = f": {used * 100 // limit} % of it is promised" if used is not None and limit else ""
+    return model.judged(OVERCOMMIT, False, f"{_MODES[mode]}{share}", _OVERCOMMIT, "0 or 1")
+
+
+def _rows(text: str, before: str) -> Mapping[str, int]:
+    """Rows of meminfo, in KiB."""
+    found = re.findall(rf"^{before}([\w()]+): +([0-9]{{1,20}}) kB$", text, re.MULTILINE | re.ASCII)
+    return {name: int(number) for name, number in found}
+
+
+# -- huge pages ----------------------------------------------------------------------------
+
+
+def _hugepages(host: Host, topology: Topology) -> AuditCheck:
+    try:
+        sizes = host.names(_POOLS)
+        pools = [text for name in sizes for text in _pool(host, topology, name)]
+        owners = _owners(host, topology) if pools else ""
+    except HostError as error:
+        return model.unknown(HUGEPAGES, str(error), error.path)
+    if not sizes:
+        return model.told(HUGEPAGES, "this kernel has no pools of huge pages", _POOLS)
+    if not pools:
+        return model.made(HUGEPAGES, Verdict.PASS, "no pool is reserved", _POOLS, "none")
+    return model.told(HUGEPAGES, f"{'; '.join(pools)}; {owners}", f"{_POOLS}; /proc/*/status; /proc/mounts")
+
+
+def _pool(host: Host, topology: Topology, name: str) -> Iterator[str]:
+    match = _FOLDER.match(name)
+    total = _count(host, f"{_POOLS}/{name}/nr_hugepages")
+    if match is None or not total:
+        return
+    used = total - _count(host, f"{_POOLS}/{name}/free_hugepages")
+    per_node = {
+        node.number: _count(host, f"{numa.NODES}/node{node.number}/hugepages/{name}/nr_hugepages")
+        for node in topology.nodes
+    }
+    nodes = f" (on node {', '.join(f'{node}: {pages}' for node, pages in per_node.items() if pages)})"
+    size = int(match.group(1))
+    yield (
+        f"{total} pages of {size} kB, {total * size / _GIB_IN_KB:.4g} GiB, {used} in use"
+        f"{nodes if any(per_node.values()) else ''}"
+    )
+
+
+def _count(host: Host, path: str) -> int:
+    """0 where there is no such file. Raises HostError."""
+    value = host.value(path)
+    if value.unreadable is not None:
+        raise HostError("read", path, None, value.unreadable)
+    return values.number(value.text) or 0
+
+
+def _owners(host: Host, topology: Topology) -> str:
+    """Who has pages mapped, and where hugetlbfs is mounted; else who usually reserves a pool."""
+    users: dict[str, int] = {}
+    for pid in filter(_PID.match, host.names("/proc")):
+        # A process may be gone, or another user's.
+        fields = dict(_STATUS.findall(host.value(f"/proc/{pid}/status").text or ""))
+        pages = values.number(fields.get("HugetlbPages", "").partition(" ")[0]) or 0
+        if pages:
+            name = fields.get("Name", "?")
+            users[name] = users.get(name, 0) + pages
+    shown = [f"{_named(name)} {size / _GIB_IN_KB:.4g} GiB" for name, size in list(users.items())[:_MOST]]
+    mounts = [
+        line.split()[1]
+        for line in (host.value("/proc/mounts").text or "").splitlines()
+        if len(line.split()) > 2 and line.split()[2] == "hugetlbfs"
+    ]
+    texts = [
+        f"mapped by {', '.join(shown)}" if shown else "no process that is visible here has any mapped",
+        f"hugetlbfs at {', '.join(mounts[:_MOST])}" if mounts else "hugetlbfs is not mounted",
+    ]
+    if not shown:
+        efa = " (this node has EFA devices)" if any(one.driver == "efa" for one in topology.pci) else ""
+        texts.append(f"such pools are made for DPDK, SPDK, WEKA and libfabric{efa}, which may not run yet")
+    return "; ".join(texts)
+
+
+def _named(name: str) -> str:
+    owner = next((owner for start, owner in _OWNERS.items() if name.startswith(start)), "")
+    return f"{name} ({owner})" if owner else name
+
+
+# -- what is left --------------------------------------------------------------------------
+
+
+def _free(host: Host, topology: Topology) -> AuditCheck:
+    """Reported: the kernel gives file cache back for memory that is asked for."""
+    source, texts = f"{numa.NODES}/node*/meminfo", []
+    for node in topology.nodes:
+        value = host.value(f"{numa.NODES}/node{node.number}/meminfo")
+        rows = _rows(value.text or "", rf"Node {node.number} ")
+        total, free = rows.get("MemTotal"), rows.get("MemFree")
+        if total and free is not None:
+            cache = rows.get("FilePages", 0)
+            texts.append(
+                f"node {node.number}: {free / _GIB_IN_KB:.1f} of {total / _GIB_IN_KB:.1f} GiB free, "
+                f"{cache / _GIB_IN_KB:.1f} GiB file cache"
+            )
+    if not texts:
+        return model.told(FREE, "the kernel does not say what its NUMA nodes have left", source)
+    return model.told(FREE, "; ".join(texts), source)

@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `memlock: auto` comes to: no limit where programs register memory with an RDMA device or a GPU."""
+
+from __future__ import annotations
+
+from ...engine.kind import Context
+from ...host.host import Host
+from ...model.setting import Setting
+from . import parse as limits_parse
+from .parse import UNLIMITED, Amount, Limit
+from .schema import AUTO
+
+_RDMA = "/sys/class/infiniband"
+
+_MARK = "# {}: auto, as an RDMA device or a GPU was found here"
+
+LEFT = "auto: neither an RDMA device nor a GPU is here, so that the limit stays as it is"
+
+
+def resolved(setting: Setting, context: Context) -> dict[str, Amount]:
+    """The amounts of a setting by service, without those that are left as they are. Raises HostError."""
+    limit, texts = _declared(setting, context)
+    given = AUTO in texts.values() and (_has_devices(context) or _was_given(setting, context))
+    return {
+        name: Amount(None, None) if text == AUTO else limits_parse.amount(limit, text)
+        for name, text in texts.items()
+        if text != AUTO or given
+    }
+
+
+def mark(setting: Setting, want: str, context: Context) -> list[str]:
+    """The line of a file by which later runs know that `auto` has found a device."""
+    limit, texts = _declared(setting, context)
+    given = {name: UNLIMITED if text == AUTO else text for name, text in texts.items()}
+    return [_MARK.format(limit.name)] if AUTO in texts.values() and want == limits_parse.shown(given) else []
+
+
+def _declared(setting: Setting, context: Context) -> tuple[Limit, dict[str, str]]:
+    scope, _domain, limit = limits_parse.taken_apart(setting.key)
+    return limit, limits_parse.declared(context.spec, scope, limit)
+
+
+def _has_devices(context: Context) -> bool:
+    """A build host's devices say nothing about the machines that will boot its image."""
+    return context.runtime and context.host.once("limits.devices", lambda: _look(context.host))
+
+
+def _look(host: Host) -> bool:
+    # Only here, as most declarations have no `auto`.
+    from ...topology import gpus, pci
+    from ...topology.reader import Reader
+
+    # An RDMA device has no class of its own on the bus, and a GPU is there before its driver.
+    return bool(host.names(_RDMA) or (host.names(pci.DEVICES) and gpus.find(pci.read(Reader(host)))))
+
+
+def _was_given(setting: Setting, context: Context) -> bool:
+    """True if an earlier run has found a device. At boot the agent may come before the driver, and jobs keep
+    the limit when an RDMA device has failed."""
+    scope, _domain, limit = limits_parse.taken_apart(setting.key)
+    paths = context.host.matching(f"{limits_parse.FOLDERS[scope]}/{limits_parse.file_of(context.name)}")
+    return any(_MARK.format(limit.name) in context.host.text(path).split("\n") for path in paths)

@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from mlnode.checks.model import Verdict
+from mlnode.model.setting import Severity
+
+from .looking import one
+
+MEMINFO, CMDLINE, RELEASE = "/proc/meminfo", "/proc/cmdline", "/proc/sys/kernel/osrelease"
+PREEMPT, POOLS = "/sys/kernel/debug/sched/preempt", "/sys/kernel/mm/hugepages"
+
+
+# -- scratch memory of kexec handover ------------------------------------------------------
+
+
+def cma(node: GpuMachine, total: int, free: int) -> None:
+    node.put(MEMINFO, f"MemTotal:  9999999 kB\nCmaTotal:  {total} kB\nCmaFree:  {free} kB\n")
+
+
+def test_more_free_memory_of_cma_than_there_is_belongs_to_the_next_kernel(node: GpuMachine) -> None:
+    """Numbers of a GB10 with Linux 7.0: NVIDIA, NV-Kernels pull request 591."""
+    cma(node, 0, 10171187)
+    assert one(node, "kexec_handover").verdict is Verdict.SKIP  # without RDMA
+    node.put("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n")
+    check = one(node, "kexec_handover")
+    assert (check.verdict, check.severity) == (Verdict.FAIL, Severity.HIGH)
+    assert check.found == "9.70 GiB at least: CmaFree 10171187 kB, CmaTotal 0 kB"
+    assert "kho=off" in check.advice
+
+
+def test_cma_without_scratch_memory(node: GpuMachine) -> None:
+    cma(node, 65536, 1024)
+    assert one(node, "kexec_handover").verdict is Verdict.PASS
+    node.put(CMDLINE, "ro kho=on\n")
+    assert one(node, "kexec_handover").found.endswith("kho is on by the command line")
+    node.put(MEMINFO, "MemTotal:  9999999 kB\n")
+    assert one(node, "kexec_handover").verdict is Verdict.SKIP
+
+
+# -- the command line ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "found"),
+    [
+        ("hugepagesz=512M hugepages=8", "pass", "hugepagesz=512M"),
+        ("hugepagesz=16G hugepages=8 hugepagesz=2m", "pass", "hugepagesz=16G, hugepagesz=2m"),
+        ("hugepagesz=1G hugepages=8", "warn", "hugepagesz=1G"),
+        ("default_hugepagesz=1G hugepagesz=2M", "warn", "hugepagesz=1G"),
+        ("hugepagesz=big", "warn", "hugepagesz=big"),
+        ("quiet -- hugepagesz=1G", "skip", "the command line names none"),
+    ],
+)
+def test_sizes_that_a_kernel_with_large_pages_drops(
+    node: GpuMachine, words: str, verdict: str, found: str
+) -> None:
+    """64 KiB pages on arm64: 2 MiB, 512 MiB and 16 GiB (arch/arm64/hugetlbpage.rst)."""
+    node.remove(f"{POOLS}/hugepages-1048576kB/nr_hugepages")
+    for size in (524288, 16777216):
+        node.put(f"{POOLS}/hugepages-{size}kB/nr_hugepages", "0\n")
+    pathlib.Path(node.real(f"{POOLS}/hugepages-1048576kB")).rmdir()
+    node.put(CMDLINE, f"ro {words}\n")
+    check = one(node, "hugepage_sizes")
+    assert (str(check.verdict), check.found) == (verdict, found)
+
+
+@pytest.mark.parametrize(
+    ("release", "shown", "word", "verdict"),
+    [
+        ("7.0.0-31-generic", "(full) lazy", "none", Verdict.WARN),
+        ("7.0.0-31-generic", "(full) lazy", "lazy", Verdict.PASS),
+        ("7.0.0-31-generic", None, "none", Verdict.WARN),
+        ("7.0.0-31-generic", None, "voluntary", Verdict.WARN),
+        ("7.0.0-31-generic", None, "full", Verdict.PASS),
+        ("6.8.0-87-generic", None, "none", Verdict.SKIP),
+        ("6.8.0-87-generic", "none (voluntary) full", "none", Verdict.PASS),
+    ],
+)
+def test_models_of_preemption_that_a_kernel_refuses(
+    node: GpuMachine, release: str, shown: str | None, word: str, verdict: Verdict
+) -> None:
+    node.put(RELEASE, f"{release}\n")
+    node.put(CMDLINE, f"ro preempt={word}\n")
+    node.remove(PREEMPT)
+    if shown is not None:
+        node.put(PREEMPT, f"{shown}\n")
+    assert one(node, "preempt").verdict is verdict
+
+
+# -- names and files -----------------------------------------------------------------------
+
+
+def test_names_that_the_scheduler_has_no_more_are_unknown_and_not_wrong(node: GpuMachine) -> None:
+    assert one(node, "scheduler_names").found == "no file sets a name that this kernel does not have"
+    node.put("/etc/sysctl.d/50-old.conf", "kernel.sched_min_granularity_ns = 10000000\n")
+    check = one(node, "scheduler_names")
+    assert check.verdict is Verdict.SKIP
+    assert check.found == (
+        "unknown to this kernel: kernel.sched_min_granularity_ns (/etc/sysctl.d/50-old.conf:1)"
+    )
+    node.put("/proc/sys/kernel/sched_min_granularity_ns", "3000000\n")
+    assert "unknown" not in one(node, "scheduler_names").found
+
+
+def test_settings_of_a_napi_instance_are_not_in_sysfs(node: GpuMachine) -> None:
+    node.put(RELEASE, "6.12.1\n")
+    assert one(node, "napi_settings").found.startswith("one value for each interface")
+    folder = "/sys/devices/pci0000:40/0000:41:00.0"
+    for name, text in {
+        "class": "0x020000", "vendor": "0x15b3", "device": "0x101d", "net/eth5/operstate": "up",
+        "net/eth5/type": "1", "net/eth5/gro_flush_timeout": "20000", "net/eth5/napi_defer_hard_irqs": "0",
+    }.items():  # fmt: skip
+        node.put(f"{folder}/{name}", f"{text}\n")
+    node.link("/sys/bus/pci/devices/0000:41:00.0", "../../../devices/pci0000:40/0000:41:00.0")
+    node.link("/sys/class/net/eth5", "../../devices/pci0000:40/0000:41:00.0/net/eth5")
+    node.link(f"{folder}/net/eth5/device", "../..")
+    node.put(RELEASE, "6.13.0\n")
+    check = one(node, "napi_settings")
+    assert check.verdict is Verdict.SKIP
+    assert check.found.startswith("as sysfs shows: eth5 gro_flush_timeout 20000; of each NAPI instance")

@@ -148,7 +148,7 @@ def _kilobytes(text: str) -> int | None:
 
 
 def _preempt(host: Host, words: list[str]) -> AuditCheck:
-    """What the kernel offers, where debugfs shows it, and else what its version says."""
+    """The preemption that is asked for, against what debugfs offers, and else what the version is known for."""
     asked = _given(words, "preempt")
     if not asked:
         return model.told(PREEMPT, "the command line does not say it", _CMDLINE)

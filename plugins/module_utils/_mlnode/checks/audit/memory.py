@@ -125,7 +125,7 @@ def _count(host: Host, path: str) -> int:
 
 
 def _owners(host: Host, topology: Topology) -> str:
-    """Who has pages mapped, and where hugetlbfs is mounted; else who usually reserves a pool."""
+    """Programs with pages mapped, and mounts of hugetlbfs; else programs that usually reserve a pool."""
     users: dict[str, int] = {}
     for pid in filter(_PID.match, host.names("/proc")):
         # A process may be gone, or another user's.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `memlock: auto` comes to: no limit where programs register memory with an RDMA device or a GPU."""
+"""The formula of `memlock: auto`: no limit where programs register memory with an RDMA device or a GPU."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known of each limit: the reason for a value, and what a deviation costs."""
+"""Facts about each limit: the reason for a value, and what a deviation costs."""
 
 from __future__ import annotations
 

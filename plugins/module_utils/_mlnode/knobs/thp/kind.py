@@ -195,7 +195,7 @@ def info(key: str, runtime: Value) -> Info:
 
 
 def together(enabled: Value, defrag: Value) -> Info:
-    """What the policy costs with how hard a page fault works for it: under `always` any process stalls in
+    """Cost of the policy, judged with how hard a page fault works for it: under `always` any process stalls in
     compaction only if `defrag` is `always`, too; else those that asked for it (transhuge.rst)."""
     if enabled.text == "always" and defrag.text == "always":
         return info("thp.defrag", defrag)

@@ -136,7 +136,7 @@ def test_it_ends_in_failure_after_all_nodes_and_groups(site: Site) -> None:
         for asked in site.asked("both")
     )
     assert node == {*KINDS} - {"modules", "rail", "qos", "nccl"}
-    assert fabric == {"modules", "sysctl", "limits", "nic", "rail", "qos", "nccl"}
+    assert fabric == {"modules", "sysctl", "limits", "nic", "rail", "nccl"}, "no scheme is named"
     [asked] = site.asked("fine")
     assert (asked["fail_at"], asked["ignore"]) == ("low", [known])
 

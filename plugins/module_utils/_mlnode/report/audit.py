@@ -27,7 +27,7 @@ def report(checks: Sequence[AuditCheck], width: int | None) -> str:
 
 
 def _is_bad(check: AuditCheck) -> bool:
-    return check.verdict in (Verdict.FAIL, Verdict.WARN)
+    return check.verdict in (Verdict.FAIL, Verdict.PENDING, Verdict.WARN)
 
 
 def _line(check: AuditCheck) -> str:

@@ -123,7 +123,8 @@ def test_the_address_may_be_on_a_vlan_of_the_rail(rails: Rails) -> None:
 
 @pytest.mark.parametrize(
     ("addresses", "down", "words"),
-    [([], False, "it has no address that is routed"), (["10.77.0.2/24"], True, "it is down, and has no routes"),
+    [([], False, "it has no address that is routed"),
+     (["10.77.0.2/24"], True, "it is down, and has no routes"),
      (["10.77.0.2/32"], False, "its subnet has no room for a peer")],
 )  # fmt: skip
 def test_what_does_not_apply(rails: Rails, addresses: list[str], down: bool, words: str) -> None:

@@ -429,7 +429,7 @@
       item.append(make("span", `swatch ${name}`, sign), title);
       byId("legend").append(item);
     }
-    byId("legend").append(make("li", "", "≠ differs  ↑ overridden at boot  ↻ waits for a reboot  ⊘ refused  ? unknown  ! warning  + changed now"));
+    byId("legend").append(make("li", "", "≠ differs  ↑ overridden at boot  ↻ waits for a restart or reboot  ⊘ refused  ? unknown  ! warning  + changed now"));
     byId("made").textContent = `mlnode ${data.version}`;
     byId("headline").textContent = `${shown(data.playbook)}${data.check_mode ? " (check mode)" : ""}, ${data.ended}`;
   }

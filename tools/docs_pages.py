@@ -53,8 +53,9 @@ def table(name: str) -> str:
 
 
 def with_tables(page: str) -> str:
-    """The page with the table of each profile. Raises ValueError where one has no place in it."""
-    missing = {*profile.known()}.symmetric_difference(match[1] for match in TABLE.finditer(page))
+    """The page with the table of each profile and preset. Raises ValueError where one has no place in it."""
+    tables = {match[1] for match in TABLE.finditer(page)}
+    missing = tables.symmetric_difference([*profile.known(), *profile.presets()])
     if missing:
         raise ValueError(f"values.md: profile or table is missing: {', '.join(sorted(missing))}")
     return TABLE.sub(lambda match: table(match[1]), page)

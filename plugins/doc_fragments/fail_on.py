@@ -13,7 +13,8 @@ options:
       - The verdicts in RV(checks) for which this module fails. Others that are not as expected are warnings.
       - V(fail) is V(fail) alone.
       - V(unknown) is V(fail) and V(unknown), so that nothing passes that could not be read.
-      - V(warn) is V(fail), V(unknown) and V(warn), all that is not as expected.
+      - V(warn) is V(fail), V(unknown), V(pending) and V(warn), all that is not as expected. What is V(pending) is right
+        in the files, and takes effect with the restart or reboot that its advice names.
       - V(never) is none, without warnings, and leaves the decision to the reader of RV(checks).
     type: str
     choices: [{choices}]

@@ -38,8 +38,11 @@ options:
       - What is declared where an area does not say otherwise, a profile of this collection (V(training), V(inference),
         V(fabric)) or the path of a YAML file with areas on the controller. What is given of an area replaces what the
         profile says of that setting.
-    type: str
-    default: ""
+      - Of several, each replaces what those before it say. Presets (V(roce_nvidia), V(roce_gcp), V(roce_oci)) are for
+        such a place.
+    type: list
+    elements: str
+    default: []
   layers:
     description: Where to declare it, as in M(mlnode.tuning.sysctl_ml).
     type: list
@@ -165,7 +168,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "default": "node"},
-            "profile": {"type": "str", "default": ""},
+            "profile": {"type": "list", "elements": "str", "default": []},
             "layers": {
                 "type": "list",
                 "elements": "str",

@@ -13,14 +13,15 @@ version_added: 0.1.0
 description:
   - Sets for which addresses a NIC answers (ARP), with which it asks, and whether packets are dropped that would be answered
     over another NIC.
-  - What counts is the interface that has the IPv4 address. Where that is a bond, bridge or VLAN on the chosen NIC, its values
+  - What counts is the interface that has the address. Where that is a bond, bridge or VLAN on the chosen NIC, its values
     are set, and the setting says so.
   - The kernel takes the greater of a NIC's value and that of C(net.ipv4.conf.all). Where that makes another value count than
     the declared one, the setting is refused and names the line to declare with M(mlnode.tuning.sysctl_ml).
   - A NIC that arrives has the kernel's defaults. What is declared is kept on the node as a rule for NICs, which the boot
     service re-applies, once more when the network is up, and when a NIC arrives.
-  - Only IPv4. Rules and routes are the network manager's and are not set; the check C(reply_path) of
-    M(mlnode.tuning.rdma_check) reports replies that would leave by another interface than that of their address.
+  - The values are IPv4's; IPv6 needs none of them. Rules and routes are the network manager's and are not set; the check
+    C(reply_path) of M(mlnode.tuning.rdma_check) reports replies that would leave by another interface than that of their
+    address.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:

@@ -104,7 +104,7 @@ checks:
       type: str
       sample: cpufreq.rst
 failures:
-  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order, whatever O(fail_on) is.
+  description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str

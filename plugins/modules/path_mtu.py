@@ -109,7 +109,7 @@ checks:
         no router reports why, so a link on the way drops them: look at the MTU of the peer's interface and of every
         switch port between
 failures:
-  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order, whatever O(fail_on) is.
+  description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str

@@ -145,7 +145,7 @@ checks:
       sample: >-
         look at rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and at other senders
 failures:
-  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order, whatever O(fail_on) is.
+  description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str

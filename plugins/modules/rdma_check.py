@@ -20,7 +20,7 @@ description:
   - Error counters are compared with what they were before, which is kept in C(/var/lib/mlnode/rdma-baseline.json) for
     each boot and device. That file is not a setting of the node, so that writing it is not a change. The first look at
     a counter has nothing to be compared with and is V(skip). In check mode and without root nothing is written.
-  - V(skip) and V(unknown) are never V(pass).
+  - V(skip), V(pending) and V(unknown) are never V(pass).
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
@@ -113,6 +113,7 @@ checks:
     verdict:
       description:
         - V(pass), as expected; V(warn), it works and costs something; V(fail), it is not as expected.
+        - V(pending), files have it right, and it takes effect with the restart or reboot in RV(checks[].advice).
         - V(skip), not applicable, not declared, or not there; V(unknown), it could not be read.
       type: str
       sample: fail
@@ -134,7 +135,7 @@ checks:
       sample: >-
         the link trained down: look at cable and transceiver (mlxlink), and at the switch port's speed
 failures:
-  description: One line for each check that is V(fail), V(unknown) or V(warn), in this order, whatever O(fail_on) is.
+  description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str

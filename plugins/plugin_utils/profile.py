@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -17,6 +17,8 @@ from . import areas as area_names
 from . import yaml_text
 
 _FOLDER = pathlib.Path(__file__).parents[2] / "roles/node/profiles"
+#: What comes on top of a profile, where the operator names it
+_PRESETS = _FOLDER / "presets"
 
 #: A dictionary of these is one value, such as {at_least: 5}
 _VALUE = frozenset(("at_least", "at_most"))
@@ -24,7 +26,7 @@ _VALUE = frozenset(("at_least", "at_most"))
 
 def warm() -> None:
     """Read what is the same for all hosts."""
-    for name in known():
+    for name in (*known(), *presets()):
         load(name)
 
 
@@ -33,12 +35,18 @@ def known() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.yml"))
 
 
+def presets() -> list[str]:
+    """The names of the presets of this collection, each for one part of a profile."""
+    return sorted(path.stem for path in _PRESETS.glob("*.yml"))
+
+
 @functools.lru_cache(maxsize=None)
 def load(profile: str) -> dict[str, Any]:
     """Area and its options. profile: a name, or the path of a file. Raises AnsibleError."""
     if not profile:
         return {}
-    path = pathlib.Path(profile) if "/" in profile else _FOLDER / f"{profile}.yml"
+    folder = _PRESETS if profile in presets() else _FOLDER
+    path = pathlib.Path(profile) if "/" in profile else folder / f"{profile}.yml"
     try:
         areas = yaml_text.load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -60,13 +68,14 @@ def declared(
     prefix = str(options.get("variables") or "")
     overrides = area_names.overrides(prefix, variables, template) if prefix else {}
     overrides.update((name, spec) for name, spec in options.items() if name not in ("profile", "variables"))
-    return areas(str(options.get("profile") or ""), overrides)
+    return areas(options.get("profile") or "", overrides)
 
 
-def areas(profile: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Areas to declare: an override replaces what the profile says of a setting, and null takes it away, be
-    it a value, a rule or a whole area. Raises AnsibleError."""
-    return _merged(load(profile), overrides)
+def areas(profiles: str | Sequence[str], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Areas to declare: an override replaces what the profiles say of a setting, as each of them what those
+    before it say, and null takes it away, be it a value, a rule or a whole area. Raises AnsibleError."""
+    named = [profiles] if isinstance(profiles, str) else profiles
+    return functools.reduce(_merged, [*map(load, named), overrides], {})
 
 
 def _merged(base: Mapping[Any, Any], over: Mapping[Any, Any], where: str = "") -> dict[str, Any]:

@@ -83,6 +83,7 @@ class Fabric:
         # e1000e takes `pause off` and ignores it as long as it negotiates, which would be an error.
         connections = {"name": "connections", "nics": {"rdma": ["rxe0"]}, "rdma_cm_tos": 106}
         return {
+            "fabric_qos_preset": "nvidia",
             "fabric_nic": {
                 "rules": {
                     "rails": {"mtu": MTU},

@@ -276,7 +276,7 @@ CASES = {
                 ]
             },
             {"rules": [{**_ETH2, "rings": 2048}]},
-            ({"rules": [{"name": "a", "mtu": "lots"}]}, ("nic.rules[0].mtu", "'lots'")),
+            ({"rules": [{"name": "a", "mtu": "lots"}]}, ("nic.a.mtu", "'lots'")),
         ),
         Case(
             "rail",

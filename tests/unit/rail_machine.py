@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node with IPv4 behind ip(8), which prints what the real one prints, also over a captured tree.
+"""A node with IP behind ip(8), which prints what the real one prints, also over a captured tree.
 
 Knows the formats by itself, so that a mistake in the library is none here.
 """
@@ -49,8 +49,8 @@ class Ip:
     def run(self, command: Sequence[str]) -> Finished:
         if self.missing:
             raise HostError("run", "ip", 2)
-        assert command[:3] == ["ip", "-j", "-4"], "names for people, or another family"
-        words = [word for word in command[3:] if word != "-d"]
+        assert command[:2] == ["ip", "-j"], "names for people"
+        words = [word for word in command[2:] if word != "-d"]
         if words[0] in self.prints:
             return Finished(0, self.prints[words[0]], "")
         if words == ["addr", "show"]:
@@ -64,7 +64,12 @@ class Ip:
         if name in self.vrfs:
             shown.update(master=self.vrfs[name], linkinfo={"info_slave_kind": "vrf"})
         shown["addr_info"] = [
-            {"family": "inet", "local": str(one.ip), "prefixlen": one.network.prefixlen, "scope": "global"}
+            {
+                "family": "inet6" if one.version == 6 else "inet",
+                "local": str(one.ip),
+                "prefixlen": one.network.prefixlen,
+                "scope": "link" if one.ip.is_link_local else "global",
+            }
             for one in own
         ]
         return shown

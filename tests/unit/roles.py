@@ -54,10 +54,14 @@ def task(role: str) -> dict[str, Any]:
     return found
 
 
-def profile_of(role: str, **variables: Any) -> str:
-    """The profile that a role declares with these variables of an inventory."""
-    text = trust_as_template(task(role)["profile"])  # as Ansible loads the file of a role
-    return str(Templar(loader=DataLoader(), variables=variables).template(text))
+def profile_of(role: str, **variables: Any) -> Any:
+    """The profiles that a role declares with these variables of an inventory."""
+    named = task(role)["profile"]
+    template = Templar(loader=DataLoader(), variables=variables).template
+    # Trusted as Ansible loads the file of a role.
+    if isinstance(named, str):
+        return template(trust_as_template(named))
+    return [template(trust_as_template(name)) for name in named]
 
 
 def overrides(role: str, **variables: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def test_values_has_a_row_for_every_setting_of_a_profile() -> None:
     page = docs_pages.of_site("values.md", VALUES, FORGE)
 
     shown = [re.findall(r"^\| `(\S+)` \|(?:[^|]+\|){4}$", part, re.MULTILINE) for part in page.split("\n## ")]
-    for name in profile.known():
+    for name in (*profile.known(), *profile.presets()):
         specs = declaration(name).items()
         assert [item.key for kind, spec in specs for item in KINDS[kind].parse(spec, None)] in shown, name
     assert "the site that" not in page

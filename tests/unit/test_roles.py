@@ -48,7 +48,7 @@ ONE_OPTION = {"services": "services", "modules": "modules", "sysctl": "settings"
 ELSEWHERE = {"name": None, "ignore": "drift_ignore", "judged_later": "node_judged_later"}
 
 #: What one of the roles has and the other one does not
-OWN = {"node": {"profile", "reboot"}, "fabric": {"type", "expect", "fail_on"}}
+OWN = {"node": {"profile", "reboot"}, "fabric": {"type", "expect", "fail_on", "qos_preset"}}
 
 
 #: What fabric takes from the role node where it is not given itself
@@ -161,14 +161,58 @@ def test_sizing_and_guards_go_with_the_kernel_settings(role: str) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_drift_finds_in_an_inventory_without_variables_what_the_role_declares(role: str) -> None:
     """There, the role's own defaults are not known."""
-    assert said(role) == said(role, **defaults(role))
-    assert digests(said(role)) == digests(declaration("training" if role == "node" else role))
+    without = {"fabric_qos_preset": "none"} if role == "fabric" else {}
+    assert said(role, **without) == said(role, **defaults(role))
+    assert digests(said(role, **without)) == digests(declaration("training" if role == "node" else role))
+
+
+def test_the_role_fabric_declares_the_scheme_that_is_named() -> None:
+    choices = options("fabric")["fabric_qos_preset"]["choices"]
+    assert {f"roce_{name}" for name in choices} - {"roce_none"} == {*profile.presets()}
+    for name in choices:
+        preset = "" if name == "none" else f"roce_{name}"
+        assert profile_of("fabric", fabric_qos_preset=name) == ["fabric", preset]
+
+
+def settings_of(preset: str, area: str, **variables: Any) -> dict[str, str]:
+    specs = said("fabric", fabric_qos_preset=preset, **variables)
+    return {item.key: item.claim.partition(" (")[0] for item in KINDS[area].parse(specs[area], None)}
+
+
+def test_without_a_scheme_no_priority_is_declared() -> None:
+    assert "qos" not in said("fabric", fabric_qos_preset="none")
+    assert settings_of("none", "nic") == {"nic.rails.mtu": "at least 4200"}
+    assert settings_of("none", "nccl")["nccl.NCCL_IB_TC"] == "auto"
+
+
+@pytest.mark.parametrize(
+    ("preset", "area", "found"),
+    [
+        (
+            "nvidia",
+            "qos",
+            {"qos.rails.dscp": "26:3 48:6", "qos.rails.pfc": "3", "qos.rails.traffic_class": "106"},
+        ),
+        ("nvidia", "nccl", {"nccl.NCCL_IB_TC": "auto"}),
+        ("gcp", "nccl", {"nccl.NCCL_IB_TC": "52", "nccl.NCCL_IB_FIFO_TC": "84"}),
+        ("oci", "nccl", {"nccl.NCCL_IB_TC": "41"}),
+    ],
+)
+def test_a_scheme_has_these_numbers(preset: str, area: str, found: dict[str, str]) -> None:
+    assert {**settings_of(preset, area), **found} == settings_of(preset, area)
+
+
+def test_an_operator_changes_a_number_of_a_scheme_or_declares_one_of_the_own() -> None:
+    over = {"rules": {"rails": {"dscp": {46: 6, 48: None}, "cnp": {"dscp": 46}}}}
+    assert settings_of("nvidia", "qos", fabric_qos=over)["qos.rails.dscp"] == "26:3 46:6"
+    own = {"rules": {"rails": {"nics": {"rails": True}, "pfc": [4]}}}
+    assert settings_of("none", "qos", fabric_qos=own) == {"qos.rails.pfc": "4"}
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_null_leaves_an_area_alone(role: str) -> None:
-    assert "nic" in said(role)
-    assert "nic" not in said(role, **{f"{role}_nic": None})
+    assert "nic" in said(role, **defaults(role))
+    assert "nic" not in said(role, **{**defaults(role), f"{role}_nic": None})
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -183,7 +227,8 @@ def test_the_settings_of_a_profile_are_a_sound_declaration(name: str, machine: M
 
 
 @pytest.mark.parametrize(
-    ("name", "kind_name"), [(name, kind_name) for name in PROFILES for kind_name in declaration(name)]
+    ("name", "kind_name"),
+    [(name, area) for name in (*PROFILES, *profile.presets()) for area in declaration(name)],
 )
 def test_every_kind_takes_the_profile_and_has_a_reason_for_each_setting(name: str, kind_name: str) -> None:
     knob = KINDS[kind_name]
@@ -216,7 +261,12 @@ def test_the_library_has_a_reason_for_every_kernel_setting(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [*(f"roles/node/profiles/{name}.yml" for name in PROFILES), "roles/fabric/defaults/main.yml"]
+    "path",
+    [
+        *(f"roles/node/profiles/{name}.yml" for name in PROFILES),
+        *(f"roles/node/profiles/presets/{name}.yml" for name in profile.presets()),
+        "roles/fabric/defaults/main.yml",
+    ],
 )
 def test_every_value_has_its_reason_beside_it(path: str) -> None:
     """A comment stands above the line, or above the group of lines that it belongs to."""

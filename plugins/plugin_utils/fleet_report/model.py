@@ -25,6 +25,7 @@ STATES = ("unreachable", "failed", "differs", "not checked", "ok")
 #: Statuses of settings and verdicts of checks, from the worst on, as far as they are not a success
 BAD = (
     str(Verdict.FAIL),
+    str(Verdict.PENDING),
     str(Verdict.WARN),
     *(str(status) for status in Status if status.is_drift),
 )
@@ -38,6 +39,7 @@ STATUSES = tuple(dict.fromkeys((*BAD, *map(str, Status), *map(str, Verdict))))
 #: What a check that does not pass costs, where it has no severity of its own
 _COST = {
     str(Verdict.FAIL): str(Severity.HIGH),
+    str(Verdict.PENDING): str(Severity.MEDIUM),
     str(Verdict.WARN): str(Severity.MEDIUM),
     str(Verdict.UNKNOWN): str(Severity.MEDIUM),
 }

@@ -28,7 +28,7 @@
   // -- what a finding looks like: a colour and a sign, so that no colour has to be distinguished from another --
 
   const bad = new Set(data.bad), neither = new Set(data.neither);
-  const SIGNS = { drifted: "≠", fail: "≠", warn: "!", overridden: "↑", pending_reboot: "↻", refused: "⊘", unknown: "?" };
+  const SIGNS = { drifted: "≠", fail: "≠", warn: "!", overridden: "↑", pending: "↻", pending_reboot: "↻", refused: "⊘", unknown: "?" };
   const looks = rows.map((row) => {
     const status = row[STATUS];
     if (bad.has(status) && row[field.ignored] >= 0) return { rank: 4, name: "ignored", sign: "z" };
@@ -429,7 +429,7 @@
       item.append(make("span", `swatch ${name}`, sign), title);
       byId("legend").append(item);
     }
-    byId("legend").append(make("li", "", "≠ differs  ↑ overridden at boot  ↻ waits for a reboot  ⊘ refused  ? unknown  ! warning  + changed now"));
+    byId("legend").append(make("li", "", "≠ differs  ↑ overridden at boot  ↻ waits for a restart or reboot  ⊘ refused  ? unknown  ! warning  + changed now"));
     byId("made").textContent = `mlnode ${data.version}`;
     byId("headline").textContent = `${shown(data.playbook)}${data.check_mode ? " (check mode)" : ""}, ${data.ended}`;
   }

@@ -31,7 +31,8 @@ def test_two_declarations_stand_beside_each_other(host, check):
     assert check.settings["net.ipv4.tcp_mtu_probing"]["declared_by"] == ["fabric"]
     assert check.settings["vm.swappiness"]["declared_by"] == ["node"]
     kinds = json.loads(host.file(f"{DECLARED}/fabric.json").content_string)["kinds"]
-    assert "qos" in kinds
+    assert "rail" in kinds
+    assert "qos" not in kinds, "no scheme of priorities is named"
 
 
 def test_nothing_else_is_wrong(host, check):

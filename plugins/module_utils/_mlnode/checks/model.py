@@ -11,12 +11,14 @@ from ..model.record import dataclass
 
 
 class Verdict(str, Enum):
-    """skip: not applicable, or not there, with the reason. unknown: it could not be read.
-    Neither of them ever counts as pass."""
+    """pending: files have it right, and it takes effect with the restart or reboot that the advice names.
+    skip: not applicable, or not there, with the reason. unknown: it could not be read.
+    None of them ever counts as pass."""
 
     PASS = "pass"
     WARN = "warn"
     FAIL = "fail"
+    PENDING = "pending"
     SKIP = "skip"
     UNKNOWN = "unknown"
 
@@ -24,8 +26,8 @@ class Verdict(str, Enum):
         return self.value
 
 
-#: Not as expected, from the worst on: what is unknown may be a failure
-BAD = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.WARN)
+#: Not as expected, from the worst on: what is unknown may be a failure, and what is pending has its remedy
+BAD = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PENDING, Verdict.WARN)
 
 #: fail_on → the verdicts that fail: its own, and what is worse
 FAIL_ON = {"fail": BAD[:1], "unknown": BAD[:2], "warn": BAD, "never": ()}

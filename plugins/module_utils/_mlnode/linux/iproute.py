@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IPv4 addresses of a host, and the interface by which a packet would leave, asked of the kernel by ip(8)."""
+"""IP addresses of a host, and the interface by which a packet would leave, asked of the kernel by ip(8)."""
 
 from __future__ import annotations
 
 import json
-from ipaddress import IPv4Address, IPv4Network
-from typing import Any, Callable, Mapping, TypeVar
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, Callable, Mapping, TypeVar, Union
 
 from ..host.host import Host
 from ..model.errors import HostError
@@ -14,12 +14,18 @@ from ..model.record import NamedTuple
 
 T = TypeVar("T")
 
+IP = Union[IPv4Address, IPv6Address]
+Network = Union[IPv4Network, IPv6Network]
+
+#: Flags of an IPv6 address that the kernel does not use: not yet checked for a duplicate, or it is one
+_UNUSED = ("tentative", "dadfailed")
+
 
 class Address(NamedTuple):
     """An address of an interface, and the network that it makes reachable on the link."""
 
-    ip: IPv4Address
-    network: IPv4Network
+    ip: IP
+    network: Network
 
 
 class Interface(NamedTuple):
@@ -31,11 +37,11 @@ class Interface(NamedTuple):
 
 
 def interfaces(host: Host) -> Mapping[str, Interface]:
-    """Name → what has an IPv4 address for other machines. Raises HostError."""
-    return host.once("interfaces with IPv4", lambda: _asked(host, _interfaces, "-d", "addr", "show"))
+    """Name → what has an address for machines beyond its link. Raises HostError."""
+    return host.once("interfaces with addresses", lambda: _asked(host, _interfaces, "-d", "addr", "show"))
 
 
-def leaves_by(host: Host, source: IPv4Address, to: IPv4Address, vrf: str = "") -> str:
+def leaves_by(host: Host, source: IP, to: IP, vrf: str = "") -> str:
     """The interface that the kernel's rules and tables choose for a packet. Raises HostError, also where they
     lead nowhere."""
     inside = ("vrf", vrf) if vrf else ()
@@ -43,8 +49,13 @@ def leaves_by(host: Host, source: IPv4Address, to: IPv4Address, vrf: str = "") -
     return _asked(host, lambda routes: str(routes[0]["dev"]), *route)
 
 
+def largest_mtus(host: Host) -> Mapping[str, int]:
+    """Interface → the largest MTU that its driver takes, of those that report it. Raises HostError."""
+    return host.once("largest MTUs", lambda: _asked(host, _largest_mtus, "-d", "link", "show"))
+
+
 def _asked(host: Host, understand: Callable[[Any], T], *arguments: str) -> T:
-    command = ["ip", "-j", "-4", *arguments]
+    command = ["ip", "-j", *arguments]
     try:
         out = host.must_run(command, "ask")
     except HostError as error:
@@ -63,7 +74,7 @@ def _interfaces(answer: Any) -> dict[str, Interface]:
     interfaces = {}
     for entry in answer:
         # iproute2 before 5.1 prints {} for what has no such address.
-        addresses = tuple(_address(one) for one in entry.get("addr_info", ()) if one.get("scope") == "global")
+        addresses = tuple(_address(one) for one in entry.get("addr_info", ()) if _is_used(one))
         if addresses:
             in_vrf = entry.get("linkinfo", {}).get("info_slave_kind") == "vrf"
             interfaces[str(entry["ifname"])] = Interface(
@@ -72,8 +83,17 @@ def _interfaces(answer: Any) -> dict[str, Interface]:
     return interfaces
 
 
+def _largest_mtus(answer: Any) -> dict[str, int]:
+    # iproute2 before 4.19 does not print it, and 0 is that of a driver which names none.
+    return {str(entry["ifname"]): int(entry["max_mtu"]) for entry in answer if entry.get("max_mtu")}
+
+
+def _is_used(entry: Mapping[str, Any]) -> bool:
+    return entry.get("scope") == "global" and not any(entry.get(flag) for flag in _UNUSED)
+
+
 def _address(entry: Mapping[str, Any]) -> Address:
-    local = IPv4Address(entry["local"])
+    local = ip_address(entry["local"])
     # The other end of a point-to-point link has an address of its own, and this end has no network.
     near = entry.get("address", local)
-    return Address(local, IPv4Network(f"{near}/{int(entry['prefixlen'])}", strict=False))
+    return Address(local, ip_network(f"{near}/{int(entry['prefixlen'])}", strict=False))

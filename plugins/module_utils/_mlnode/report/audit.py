@@ -12,7 +12,7 @@ from .grid import grid, wrapped
 
 #: Below the first line of a check
 _INDENT = " " * 10
-_BAD = (Verdict.FAIL, Verdict.WARN)
+_BAD = (Verdict.FAIL, Verdict.PENDING, Verdict.WARN)
 
 
 def report(checks: Sequence[AuditCheck], width: int | None) -> str:

@@ -55,6 +55,29 @@ def test_what_does_not_fail_is_a_warning(ended: Ended) -> None:
     assert SHOWN.replace("\t", "\\t") in warning
 
 
+@pytest.mark.parametrize(("fail_on", "status"), [("fail", 0), ("unknown", 0), ("warn", 1), ("never", 0)])
+def test_what_is_pending_is_shown_and_fails_as_a_warning_does(
+    ended: Ended, fail_on: str, status: int
+) -> None:
+    code, result, warnings = ended(lambda _module: found(Verdict.PENDING), fail_on)
+
+    assert (code, result["summary"], len(result["failures"])) == (status, {"pending": 1}, 1)
+    assert len(warnings) == (fail_on in ("fail", "unknown"))
+
+
+def test_what_is_unknown_comes_before_what_is_pending(ended: Ended) -> None:
+    mixed = (Verdict.WARN, Verdict.PENDING, Verdict.UNKNOWN, Verdict.FAIL)
+    checks = [found(verdict).checks[0] for verdict in mixed]
+    _code, result, _warnings = ended(lambda _module: check_module.Checked(checks), "warn")
+
+    assert [line.split()[2].rstrip(":") for line in result["failures"]] == [
+        "fail",
+        "unknown",
+        "pending",
+        "warn",
+    ]
+
+
 def test_what_cannot_be_looked_at_fails(ended: Ended) -> None:
     def look(_module: AnsibleModule) -> check_module.Checked:
         raise MlnodeError(f"{HOSTILE}\nand more")

@@ -154,6 +154,26 @@ def test_a_number_as_a_key_is_the_same_as_text(own: str, keys: tuple[Any, Any]) 
     assert found["qos"]["rules"]["rails"]["dscp"] == {"26": 3, "46": 6}
 
 
+def test_of_several_profiles_each_replaces_what_those_before_it_say(own: str, tmp_path: pathlib.Path) -> None:
+    site = tmp_path / "site.yml"
+    site.write_text(
+        "qos: {rules: {rails: {dscp: {48: null, 46: 6}}}}\nsysctl: {settings: {vm.swappiness: 10}}\n"
+    )
+    found = profile.areas([own, "", str(site)], {"sysctl": {"settings": {"vm.max_map_count": None}}})
+    assert found["qos"]["rules"]["rails"] == {"dscp": {"26": 3, "46": 6}, "pfc": [3]}
+    assert found["sysctl"]["settings"] == {"vm.swappiness": 10, "vm.nr_hugepages": {"for_bytes": 1048576}}
+
+
+def test_a_preset_comes_on_top_of_the_profile_that_is_named_before_it() -> None:
+    areas = profile.areas(["fabric", "roce_gcp"], {})
+    assert {*areas} == {*profile.areas("fabric", {})}
+    assert areas["nccl"]["variables"] == {
+        **profile.load("fabric")["nccl"]["variables"],
+        "NCCL_IB_TC": 52,
+        "NCCL_IB_FIFO_TC": 84,
+    }
+
+
 def test_without_a_profile_the_overrides_are_all(own: str) -> None:
     thp = {
         "thp": {"enabled": "madvise"},

@@ -148,7 +148,7 @@ def _kilobytes(text: str) -> int | None:
 
 
 def _preempt(host: Host, words: list[str]) -> AuditCheck:
-    """The preemption that is asked for, against what debugfs offers, and else what the version is known for."""
+    """The preemption that is asked for, against what debugfs offers, or else what the version has."""
     asked = _given(words, "preempt")
     if not asked:
         return model.told(PREEMPT, "the command line does not say it", _CMDLINE)

@@ -12,6 +12,7 @@ import re
 from typing import Any, Mapping
 
 from ...host.host import Host
+from ...linux import modules_load
 from ...model.errors import HostError
 from ...model.record import dataclass, regex
 from ...model.setting import Value
@@ -46,27 +47,33 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Way:
-    """One of the two ways. works None: unknown. half: it is begun and not complete."""
+    """One of the two ways. works None: unknown. half: it is begun and not complete. listed: the module that
+    the next boot loads."""
 
     works: bool | None
     words: str
     source: str
     half: bool = False
+    listed: str = ""
 
 
 def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:
     """One for each maker of GPUs. Raises DeclarationError."""
-    want, _declared = pcie_values.wanted(expect, "gpudirect")
+    want, declared = pcie_values.wanted(expect, "gpudirect")
     cards = pcie_subjects.of(topology, expect).cards
     vendors = sorted({gpu.vendor for gpu in topology.gpus})
     if not vendors or not cards:
         missing = "GPU" if not vendors else "RDMA device on PCIe"
         return [pcie_subjects.nothing(NAME, f"no {missing}", "/sys/bus/pci/devices")]
     addresses = tuple(card.address for card in cards)
-    return [_vendor(host, topology, vendor, addresses, want) for vendor in vendors]
+    # Jobs run without it, through the memory of the host, so that it fails where it is asked for.
+    bad = Verdict.FAIL if declared else Verdict.WARN
+    return [_vendor(host, topology, vendor, addresses, want, bad) for vendor in vendors]
 
 
-def _vendor(host: Host, topology: Topology, vendor: str, cards: tuple[str, ...], want: str) -> Check:
+def _vendor(
+    host: Host, topology: Topology, vendor: str, cards: tuple[str, ...], want: str, bad: Verdict
+) -> Check:
     target = f"{vendor} GPUs"
     if vendor not in _ADVICE:
         why = f"nothing is known here of GPUDirect with GPUs of {vendor}"
@@ -84,7 +91,11 @@ def _vendor(host: Host, topology: Topology, vendor: str, cards: tuple[str, ...],
         return Check(NAME, target, Verdict.PASS, expected, found, source)
     if any(way.works is None for way in ways):
         return Check(NAME, target, Verdict.UNKNOWN, expected, found, source)
-    verdict = Verdict.WARN if any(way.half for way in ways) else Verdict.FAIL
+    listed = next((way.listed for way in ways if way.listed), "")
+    if listed:
+        advice = f"modprobe {listed}, or reboot; where it does not load: {_ADVICE[vendor]}"
+        return Check(NAME, target, Verdict.PENDING, expected, found, source, advice)
+    verdict = Verdict.WARN if any(way.half for way in ways) else bad
     return Check(NAME, target, verdict, expected, found, source, _ADVICE[vendor])
 
 
@@ -109,6 +120,10 @@ def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
     if loaded:
         reason = f"{', '.join(loaded)} is loaded, but not registered with the RDMA core: it is not in {PEERS}"
         return Way(False, reason, PEERS, half=True)
+    for name in _MODULES[vendor]:
+        line = modules_load.load(host).listing(name)
+        if line is not None:
+            return Way(False, f"{name} is not loaded, and {line.where} lists it", line.where, listed=name)
     modules = ", ".join(_MODULES[vendor])
     reason = f"none of {modules} is loaded" if modules else f"no module is registered in {PEERS}"
     return Way(False, reason, PEERS)

@@ -47,7 +47,7 @@ def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Ch
         return [_process(host, 1, "this container", want, Verdict.FAIL, advice)]
     checks = [*_daemons(host, want)]
     served = [check for check in checks if check.target in _STARTERS]
-    all_served = bool(served) and all(check.verdict is Verdict.PASS for check in served)
+    all_served = bool(served) and all(check.verdict in (Verdict.PASS, Verdict.PENDING) for check in served)
     return [*checks, _default(host, want, declared, all_served)]
 
 
@@ -88,7 +88,8 @@ def _judged(host: Host, check: Check, want: Bytes) -> Check:
     if assigned.amount is not None and Bytes(assigned.amount.soft).allows(want):
         then = f"{assigned.amount} ({assigned.where})"
         found = limits_pending.words(check.target, unit, check.found, then)
-        check = replace(check, found=found, advice=f"systemctl restart {unit}")
+        advice = f"systemctl restart {unit}"
+        check = replace(check, verdict=Verdict.PENDING, found=found, advice=advice)
     if check.target == "sshd" and logins is not None and Bytes(logins.soft).allows(want):
         found = f"{check.found}; logins get {logins} from {where} all the same"
         return replace(check, verdict=Verdict.SKIP, found=found)
@@ -150,7 +151,7 @@ def _default(host: Host, want: Bytes, declared: bool, all_served: bool) -> Check
         return Check(NAME_DEFAULT, target, Verdict.PASS, str(want), f"{_KEY}={value}", where)
     found = f"{_KEY}={value}" if value else f"{_KEY} is set nowhere, so systemd's own counts, 8 MiB at most"
     if all_served:
-        found += "; the running daemons that start jobs have enough of their own"
+        found += "; the daemons that start jobs have enough of their own"
         return Check(NAME_DEFAULT, target, Verdict.SKIP, str(want), found, where or source)
     return Check(NAME_DEFAULT, target, bad, str(want), found, where or source, advice)
 

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Sequence
 
 from ...host.host import Host
+from ...linux import routes
 from ...model.errors import HostError
 from ...model.setting import Value
 from ...topology.model import Topology
@@ -25,6 +26,12 @@ _CONF = "/proc/sys/net/ipv4/conf"
 _ROUTES = "/proc/net/route"
 #: RTF_GATEWAY (include/uapi/linux/route.h): not a subnet of the interface's own
 _GATEWAY = 0x2
+
+#: net/ipv6/ndisc.c: ndisc_recv_ns; RFC 6724, rule 5
+_IPV6_ALONE = (
+    "it has IPv6 alone, which needs no setting: a solicitation is answered on the interface that has the "
+    "address, the source is one of the interface that sends, and there is no rp_filter"
+)
 
 #: enum rdma_node_type: connections are made through RDMA-CM on channel adapters and iWARP NICs. EFA, usNIC
 #: and the like have none.
@@ -99,7 +106,23 @@ def _multi_rail(host: Host, known: Subjects) -> list[Check]:
     if len(rails) < 2:
         return [skip("multi_rail", "node", "fewer than two RoCE interfaces", _CONF)]
     shared = _shared_subnets(host, rails)
-    return [_arp(host, rail, rail in shared) for rail in rails]
+    with_ipv6 = _only_ipv6(host, rails)
+    return [
+        skip("multi_rail", rail, _IPV6_ALONE, routes.IPV6)
+        if rail in with_ipv6
+        else _arp(host, rail, rail in shared)
+        for rail in rails
+    ]
+
+
+def _only_ipv6(host: Host, rails: Sequence[str]) -> set[str]:
+    """The rails with routes of IPv6 and none of IPv4; none of them where that is unknown."""
+    try:
+        ipv4 = {route.nic for route in routes.ipv4(host)}
+        ipv6 = {route.nic for route in routes.ipv6(host) if not route.is_everywhere}
+    except HostError:
+        return set()
+    return {rail for rail in rails if rail in ipv6 - ipv4}
 
 
 def _arp(host: Host, rail: str, shared: bool) -> Check:

@@ -3,8 +3,8 @@
 """Packet handling of a RoCE port as declared: trust, priorities of DSCPs, PFC, global pause, ECN.
 
 What is expected is what `expect` says under `qos`, group by group, and else what roce_qos has declared on
-this node. What is not declared is reported and not judged, but for global pause beside PFC, which is always
-wrong.
+this node. The numbers are the fabric's, so that without a declared scheme of priorities nothing is right or
+wrong: what there is is reported and not judged, but for global pause beside PFC, which is always wrong.
 """
 
 from __future__ import annotations
@@ -29,6 +29,13 @@ from .ports import ETHERNET, NETS, Port, judged, nothing, skip
 NAMES = ("trust", "dscp", "pfc", "global_pause", "ecn", "cnp")
 
 _BY = "declare it with roce_qos"
+
+#: What of a rule makes a scheme of priorities
+_SCHEME = ("trust", "dscp", "pfc", "ecn", "cnp")
+_NO_SCHEME = (
+    "have the scheme of the switches judged: name it (fabric_qos_preset of the role fabric), declare it with "
+    "roce_qos, or expect it (qos)"
+)
 
 #: Group of roce_qos → what is declared of it
 Wanted = Mapping[str, Any]
@@ -83,18 +90,20 @@ def _trust(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     # Where a driver looks at several things, the first of them decides: dscp+pcp
     first = (value.text or "").partition("+")[0]
     advice = f"{_BY}: RoCE packets that have no VLAN tag are in no priority of their own else"
-    return _compared("trust", port, value, source, wanted.get("trust"), first, advice)
+    return _compared("trust", port, value, source, wanted, wanted.get("trust"), first, advice)
 
 
 def _dscp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     source = f"dcb app show dev {nic} dscp-prio"
     priorities = wanted.get("dscp")
     if priorities is None:
-        return _undeclared("dscp", port, host.value(f"/dcb/{nic}/dscp-prio/0"), source, "priorities of DSCPs")
+        now = host.value(f"/dcb/{nic}/dscp-prio/0")
+        return _undeclared("dscp", port, now, source, "priorities of DSCPs", wanted)
     value = host.value(f"/dcb/{nic}/dscp-prio/{','.join(str(dscp) for dscp in priorities)}")
     pairs = [f"{dscp}:{text}" for dscp, text in zip(priorities, (value.text or "").split())]
     advice = f"{_BY}: packets of a DSCP in another priority than on the switches are treated as other traffic"
-    return _compared("dscp", port, value, source, qos_parse.mapped(priorities), " ".join(pairs), advice)
+    expected = qos_parse.mapped(priorities)
+    return _compared("dscp", port, value, source, wanted, expected, " ".join(pairs), advice)
 
 
 def _pfc(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
@@ -103,7 +112,7 @@ def _pfc(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     expected = None if priorities is None else answers.numbers(priorities)
     advice = f"{_BY}, and have the same on the switch port: exactly these priorities"
     source = f"dcb pfc show dev {nic}"
-    return _compared("pfc", port, value, source, expected, value.text or "", advice)
+    return _compared("pfc", port, value, source, wanted, expected, value.text or "", advice)
 
 
 def _global_pause(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
@@ -138,7 +147,7 @@ def _ecn(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     except HostError as error:
         return nothing("ecn", port.name, Value(unreadable=str(error)), folder)
     if priorities is None:
-        return _undeclared("ecn", port, Value(text="switches per priority"), folder, "ECN")
+        return _undeclared("ecn", port, Value(text="switches per priority"), folder, "ECN", wanted)
     values = {
         f"{end}/{priority}": host.value(f"{folder}/roce_{end}/enable/{priority}")
         for end in ("np", "rp")
@@ -171,7 +180,7 @@ def _cnp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     now = {name: (value.text or "").strip() for name, value in values.items()}
     found = _words(now)
     if declared_ is None:
-        return _undeclared("cnp", port, Value(text=found), folder, "congestion notifications")
+        return _undeclared("cnp", port, Value(text=found), folder, "congestion notifications", wanted)
     right = now == {name: str(number) for name, number in declared_.items()}
     advice = f"{_BY}: a notification in the wrong priority waits in the congestion that it reports"
     return judged("cnp", port.name, right, _words(declared_), found, folder, advice)
@@ -185,10 +194,17 @@ def _words(fields: Mapping[str, object]) -> str:
 
 
 def _compared(
-    name: str, port: Port, value: Value, source: str, expected: str | None, found: str, advice: str
+    name: str,
+    port: Port,
+    value: Value,
+    source: str,
+    wanted: Wanted,
+    expected: str | None,
+    found: str,
+    advice: str,
 ) -> Check:
     if expected is None:
-        return _undeclared(name, port, value, source, name)
+        return _undeclared(name, port, value, source, name, wanted)
     if value.text is None:
         return _absent(name, port, value, source, expected)
     shown = value.text if name != "dscp" else found
@@ -205,7 +221,10 @@ def _absent(name: str, port: Port, value: Value, source: str, expected: str) -> 
     return Check(name, port.name, Verdict.FAIL, expected, value.absent, source, advice)
 
 
-def _undeclared(name: str, port: Port, value: Value, source: str, what: str) -> Check:
+def _undeclared(name: str, port: Port, value: Value, source: str, what: str, wanted: Wanted) -> Check:
+    """Of a declared scheme, the part that is left out; without one, all of it."""
     if value.text is None:
         return nothing(name, port.name, value, source)
-    return skip(name, port.name, f"{what}: {value.text}; nothing is declared", source)
+    scheme = any(group in wanted for group in _SCHEME)
+    words = f"{what}: {value.text}; {'nothing of it' if scheme else 'no scheme'} is declared"
+    return Check(name, port.name, Verdict.SKIP, "", words, source, "" if scheme else _NO_SCHEME)

@@ -5,13 +5,12 @@ are only looked at here (ip-rule(8), ip-route(8))."""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network
-from typing import Collection
+from typing import Collection, Iterable
 
 from ...host.host import Host
 from ...knobs.rail import interfaces as rail_places
 from ...linux import iproute
-from ...linux.iproute import Address, Interface
+from ...linux.iproute import IP, Address, Interface, Network
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...topology.model import Topology
@@ -23,18 +22,18 @@ from .ports import judged, skip
 NAMES = ("reply_path",)
 (_NAME,) = NAMES
 
-_ADDRESSES = "ip -4 addr show"
-_ROUTE = "ip -4 route get PEER from ADDRESS"
+_ADDRESSES = "ip addr show"
+_ROUTE = "ip route get PEER from ADDRESS"
 
-#: From this length on each address of a network is a host's (RFC 3021)
-_NO_BROADCAST = 31
+#: How many of the last bits of an address may be the host's where each address is one (RFC 3021, RFC 6164)
+_NO_BROADCAST = 1
 
 
 class _Reply(NamedTuple):
     """From an address of a rail to a peer in its subnet. leaves_by: the interface that the kernel chooses."""
 
     address: Address
-    peer: IPv4Address
+    peer: IP
     leaves_by: str
 
 
@@ -54,7 +53,7 @@ def _check(host: Host, name: str) -> Check:
     try:
         known = iproute.interfaces(host)
         if name not in known:
-            return skip(_NAME, name, "it has no IPv4 address", _ADDRESSES)
+            return skip(_NAME, name, "it has no address that is routed", _ADDRESSES)
         if not known[name].up:
             return skip(_NAME, name, "it is down, and has no routes", _ADDRESSES)
         own = {address.ip for one in known.values() for address in one.addresses}
@@ -69,7 +68,7 @@ def _check(host: Host, name: str) -> Check:
     return judged(_NAME, name, not wrong, expected, found, _ROUTE, advice, Verdict.WARN)
 
 
-def _replies(host: Host, rail: Interface, own: Collection[IPv4Address]) -> list[_Reply]:
+def _replies(host: Host, rail: Interface, own: Collection[IP]) -> list[_Reply]:
     """Raises HostError."""
     replies = []
     for address in rail.addresses:
@@ -81,9 +80,10 @@ def _replies(host: Host, rail: Interface, own: Collection[IPv4Address]) -> list[
     return replies
 
 
-def _peer(network: IPv4Network, own: Collection[IPv4Address]) -> IPv4Address | None:
+def _peer(network: Network, own: Collection[IP]) -> IP | None:
     """The first address that may be another machine's: the way to one of this machine is the loopback."""
-    hosts = iter(network) if network.prefixlen >= _NO_BROADCAST else network.hosts()
+    all_are = network.max_prefixlen - network.prefixlen <= _NO_BROADCAST
+    hosts: Iterable[IP] = network if all_are else network.hosts()
     return next((host for host in hosts if host not in own), None)
 
 

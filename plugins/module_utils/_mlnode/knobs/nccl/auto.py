@@ -30,8 +30,14 @@ NOT_LOCAL = "^=lo,docker0"
 #: What NCCL's own transport takes (src/transport/net_ib: IBV_LINK_LAYER_*)
 _INFINIBAND, _ETHERNET = "InfiniBand", "Ethernet"
 
-#: An IPv4 address as a GID: ::ffff:192.0.2.1
-_IPV4_GID = regex(r"(?:0000:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}\Z")
+#: Family, as NCCL_IB_ADDR_FAMILY names it → its addresses as GIDs. IPv4 is ::ffff:192.0.2.1; of IPv6 neither
+#: an empty entry nor a link-local address is one that NCCL takes (src/transport/net_ib: validGid)
+_GIDS = {
+    "AF_INET": regex(r"(?:0000:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}\Z"),
+    "AF_INET6": regex(r"(?!(?:0000:){5}|fe80:0000:0000:0000:)(?:[0-9a-f]{4}:){7}[0-9a-f]{4}\Z"),
+}
+_IPV4, _IPV6 = _GIDS
+_WORDS = {_IPV4: "IPv4", _IPV6: "IPv6"}
 _ROCE_V2 = "RoCE v2"
 
 
@@ -134,37 +140,63 @@ def _tops(host: Host, names: Sequence[str]) -> list[str]:
 
 
 def _gid_index(host: Host) -> Answer:
-    """Certain only where every rail has one IPv4 address of RoCE v2, and all have it in one place. An index
-    that is right on some rails alone fails on the others, and NCCL has chosen well by itself since 2.21."""
+    """Certain only where every rail has one address of RoCE v2 of the family that all use, and all have it
+    in one place. An index that is right on some rails alone fails on the others, and NCCL has chosen well by
+    itself since 2.21."""
     found, problem = rails(host)
     if not found:
         return Answer(problem=problem)
     if any(rail.link_layer != _ETHERNET for rail in found):
         return Answer(note="left out: the index is RoCE's, and these rails are InfiniBand")
     try:
-        indexes = {str(rail): usable(host, rail) for rail in found}
+        family = _family(host, found)
+        indexes = {str(rail): usable(host, rail, family) for rail in found}
     except HostError as error:
         return Answer(problem=Value(unreadable=str(error)))
     for name, places in indexes.items():
         if len(places) != 1:
             has = f"{len(places)} of them" if places else "none"
-            return Answer(
-                note=f"left out: each rail must have one IPv4 address of RoCE v2, and {name} has {has}"
-            )
+            must = f"each rail must have one {_WORDS[family]} address of RoCE v2"
+            return Answer(note=f"left out: {must}, and {name} has {has}")
     if len({places[0] for places in indexes.values()}) > 1:
         words = ", ".join(f"{name} {places[0]}" for name, places in indexes.items())
         return Answer(note=f"left out: the rails have their addresses in different places ({words})")
     return Answer(str(next(iter(indexes.values()))[0]))
 
 
-def usable(host: Host, rail: Rail) -> list[int]:
-    """The indexes at which a port has an IPv4 address for RoCE v2. Raises HostError."""
+def _address_family(host: Host) -> Answer:
+    """NCCL looks for addresses of IPv4, and passes over all others, unless the variable names the family."""
+    found, problem = rails(host)
+    if not found:
+        return Answer(problem=problem)
+    if any(rail.link_layer != _ETHERNET for rail in found):
+        return Answer(note="left out: the family is RoCE's, and these rails are InfiniBand")
+    try:
+        if _family(host, found) == _IPV4:
+            return Answer(note="left out: NCCL looks for IPv4 by itself")
+        lacking = [str(rail) for rail in found if not usable(host, rail, _IPV6)]
+    except HostError as error:
+        return Answer(problem=Value(unreadable=str(error)))
+    if lacking:
+        return Answer(note=f"left out: {', '.join(lacking)} has no routable address of RoCE v2")
+    return Answer(_IPV6)
+
+
+def _family(host: Host, found: Sequence[Rail]) -> str:
+    """IPv6 where some rail has such an address, and none has one of IPv4. Raises HostError."""
+    if any(usable(host, rail, _IPV4) for rail in found):
+        return _IPV4
+    return _IPV6 if any(usable(host, rail, _IPV6) for rail in found) else _IPV4
+
+
+def usable(host: Host, rail: Rail, family: str) -> list[int]:
+    """The indexes at which a port has an address of a family for RoCE v2. Raises HostError."""
     folder = f"{_port(rail)}/gids"
     return [
         int(index)
         for index in sorted(host.names(folder), key=lambda name: (len(name), name))
         if kernel_values.number(index) is not None
-        and _IPV4_GID.match(_text(host, f"{folder}/{index}"))
+        and _GIDS[family].match(_text(host, f"{folder}/{index}"))
         and _text(host, _kind(rail, index)) == _ROCE_V2
     ]
 
@@ -216,7 +248,8 @@ def traffic_classes(host: Host) -> dict[int, list[str]]:
 RESOLVERS: Mapping[str, tuple[Callable[[Host], Answer], str]] = {
     "NCCL_IB_HCA": (_hcas, "the rails of the topology, each with its port"),
     "NCCL_SOCKET_IFNAME": (_interface, "the interface of the default route, else of the management path"),
-    "NCCL_IB_GID_INDEX": (_gid_index, "the place of the IPv4 address of RoCE v2, if it is one on all rails"),
+    "NCCL_IB_ADDR_FAMILY": (_address_family, "AF_INET6 where the rails have addresses of IPv6 alone"),
+    "NCCL_IB_GID_INDEX": (_gid_index, "the place of the address of RoCE v2, if it is one on all rails"),
     "NCCL_IB_TC": (_traffic_class, f"the traffic class of the declaration of kind {QOS}"),
 }
 

@@ -278,6 +278,7 @@ _REASONS: dict[str, tuple[Severity, str]] = {
     "NCCL_IB_HCA": (Severity.HIGH, "jobs use the rails only, never RDMA ports of management or storage"),
     "NCCL_SOCKET_IFNAME": (Severity.HIGH, "ranks whose interfaces have no way between them hang at start"),
     "NCCL_IB_GID_INDEX": (Severity.HIGH, "a wrong index is RoCE v1, or an address that no peer can reach"),
+    "NCCL_IB_ADDR_FAMILY": (Severity.HIGH, "NCCL looks for IPv4, and finds no address on rails of IPv6"),
     "NCCL_IB_TC": (Severity.HIGH, "with another class RoCE travels in the queue that drops packets"),
     "NCCL_IB_TIMEOUT": (Severity.MEDIUM, "how long a link may be gone before the job ends with error 12"),
     "NCCL_DEBUG": (Severity.LOW, "errors appear in the job's output; INFO and TRACE cost time"),

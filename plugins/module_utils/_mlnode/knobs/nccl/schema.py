@@ -30,9 +30,12 @@ OPTIONS: Table = {
         C(NCCL_SOCKET_IFNAME) as V(auto) is the interface of the default route. Without one it is what the
         node was reached over when it was last set up, and without that all but C(lo) and C(docker0).
 
-        C(NCCL_IB_GID_INDEX) as V(auto) is the index of the IPv4 address of RoCE v2, if each rail has one
-        such address and all have it at the same index. Else the variable is left out, and the row says why.
-        NCCL finds out the index by itself since 2.21.
+        C(NCCL_IB_GID_INDEX) as V(auto) is the index of the address of RoCE v2, if each rail has one such
+        address and all have it at the same index. IPv6 counts where no rail has an IPv4 address. Else the
+        variable is left out, and the row says why. NCCL finds out the index by itself since 2.21.
+
+        C(NCCL_IB_ADDR_FAMILY) as V(auto) is V(AF_INET6) where the rails have routable addresses of IPv6
+        and none of IPv4, which NCCL would look for. Else it is left out.
 
         C(NCCL_IB_TC) as V(auto) is the traffic class that a declaration of kind C(qos) on this node gives
         to RoCE. Where there is none, where there are several, where the rails are InfiniBand, or where no

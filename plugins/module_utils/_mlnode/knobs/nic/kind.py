@@ -15,7 +15,7 @@ from ...drivers import ethtool
 from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
 from ...host.host import Host, Mounts
 from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
-from ...model.values import same
+from ...model.values import reaches, same
 from ...topology import read as topology
 from ..nics import rules
 from ..nics import targets as nic_targets
@@ -112,9 +112,16 @@ def _others(setting: NicSetting, found: Sequence[Files], host: Host) -> list[_Ot
         for part in one.parts
         for word in words.get(one.label, ())
         if owners.means(word, setting.group, part.path.rpartition("/")[2])
-        and not same(_number(host, word, part), part.want)
+        and not _suffices(setting, _number(host, word, part), part.want)
     )
     return [*dict.fromkeys(lines)]  # once for all features of a family
+
+
+def _suffices(setting: NicSetting, number: str, want: str) -> bool:
+    """True if a line has what is wanted: of a least number, that or more."""
+    if setting.raise_only and setting.amount is not None:
+        return reaches(str(setting.amount.number), number)
+    return same(number, want)
 
 
 def _number(host: Host, word: owners.Word, part: KnobFile) -> str:

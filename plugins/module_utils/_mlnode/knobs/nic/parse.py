@@ -15,7 +15,7 @@ from ..nics import rules, selection
 from ..nics.selection import ALL, Selection
 from ..nics.targets import SYSFS
 from .disruption import Disruption
-from .schema import BEYOND, COALESCE, NUMBER, OPTIONS, PAUSE
+from .schema import BEYOND, COALESCE, MTU, NUMBER, OPTIONS, PAUSE
 
 KIND = "nic"
 
@@ -40,13 +40,15 @@ _ADAPTED = {"adaptive-rx": ("rx-usecs", "rx-frames"), "adaptive-tx": ("tx-usecs"
 
 
 class Amount(NamedTuple):
-    """A number of things that a device has: word is `number`, `at_most`, `auto` or `max`."""
+    """A number of things that a device has: word is `number`, `at_least`, `at_most`, `auto` or `max`."""
 
     word: str
     number: int = 0
 
     def __str__(self) -> str:
-        return {"number": f"{self.number}", "at_most": f"at most {self.number}"}.get(self.word, self.word)
+        if self.word in ("at_least", "at_most"):
+            return f"{self.word.replace('_', ' ')} {self.number}"
+        return str(self.number) if self.word == "number" else self.word
 
 
 class Rule(NamedTuple):
@@ -128,6 +130,7 @@ def _setting(rule: Rule, group: str, field: str, amount: Amount | None = None, t
         path=path_of("*", named, field or "*"),
         want=None,
         claim=f"{claim} ({rule.nics})",
+        raise_only=amount is not None and amount.word == "at_least",
         rule=rule,
         group=named,
         field=field,
@@ -217,8 +220,18 @@ def _fec(rule: Rule, _where: str, given: str) -> list[NicSetting]:
     return [_setting(rule, "fec", "encoding", text=given)]
 
 
-def _sysfs(rule: Rule, where: str, given: int) -> list[NicSetting]:
-    return [_setting(rule, where.rpartition(".")[2], "", text=str(given))]
+def _tx_queue_len(rule: Rule, _where: str, given: int) -> list[NicSetting]:
+    return [_setting(rule, "tx_queue_len", "", text=str(given))]
+
+
+def _mtu(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
+    word = "at_least" if isinstance(raw, Mapping) and {*raw} == {"at_least"} else "number"
+    given = raw["at_least"] if word == "at_least" else raw
+    try:
+        number = schema.value(where, MTU, given)
+    except DeclarationError as error:
+        raise DeclarationError(f"{error}; or {{at_least: NUMBER}}") from error
+    return [_setting(rule, "mtu", "", Amount(word, number))]
 
 
 _READERS: Mapping[str, Callable[[Rule, str, Any], list[NicSetting]]] = {
@@ -229,8 +242,8 @@ _READERS: Mapping[str, Callable[[Rule, str, Any], list[NicSetting]]] = {
     "pause": _pause,
     "fec": _fec,
     "features": _features,
-    "tx_queue_len": _sysfs,
-    "mtu": _sysfs,
+    "tx_queue_len": _tx_queue_len,
+    "mtu": _mtu,
 }
 
 

@@ -61,7 +61,7 @@ _FLAG = Form(
 
 #: Below 1280 (RFC 8200) the kernel takes IPv6 off an interface with all its addresses and routes, and no
 #: larger MTU brings them back (net/ipv6/addrconf.c: addrconf_notify). 65536 is the loopback's own.
-_MTU = (1280, 65536)
+MTU = Option("int", least=1280, most=65536)
 
 OPTIONS: Table = {
     "rules": rules(
@@ -139,10 +139,11 @@ OPTIONS: Table = {
                 parts=True,
             ),
             "mtu": Option(
-                "int",
-                "Bytes of an IP packet. That of a bond is set on the bond, which hands it on.",
-                least=_MTU[0],
-                most=_MTU[1],
+                "raw",
+                """
+                Bytes of an IP packet. A number, or C({at_least: NUMBER}), which leaves a greater one as it
+                is. That of a bond is set on the bond, which hands it on.
+                """,
             ),
             "tx_queue_len": Option(
                 "int", "Packets that wait for a transmit ring.", least=1, most=(1 << 31) - 1

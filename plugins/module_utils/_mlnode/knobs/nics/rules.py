@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
 
 from ...engine import declared
 from ...engine.kind import Context, Info, Row
-from ...model import schema
+from ...model import schema, values
 from ...model.errors import DeclarationError, MlnodeError
 from ...model.setting import BootFile, Reading, Setting, Severity, Value
 from ...topology import management
@@ -110,11 +110,13 @@ def of_others(
 
 
 def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str] = ()) -> None:
-    """Two rules that mean one NIC and want something else of it would undo each other at every run.
+    """Two rules that mean one NIC and want something else of it would undo each other at every run; one
+    that wants a least number is content with more.
 
     shared: files for which that cannot be. Raises DeclarationError.
     """
     wanted: dict[str, tuple[str, str]] = {}
+    floors: list[tuple[str, str, str]] = []
     for where, setting, reading in reads:
         if reading.invalid or reading.refusal:
             continue
@@ -122,9 +124,20 @@ def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str
             if part.path in shared:
                 continue
             key = setting.key if where == context.name else f"{setting.key} (declared by {where})"
+            if setting.raise_only:
+                floors.append((part.path, key, part.want))
+                continue
             first, value = wanted.setdefault(part.path, (key, part.want))
             if value != part.want:
-                raise DeclarationError(
-                    f"{first} and {key} both rule {part.path}, and one wants {value}, the other {part.want}: "
-                    "let their nics not overlap"
-                )
+                raise _overlap(part.path, first, value, key, part.want)
+    for path, key, want in floors:
+        first, value = wanted.get(path, (key, want))
+        if not values.reaches(want, value):
+            raise _overlap(path, first, value, key, f"{want} or more")
+
+
+def _overlap(path: str, first: str, value: str, second: str, want: str) -> DeclarationError:
+    return DeclarationError(
+        f"{first} and {second} both rule {path}, and one wants {value}, the other {want}: "
+        "let their nics not overlap"
+    )

@@ -62,7 +62,7 @@ def find(host: Host, selection: Selection) -> Places:
 
 
 def speaking(host: Host, name: str) -> list[str]:
-    """Those with an IPv4 address of an interface and what stands on it; itself if none has one.
+    """Those with an address of an interface and what stands on it; itself if none has one.
     Raises HostError."""
     nics = {nic.name: nic for nic in topology.of(host).nics}
     stack = [name, *(_above(host, name, nics) if name in nics else ())]

@@ -195,8 +195,8 @@ def info(key: str, runtime: Value) -> Info:
 
 
 def together(enabled: Value, defrag: Value) -> Info:
-    """Cost of the policy, judged with how hard a page fault works for it: under `always` any process stalls in
-    compaction only if `defrag` is `always`, too; else those that asked for it (transhuge.rst)."""
+    """Cost of the policy, judged with how hard a page fault works for it: under `always` any process stalls
+    in compaction only if `defrag` is `always`, too; else those that asked for it (transhuge.rst)."""
     if enabled.text == "always" and defrag.text == "always":
         return info("thp.defrag", defrag)
     if enabled.text == "always" and defrag.text is None:

@@ -102,8 +102,16 @@ def test_a_declaration_is_copied_in_its_plain_form(area: str, spec: Any, found: 
         ("modules", {"modules": {"x": "perhaps"}}, "modules.modules.x: must be true or false, got 'perhaps'"),
         ("services", {"services": {"tuned": "stopp"}},
          "services.services.tuned: must be one of leave, stop, got 'stopp'; did you mean stop?"),
-        ("nic", {"rules": [{**RULE, "mtu": 1}]}, "nic.rules[0].mtu: must be from 1280 to 65536, got 1"),
-        ("nic", {"rules": [{**RULE, "mtu": 9e3}]}, "nic.rules[0].mtu: must be a whole number, got 9000.0"),
+        (
+            "nic",
+            {"rules": [{**RULE, "tx_queue_len": 0}]},
+            "nic.rules[0].tx_queue_len: must be from 1 to 2147483647, got 0",
+        ),
+        (
+            "nic",
+            {"rules": [{**RULE, "tx_queue_len": 9e3}]},
+            "nic.rules[0].tx_queue_len: must be a whole number, got 9000.0",
+        ),
         ("irq", {"rules": [{"name": "b"}]},
          "irq.rules[0]: give it at least one of strategy, cpus, rps, xps, rfs_entries"),
         ("nic", {"rules": [{"mtu": 9000}]}, "nic.rules[0].name: is required"),

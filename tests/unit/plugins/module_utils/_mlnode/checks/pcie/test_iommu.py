@@ -24,19 +24,61 @@ def switched_off(tree: Tree) -> None:
 def test_translated(fabric: Tree, word: str) -> None:
     fabric.put(GROUP, word)
     found = run(fabric.host)
-    assert bad(found) == {("iommu", "mlx5_0"): "fail"}
+    assert bad(found) == {("iommu", "mlx5_0"): "warn"}, "jobs run with it, and nothing else was asked for"
     check = named(found, "iommu")["mlx5_0"]
     assert check.found == f"{word} (booted with intel_iommu=on iommu=pt)"
     assert (check.expected, check.source) == ("off or identity", GROUP)
     assert "iommu=pt" in check.advice
 
 
-def test_translated_without_gpus_only_costs(fabric: Tree) -> None:
+@pytest.mark.parametrize("gpus", [True, False])
+def test_translated_fails_where_something_else_is_asked_for(fabric: Tree, gpus: bool) -> None:
     fabric.put(GROUP, "DMA")
-    for gpu in (GPU, "0000:93:00.0"):
+    for gpu in () if gpus else (GPU, "0000:93:00.0"):
         os.unlink(str(fabric.root) + f"/sys/bus/pci/devices/{gpu}")
     assert named(run(fabric.host), "iommu")["mlx5_0"].verdict == "warn"
-    assert named(run(fabric.host, {"iommu": "identity"}), "iommu")["mlx5_0"].verdict == "fail"
+    for declared in ("identity", "off", "auto"):
+        assert named(run(fabric.host, {"iommu": declared}), "iommu")["mlx5_0"].verdict == "fail"
+
+
+def menu(fabric: Tree, *words: str, running: str = "ro quiet") -> None:
+    """Translated, with this command line; GRUB starts two kernels, each with one of the words."""
+    fabric.put(GROUP, "DMA-FQ")
+    fabric.put("/proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz-6.12.0 root=UUID=1 {running}\n")
+    entries = (
+        f"menuentry 'Debian' --class debian $menuentry_id_option 'gnulinux-{number}-advanced-1' {{\n"
+        f"\tlinux\t/boot/vmlinuz-6.{number}.0 root=UUID=1 ro {word}\n}}\n"
+        for number, word in enumerate(words)
+    )
+    fabric.put("/boot/grub/grub.cfg", f"### BEGIN /etc/grub.d/10_linux ###\n{''.join(entries)}")
+    fabric.put("/usr/sbin/update-grub", "")
+
+
+@pytest.mark.parametrize("declared", [None, "identity", "auto"])
+@pytest.mark.parametrize("word", ["iommu=pt", "iommu=noforce,pt", "iommu.passthrough=1"])
+def test_what_the_next_boot_brings_is_pending(fabric: Tree, word: str, declared: str | None) -> None:
+    menu(fabric, word, word)
+    check = named(run(fabric.host, {"iommu": declared}), "iommu")["mlx5_0"]
+    assert (check.verdict, check.advice) == ("pending", "reboot")
+    assert check.found == f"DMA-FQ; the next boot has {word} (/boot/grub/grub.cfg:3)"
+
+
+@pytest.mark.parametrize("words", [("iommu=pt", "quiet"), ("iommu=on", "iommu=on"), ()])
+def test_one_kernel_without_it_is_no_promise(fabric: Tree, words: tuple[str, ...]) -> None:
+    menu(fabric, *words)
+    assert named(run(fabric.host), "iommu")["mlx5_0"].verdict == "warn"
+
+
+def test_what_did_not_help_at_this_boot_is_not_pending(fabric: Tree) -> None:
+    menu(fabric, "iommu=pt", running="iommu=pt")
+    assert named(run(fabric.host), "iommu")["mlx5_0"].verdict == "warn"
+
+
+def test_off_is_pending_only_by_its_own_words(fabric: Tree) -> None:
+    menu(fabric, "iommu=pt")
+    assert named(run(fabric.host, {"iommu": "off"}), "iommu")["mlx5_0"].verdict == "fail"
+    menu(fabric, "intel_iommu=off")
+    assert named(run(fabric.host, {"iommu": "off"}), "iommu")["mlx5_0"].verdict == "pending"
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,24 @@ def test_an_expectation_comes_before_the_declaration(host: QosNode) -> None:
 def test_what_nobody_has_declared_is_told_and_not_judged(host: QosNode) -> None:
     found = checked(undeclared(host))
     assert {check.verdict for key, check in found.items() if key[1] != "global_pause"} == {SKIP}
-    assert found["mlx5_0/1", "pfc"].found == "pfc: 3; nothing is declared"
-    assert (
-        found["mlx5_0/1", "cnp"].found == "congestion notifications: dscp 48, priority 6; nothing is declared"
+    assert found["mlx5_0/1", "pfc"].found == "pfc: 3; no scheme is declared"
+    assert found["mlx5_0/1", "cnp"].found == (
+        "congestion notifications: dscp 48, priority 6; no scheme is declared"
     )
+
+
+def test_a_port_without_a_scheme_neither_passes_nor_fails(host: QosNode) -> None:
+    host.bridge.apps, host.bridge.pfc = set(), set()
+    found = {name: check for (port, name), check in checked(undeclared(host)).items() if port == "mlx5_0/1"}
+    assert {check.verdict for check in found.values()} == {SKIP}
+    for name in ("trust", "dscp", "pfc", "ecn", "cnp"):
+        assert found[name].found.endswith("no scheme is declared"), name
+        assert "fabric_qos_preset" in found[name].advice
+
+
+def test_of_a_declared_scheme_only_the_rest_is_left(host: QosNode) -> None:
+    check = of(undeclared(host), "trust", expecting(pfc=[3]))
+    assert (check.verdict, check.found, check.advice) == (SKIP, "trust: dscp; nothing of it is declared", "")
 
 
 @pytest.mark.parametrize(("name", "found"), [("trust", "pcp"), ("dscp", "26:none 48:none"), ("pfc", "none")])

@@ -73,6 +73,36 @@ def test_each_address_counts_and_only_wrong_ones_are_named(rails: Rails) -> None
     assert "10.78" not in found.advice
 
 
+def test_ipv6_in_one_subnet_has_the_same_fault(rails: Rails) -> None:
+    rails.ip.addresses = {"rail0": ["fe80::1/64", "fd00:7::1/64"], "rail1": ["fe80::2/64", "fd00:7::2/64"]}
+    found = look(rails)
+    assert {name: str(check.verdict) for name, check in found.items()} == {"rail0": "pass", "rail1": "warn"}
+    assert found["rail1"].found == "fd00:7::2 to fd00:7::3 leaves by rail0", "link-local ones need no route"
+    assert "rule `from fd00:7::2 lookup TABLE`" in found["rail1"].advice
+    rails.ip.rules = {"fd00:7::2": "rail1"}
+    rails.forget()
+    assert verdicts(rails) == {"rail0": "pass", "rail1": "pass"}
+
+
+def test_both_families_of_a_rail_count(rails: Rails) -> None:
+    rails.ip.addresses["rail0"] = ["10.77.0.1/24", "fd00:7::1/64"]
+    rails.ip.addresses["rail1"] = ["10.78.0.2/24", "fd00:7::2/64"]
+    found = look(rails)["rail1"]
+    assert (str(found.verdict), found.found) == ("warn", "fd00:7::2 to fd00:7::3 leaves by rail0")
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("fd00:8::2/127", "fd00:8::2 to fd00:8::3 leaves by rail1"),
+        ("fd00:8::2/128", "its subnet has no room for a peer"),
+    ],
+)
+def test_short_networks_of_ipv6(rails: Rails, address: str, found: str) -> None:
+    rails.ip.addresses["rail1"] = [address]
+    assert look(rails)["rail1"].found == found
+
+
 def test_a_vrf_has_a_table_of_its_own(rails: Rails) -> None:
     rails.ip.vrfs["rail1"] = "red"
     assert verdicts(rails) == {"rail0": "pass", "rail1": "pass"}
@@ -93,7 +123,8 @@ def test_the_address_may_be_on_a_vlan_of_the_rail(rails: Rails) -> None:
 
 @pytest.mark.parametrize(
     ("addresses", "down", "words"),
-    [([], False, "it has no IPv4 address"), (["10.77.0.2/24"], True, "it is down, and has no routes"),
+    [([], False, "it has no address that is routed"),
+     (["10.77.0.2/24"], True, "it is down, and has no routes"),
      (["10.77.0.2/32"], False, "its subnet has no room for a peer")],
 )  # fmt: skip
 def test_what_does_not_apply(rails: Rails, addresses: list[str], down: bool, words: str) -> None:

@@ -206,12 +206,52 @@ def test_no_index_on_infiniband(folder: str) -> None:
     )
 
 
-def test_an_address_of_ipv6_alone_is_none_that_can_be_meant(folder: str) -> None:
-    machine = roce(folder, 1)
-    machine.put(f"{PORT}/gids/3", "2001:0db8:0000:0000:0000:0000:0000:0001\n")
-    machine.put(f"{PORT}/gid_attrs/types/3", "RoCE v2\n")
-    machine.put(f"{PORT}/gids/4", f"{EMPTY_GID}\n")
-    assert asked(machine, "NCCL_IB_GID_INDEX").value is None
+GLOBAL, LOCAL = "2001:0db8:0000:0000:0000:0000:0000:0001", "fe80:0000:0000:0000:0000:00ff:fe00:0001"
+
+
+def give_ipv6(machine: Machine, device: str, **gids: str) -> None:
+    """_1: the address at index 1, of RoCE v2."""
+    at = f"/sys/class/infiniband/{device}/ports/1"
+    for name, gid in gids.items():
+        machine.put(f"{at}/gids/{name[1:]}", f"{gid}\n")
+        machine.put(f"{at}/gid_attrs/types/{name[1:]}", "RoCE v2\n")
+
+
+def test_rails_with_ipv6_alone_have_its_index_and_family(folder: str) -> None:
+    machine = roce(folder)
+    for device in ("mlx5_0", "mlx5_1"):
+        give_ipv6(machine, device, _1=LOCAL, _5=GLOBAL, _6=EMPTY_GID)
+    assert asked(machine, "NCCL_IB_GID_INDEX") == Answer("5")
+    assert asked(machine, "NCCL_IB_ADDR_FAMILY") == Answer("AF_INET6")
+
+
+def test_beside_ipv4_the_addresses_of_ipv6_do_not_count(folder: str) -> None:
+    machine = roce(folder)
+    give_addresses(machine, {"mlx5_0": [3], "mlx5_1": [3]})
+    for device in ("mlx5_0", "mlx5_1"):
+        give_ipv6(machine, device, _5=GLOBAL)
+    assert asked(machine, "NCCL_IB_GID_INDEX") == Answer("3")
+    assert asked(machine, "NCCL_IB_ADDR_FAMILY").note == "left out: NCCL looks for IPv4 by itself"
+
+
+@pytest.mark.parametrize("gid", [LOCAL, EMPTY_GID])
+def test_what_nccl_passes_over_is_no_address(folder: str, gid: str) -> None:
+    machine = roce(folder)
+    give_ipv6(machine, "mlx5_0", _5=GLOBAL)
+    give_ipv6(machine, "mlx5_1", _5=gid)
+    assert asked(machine, "NCCL_IB_GID_INDEX").note == (
+        "left out: each rail must have one IPv6 address of RoCE v2, and mlx5_1:1 has none"
+    )
+    assert asked(machine, "NCCL_IB_ADDR_FAMILY").note == (
+        "left out: mlx5_1:1 has no routable address of RoCE v2"
+    )
+
+
+def test_no_family_on_infiniband(folder: str) -> None:
+    machine = node(folder, rail(0, "InfiniBand"))
+    assert asked(machine, "NCCL_IB_ADDR_FAMILY").note == (
+        "left out: the family is RoCE's, and these rails are InfiniBand"
+    )
 
 
 def test_a_type_that_cannot_be_read_is_not_absent(folder: str) -> None:

@@ -82,7 +82,11 @@ def test_a_name_that_is_none(name: str, words: str) -> None:
         ("NCCL_DEBUG_FILE", "/var/log/\u00e9", "must be one line of ASCII"),
         ("NCCL_DEBUG_FILE", "/" + "x" * 1023, "1024 characters, of which NCCL reads 1023"),
         ("NCCL_DEBUG", "x" * 9_000_000, "9000000 characters"),
-        ("NCCL_DEBUG", "auto", "auto is for NCCL_IB_HCA, NCCL_SOCKET_IFNAME, NCCL_IB_GID_INDEX, NCCL_IB_TC"),
+        (
+            "NCCL_DEBUG",
+            "auto",
+            "auto is for NCCL_IB_HCA, NCCL_SOCKET_IFNAME, NCCL_IB_ADDR_FAMILY, NCCL_IB_GID",
+        ),
         ("NCCL_ALGO", "auto", "this one takes a line of text"),
         ("NCCL_IB_TC", "automatic", "a whole number from 0 to 255, or auto"),
     ],

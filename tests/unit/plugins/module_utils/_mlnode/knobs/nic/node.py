@@ -8,8 +8,9 @@ default route.
 
 from __future__ import annotations
 
+import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.fixtures import build
@@ -17,6 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, 
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Row
+from mlnode.host.system import Finished
 from mlnode.knobs.nic import kind as nic
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
@@ -51,18 +53,27 @@ def virtio() -> Nic:
 
 
 class NicNode(NicMachine):
-    """eth2, eth3 and eth4 stand for what the test may change."""
+    """eth2, eth3 and eth4 stand for what the test may change. mtus: the largest that ip(8) shows of each."""
+
+    mtus: dict[str, int]
 
     @classmethod
     def made(cls, folder: pathlib.Path) -> NicNode:
         build.build(HARDWARE, str(folder))
         node = cls(str(folder))
         node.nics = {"eth2": Nic(), "eth3": Nic(), "eth4": virtio()}
+        node.mtus = {"eth2": 9978, "eth3": 9978, "eth4": 65535}
         node.carry("eth4")
         node.enable_agent()
         for name in node.nics:
             node.put(f"/sys/class/net/{name}/carrier", "1\n")
         return node
+
+    def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
+        if [*command] != ["ip", "-j", "-d", "link", "show"]:
+            return super().run(command, seconds)
+        shown = [{"ifname": name, "min_mtu": 68, "max_mtu": most} for name, most in self.mtus.items()]
+        return Finished(0, json.dumps([{"ifname": "lo", "min_mtu": 0, "max_mtu": 0}, *shown]), "")
 
     def carry(self, *names: str) -> None:
         """These have a default route, and no other."""

@@ -433,7 +433,86 @@ def test_two_declarations_for_one_nic_must_agree(node: NicNode) -> None:
         plan(node, {**FABRIC, "mtu": 1500})
 
 
-def test_a_bond_has_its_own_mtu_and_the_rings_of_its_members(node: NicNode) -> None:
+LEAST: dict[str, Any] = {**ETH2, "mtu": {"at_least": 4200}}
+
+
+def statuses_after(node: NicNode, rule: dict[str, Any]) -> set[Status]:
+    """Of a second run, of both layers."""
+    node.forget()
+    return {found.status for found in apply(node, rule).rows}
+
+
+def test_a_least_mtu_raises_a_smaller_one(node: NicNode) -> None:
+    apply(node, LEAST)
+    assert node.now("/sys/class/net/eth2/mtu") == "4200"
+    assert statuses_after(node, LEAST) == {Status.OK}
+
+
+@pytest.mark.parametrize("mtu", [4200, 4220, 8896, 9000])
+def test_a_least_mtu_leaves_what_is_enough(node: NicNode, mtu: int) -> None:
+    node.put("/sys/class/net/eth2/mtu", f"{mtu}\n")
+    found = row(node, LEAST)
+    assert (found.reading.want, found.reading.parts[0].differs) == (f"eth2: {mtu}", False)
+    apply(node, LEAST)
+    assert node.now("/sys/class/net/eth2/mtu") == str(mtu)
+    assert statuses_after(node, LEAST) == {Status.OK}, "the next boot brings as much, by the agent"
+
+
+def test_a_least_mtu_that_the_device_cannot_have_is_clamped(node: NicNode) -> None:
+    node.mtus["eth2"] = 3498  # virtio behind some hypervisors
+    apply(node, LEAST)
+    found = row(node, LEAST)
+    assert (found.status, found.reason) == (
+        Status.CLAMPED,
+        "eth2: asked for an MTU of at least 4200, and the most it has is 3498",
+    )
+    assert node.now("/sys/class/net/eth2/mtu") == "3498"
+
+
+def test_a_bond_has_the_largest_mtu_that_all_members_have(node: NicNode) -> None:
+    bonded(node)
+    node.mtus.update(bond0=65535, eth2=9978, eth3=2044)
+    rule = {"name": "members", "nics": {"drivers": ["mlx5_core"]}, "mtu": {"at_least": 4200}}
+    found = row(node, rule)
+    assert (found.reading.want, found.reading.clamped) == (
+        "bond0: 2044",
+        "bond0: asked for an MTU of at least 4200, and the most it has is 2044",
+    )
+
+
+def test_an_mtu_beyond_the_device_is_an_error_where_that_is_asked_for(node: NicNode) -> None:
+    node.mtus["eth2"] = 2044
+    found = row(node, {**LEAST, "beyond_max": "fail"})
+    assert found.reading.invalid == "eth2: asked for an MTU of at least 4200, and the most it has is 2044"
+    assert row(node, {**ETH2, "mtu": 9000}).reading.clamped == (
+        "eth2: asked for an MTU of 9000, and the most it has is 2044"
+    )
+
+
+def test_where_no_maximum_is_known_the_kernel_decides(node: NicNode) -> None:
+    node.mtus.clear()
+    assert row(node, LEAST).reading.want == "eth2: 4200"
+
+
+def test_a_least_mtu_goes_together_with_a_greater_one(node: NicNode) -> None:
+    apply(node, {**ETH2, "mtu": 9000}, name="storage")
+    node.put("/sys/class/net/eth2/mtu", "1500\n")
+    plan(node, {**FABRIC, "mtu": {"at_least": 4200}})
+    with pytest.raises(DeclarationError, match="one wants 9000, the other 9100 or more"):
+        plan(node, {**FABRIC, "mtu": {"at_least": 9100}})
+
+
+def test_a_file_with_a_greater_mtu_does_not_overrule_a_least_one(node: NicNode) -> None:
+    node.put("/sys/fs/cgroup/system.slice/systemd-networkd.service/cgroup.procs", "1\n")
+    folder = "/etc/systemd/network"
+    node.put(f"{folder}/10-rail.network", "[Match]\nName=eth2\n[Link]\nMTUBytes=9000\n")
+    assert not row(node, LEAST).reading.boot.foreign
+    node.put(f"{folder}/10-rail.network", "[Match]\nName=eth2\n[Link]\nMTUBytes=1500\n")
+    node.forget()
+    assert row(node, LEAST).reading.boot.foreign
+
+
+def bonded(node: NicNode) -> None:
     node.put("/sys/devices/virtual/net/bond0/uevent", "DEVTYPE=bond\n")
     node.put("/sys/devices/virtual/net/bond0/mtu", "1500\n")
     node.put("/sys/devices/virtual/net/bond0/operstate", "up\n")
@@ -441,6 +520,10 @@ def test_a_bond_has_its_own_mtu_and_the_rings_of_its_members(node: NicNode) -> N
     for member in ("eth2", "eth3"):
         node.link(f"/sys/class/net/{member}/master", "/sys/devices/virtual/net/bond0")
         node.link(f"/sys/class/net/bond0/lower_{member}", f"/sys/class/net/{member}")
+
+
+def test_a_bond_has_its_own_mtu_and_the_rings_of_its_members(node: NicNode) -> None:
+    bonded(node)
     by_name = {"name": "bond", "nics": {"names": ["bond0"]}, "mtu": 9000, "rings": {"rx": 2048}}
     found = rows(node, by_name)
     assert found["nic.bond.mtu"].reading.runtime.text == "bond0: 1500"

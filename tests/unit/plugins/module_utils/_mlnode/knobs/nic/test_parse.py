@@ -113,8 +113,10 @@ def test_a_claim_tells_that_too_much_is_an_error() -> None:
         ({"pause": {"both": True}}, "nic.rules[0].pause.both: unknown; known are autoneg, rx, tx"),
         ({"fec": "reed"}, "a FEC encoding is one of auto, off, rs, baser, llrs, not 'reed'"),
         ({"fec": 3}, "a FEC encoding is one of"),
-        ({"mtu": 67}, "nic.rules[0].mtu: must be from 1280 to 65536, got 67"),
-        ({"mtu": "9000 "}, "nic.rules[0].mtu: must be a whole number, got '9000 '"),
+        ({"mtu": 67}, "nic.fabric.mtu: must be from 1280 to 65536, got 67; or {at_least: NUMBER}"),
+        ({"mtu": {"at_least": 67}}, "nic.fabric.mtu: must be from 1280 to 65536, got 67"),
+        ({"mtu": {"at_most": 9000}}, "nic.fabric.mtu: must be a whole number, got {'at_most': 9000}; or"),
+        ({"mtu": "9000 "}, "nic.fabric.mtu: must be a whole number, got '9000 '"),
         ({"tx_queue_len": 0}, "nic.rules[0].tx_queue_len: must be from 1 to 2147483647, got 0"),
         (
             {"mtu": 9000, "beyond_max": "maybe"},

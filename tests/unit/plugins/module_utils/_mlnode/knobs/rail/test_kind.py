@@ -171,6 +171,16 @@ def test_a_bond_has_the_address_of_its_members(host: RailNode) -> None:
     )
 
 
+def test_an_address_of_ipv6_on_a_bond_counts_as_one_of_ipv4(host: RailNode) -> None:
+    host.above("bond0", "bond", "eth2", "eth3")
+    host.knobs("bond0")
+    for name in ("eth2", "eth3"):
+        host.address(name, f"fe80::{name[-1]}/64")
+    host.address("bond0", "fe80::9/64", "fd00:7::9/64")
+    found = rows(host, RAILS)["arp_ignore"].reading
+    assert (found.runtime.text, found.want) == ("bond0: 0", "bond0: 1")
+
+
 def test_a_vlan_beside_an_address_of_the_nic_counts_too(host: RailNode) -> None:
     host.above("eth2.100", "vlan", "eth2")
     host.address("eth2.100", "10.2.0.5/24")

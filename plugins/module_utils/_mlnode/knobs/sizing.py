@@ -89,12 +89,49 @@ def hugepages(need_bytes: int, page_bytes: int) -> int:
 def ring_entries(maximum: int) -> int:
     """Descriptors of one ring of a NIC: all it has, at most 8192.
 
-    A ring holds what arrives until its queue is polled: 8192 packets of 4 kB are 0.7 ms at 400 Gb/s, and
-    33 MB of memory for each queue. It is the most that mlx5 has (en.h: MLX5E_PARAMS_MAXIMUM_LOG_RQ_SIZE), and
-    ice has 8160 (ice.h: ICE_MAX_NUM_DESC); where a driver has more, that costs memory and cache, and delays
-    what waits at the end of a full ring.
+    A ring holds what arrives until its queue is polled: 8192 packets of 4 kB are 0.7 ms at 400 Gb/s. It is
+    the most that mlx5 has (en.h: MLX5E_PARAMS_MAXIMUM_LOG_RQ_SIZE), and ice has 8160 (ice.h:
+    ICE_MAX_NUM_DESC); where a driver has more, that costs memory and cache, and delays what waits at the end
+    of a full ring.
     """
     return min(maximum, 8192)
+
+
+def fitting_entries(entries: int, queues: int, entry_bytes: int, memory_bytes: int) -> int:
+    """As many of these descriptors of a receive ring as all queues of a NIC may have: their buffers take no
+    more than 1 % of memory. A power of two, as mlx5 and ena make one of any number; never under 256, with
+    which igb and e1000e begin (IGB_DEFAULT_RXD, E1000_DEFAULT_RXD), and the least of ena (ENA_MIN_RING_SIZE).
+
+    1 % is twice what vm.min_free_kbytes keeps for the same packets, and is taken whether any arrive or not.
+    """
+    most = memory_bytes // 100 // (max(1, queues) * entry_bytes)
+    if entries <= most:
+        return entries
+    return min(entries, max(256, next_power_of_two(most + 1) // 2))
+
+
+#: Pages behind one descriptor, whatever MTU is set later
+_PAGES = {
+    # One each, of which a packet of more takes several descriptors (ena_alloc_rx_buffer, gve_rx_alloc_buffer,
+    # add_recvbuf_mergeable and add_recvbuf_big, vmxnet3_rq_alloc_rx_buf, e1000_alloc_jumbo_rx_buffers)
+    **dict.fromkeys(("ena", "gve", "virtio_net", "vmxnet3", "e1000e"), 1),
+    # A pair for buffers of 3 KiB, with which they take a large MTU (igb_rx_pg_order and its namesakes)
+    **dict.fromkeys(("igb", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice"), 2),
+}
+#: bnxt_en has one, and up to four in its ring for the rest of a packet (bnxt_set_ring_params: agg_factor).
+#: That is the most of the drivers that were looked at, and so the guess for any other.
+_MOST_PAGES = 5
+#: mlx5 counts packets, and each has a power of two that MTU, headroom and skb_shared_info fit in: 16 KiB for
+#: an MTU of 9000 (en/params.c: mlx5e_rx_get_linear_stride_sz, mlx5e_mpwqe_get_log_rq_size)
+_MLX5_ENTRY = 16 * KIB
+
+
+def ring_entry_bytes(driver: str | None, page_bytes: int) -> int:
+    """Memory behind one descriptor of a receive ring: what the driver allocates in advance, in bytes. Those
+    of a transmit ring point to packets that are there anyhow."""
+    if driver == "mlx5_core":
+        return _MLX5_ENTRY
+    return _PAGES.get(driver or "", _MOST_PAGES) * page_bytes
 
 
 def channels(maximum: int, cores: int) -> int:
@@ -104,6 +141,18 @@ def channels(maximum: int, cores: int) -> int:
     a core, which brings no more throughput.
     """
     return max(1, min(maximum, cores))
+
+
+#: Drivers whose RDMA has no use for channels: a completion queue of mlx5_ib is on one of the function's event
+#: queues, as many as it has interrupts whatever the channels are (hw/mlx5/cq.c: mlx5_ib_create_cq; core/eq.c:
+#: mlx5_comp_eqn_get). Of others that is not known here, and ice refuses a change while RDMA is active
+#: (ice_ethtool.c: ice_set_channels).
+RDMA_APART = frozenset({"mlx5_core"})
+
+#: Queues of a NIC over which only RDMA goes, for what else there is: neighbours, rdma_cm's addresses, tests.
+#: The kernel's own default before 5.18 (netdevice.h: DEFAULT_MAX_NUM_RSS_QUEUES), which has grown with the
+#: cores since then, for throughput over sockets.
+RAIL_CHANNELS = 8
 
 
 def _whole_mib(number: int) -> int:

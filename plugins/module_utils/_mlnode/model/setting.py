@@ -160,7 +160,8 @@ class Reading(NamedTuple):
     note: what is worth knowing though all is right, such as CPUs that were left out.
     managed: why the kernel keeps all of it to itself; empty if it does not.
     at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
-    clamped: more was asked for than the device has: both numbers. want is what it has.
+    clamped: more was asked for than the device has, or a formula would have more than its cap: both numbers.
+    want is what it has, or the cap.
     missing: its rule asks for devices that have to be here and are not, so that the node is not as declared.
     elsewhere: its rule is for ports of a link layer which this node's do not have, as is meant.
     refers: the setting that says why there is nothing to read, where another one of the rule does.

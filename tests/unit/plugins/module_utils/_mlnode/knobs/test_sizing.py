@@ -72,6 +72,56 @@ def test_huge_pages_hold_what_is_needed_and_five_percent(need: int, page: int, e
     assert sizing.hugepages(need, page) == expected
 
 
+@pytest.mark.parametrize(
+    ("driver", "page", "expected"),
+    [
+        ("mlx5_core", 4 * KIB, 16 * KIB),
+        ("mlx5_core", 64 * KIB, 16 * KIB),
+        ("igb", 4 * KIB, 8 * KIB),
+        ("ixgbe", 4 * KIB, 8 * KIB),
+        ("i40e", 4 * KIB, 8 * KIB),
+        ("ice", 4 * KIB, 8 * KIB),
+        ("ena", 4 * KIB, 4 * KIB),
+        ("virtio_net", 4 * KIB, 4 * KIB),
+        ("virtio_net", 64 * KIB, 64 * KIB),
+        pytest.param("bnxt_en", 4 * KIB, 20 * KIB, id="a page, and four for the rest of it"),
+        pytest.param("unheard_of", 4 * KIB, 20 * KIB, id="the most of those that are known"),
+        pytest.param(None, 4 * KIB, 20 * KIB, id="no driver"),
+    ],
+)
+def test_memory_behind_an_entry_of_a_receive_ring(driver: str | None, page: int, expected: int) -> None:
+    assert sizing.ring_entry_bytes(driver, page) == expected
+
+
+@pytest.mark.parametrize(
+    ("entries", "queues", "entry", "memory", "expected"),
+    [
+        pytest.param(8192, 56, 16 * KIB, 2048 * GIB, 8192, id="7 GiB of 2 TB"),
+        pytest.param(8192, 63, 16 * KIB, 512 * GIB, 4096, id="mlx5 with 512 GiB"),
+        pytest.param(8192, 2, 4 * KIB, GIB, 1024, id="two queues with 1 GiB"),
+        pytest.param(8192, 8, 8 * KIB, GIB, 256, id="never under 256"),
+        pytest.param(128, 8, 8 * KIB, GIB, 128, id="but no more than there are"),
+        pytest.param(8160, 1, 8 * KIB, 2048 * GIB, 8160, id="what is no power of two and fits"),
+        pytest.param(4096, 0, 4 * KIB, 2 * GIB, 4096, id="no queue counts as one"),
+    ],
+)
+def test_receive_rings_take_one_percent_of_memory(
+    entries: int, queues: int, entry: int, memory: int, expected: int
+) -> None:
+    assert sizing.fitting_entries(entries, queues, entry, memory) == expected
+
+
+@quick
+@given(st.integers(1, 16384), st.integers(1, 256), st.sampled_from([4096, 16384, 327680]), positive, positive)
+def test_rings_grow_with_memory_and_stay_below_one_percent_of_it(
+    entries: int, queues: int, entry: int, memory: int, more: int
+) -> None:
+    found = sizing.fitting_entries(entries, queues, entry, memory)
+    assert found <= entries
+    assert found * queues * entry * 100 <= memory or found <= 256
+    assert sizing.fitting_entries(entries, queues, entry, memory + more) >= found
+
+
 @pytest.mark.parametrize(("number", "expected"), [(-3, 1), (0, 1), (1, 1), (2, 2), (3, 4), (4096, 4096)])
 def test_next_power_of_two(number: int, expected: int) -> None:
     assert sizing.next_power_of_two(number) == expected

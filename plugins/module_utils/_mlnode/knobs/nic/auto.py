@@ -25,7 +25,7 @@ _PAGES = (4 * sizing.KIB, 16 * sizing.KIB, 64 * sizing.KIB)
 
 
 class Resolved(NamedTuple):
-    """A number; None leaves the NIC as it is. note: why it is no other. clamped: what the formula would have
+    """A number; None leaves the NIC as it is. note: the reason for it. clamped: what the formula would have
     been, and why it is less."""
 
     number: int | None
@@ -85,7 +85,7 @@ def _is_for_rdma(host: Host, name: str) -> bool:
     nic = _nic(machine.nics, name)
     if nic is None or nic.rail is None or not hardware.intersection(nic.rdma):
         return False
-    # Of no process, so that it is the same whoever connects.
+    # Of no process, so that it does not depend on who connects.
     return name not in management.interfaces(host, pid=0)
 
 

@@ -11,16 +11,21 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 
+DATA_PATHS = ("local", "nfs")
+
+
 class Sizing(NamedTuple):
     """Inputs of the formulas that no kernel file shows.
 
     rtt_us: round trip to the farthest peer that must run at full rate; 100 is one data hall.
-    disk_bytes_per_s: what the slowest disk that takes dirty pages writes; 2e9 is one NVMe drive.
+    disk_bytes_per_s: what the slowest disk that takes dirty pages writes; 2e9 is one NVMe drive. data_path:
+    one of DATA_PATHS, where most of what is written goes.
     hosts, rails: size of the layer-2 domain, for the neighbour table.
     """
 
     rtt_us: int = 100
     disk_bytes_per_s: int = 2_000_000_000
+    data_path: str = "local"
     hosts: int | None = None
     rails: int | None = None
 
@@ -30,18 +35,23 @@ def next_power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def socket_buffer_max(rate_bit_per_s: int, rtt_us: int, memory_bytes: int) -> int:
-    """Upper bound of a socket buffer, in bytes.
+def socket_buffer_need(rate_bit_per_s: int, rtt_us: int) -> int:
+    """Socket buffer that keeps a link full, in bytes.
 
     Four times the bandwidth-delay product, as a power of two: a window must survive the round trip in which
     a lost segment is sent again, so twice the product has to fit, and up to half of a buffer is the kernel's
-    own bookkeeping (ip-sysctl.rst: tcp_adv_win_scale). Never under 16 MiB, milliseconds at 25 Gb/s; never
+    own bookkeeping (ip-sysctl.rst: tcp_adv_win_scale).
+    """
+    return next_power_of_two(4 * (rate_bit_per_s * rtt_us // 8 // 1_000_000))
+
+
+def socket_buffer_max(rate_bit_per_s: int, rtt_us: int, memory_bytes: int) -> int:
+    """Upper bound of a socket buffer, in bytes: the need, never under 16 MiB, milliseconds at 25 Gb/s; never
     over 128 MiB or 1/64 of memory, as each socket may take that much.
     """
-    product = rate_bit_per_s * rtt_us // 8 // 1_000_000
     cap = min(128 * MIB, memory_bytes // 64)
     # The cap is last: on a small machine memory counts more than speed.
-    return min(max(next_power_of_two(4 * product), 16 * MIB), cap)
+    return min(max(socket_buffer_need(rate_bit_per_s, rtt_us), 16 * MIB), cap)
 
 
 def min_free_kbytes(memory_kbytes: int) -> int:
@@ -53,22 +63,35 @@ def min_free_kbytes(memory_kbytes: int) -> int:
     return min(GIB // KIB, memory_kbytes // 200)
 
 
-def dirty_background_bytes(memory_bytes: int, disk_bytes_per_s: int) -> int:
+#: The most dirty page cache, however fast the disk is said to be. The limit is one for all disks, and a task
+#: that waits for a slower one must not be taken for hung: 120 s (CONFIG_DEFAULT_HUNG_TASK_TIMEOUT) of
+#: 125 MB/s, what a hard disk writes, or a gp3 volume of AWS unless more is paid for.
+DIRTY_CAP = 120 * 125_000_000
+
+#: With NFS a file's dirty pages are written when it is closed, and close() waits (nfs(5), close-to-open):
+#: what was gathered until then is only late. SUSE's support gives these numbers for clients with much memory
+#: (document 7010287).
+NFS_DIRTY, NFS_DIRTY_BACKGROUND = 600 * MIB, 300 * MIB
+
+
+def dirty_background_bytes(memory_bytes: int, disk_bytes_per_s: int, data_path: str = "local") -> int:
     """Dirty page cache at which the kernel starts to write, in bytes, whole MiB.
 
     Two seconds of disk time, at most the kernel's own 10 % default (vm.rst): on 2 TB of memory the
-    default waits for 200 GB and then stalls every fsync for minutes.
+    default waits for 200 GB and then stalls every fsync for minutes. At most a fifth of the cap.
     """
-    return _whole_mib(min(memory_bytes // 10, 2 * disk_bytes_per_s))
+    most = NFS_DIRTY_BACKGROUND if data_path == "nfs" else min(2 * disk_bytes_per_s, DIRTY_CAP // 5)
+    return _whole_mib(min(memory_bytes // 10, most))
 
 
-def dirty_bytes(memory_bytes: int, disk_bytes_per_s: int) -> int:
+def dirty_bytes(memory_bytes: int, disk_bytes_per_s: int, data_path: str = "local") -> int:
     """Dirty page cache at which writers are made to wait, in bytes, whole MiB.
 
     Ten seconds of disk time, at most 40 % of memory: checkpoints burst without stalling, and the
-    node is clean again ten seconds later.
+    node is clean again ten seconds later. At most the cap.
     """
-    return _whole_mib(min(memory_bytes * 2 // 5, 10 * disk_bytes_per_s))
+    most = NFS_DIRTY if data_path == "nfs" else min(10 * disk_bytes_per_s, DIRTY_CAP)
+    return _whole_mib(min(memory_bytes * 2 // 5, most))
 
 
 def neighbour_gc_thresh3(hosts: int, rails: int) -> int:

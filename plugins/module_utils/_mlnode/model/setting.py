@@ -60,7 +60,7 @@ class Setting:
     want: the value for the kernel; None while `auto` is unresolved (image bake: boot layer only).
     claim: the declaration as text, for people and to compare two declarations of one key.
     raise_only: the present value wins where it is greater.
-    formula: how an automatic number came about.
+    formula: how an automatic number came about. clamped: its need, where a cap of the formula is less.
     """
 
     kind: str
@@ -70,6 +70,7 @@ class Setting:
     claim: str
     raise_only: bool = False
     formula: str = ""
+    clamped: str = ""
 
 
 class Write(NamedTuple):

@@ -171,7 +171,7 @@ def steering(
         if not queues:
             continue
         if topic == "xps" and want is not None and want.word == "auto":
-            masks = plan.sending(topology, port.node, len(queues), served)
+            masks: Sequence[tuple[int, ...]] = plan.sending(topology, port.node, len(queues), served)
         else:
             masks = _masks(topology, port, want, len(queues), found)
         for number, mask in zip(queues, masks):

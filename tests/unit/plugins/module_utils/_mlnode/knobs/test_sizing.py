@@ -39,7 +39,9 @@ def test_min_free(memory_gib: int, expected_mib: float) -> None:
 @pytest.mark.parametrize(
     ("memory", "disk", "background", "limit"),
     [
-        pytest.param(2048 * GIB, 2_000_000_000, 3814, 19073, id="2 TB and one NVMe drive: the disk decides"),
+        pytest.param(2048 * GIB, 1_000_000_000, 1907, 9536, id="2 TB and a disk of 1 GB/s: the disk decides"),
+        pytest.param(2048 * GIB, 2_000_000_000, 2861, 14305, id="2 TB and one NVMe drive: the cap"),
+        pytest.param(2048 * GIB, 50_000_000_000, 2861, 14305, id="2 TB and many drives: the cap"),
         pytest.param(16 * GIB, 2_000_000_000, 1638, 6553, id="16 GiB: memory decides"),
         pytest.param(2048 * GIB, 100_000_000, 190, 953, id="one hard disk"),
         pytest.param(4 * MIB, 1, 1, 1, id="never nothing"),
@@ -48,6 +50,27 @@ def test_min_free(memory_gib: int, expected_mib: float) -> None:
 def test_dirty_limits_are_whole_mib(memory: int, disk: int, background: int, limit: int) -> None:
     assert sizing.dirty_background_bytes(memory, disk) == background * MIB
     assert sizing.dirty_bytes(memory, disk) == limit * MIB
+
+
+@pytest.mark.parametrize(("memory", "background", "limit"), [(2048 * GIB, 300, 600), (GIB, 102, 409)])
+def test_dirty_limits_of_nfs_are_small_whatever_a_disk_could_do(
+    memory: int, background: int, limit: int
+) -> None:
+    for disk in (1, 2_000_000_000, 50_000_000_000):
+        assert sizing.dirty_background_bytes(memory, disk, "nfs") == background * MIB
+        assert sizing.dirty_bytes(memory, disk, "nfs") == limit * MIB
+
+
+def test_a_task_that_waits_for_a_slow_disk_is_not_taken_for_hung() -> None:
+    """120 s is the kernel's own limit."""
+    assert sizing.dirty_bytes(1 << 50, 10**12) / 125e6 <= 120
+
+
+@pytest.mark.parametrize(
+    ("rate", "rtt_us", "need"), [(0, 100, 1), (400 * GIGABIT, 100, 32 * MIB), (100 * GIGABIT, 20_000, GIB)]
+)
+def test_need_of_a_socket_buffer_knows_no_cap(rate: int, rtt_us: int, need: int) -> None:
+    assert sizing.socket_buffer_need(rate, rtt_us) == need
 
 
 @pytest.mark.parametrize(
@@ -144,11 +167,12 @@ def test_more_memory_link_or_distance_never_gives_a_smaller_buffer(
 def test_the_other_formulas_grow_with_the_machine_and_keep_their_bounds(
     memory: int, more: int, disk: int
 ) -> None:
-    for formula in (sizing.dirty_background_bytes, sizing.dirty_bytes):
-        assert formula(memory, disk) <= formula(memory + more, disk)
-        assert formula(memory, disk) <= formula(memory, disk + more)
-        assert formula(memory, disk) % MIB == 0
-    assert sizing.dirty_background_bytes(memory, disk) <= sizing.dirty_bytes(memory, disk)
+    for path in sizing.DATA_PATHS:
+        for formula in (sizing.dirty_background_bytes, sizing.dirty_bytes):
+            assert formula(memory, disk, path) <= formula(memory + more, disk, path)
+            assert formula(memory, disk, path) <= formula(memory, disk + more, path)
+            assert formula(memory, disk, path) % MIB == 0
+        assert sizing.dirty_background_bytes(memory, disk, path) <= sizing.dirty_bytes(memory, disk, path)
     assert sizing.min_free_kbytes(memory) <= sizing.min_free_kbytes(memory + more) <= GIB // KIB
     assert sizing.min_free_kbytes(memory) * 20 <= memory  # far below what the guard refuses
 

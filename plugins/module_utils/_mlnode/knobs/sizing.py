@@ -136,7 +136,7 @@ def fitting_entries(entries: int, queues: int, entry_bytes: int, memory_bytes: i
 #: Pages behind one descriptor, whatever MTU is set later
 _PAGES = {
     # One each, of which a packet of more takes several descriptors (ena_alloc_rx_buffer, gve_rx_alloc_buffer,
-    # add_recvbuf_mergeable and add_recvbuf_big, vmxnet3_rq_alloc_rx_buf, e1000_alloc_jumbo_rx_buffers)
+    # add_recvbuf_mergeable, vmxnet3_rq_alloc_rx_buf, e1000_alloc_jumbo_rx_buffers)
     **dict.fromkeys(("ena", "gve", "virtio_net", "vmxnet3", "e1000e"), 1),
     # A pair for buffers of 3 KiB, with which they take a large MTU (igb_rx_pg_order and its namesakes)
     **dict.fromkeys(("igb", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice"), 2),

@@ -37,8 +37,7 @@ FLOW_TABLE = "/proc/sys/net/core/rps_sock_flow_entries"
 
 
 def interrupts(host: Host, port: Port, pool: plan.Pool) -> Files:
-    """The queue interrupts of a NIC: queue i on CPU i of its pool, modulo their number. However many queues
-    another one has, it moves none."""
+    """The queue interrupts of a NIC: queue i on CPU i of its pool, modulo their number."""
     found = Files(Target(port.label))
     found.refusal = pool.refusal and f"{port.label}: {pool.refusal}"
     found.invalid = pool.invalid

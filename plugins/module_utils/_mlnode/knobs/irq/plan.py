@@ -104,7 +104,8 @@ def pools(
     In the order of nodes and PCI addresses, which no boot changes. All NICs count, whatever the rule means,
     so that each rule puts a NIC in the same place. Virtual functions, which come and go, move but each other.
     """
-    of_node = {port.node: pool(topology, port.node, rule, isolated_allowed) for port in among}
+    nodes = {port.node for port in among}
+    of_node = {node: pool(topology, node, rule, isolated_allowed) for node in nodes}
     sharing: dict[tuple[tuple[int, ...], bool, bool], list[Port]] = {}
     for port in sorted(among, key=lambda port: (port.node is None, port.node or 0)):
         sharing.setdefault((of_node[port.node].cpus, port.virtual, not port.address), []).append(port)
@@ -173,8 +174,10 @@ def housekeeping(topology: Topology, quiet: frozenset[int]) -> tuple[int, ...]:
 
 
 def _needed(topology: Topology, node: int) -> int:
-    """Cores that the interrupts of a node's NICs need: one at least, if there is a NIC."""
-    queues = [nic.rx_queues for nic in topology.nics if nic.address and nic.node == node]
+    """Cores that the interrupts of a node's NICs need: one at least, if there is a NIC. Virtual functions are
+    not ruled unless they are named."""
+    here = (nic for nic in topology.nics if nic.address and nic.node == node)
+    queues = [nic.rx_queues for nic in here if nic.kind != "virtual function"]
     return -(-max(1, sum(queues)) // _PER_CORE) if queues else 0
 
 

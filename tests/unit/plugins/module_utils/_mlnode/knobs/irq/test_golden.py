@@ -169,6 +169,24 @@ def test_queue_0_of_each_nic_is_on_a_core_of_its_own(name: str, declaration: str
             assert max(firsts.values()) <= math.ceil([*nodes.values()].count(node) / cores)
 
 
+@pytest.mark.parametrize("name", ["hgx", "grace", "epyc256"])
+def test_a_core_sends_through_the_queue_whose_interrupt_it_takes(name: str) -> None:
+    rows = {row.setting.key: row for row in plan(name, "training").rows}
+    interrupts: dict[str, list[int]] = {}
+    for part in rows["irq.all"].reading.parts:
+        interrupts.setdefault(part.device.split("/")[5], []).append(int(part.want))
+    sending: dict[str, list[tuple[int, ...]]] = {}
+    for part in rows["irq.all.xps"].reading.parts:
+        sending.setdefault(part.path.split("/")[4], []).append(cpulist.from_mask(part.want))
+    nics = [nic for nic in read.read(captured(tree(name), irq.MOUNTS)).nics if nic.name in sending]
+    assert len(nics) > 2
+    for nic in nics:
+        cpus = interrupts[nic.address or ""]
+        # The first turn; later queues serve cores that have one already.
+        first = len({*cpus})
+        assert [cpu in queue for cpu, queue in zip(cpus[:first], sending[nic.name])] == [True] * first
+
+
 def test_each_interrupt_more_is_the_same_work() -> None:
     """NICs with 127 queues each, on 256 CPUs."""
     host = captured(tree("epyc256"), irq.MOUNTS)

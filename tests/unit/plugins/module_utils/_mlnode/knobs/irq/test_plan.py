@@ -168,6 +168,8 @@ def test_a_core_has_128_interrupts_at_most(queues: int, cores: int) -> None:
     there = there._replace(nics=tuple(nics))
     assert len(pool(there, 1, strategy="housekeeping").cpus) == cores
     assert len(pool(there, 2, strategy="housekeeping").cpus) == 1
+    guests = tuple(nic._replace(kind="virtual function") for nic in nics)
+    assert len(pool(there._replace(nics=guests), 1, strategy="housekeeping").cpus) == 1
 
 
 def test_isolated_cores_leave_the_share_to_the_others_of_the_socket() -> None:

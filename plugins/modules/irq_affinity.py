@@ -51,7 +51,7 @@ EXAMPLES = r"""
         strategy: spread
     irqbalance: agree
 
-- name: A serving node, whose NICs keep to four cores of each NUMA node
+- name: A serving node, whose NICs keep to four cores of each socket
   mlnode.tuning.irq_affinity:
     name: site
     rules:

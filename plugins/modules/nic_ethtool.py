@@ -47,12 +47,12 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: The fabric's NICs with large rings, and enough queues
+- name: Large rings and enough queues for what goes over sockets, few queues for rails
   mlnode.tuning.nic_ethtool:
     rules:
       - name: fabric
         nics:
-          rails: true
+          management: false
         rings: auto
         channels: auto
         coalesce:
@@ -93,7 +93,7 @@ settings:
     - kind: nic
       key: nic.fabric.ring.rx
       path: /ethtool/*/ring/rx
-      declared: auto (all rails)
+      declared: auto (not management)
       want: "eth2, eth3: 8192"
       runtime: "eth2, eth3: 8192"
       boot: "eth2, eth3: 8192"

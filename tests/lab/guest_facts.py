@@ -64,7 +64,7 @@ def wrong(machine: Machine) -> dict[str, str]:
     return {
         item["key"]: f"{item['status']}: {item['reason']}"
         for item in check(machine)["settings"]
-        if item["status"] not in ("ok", "unsupported")
+        if item["status"] not in ("ok", "unsupported", "clamped")
     }
 
 

@@ -13,7 +13,10 @@ from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import NicNode
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import (
+    WITHOUT_RDMA,
+    NicNode,
+)
 from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, ROOT, declaration, name_of
 from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
@@ -191,7 +194,8 @@ MODERATIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("driver", MODERATIONS)
 def test_nics_of_every_driver_interrupt_at_once(driver: str, tmp_path: pathlib.Path) -> None:
-    node = NicNode.made(tmp_path / "node")
+    node = NicNode.made(tmp_path / "node", WITHOUT_RDMA)
+    node.has(1 << 30)
     node.nics = {**node.nics, "eth2": Nic(driver, **MODERATIONS[driver])}
     wanted = request(INFERENCE, "nic")
 

@@ -48,16 +48,17 @@ MACHINE = Target("")
 class Files:
     """One device's part of a row.
 
-    lacking: why the device has no such knob. fixed: what the driver has for good, and is right. problems:
-    files that could not be read. clamped: more was asked for than it has. invalid: and that is an error.
-    managed: how many of its files the kernel keeps to itself. notes: without the label, so that devices with
-    the same one are reported together. refusal, blocked, offered, path: as in Reading.
+    lacking: why the device has no such knob. kept: what it has and keeps, with a word for it in brackets,
+    where that is right. problems: files that could not be read. clamped: more was asked for than it has, or
+    may have. invalid: and that is an error. managed: how many of its files the kernel keeps to itself.
+    notes: without the label, so that devices with the same one are reported together. refusal, blocked,
+    offered, path: as in Reading.
     """
 
     target: Target = MACHINE
     parts: list[KnobFile] = field(default_factory=list)
     lacking: str = ""
-    fixed: str = ""
+    kept: str = ""
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     clamped: str = ""
@@ -93,14 +94,14 @@ class Summary(NamedTuple):
         problem = _first(problem for one in self.found for problem in one.problems)
         if problem:
             return Value(unreadable=problem)
-        if any(one.parts or one.fixed for one in self.found):
+        if any(one.parts or one.kept for one in self.found):
             return Value(text=self._summary(lambda part: part.runtime))
         return Value(absent="; ".join(self._lacking()))
 
     @property
     def notes(self) -> list[str]:
         """Values that some of the devices lack, where others have them."""
-        return self._lacking() if any(one.parts or one.fixed for one in self.found) else []
+        return self._lacking() if any(one.parts or one.kept for one in self.found) else []
 
     def reading(
         self,
@@ -136,9 +137,9 @@ class Summary(NamedTuple):
         """`eth0, eth1: 4096; eth2: on [fixed]`"""
         return "; ".join(
             together(
-                (self.text(one.parts, value) if one.parts else f"{one.fixed} [fixed]", one.label)
+                (self.text(one.parts, value) if one.parts else one.kept, one.label)
                 for one in self.found
-                if one.parts or one.fixed
+                if one.parts or one.kept
             )
         )
 

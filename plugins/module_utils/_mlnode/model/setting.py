@@ -60,7 +60,7 @@ class Setting:
     want: the value for the kernel; None while `auto` is unresolved (image bake: boot layer only).
     claim: the declaration as text, for people and to compare two declarations of one key.
     raise_only: the present value wins where it is greater.
-    formula: how an automatic number came about.
+    formula: how an automatic number came about. clamped: its need, where a cap of the formula is less.
     """
 
     kind: str
@@ -70,6 +70,7 @@ class Setting:
     claim: str
     raise_only: bool = False
     formula: str = ""
+    clamped: str = ""
 
 
 class Write(NamedTuple):
@@ -160,7 +161,8 @@ class Reading(NamedTuple):
     note: what is worth knowing though all is right, such as CPUs that were left out.
     managed: why the kernel keeps all of it to itself; empty if it does not.
     at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
-    clamped: more was asked for than the device has: both numbers. want is what it has.
+    clamped: more was asked for than the device has, or a formula would have more than its cap: both numbers.
+    want is what it has, or the cap.
     missing: its rule asks for devices that have to be here and are not, so that the node is not as declared.
     elsewhere: its rule is for ports of a link layer which this node's do not have, as intended.
     refers: the setting that says why there is nothing to read, where another one of the rule does.

@@ -36,13 +36,9 @@ FLOW_TABLE = "/proc/sys/net/core/rps_sock_flow_entries"
 # -- interrupts ----------------------------------------------------------------------------
 
 
-def interrupts(host: Host, topology: Topology, port: Port, rule: Rule, allowed: bool) -> Files:
-    """The queue interrupts of a NIC: queue i on CPU i of its pool, modulo their number.
-
-    Each NIC for itself, so that one that arrives or changes its queues moves no others.
-    """
+def interrupts(host: Host, port: Port, pool: plan.Pool) -> Files:
+    """The queue interrupts of a NIC: queue i on CPU i of its pool, modulo their number."""
     found = Files(Target(port.label))
-    pool = plan.pool(topology, port.node, rule, allowed)
     found.refusal = pool.refusal and f"{port.label}: {pool.refusal}"
     found.invalid = pool.invalid
     found.note(pool.note)
@@ -156,8 +152,10 @@ def _counts(host: Host, late: dict[int, tuple[int, ...]]) -> dict[int, int]:
 # -- queues --------------------------------------------------------------------------------
 
 
-def steering(host: Host, topology: Topology, port: Port, rule: Rule, topic: str) -> Files:
-    """rps_cpus or xps_cpus of every queue of a NIC."""
+def steering(
+    host: Host, topology: Topology, port: Port, rule: Rule, topic: str, served: Sequence[int]
+) -> Files:
+    """rps_cpus or xps_cpus of every queue of a NIC. served: as of plan.sending()."""
     found = Files(Target(port.label))
     want = rule.rps if topic == "rps" else rule.xps
     folder, file = ("rx", "rps_cpus") if topic == "rps" else ("tx", "xps_cpus")
@@ -169,21 +167,24 @@ def steering(host: Host, topology: Topology, port: Port, rule: Rule, topic: str)
             found.invalid = f"CPUs {kept} are isolated, and the kernel takes such CPUs out of rps_cpus"
     for nic in port.nics:
         queues = _queues(host, nic, folder, found)
-        masks = _masks(topology, port, want, topic, len(queues), found) if queues else ()
+        if not queues:
+            continue
+        if topic == "xps" and want is not None and want.word == "auto":
+            masks: Sequence[tuple[int, ...]] = plan.sending(topology, port.node, len(queues), served)
+        else:
+            masks = _masks(topology, port, want, len(queues), found)
         for number, mask in zip(queues, masks):
             _queue(host, nic, f"{folder}-{number}", file, number, cpulist.mask(mask), found)
     return found
 
 
 def _masks(
-    topology: Topology, port: Port, want: Steering | None, topic: str, queues: int, found: Files
+    topology: Topology, port: Port, want: Steering | None, queues: int, found: Files
 ) -> Sequence[tuple[int, ...]]:
     if want is None or want.word == "off":
         return ((),) * queues
     if want.cpus:
         return (want.cpus,) * queues
-    if topic == "xps":
-        return plan.sending(topology, port.node, queues)
     takers = plan.receiving(topology, port.node, queues)
     found.refusal = takers.refusal and f"{port.label}: {takers.refusal}"
     found.note(takers.note)

@@ -81,20 +81,34 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
     if not selected.ports:
         return rules.unread(setting, selected, context)
     machine = topology.of(context.host)
+    pools = _pools(setting, machine, context)
     # What is on no PCI bus has no vectors of its own to move, but queues to steer.
     movable = [port for port in selected.ports if port.address or setting.topic != "irq"]
-    found = [_found(setting, port, machine, context) for port in movable or selected.ports]
+    found = [
+        _found(setting, port, machine, pools.get(plan.key(port), plan.Pool()), context)
+        for port in movable or selected.ports
+    ]
     return _noted(_assembled(setting, found, flows, context), selected.note)
 
 
-def _found(setting: RuleSetting, port: Port, machine: Topology, context: Context) -> Files:
+def _pools(setting: RuleSetting, machine: Topology, context: Context) -> Mapping[str, plan.Pool]:
+    """CPUs for the interrupts of each NIC. Transmit queues go by strategy spread, whatever the rule's is."""
+    rule = setting.rule if setting.topic == "irq" else _SPREAD
+    allowed = "isolated_cpus" in context.allow if setting.topic == "irq" else False
+    return plan.pools(machine, ports.ports(machine), rule, allowed)
+
+
+_SPREAD = irq_parse.Rule(strategy="spread")
+
+
+def _found(setting: RuleSetting, port: Port, machine: Topology, pool: plan.Pool, context: Context) -> Files:
     host, rule = context.host, setting.rule
     if setting.topic == "irq":
-        found = files.interrupts(host, machine, port, rule, "isolated_cpus" in context.allow)
+        found = files.interrupts(host, port, pool)
     elif setting.topic == "rfs":
         found = files.receive_flows(host, port, rule.rfs_entries or 0)
     else:
-        found = files.steering(host, machine, port, rule, setting.topic)
+        found = files.steering(host, machine, port, rule, setting.topic, pool.cpus)
     if found.parts:
         # One file stands for all of them: what blocks is a file system mounted read-only.
         found.blocked = host.blocked(found.parts[0].path)

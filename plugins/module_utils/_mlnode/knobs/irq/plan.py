@@ -4,19 +4,26 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from collections import Counter
+from typing import Iterable, Mapping, Sequence
 
 from ...model import cpulist, values
 from ...model.record import NamedTuple
 from ...model.schema import unless_allowed
 from ...topology import numa
 from ...topology.model import Cpus, Topology
+from ..nics.ports import Port
 from .parse import Rule
 
-#: Physical cores of a NUMA node that strategy housekeeping gives to interrupts. A choice and no measurement:
+#: Physical cores of a socket that strategy housekeeping gives to interrupts. A choice and no measurement:
 #: scaling.rst asks for no more queues than keep every CPU from saturation, and the other cores are there to
-#: serve requests. A rule's cpus say otherwise.
+#: serve requests. Four of each NUMA node would be 32 of 128 cores where a socket is four nodes (NPS4, SNC4),
+#: and has no more NICs for that. A rule's cpus say otherwise.
 HOUSEKEEPING_CORES = 4
+
+#: Interrupts of NICs on one core. x86 has some 200 vectors on each CPU (asm/irq_vectors.h:
+#: NR_EXTERNAL_VECTORS), of which disks and others need a part; without a free one a move ends with ENOSPC.
+_PER_CORE = 128
 
 #: Runs of CPUs, and characters, that a summary spells out; what is longer is not readable
 _SPELLED, _READABLE = 6, 60
@@ -100,6 +107,40 @@ def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: boo
     return _unless_empty(cores(topology.cpus, frozenset(local) - quiet), note, topology, node)
 
 
+def pools(
+    topology: Topology, among: Sequence[Port], rule: Rule, isolated_allowed: bool
+) -> Mapping[str, Pool]:
+    """The pool of each NIC of the machine, by its key(). Those of NICs that the same CPUs serve begin at
+    different ones, as far apart as it goes, so that the first queues, which are the busiest, do not meet.
+
+    In the order of nodes and PCI addresses, which no boot changes. All NICs count, whatever the rule means,
+    so that each rule puts a NIC in the same place. Virtual functions, which come and go, move but each other.
+    """
+    nodes = {port.node for port in among}
+    of_node = {node: pool(topology, node, rule, isolated_allowed) for node in nodes}
+    sharing: dict[tuple[tuple[int, ...], bool, bool], list[Port]] = {}
+    for port in sorted(among, key=lambda port: (port.node is None, port.node or 0)):
+        sharing.setdefault((of_node[port.node].cpus, port.virtual, not port.address), []).append(port)
+    return {
+        key(port): _from(of_node[port.node], place, len(together), rule)
+        for together in sharing.values()
+        for place, port in enumerate(together)
+    }
+
+
+def key(port: Port) -> str:
+    """The word for a NIC: its address on the bus, which names do not change."""
+    return port.address or port.label
+
+
+def _from(found: Pool, place: int, places: int, rule: Rule) -> Pool:
+    """A list is used in its own order. Of more NICs than CPUs those that are neighbours do not meet."""
+    count = len(found.cpus)
+    start = place * count // places if places < count else place % max(1, count)
+    start = 0 if rule.strategy == "list" else start
+    return found._replace(cpus=(*found.cpus[start:], *found.cpus[:start]))
+
+
 _GUARD = "isolated_cpus"
 
 
@@ -132,11 +173,38 @@ def unusable(topology: Topology, cpus: Sequence[int]) -> str:
 
 
 def housekeeping(topology: Topology, quiet: frozenset[int]) -> tuple[int, ...]:
-    """The first cores of each NUMA node: CPU 0, which the kernel itself keeps busy, among them."""
-    online = frozenset(topology.cpus.online)
-    nodes = [online & {*item.cpus} for item in topology.nodes] or [online]
-    found = [cpu for cpus in nodes for cpu in cores(topology.cpus, cpus - quiet)[:HOUSEKEEPING_CORES]]
+    """The first cores of each socket: CPU 0, which the kernel itself keeps busy, among them. The NUMA nodes
+    of a socket give one after the other, and each as many as the interrupts of its NICs need."""
+    found: list[int] = []
+    for nodes in _sockets(topology):
+        free = [cores(topology.cpus, cpus - quiet) for _node, cpus in nodes]
+        turns = [at for turn in range(HOUSEKEEPING_CORES) for at, own in enumerate(free) if turn < len(own)]
+        dealt = Counter(turns[:HOUSEKEEPING_CORES])
+        for at, (node, _cpus) in enumerate(nodes):
+            found += free[at][: max(dealt[at], _needed(topology, node))]
     return tuple(sorted(found))
+
+
+def _needed(topology: Topology, node: int) -> int:
+    """Cores that the interrupts of a node's NICs need: one at least, if there is a NIC. Virtual functions are
+    not ruled unless they are named."""
+    here = (nic for nic in topology.nics if nic.address and nic.node == node)
+    queues = [nic.rx_queues for nic in here if nic.kind != "virtual function"]
+    return -(-max(1, sum(queues)) // _PER_CORE) if queues else 0
+
+
+def _sockets(topology: Topology) -> Sequence[Sequence[tuple[int, frozenset[int]]]]:
+    """NUMA nodes with their online CPUs, those of one socket together. A node with several sockets, as of a
+    virtual machine whose every CPU is one, is one, and so is a node whose socket is not known."""
+    online = frozenset(topology.cpus.online)
+    packages = {cpu.number: cpu.package for cpu in topology.cpus.all}
+    found: dict[tuple[bool, int], list[tuple[int, frozenset[int]]]] = {}
+    for node in topology.nodes:
+        cpus = online & {*node.cpus}
+        known = [package for package in map(packages.get, cpus) if package is not None]
+        socket = (True, min(known)) if known else (False, node.number)
+        found.setdefault(socket, []).append((node.number, cpus))
+    return [*found.values()] or [[(0, online)]]
 
 
 class Takers(NamedTuple):
@@ -162,18 +230,22 @@ def receiving(topology: Topology, node: int | None, queues: int) -> Takers:
     return Takers(tuple(sorted(free)) if queues < len(cores(topology.cpus, free)) else ())
 
 
-def sending(topology: Topology, node: int | None, queues: int) -> tuple[tuple[int, ...], ...]:
-    """XPS `auto`: the CPUs that send through each of so many queues.
+def sending(
+    topology: Topology, node: int | None, queues: int, served: Sequence[int] = ()
+) -> tuple[tuple[int, ...], ...]:
+    """XPS `auto`: the CPUs that send through each of so many queues. served: the pool of strategy spread.
 
-    scaling.rst: each CPU maps onto one queue. Core i of the NIC's node uses queue i, whose interrupt strategy
-    spread has put there, then the other cores the queues that follow; all threads of a core use the same one.
-    Isolated CPUs too, as who runs there sends as well.
+    scaling.rst: each CPU maps onto one queue. The core whose CPU takes the interrupts of queue i sends
+    through it, then the other cores of the NIC's node and of other nodes through the queues that follow; all
+    threads of a core use the same one. Isolated CPUs too, as who runs there sends as well.
     """
-    local = frozenset(near(topology, node)[0])
-    others = frozenset(topology.cpus.online) - local
     siblings = {cpu.number: cpu.siblings for cpu in topology.cpus.all}
+    taken = frozenset(cpu for first in served for cpu in (first, *siblings.get(first, ())))
+    local = frozenset(near(topology, node)[0]) - taken
+    others = frozenset(topology.cpus.online) - local - taken
     found: list[set[int]] = [set() for _queue in range(queues)]
-    for at, first in enumerate((*cores(topology.cpus, local), *cores(topology.cpus, others))):
+    order = (*served, *cores(topology.cpus, local), *cores(topology.cpus, others))
+    for at, first in enumerate(order):
         found[at % queues].update((first, *siblings.get(first, ())))
     return tuple(tuple(sorted(cpus)) for cpus in found)
 

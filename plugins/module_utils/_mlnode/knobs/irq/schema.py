@@ -48,11 +48,13 @@ OPTIONS: Table = {
             "strategy": Option(
                 "str",
                 """
-                V(spread) puts queue i on physical core i of the NIC's own NUMA node, and begins again where
-                there are more queues than cores. Second threads of a core are not used.
+                V(spread) gives each queue a physical core of the NIC's own NUMA node, one after the other,
+                and begins again where there are more queues than cores. Second threads of a core are not
+                used. NICs of one node begin at different cores, in the order of their PCI addresses.
 
                 V(housekeeping) uses a few CPUs of the NIC's NUMA node and leaves all others alone. They are
-                the first four physical cores of each node, or those in O(rules[].cpus).
+                the first four physical cores of each socket, shared out among its nodes, with one more for
+                each 128 queues of a node's NICs; or those in O(rules[].cpus).
 
                 V(list) uses exactly the CPUs in O(rules[].cpus), whatever the NUMA node.
 
@@ -83,8 +85,9 @@ OPTIONS: Table = {
             "xps": Option(
                 "raw",
                 """
-                Transmit packet steering. V(auto) gives each core one transmit queue, queue i to core i of
-                the NIC's own NUMA node, and those that follow to the other cores. A list of CPUs is given
+                Transmit packet steering. V(auto) gives each core one transmit queue: each core of the NIC's
+                own NUMA node the queue whose interrupt V(spread) puts there, and those that follow to the
+                other cores. A list of CPUs is given
                 to every queue. V(off) leaves the choice to the kernel's hash.
 
                 A NIC with one transmit queue has no such choice.

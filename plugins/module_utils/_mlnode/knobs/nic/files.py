@@ -14,11 +14,9 @@ from ...model import values
 from ...model.errors import HostError
 from ...model.setting import KnobFile, Marker, Write
 from ...model.values import fits
-from ...topology import read as topology
-from .. import sizing
-from ..irq import plan as irq_plan
 from ..nics.targets import SYSFS, beneath
 from ..summary import Files, Target
+from . import auto
 from .parse import Amount, NicSetting, path_of
 
 #: Where a value is noted that the driver refused, by interface index, so that a NIC that returns is asked
@@ -200,17 +198,25 @@ def _beyond(setting: NicSetting, found: Files, note: str) -> None:
 
 
 def _amounts(host: Host, setting: NicSetting, amount: Amount, found: Files) -> None:
+    left: list[str] = []
     for name in [setting.field] if setting.field else _channel_kinds(host, found):
         path = path_of(found.target.name, f"{setting.group}/max", name)
         text = _read(host, path, found)
         if text is None:
             return
         maximum = int(text)
-        want = _resolved(host, setting, amount, maximum, found)
+        want = auto.resolved(host, setting.rule, found.target, setting.group, name, amount, maximum)
+        found.note(want.note)
+        found.clamped = want.clamped or found.clamped
+        if want.number is None:
+            left.append(_read(host, path_of(found.target.name, setting.group, name), found) or "")
+            continue
         if amount.word == "number" and amount.number > maximum:
             note = f"asked for {amount.number} {_nouns(setting, name)}, and the most it has is {maximum}"
             _beyond(setting, found, note)
-        _part(host, setting, found, name, str(want))
+        _part(host, setting, found, name, str(want.number))
+    if left:
+        found.kept = f"{', '.join(dict.fromkeys(left))} [left]"
 
 
 def _nouns(setting: NicSetting, name: str) -> str:
@@ -218,28 +224,9 @@ def _nouns(setting: NicSetting, name: str) -> str:
 
 
 def _channel_kinds(host: Host, found: Files) -> Sequence[str]:
-    """Kinds in use: queues that both receive and send, or one kind for each."""
-    here = host.names(f"/ethtool/{found.target.name}/channels/max")
-    if not here:
+    if not host.names(f"/ethtool/{found.target.name}/channels/max"):
         _read(host, path_of(found.target.name, "channels/max", "combined"), found)
-    apart = [name for name in ("rx", "tx") if name in here]
-    used = {name for name in here if host.value(path_of(found.target.name, "channels", name)).text != "0"}
-    return ["combined"] if "combined" in here and ("combined" in used or not used & {*apart}) else apart
-
-
-def _resolved(host: Host, setting: NicSetting, amount: Amount, maximum: int, found: Files) -> int:
-    if amount.word in ("number", "at_most"):
-        return min(amount.number, maximum)
-    if amount.word == "max":
-        return maximum
-    if setting.group == "ring":
-        return sizing.ring_entries(maximum)
-    machine = topology.of(host)
-    local, note = irq_plan.near(machine, found.target.node)
-    free = frozenset(local) - machine.cpus.kept_free
-    if note:
-        found.notes.append("the firmware names no NUMA node for it, so the cores of all nodes are counted")
-    return sizing.channels(maximum, len(irq_plan.cores(machine.cpus, free or local)))
+    return auto.kinds_in_use(host, found.target.name)
 
 
 # -- features ------------------------------------------------------------------------------
@@ -273,7 +260,7 @@ def _features(host: Host, setting: NicSetting, found: Files) -> None:
         other = "off" if setting.text == "on" else "on"
         found.lacking = f"the driver {found.target.driver} keeps {setting.field} {other} [fixed]"
     elif stuck and len(stuck) == len(found.parts):
-        found.fixed = setting.text
+        found.kept = f"{setting.text} [fixed]"
         found.parts.clear()
 
 

@@ -52,11 +52,13 @@ class Amount(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Data shared by a rule's settings. beyond_max: one of BEYOND."""
+    """Data shared by a rule's settings. beyond_max: one of BEYOND. channels: the kinds that it declares, by
+    their fields, with how many."""
 
     name: str = ""
     nics: Selection = ALL
     beyond_max: str = "clamp"
+    channels: tuple[tuple[str, Amount], ...] = ()
 
 
 _NO_RULE = Rule()
@@ -109,6 +111,9 @@ def _settings(given: Mapping[str, Any]) -> list[NicSetting]:
     where = f"{KIND}.{given['name']}"
     nics = selection.parse(f"{where}.nics", given.get("nics", {}))
     rule = Rule(given["name"], nics, given.get("beyond_max", BEYOND[0]))
+    if "channels" in given:
+        amounts = ((one.field, one.amount) for one in _channels(rule, f"{where}.channels", given["channels"]))
+        rule = rule._replace(channels=tuple((field, amount) for field, amount in amounts if amount))
     return [
         setting
         for group in GROUPS

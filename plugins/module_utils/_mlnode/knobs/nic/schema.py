@@ -76,7 +76,12 @@ OPTIONS: Table = {
                 "raw",
                 """
                 How many queues. A number, V(max), V(auto) for one per physical core of the NIC's NUMA node,
-                or C({at_most: NUMBER}); for the kind of channel that the NIC has.
+                or C({at_most: NUMBER}), which is V(auto) with a bound; for the kind of channel that the NIC
+                has.
+
+                V(auto) gives a rail at most 8, as RDMA has queues of its own. That is known of mlx5; rails
+                with another driver keep what they have. A rail that carries a default route, or with RDMA in
+                software, is a NIC as any other.
 
                 A dictionary of C(combined), C(rx) and C(tx) names the kinds instead.
                 """,
@@ -85,7 +90,11 @@ OPTIONS: Table = {
                 "raw",
                 """
                 Entries of receive and transmit rings. A number, V(max), V(auto) for at most 8192, or
-                C({at_most: NUMBER}).
+                C({at_most: NUMBER}), which is V(auto) with a bound.
+
+                V(auto) leaves rails as they are, as RDMA does not use these rings. Of other NICs the buffers
+                of all receive queues together take 1 % of memory at most; where that is less than was
+                wanted, the status is V(clamped) with both numbers.
 
                 A dictionary of C(rx), C(tx), C(rx-mini) and C(rx-jumbo) names the rings instead.
                 """,

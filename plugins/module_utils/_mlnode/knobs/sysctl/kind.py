@@ -128,6 +128,8 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         load=load,
         modules=modules,
         parts=(file,),
+        # What was greater before is kept, and no cap decides.
+        clamped=setting.clamped if want is not None and values.same(want, setting.want or "") else "",
     )
 
 

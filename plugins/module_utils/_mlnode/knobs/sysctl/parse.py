@@ -12,7 +12,7 @@ from ...linux import sysctl_values
 from ...linux.sysctl_d import dotted, slashed
 from ...model import schema
 from ...model.errors import DeclarationError
-from ...model.record import regex
+from ...model.record import NamedTuple, regex
 from ...model.setting import Setting
 from ...model.values import integers, number_ranges, tokens
 from .. import sizing
@@ -129,9 +129,9 @@ def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
         want = _floor(key, text) if raise_only else text
         return Setting("sysctl", key, path_of(key), want, claim, raise_only)
     claim += _sized(key, size)
-    number, formula = _resolve(key, text, size, facts)
     raise_only = raise_only or key in RAISE_ONLY_AUTO
-    return Setting("sysctl", key, path_of(key), number, claim, raise_only, formula)
+    computed, words, clamped = _resolve(key, text, size, facts)
+    return Setting("sysctl", key, path_of(key), computed, claim, raise_only, words, clamped)
 
 
 def _floor(key: str, text: str) -> str:
@@ -186,17 +186,26 @@ def _refuse_families(found: Mapping[str, Setting]) -> None:
 # -- automatic values ----------------------------------------------------------------------
 
 
-def _resolve(key: str, text: str, size: Sizing, facts: Facts | None) -> tuple[str | None, str]:
-    """The value with each `auto` token computed, and the words for how."""
+class Computed(NamedTuple):
+    """A number, the words for how, and, where a cap of the formula is less than the need, both."""
+
+    number: int
+    words: str
+    clamped: str = ""
+
+
+def _resolve(key: str, text: str, size: Sizing, facts: Facts | None) -> tuple[str | None, str, str]:
+    """The value with each `auto` token computed, and the words of Computed."""
     formula = _AUTO.get(key)
     if formula is None:
         raise DeclarationError(f"{key}: no formula for `auto`; there is one for {', '.join(sorted(_AUTO))}")
     if key.startswith(GC_THRESH) and (size.hosts is None or size.rails is None):
         raise DeclarationError(f"{key}: `auto` needs sizing.hosts and sizing.rails")
     if facts is None:
-        return None, ""
-    number, words = formula(facts, size)
-    return " ".join(str(number) if word == "auto" else word for word in tokens(text)), words
+        return None, "", ""
+    found = formula(facts, size)
+    want = " ".join(str(found.number) if word == "auto" else word for word in tokens(text))
+    return want, found.words, found.clamped
 
 
 def _sized(key: str, size: Sizing) -> str:
@@ -224,38 +233,49 @@ def _hugepages_for(key: str, raw: Any, facts: Facts | None) -> Setting:
     return Setting("sysctl", key, path_of(key), str(want), claim, formula=formula)
 
 
-def _socket_buffer(facts: Facts, size: Sizing) -> tuple[int, str]:
+def _socket_buffer(facts: Facts, size: Sizing) -> Computed:
     rate = facts.fastest_link_bit_per_s()
     number = sizing.socket_buffer_max(rate, size.rtt_us, facts.memory_bytes())
-    link = f"{rate / 1e9:g} Gb/s" if rate else "no link reports its speed"
-    return number, f"{link}, RTT {size.rtt_us} us: clamp(2^n >= 4 x BDP, 16 MiB, min(128 MiB, RAM/64))"
+    need = sizing.socket_buffer_need(rate, size.rtt_us)
+    path = f"{f'{rate / 1e9:g} Gb/s' if rate else 'no link reports its speed'}, RTT {size.rtt_us} us"
+    clamped = (
+        f"{path}: 4 x BDP is {need} bytes, and min(128 MiB, RAM/64) is {number}" if need > number else ""
+    )
+    return Computed(number, f"{path}: clamp(2^n >= 4 x BDP, 16 MiB, min(128 MiB, RAM/64))", clamped)
 
 
-def _min_free(facts: Facts, _size: Sizing) -> tuple[int, str]:
+def _min_free(facts: Facts, _size: Sizing) -> Computed:
     memory = facts.memory_kbytes()
-    return sizing.min_free_kbytes(memory), f"min(1 GiB, {memory} kB of memory / 200), never lowered"
+    return Computed(sizing.min_free_kbytes(memory), f"min(1 GiB, {memory} kB of memory / 200), never lowered")
 
 
-def _dirty_background(facts: Facts, size: Sizing) -> tuple[int, str]:
-    number = sizing.dirty_background_bytes(facts.memory_bytes(), size.disk_bytes_per_s)
-    return number, f"min(10 % of memory, 2 s x {size.disk_bytes_per_s} B/s), whole MiB"
+def _dirty_background(facts: Facts, size: Sizing) -> Computed:
+    number = sizing.dirty_background_bytes(facts.memory_bytes(), size.disk_bytes_per_s, size.data_path)
+    return Computed(number, _dirty_words("10", "2", size, sizing.NFS_DIRTY_BACKGROUND, sizing.DIRTY_CAP // 5))
 
 
-def _dirty(facts: Facts, size: Sizing) -> tuple[int, str]:
-    number = sizing.dirty_bytes(facts.memory_bytes(), size.disk_bytes_per_s)
-    return number, f"min(40 % of memory, 10 s x {size.disk_bytes_per_s} B/s), whole MiB"
+def _dirty(facts: Facts, size: Sizing) -> Computed:
+    number = sizing.dirty_bytes(facts.memory_bytes(), size.disk_bytes_per_s, size.data_path)
+    return Computed(number, _dirty_words("40", "10", size, sizing.NFS_DIRTY, sizing.DIRTY_CAP))
 
 
-def _neighbours(share: int) -> Callable[[Facts, Sizing], tuple[int, str]]:
-    def formula(_facts: Facts, size: Sizing) -> tuple[int, str]:
+def _dirty_words(percent: str, seconds: str, size: Sizing, nfs: int, cap: int) -> str:
+    if size.data_path == "nfs":
+        return f"min({percent} % of memory, {nfs} B with NFS), whole MiB"
+    return f"min({percent} % of memory, {seconds} s x {size.disk_bytes_per_s} B/s, {cap} B), whole MiB"
+
+
+def _neighbours(share: int) -> Callable[[Facts, Sizing], Computed]:
+    def formula(_facts: Facts, size: Sizing) -> Computed:
         hosts, rails = size.hosts or 1, size.rails or 1
         number = sizing.neighbour_gc_thresh3(hosts, rails) // share
-        return max(1, number), f"2^n >= 4 x {hosts} hosts x {rails} rails, 1/{share} of it, never lowered"
+        words = f"2^n >= 4 x {hosts} hosts x {rails} rails, 1/{share} of it, never lowered"
+        return Computed(max(1, number), words)
 
     return formula
 
 
-_AUTO: dict[str, Callable[[Facts, Sizing], tuple[int, str]]] = {
+_AUTO: dict[str, Callable[[Facts, Sizing], Computed]] = {
     "net.core.rmem_max": _socket_buffer,
     "net.core.wmem_max": _socket_buffer,
     "net.ipv4.tcp_rmem": _socket_buffer,
@@ -273,8 +293,8 @@ _AUTO: dict[str, Callable[[Facts, Sizing], tuple[int, str]]] = {
 #: What a formula asks the declaration for; of the others, rtt_us
 _INPUTS: dict[str, tuple[str, ...]] = {
     "vm.min_free_kbytes": (),
-    "vm.dirty_background_bytes": ("disk_bytes_per_s",),
-    "vm.dirty_bytes": ("disk_bytes_per_s",),
+    "vm.dirty_background_bytes": ("disk_bytes_per_s", "data_path"),
+    "vm.dirty_bytes": ("disk_bytes_per_s", "data_path"),
 }
 
 #: For these `auto` is a floor by itself. Less than the present value never helps, and new kernels start

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ...model.schema import Option, Table, guards
-from ..sizing import Sizing
+from ..sizing import DATA_PATHS, Sizing
 
 #: What can be allowed, and what each name lets through
 GUARDS = {
@@ -69,6 +69,15 @@ OPTIONS: Table = {
                 "What the slowest disk that takes dirty pages can write, in bytes per second.",
                 default=_SIZING.disk_bytes_per_s,
                 least=1,
+            ),
+            "data_path": Option(
+                "str",
+                """
+                Where most of what is written goes. V(nfs) makes both dirty limits small, as a file is written
+                out when it is closed; O(sizing.disk_bytes_per_s) does not count then.
+                """,
+                choices=DATA_PATHS,
+                default=_SIZING.data_path,
             ),
             "hosts": Option("int", "Hosts in the layer 2 domain, for the neighbour table.", least=1),
             "rails": Option("int", "Network ports per host in that domain.", least=1),

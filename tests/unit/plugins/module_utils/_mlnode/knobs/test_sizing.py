@@ -39,7 +39,9 @@ def test_min_free(memory_gib: int, expected_mib: float) -> None:
 @pytest.mark.parametrize(
     ("memory", "disk", "background", "limit"),
     [
-        pytest.param(2048 * GIB, 2_000_000_000, 3814, 19073, id="2 TB and one NVMe drive: the disk decides"),
+        pytest.param(2048 * GIB, 1_000_000_000, 1907, 9536, id="2 TB and a disk of 1 GB/s: the disk decides"),
+        pytest.param(2048 * GIB, 2_000_000_000, 2861, 14305, id="2 TB and one NVMe drive: the cap"),
+        pytest.param(2048 * GIB, 50_000_000_000, 2861, 14305, id="2 TB and many drives: the cap"),
         pytest.param(16 * GIB, 2_000_000_000, 1638, 6553, id="16 GiB: memory decides"),
         pytest.param(2048 * GIB, 100_000_000, 190, 953, id="one hard disk"),
         pytest.param(4 * MIB, 1, 1, 1, id="never nothing"),
@@ -48,6 +50,27 @@ def test_min_free(memory_gib: int, expected_mib: float) -> None:
 def test_dirty_limits_are_whole_mib(memory: int, disk: int, background: int, limit: int) -> None:
     assert sizing.dirty_background_bytes(memory, disk) == background * MIB
     assert sizing.dirty_bytes(memory, disk) == limit * MIB
+
+
+@pytest.mark.parametrize(("memory", "background", "limit"), [(2048 * GIB, 300, 600), (GIB, 102, 409)])
+def test_dirty_limits_of_nfs_are_small_whatever_a_disk_could_do(
+    memory: int, background: int, limit: int
+) -> None:
+    for disk in (1, 2_000_000_000, 50_000_000_000):
+        assert sizing.dirty_background_bytes(memory, disk, "nfs") == background * MIB
+        assert sizing.dirty_bytes(memory, disk, "nfs") == limit * MIB
+
+
+def test_a_task_that_waits_for_a_slow_disk_is_not_taken_for_hung() -> None:
+    """120 s is the kernel's own limit."""
+    assert sizing.dirty_bytes(1 << 50, 10**12) / 125e6 <= 120
+
+
+@pytest.mark.parametrize(
+    ("rate", "rtt_us", "need"), [(0, 100, 1), (400 * GIGABIT, 100, 32 * MIB), (100 * GIGABIT, 20_000, GIB)]
+)
+def test_need_of_a_socket_buffer_knows_no_cap(rate: int, rtt_us: int, need: int) -> None:
+    assert sizing.socket_buffer_need(rate, rtt_us) == need
 
 
 @pytest.mark.parametrize(
@@ -72,6 +95,56 @@ def test_huge_pages_hold_what_is_needed_and_five_percent(need: int, page: int, e
     assert sizing.hugepages(need, page) == expected
 
 
+@pytest.mark.parametrize(
+    ("driver", "page", "expected"),
+    [
+        ("mlx5_core", 4 * KIB, 16 * KIB),
+        ("mlx5_core", 64 * KIB, 16 * KIB),
+        ("igb", 4 * KIB, 8 * KIB),
+        ("ixgbe", 4 * KIB, 8 * KIB),
+        ("i40e", 4 * KIB, 8 * KIB),
+        ("ice", 4 * KIB, 8 * KIB),
+        ("ena", 4 * KIB, 4 * KIB),
+        ("virtio_net", 4 * KIB, 4 * KIB),
+        ("virtio_net", 64 * KIB, 64 * KIB),
+        pytest.param("bnxt_en", 4 * KIB, 20 * KIB, id="a page, and four for the rest of it"),
+        pytest.param("unheard_of", 4 * KIB, 20 * KIB, id="the most of those that are known"),
+        pytest.param(None, 4 * KIB, 20 * KIB, id="no driver"),
+    ],
+)
+def test_memory_behind_an_entry_of_a_receive_ring(driver: str | None, page: int, expected: int) -> None:
+    assert sizing.ring_entry_bytes(driver, page) == expected
+
+
+@pytest.mark.parametrize(
+    ("entries", "queues", "entry", "memory", "expected"),
+    [
+        pytest.param(8192, 56, 16 * KIB, 2048 * GIB, 8192, id="7 GiB of 2 TB"),
+        pytest.param(8192, 63, 16 * KIB, 512 * GIB, 4096, id="mlx5 with 512 GiB"),
+        pytest.param(8192, 2, 4 * KIB, GIB, 1024, id="two queues with 1 GiB"),
+        pytest.param(8192, 8, 8 * KIB, GIB, 256, id="never under 256"),
+        pytest.param(128, 8, 8 * KIB, GIB, 128, id="but no more than there are"),
+        pytest.param(8160, 1, 8 * KIB, 2048 * GIB, 8160, id="what is no power of two and fits"),
+        pytest.param(4096, 0, 4 * KIB, 2 * GIB, 4096, id="no queue counts as one"),
+    ],
+)
+def test_receive_rings_take_one_percent_of_memory(
+    entries: int, queues: int, entry: int, memory: int, expected: int
+) -> None:
+    assert sizing.fitting_entries(entries, queues, entry, memory) == expected
+
+
+@quick
+@given(st.integers(1, 16384), st.integers(1, 256), st.sampled_from([4096, 16384, 327680]), positive, positive)
+def test_rings_grow_with_memory_and_stay_below_one_percent_of_it(
+    entries: int, queues: int, entry: int, memory: int, more: int
+) -> None:
+    found = sizing.fitting_entries(entries, queues, entry, memory)
+    assert found <= entries
+    assert found * queues * entry * 100 <= memory or found <= 256
+    assert sizing.fitting_entries(entries, queues, entry, memory + more) >= found
+
+
 @pytest.mark.parametrize(("number", "expected"), [(-3, 1), (0, 1), (1, 1), (2, 2), (3, 4), (4096, 4096)])
 def test_next_power_of_two(number: int, expected: int) -> None:
     assert sizing.next_power_of_two(number) == expected
@@ -94,11 +167,12 @@ def test_more_memory_link_or_distance_never_gives_a_smaller_buffer(
 def test_the_other_formulas_grow_with_the_machine_and_keep_their_bounds(
     memory: int, more: int, disk: int
 ) -> None:
-    for formula in (sizing.dirty_background_bytes, sizing.dirty_bytes):
-        assert formula(memory, disk) <= formula(memory + more, disk)
-        assert formula(memory, disk) <= formula(memory, disk + more)
-        assert formula(memory, disk) % MIB == 0
-    assert sizing.dirty_background_bytes(memory, disk) <= sizing.dirty_bytes(memory, disk)
+    for path in sizing.DATA_PATHS:
+        for formula in (sizing.dirty_background_bytes, sizing.dirty_bytes):
+            assert formula(memory, disk, path) <= formula(memory + more, disk, path)
+            assert formula(memory, disk, path) <= formula(memory, disk + more, path)
+            assert formula(memory, disk, path) % MIB == 0
+        assert sizing.dirty_background_bytes(memory, disk, path) <= sizing.dirty_bytes(memory, disk, path)
     assert sizing.min_free_kbytes(memory) <= sizing.min_free_kbytes(memory + more) <= GIB // KIB
     assert sizing.min_free_kbytes(memory) * 20 <= memory  # far below what the guard refuses
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.knobs.irq import plan as irq_plan
 from mlnode.knobs.irq.parse import Rule
+from mlnode.knobs.nics.ports import Port
 from mlnode.model import cpulist
-from mlnode.topology.model import Cpu, Cpus, Machine, Node, Topology
+from mlnode.topology.model import Cpu, Cpus, Machine, Nic, Node, Topology
 
 
 def machine(
@@ -24,8 +25,10 @@ def machine(
     isolated: str = "",
     nohz_full: str = "",
     empty: int = 0,
+    sockets: int = 0,
 ) -> Topology:
-    """So many cores on each node; first threads before second ones. empty: further nodes without CPUs."""
+    """So many cores on each node; first threads before second ones. empty: further nodes without CPUs.
+    sockets: 0 where the kernel does not say."""
     total = cores * nodes
     off = {*cpulist.parse(offline)}
     present = tuple(range(total * threads))
@@ -34,6 +37,7 @@ def machine(
         Cpu(
             number=cpu,
             online=cpu in online,
+            package=cpu % total * sockets // total if sockets and cpu in online else None,
             node=cpu % total // cores,
             siblings=tuple(other for other in range(cpu % total, total * threads, total) if other in online),
         )
@@ -149,6 +153,54 @@ def test_housekeeping_is_all_there_is_where_there_are_fewer() -> None:
     assert pool(machine(cores=2), 1, strategy="housekeeping").cpus == (2, 3)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "sockets", "cpus"),
+    [
+        (2, 2, (0, 1, 2, 3, 8, 9, 10, 11)),
+        (8, 2, (0, 8, 16, 24, 32, 40, 48, 56)),
+        (4, 2, (0, 1, 8, 9, 16, 17, 24, 25)),
+        (1, 1, (0, 1, 2, 3)),
+        pytest.param(1, 8, (0, 1, 2, 3), id="a virtual machine whose every CPU is a socket"),
+        pytest.param(2, 16, (0, 1, 2, 3, 8, 9, 10, 11), id="the same with two nodes"),
+    ],
+)
+def test_housekeeping_counts_for_each_socket_however_many_nodes_it_has(
+    nodes: int, sockets: int, cpus: tuple[int, ...]
+) -> None:
+    """NPS4 would have had 32 of 64 cores for interrupts."""
+    there = machine(cores=8, nodes=nodes, sockets=sockets)
+    assert irq_plan.housekeeping(there, frozenset()) == cpus
+    for node in range(nodes):
+        mine = tuple(cpu for cpu in cpus if cpu // 8 == node)
+        assert pool(there, node, strategy="housekeeping") == irq_plan.Pool(mine)
+
+
+def test_a_node_without_a_share_of_the_socket_has_a_core_for_its_own_nic() -> None:
+    """Six nodes in a socket, the last of which has the NIC."""
+    there = machine(cores=4, nodes=6, sockets=1)
+    assert irq_plan.housekeeping(there, frozenset()) == (0, 4, 8, 12)
+    there = there._replace(nics=(Nic("eth0", "physical", address="0000:01:00.0", node=5, rx_queues=4),))
+    assert pool(there, 5, strategy="housekeeping").cpus == (20,)
+
+
+@pytest.mark.parametrize(("queues", "cores"), [(1, 1), (64, 1), (65, 2), (127, 2), (300, 5)])
+def test_a_core_has_128_interrupts_at_most(queues: int, cores: int) -> None:
+    there = machine(cores=8, nodes=8, sockets=2)
+    nics = [
+        Nic(f"eth{at}", "physical", address=f"0000:01:00.{at}", node=1, rx_queues=queues) for at in (0, 1)
+    ]
+    there = there._replace(nics=tuple(nics))
+    assert len(pool(there, 1, strategy="housekeeping").cpus) == cores
+    assert len(pool(there, 2, strategy="housekeeping").cpus) == 1
+    guests = tuple(nic._replace(kind="virtual function") for nic in nics)
+    assert len(pool(there._replace(nics=guests), 1, strategy="housekeeping").cpus) == 1
+
+
+def test_isolated_cores_leave_the_share_to_the_others_of_the_socket() -> None:
+    there = machine(cores=4, nodes=4, sockets=1, isolated="0-3,16-19")
+    assert irq_plan.housekeeping(there, there.cpus.kept_free) == (4, 5, 8, 12)
+
+
 def test_housekeeping_leaves_out_what_is_kept_free() -> None:
     kept = machine(cores=8, isolated="1-2,4-7,17-18,20-23")
     assert pool(kept, 0, strategy="housekeeping").cpus == (0, 3)
@@ -201,6 +253,70 @@ def test_a_cpu_that_is_kept_free_is_refused_unless_it_is_allowed(strategy: str) 
         "CPUs 2-3 are kept free by isolcpus or nohz_full; to do it all the same: allow: [isolated_cpus]"
     )
     assert pool(kept, allowed=True, strategy=strategy, cpus=(1, 2, 3)).cpus == (1, 2, 3)
+
+
+# -- NICs together -------------------------------------------------------------------------
+
+
+def ports(*nodes: int | None, virtual: int = 0) -> list[Port]:
+    """NICs in the order of the bus, the last of which are virtual functions."""
+    return [
+        Port(f"0000:{at:02x}:00.0", node, ("x",), (), (), virtual=at >= len(nodes) - virtual)
+        for at, node in enumerate(nodes)
+    ]
+
+
+def starts(there: Topology, found: Sequence[Port], **rule: Any) -> list[int]:
+    """The CPU of queue 0 of each NIC."""
+    pools = irq_plan.pools(there, found, Rule(**{"strategy": "spread", **rule}), False)
+    return [pools[port.address].cpus[0] for port in found]
+
+
+def test_queue_0_of_each_nic_of_a_node_is_on_another_core() -> None:
+    there = machine(cores=8)
+    assert starts(there, ports(0, 0, 0, 0)) == [0, 2, 4, 6]
+    assert starts(there, ports(0, 0, 0)) == [0, 2, 5]
+    assert starts(there, ports(0, 1, 0, 1)) == [0, 8, 4, 12]
+    assert starts(there, ports(*[0] * 16)) == [*range(8), *range(8)]
+    pools = irq_plan.pools(there, ports(0, 0), Rule(strategy="spread"), False)
+    assert pools["0000:01:00.0"] == irq_plan.Pool((4, 5, 6, 7, 0, 1, 2, 3))
+
+
+def test_housekeeping_cores_are_shared_in_the_same_way() -> None:
+    there = machine(cores=8)
+    assert starts(there, ports(0, 0, 1), strategy="housekeeping") == [0, 2, 8]
+    assert starts(there, ports(0, 0, 1), strategy="housekeeping", cpus=(1, 2, 3, 8)) == [1, 2, 8]
+
+
+def test_a_list_is_used_in_its_own_order_by_every_nic() -> None:
+    assert starts(machine(), ports(0, 0, 1), strategy="list", cpus=(5, 6)) == [5, 5, 5]
+
+
+def test_names_and_the_order_of_discovery_are_no_matter() -> None:
+    there, found = machine(cores=8), ports(0, 0, 0, 0)
+    renamed = [port._replace(nics=(Nic(f"z{9 - at}", "physical"),)) for at, port in enumerate(found)]
+    assert starts(there, renamed) == starts(there, found)
+
+
+def test_nics_whose_node_is_not_known_share_the_cpus_of_all() -> None:
+    assert starts(machine(), ports(None, 0, None, 1)) == [0, 0, 4, 4]
+    # On one node they are among the others, behind those of which it is known.
+    assert starts(machine(cores=8, nodes=1), ports(None, 0)) == [4, 0]
+
+
+def test_a_virtual_function_that_comes_moves_no_nic() -> None:
+    there = machine(cores=8)
+    assert starts(there, ports(0, 0, 0, 0, virtual=2)) == [0, 4, 0, 4]
+
+
+def test_transmit_queues_go_to_the_core_of_their_interrupt() -> None:
+    there = machine(isolated="1,9")
+    pools = irq_plan.pools(there, ports(0, 0), Rule(strategy="spread"), False)
+    served = pools["0000:01:00.0"].cpus
+    assert served == (2, 3, 0)
+    found = irq_plan.sending(there, 0, 4, served)
+    # Then the core that is kept free, and those of the other node
+    assert found == ((2, 4, 10, 12), (3, 5, 11, 13), (0, 6, 8, 14), (1, 7, 9, 15))
 
 
 # -- packet steering -----------------------------------------------------------------------

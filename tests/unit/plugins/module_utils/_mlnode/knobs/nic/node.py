@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.fixtures import build
+from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Machine as Hardware
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, NicMachine
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
@@ -22,7 +24,7 @@ from mlnode.host.system import Finished
 from mlnode.knobs.nic import kind as nic
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
-from ..irq.node import HARDWARE
+from ..irq.node import ETH2, ETH3, HARDWARE, igb
 
 #: Rings, queues, coalescing and the rest of every NIC but that of the management
 FULL: dict[str, Any] = {
@@ -31,7 +33,7 @@ FULL: dict[str, Any] = {
             "name": "fabric",
             "nics": {"management": False},
             "channels": "auto",
-            "rings": {"at_most": 2048},
+            "rings": 2048,
             "coalesce": {"adaptive-rx": False, "rx-usecs": 8},
             "features": {"lro": True},
             "fec": "rs",
@@ -39,6 +41,16 @@ FULL: dict[str, Any] = {
         }
     ]
 }
+
+#: The same machine with igb in the places of mlx5, and so without RDMA
+WITHOUT_RDMA = replace(
+    HARDWARE,
+    roots=(
+        HARDWARE.roots[0],
+        replace(HARDWARE.roots[1], functions=(igb("eth2", ETH2, "eth2-TxRx-0"),)),
+        replace(HARDWARE.roots[2], functions=(igb("eth3", ETH3, "eth3-TxRx-0"),)),
+    ),
+)
 
 ROUTES = "/proc/net/route"
 _HEADER = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
@@ -58,10 +70,11 @@ class NicNode(NicMachine):
     mtus: dict[str, int]
 
     @classmethod
-    def made(cls, folder: pathlib.Path) -> NicNode:
-        build.build(HARDWARE, str(folder))
+    def made(cls, folder: pathlib.Path, hardware: Hardware = HARDWARE) -> NicNode:
+        build.build(hardware, str(folder))
         node = cls(str(folder))
-        node.nics = {"eth2": Nic(), "eth3": Nic(), "eth4": virtio()}
+        driver = "mlx5_core" if hardware is HARDWARE else "igb"
+        node.nics = {"eth2": Nic(driver), "eth3": Nic(driver), "eth4": virtio()}
         node.mtus = {"eth2": 9978, "eth3": 9978, "eth4": 65535}
         node.carry("eth4")
         node.enable_agent()
@@ -74,6 +87,11 @@ class NicNode(NicMachine):
             return super().run(command, seconds)
         shown = [{"ifname": name, "min_mtu": 68, "max_mtu": most} for name, most in self.mtus.items()]
         return Finished(0, json.dumps([{"ifname": "lo", "min_mtu": 0, "max_mtu": 0}, *shown]), "")
+
+    def has(self, kibibytes: int) -> None:
+        """As much memory."""
+        self.put("/proc/meminfo", f"MemTotal: {kibibytes} kB\nHugepagesize: 2048 kB\n")
+        self.forget()
 
     def carry(self, *names: str) -> None:
         """These have a default route, and no other."""

@@ -12,7 +12,7 @@ from mlnode.agent import node as whole_node
 from mlnode.engine import engine, judge
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts, Row
 from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Write
+from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Status, Write
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
 MODULES = "/etc/modules-load.d/mlnode-default.conf"
@@ -363,7 +363,7 @@ def test_exact_values_become_lines_and_modules_a_list(machine: Machine) -> None:
     assert settings_in(found[DROP_IN]) == [
         "vm.swappiness = 1",
         "# declared: auto",
-        "vm.dirty_bytes = 19999490048",
+        "vm.dirty_bytes = 14999879680",
         f"{CONGESTION} = bbr",
         f"{QDISC} = fq",
         "net.ipv4.conf.eth0/100.rp_filter = 2",
@@ -466,10 +466,28 @@ def test_a_number_computed_with_the_link_up_survives_a_boot_without_it(machine: 
     assert settings_in(machine.read(DROP_IN))[-1] == "net.core.rmem_max = 134217728"
 
 
+def test_a_buffer_that_needs_more_than_the_cap_is_clamped_and_no_drift(machine: Machine) -> None:
+    spec = {"settings": {"net.core.rmem_max": "auto"}, "sizing": {"rtt_us": 20000}}
+    request = engine.Request("default", sysctl, spec, (Layer.RUNTIME,))
+    (before,) = engine.evaluate(machine, request).rows
+    assert before.status is Status.DRIFTED
+    (after,) = engine.apply(machine, request).rows
+    assert after.status is Status.CLAMPED
+    assert "1073741824 bytes" in after.reason
+    assert "is 134217728" in after.reason
+    machine.forget()
+    assert engine.evaluate(machine, request).rows[0].status is Status.CLAMPED
+    # More than the cap is kept, as it is never lowered, and then no cap decides.
+    machine.put("/proc/sys/net/core/rmem_max", "268435456\n")
+    machine.forget()
+    (kept,) = engine.evaluate(machine, request).rows
+    assert (kept.status, kept.reading.want) == (Status.OK, "268435456")
+
+
 def test_the_dirty_limits_are_no_floor_and_keep_their_line(machine: Machine) -> None:
     machine.put("/etc/sysctl.d/50-vendor.conf", "vm.dirty_bytes = 99999490048\n")
     assert settings_in(files(machine, {"vm.dirty_bytes": "auto"})[DROP_IN])[-1] == (
-        "vm.dirty_bytes = 19999490048"
+        "vm.dirty_bytes = 14999879680"
     )
 
 

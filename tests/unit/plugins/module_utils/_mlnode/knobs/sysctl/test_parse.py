@@ -21,7 +21,7 @@ from mlnode.model.setting import Setting
 GC, GC6 = sysctl_parse.GC_THRESH
 
 
-def one(key: Any, value: Any, facts: Facts | None = None, **sizing: int) -> Setting:
+def one(key: Any, value: Any, facts: Facts | None = None, **sizing: Any) -> Setting:
     (setting,) = parse({"settings": {key: value}, "sizing": sizing}, facts)
     return setting
 
@@ -307,7 +307,7 @@ def test_a_floor_only_raises(key: str, floor: object, want: str) -> None:
         ("net.ipv4.tcp_rmem", "4096 131072 auto", {}, "4096 131072 16777216", True, "100 Gb/s"),
         ("net.ipv4.tcp_wmem", "4096 auto auto", {}, "4096 16777216 16777216", True, "100 Gb/s"),
         ("vm.min_free_kbytes", "auto", {}, "327680", True, "65536000 kB of memory / 200"),
-        ("vm.dirty_background_bytes", "auto", {}, "3999268864", False, "2 s x 2000000000 B/s"),
+        ("vm.dirty_background_bytes", "auto", {}, "2999975936", False, "2 s x 2000000000 B/s, 3000000000 B"),
         ("vm.dirty_bytes", "auto", {"disk_bytes_per_s": 10**9}, "9999220736", False, "10 s x 1000000000 B/s"),
         (f"{GC}1", "auto", {"hosts": 128, "rails": 8}, "1024", True, "128 hosts x 8 rails, 1/4 of it"),
         (f"{GC}2", "auto", {"hosts": 128, "rails": 8}, "2048", True, "128 hosts x 8 rails, 1/2 of it"),
@@ -350,9 +350,32 @@ def test_a_claim_names_the_unusual_inputs_of_its_own_formula(key: str, value: An
     assert one(key, value, None, **sizing).claim == claim
 
 
+def test_data_path_is_local_or_nfs_and_part_of_the_claim(machine: Machine) -> None:
+    setting = one("vm.dirty_bytes", "auto", Facts(machine), data_path="nfs")
+    assert (setting.want, setting.claim) == ("629145600", "auto (data_path nfs)")
+    assert setting.formula == "min(40 % of memory, 629145600 B with NFS), whole MiB"
+    assert one("vm.dirty_background_bytes", "auto", Facts(machine), data_path="nfs").want == "314572800"
+    assert one("vm.dirty_bytes", "auto", None, data_path="local").claim == "auto"
+    with pytest.raises(DeclarationError, match=r"sysctl\.sizing\.data_path"):
+        one("vm.dirty_bytes", "auto", None, data_path="tape")
+
+
 def test_the_usual_inputs_are_not_worth_a_word() -> None:
     assert one("net.core.rmem_max", "auto", None, rtt_us=100).claim == "auto"
     assert one("vm.dirty_bytes", "auto", None, disk_bytes_per_s=2 * 10**9).claim == "auto"
+
+
+def test_a_buffer_that_the_cap_decides_names_need_and_cap(machine: Machine) -> None:
+    for key, value in (("net.core.rmem_max", "auto"), ("net.ipv4.tcp_wmem", "4096 16384 auto")):
+        setting = one(key, value, Facts(machine), rtt_us=20000)
+        assert setting.clamped == (
+            "100 Gb/s, RTT 20000 us: 4 x BDP is 1073741824 bytes, and min(128 MiB, RAM/64) is 134217728"
+        )
+        assert one(key, value, Facts(machine)).clamped == ""
+    # The lower bound of a small machine is no need.
+    machine.put("/proc/meminfo", "MemTotal: 524288 kB\n")
+    found = one("net.core.rmem_max", "auto", Facts(machine))
+    assert (found.want, found.clamped) == ("8388608", "")
 
 
 def test_a_link_without_speed_is_told_in_the_formula(machine: Machine) -> None:

@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`auto` for rings and channels of one NIC, by what goes over it: sockets, or nothing but RDMA."""
+
+from __future__ import annotations
+
+import math
+from typing import Sequence
+
+from ...engine.kind import Facts
+from ...host.host import Host
+from ...model import values
+from ...model.record import NamedTuple
+from ...topology import management
+from ...topology import read as topology
+from ...topology.model import Nic
+from .. import sizing
+from ..irq import plan as irq_plan
+from ..summary import Target
+from .parse import Amount, Rule
+
+#: Of a huge page that one directory of the page table maps: 2 MiB of 4 KiB, 512 MiB of 64 KiB
+_HUGE = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
+_PAGES = (4 * sizing.KIB, 16 * sizing.KIB, 64 * sizing.KIB)
+
+
+class Resolved(NamedTuple):
+    """A number; None leaves the NIC as it is. note: the reason for it. clamped: what the formula would have
+    been, and why it is less."""
+
+    number: int | None
+    note: str = ""
+    clamped: str = ""
+
+
+def resolved(
+    host: Host, rule: Rule, target: Target, group: str, name: str, wanted: Amount, maximum: int
+) -> Resolved:
+    """Number that an amount means of a NIC that has so many at most."""
+    if wanted.word in ("number", "max"):
+        return Resolved(min(wanted.number, maximum) if wanted.word == "number" else maximum)
+    most = min(wanted.number, maximum) if wanted.word == "at_most" else maximum
+    return _ring(host, rule, target, name, most) if group == "ring" else _channels(host, target, most)
+
+
+def _ring(host: Host, rule: Rule, target: Target, name: str, maximum: int) -> Resolved:
+    """Descriptors of a ring. RDMA has queues of its own in memory of its own: these rings stay empty."""
+    if _is_for_rdma(host, target.name):
+        return Resolved(None, "a rail, and RDMA does not use these rings: left as they are")
+    wanted = sizing.ring_entries(maximum)
+    if name == "tx":
+        return Resolved(wanted)
+    facts, queues = Facts(host), _receiving(host, rule, target)
+    entry = sizing.ring_entry_bytes(target.driver, _page_bytes(facts, host))
+    fitting = sizing.fitting_entries(wanted, queues, entry, facts.memory_bytes())
+    if fitting == wanted:
+        return Resolved(wanted)
+    words = (
+        f"{wanted} {name} ring entries of {entry // sizing.KIB} KiB in {queues} queues would take "
+        f"{wanted * entry * queues // sizing.MIB} MiB, over 1 % of memory, so it gets {fitting}"
+    )
+    return Resolved(fitting, clamped=words)
+
+
+def _channels(host: Host, target: Target, maximum: int) -> Resolved:
+    """Queues: one for each core near a NIC for sockets, few for one that only RDMA goes over."""
+    rail = _is_for_rdma(host, target.name)
+    if rail and target.driver not in sizing.RDMA_APART:
+        return Resolved(None, f"a rail, and RDMA of {target.driver} may need its channels: left as they are")
+    machine = topology.of(host)
+    local, elsewhere = irq_plan.near(machine, target.node)
+    free = frozenset(local) - machine.cpus.kept_free
+    number = sizing.channels(maximum, len(irq_plan.cores(machine.cpus, free or local)))
+    if rail:
+        return Resolved(min(number, sizing.RAIL_CHANNELS), "a rail, and RDMA does not use these channels")
+    words = "the firmware names no NUMA node for it, so the cores of all nodes are counted"
+    return Resolved(number, words if elsewhere else "")
+
+
+def _is_for_rdma(host: Host, name: str) -> bool:
+    """True for a rail whose RDMA is done by hardware, and that does not carry the management path. RDMA in
+    software (Soft-RoCE) sends packets as any program does."""
+    machine = topology.of(host)
+    hardware = {device.name for device in machine.rdma if device.address is not None}
+    nic = _nic(machine.nics, name)
+    if nic is None or nic.rail is None or not hardware.intersection(nic.rdma):
+        return False
+    # Of no process, so that it does not depend on who connects.
+    return name not in management.interfaces(host, pid=0)
+
+
+def kinds_in_use(host: Host, name: str) -> Sequence[str]:
+    """Kinds of channel: queues that both receive and send, or one kind for each; none without channels."""
+    here = host.names(f"/ethtool/{name}/channels/max")
+    apart = [kind for kind in ("rx", "tx") if kind in here]
+    used = {kind for kind in here if host.value(f"/ethtool/{name}/channels/{kind}").text != "0"}
+    return ["combined"] if "combined" in here and ("combined" in used or not used & {*apart}) else apart
+
+
+def _receiving(host: Host, rule: Rule, target: Target) -> int:
+    """Receive queues that the NIC will have, as channels are set before rings."""
+    kinds = dict.fromkeys((*kinds_in_use(host, target.name), *(kind for kind, _amount in rule.channels)))
+    number = sum(_queues(host, rule, target, kind) for kind in kinds if kind in ("combined", "rx"))
+    if number:
+        return number
+    nic = _nic(topology.of(host).nics, target.name)
+    return nic.rx_queues if nic else 1
+
+
+def _queues(host: Host, rule: Rule, target: Target, kind: str) -> int:
+    folder = f"/ethtool/{target.name}/channels"
+    now = values.number(host.value(f"{folder}/{kind}").text) or 0
+    most = values.number(host.value(f"{folder}/max/{kind}").text)
+    declared = dict(rule.channels)
+    wanted = declared.get(kind, declared.get(""))
+    if wanted is None or most is None:
+        return now
+    number = resolved(host, rule, target, "channels", kind, wanted, most).number
+    return now if number is None else number
+
+
+def _nic(nics: Sequence[Nic], name: str) -> Nic | None:
+    return next((nic for nic in nics if nic.name == name), None)
+
+
+def _page_bytes(facts: Facts, host: Host) -> int:
+    """Bytes of a page, from those of a huge page: it has an eighth as many pages as a page has bytes. The
+    largest there is where the kernel has no huge pages."""
+    huge = values.number(host.value(_HUGE).text) or facts.hugepage_kbytes() * sizing.KIB
+    page = math.isqrt(8 * huge)
+    return page if page in _PAGES else max(_PAGES)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -22,7 +23,6 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     agent,
     boot_params,
     cpu_governor,
-    gpu_persistence,
     ib_subnet,
     irq_affinity,
     kernel_modules,
@@ -39,13 +39,18 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     roce_qos,
     sysctl_ml,
     thp,
-    tuning_services,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
+from mlnode.agent import registry
 from mlnode.host.host import Mounts
 
 #: Every module that declares something → arguments that do
 DECLARING: dict[ModuleType, dict[str, Any]] = {
+    **{
+        import_module(f"ansible_collections.mlnode.tuning.plugins.modules.{module}"): CASES[area].spec
+        for area, module in registry.MODULES.items()
+    },
     kernel_modules: {"modules": ["tcp_bbr"]},
     thp: {"enabled": "madvise"},
     sysctl_ml: {"settings": {"vm.swappiness": 1, "kernel.no_such_knob": 1}},
@@ -57,8 +62,6 @@ DECLARING: dict[ModuleType, dict[str, Any]] = {
     nccl_conf: {"variables": {"NCCL_DEBUG": "WARN"}},
     irq_affinity: {"rules": [{"name": "nics", "strategy": "spread"}]},
     boot_params: {"parameters": {"numa_balancing": "disable"}},
-    tuning_services: {"services": {"tuned": "stop"}},
-    gpu_persistence: {"persistence": True},
 }
 
 #: Every module that runs on a node → arguments with which it has something to do

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import FILES, KERNEL, THP, Machine
+from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlnode.agent import cli, drift, explain, node
@@ -63,7 +64,6 @@ WHOLE: dict[str, Any] = {
     },
     "limits": {"memlock": "unlimited", "nofile": 1048576, "domains": ["*"], "services": ["slurmd"]},
     "cpu": {"governor": "performance", "energy_perf_bias": 0, "boost": True, "cpus": "0-3"},
-    "gpu": {"persistence": True},
     "nic": {
         "rules": [
             {
@@ -94,6 +94,8 @@ WHOLE: dict[str, Any] = {
     "nccl": {"variables": {"NCCL_IB_HCA": "auto", "NCCL_IB_GID_INDEX": "auto", "NCCL_DEBUG": "WARN"}},
     "boot": {"parameters": {"iommu": "pt"}, "absent": ["quiet"], "isolate": {"cpus": "2-3"}},
 }  # fmt: skip
+
+WHOLE.update({kind: case.spec for kind, case in CASES.items() if kind not in WHOLE})
 
 #: The setting of another declaration, which has to be applied and judged whatever happens to the first
 OTHER = "thp.defrag"

@@ -57,6 +57,8 @@ _KERNEL = (
     r"/sys/kernel/debug/mlx5",
     r"/sys/devices/system/(?:cpu|node)",
     rf"/sys/class/net/{_PART}",
+    rf"/sys/block/{_PART}/queue",
+    r"/sys/class/bdi/[0-9]+:[0-9]+",
     *_DEVICES,
 )
 

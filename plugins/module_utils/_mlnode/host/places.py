@@ -105,6 +105,7 @@ OWN = (
     Own("/etc/sysctl.d/zz-mlnode-NAME.conf", "", ("sysctl",)),
     Own("/etc/modules-load.d/mlnode-NAME.conf", "", ("sysctl",)),
     Own("/etc/modules-load.d/mlnode-modules.NAME.conf", "", ("modules",)),
+    Own("/etc/modprobe.d/zz-mlnode-NAME.conf", "", ("modules",)),
     Own("/etc/security/limits.d/zz-mlnode-NAME.conf", "", ("limits",)),
     Own("/etc/systemd/system.conf.d/zz-mlnode-NAME.conf", "units", ("limits",)),
     Own(f"{_SYSTEMD}/*.service.d/zz-mlnode-NAME.conf", "units", ("limits",)),

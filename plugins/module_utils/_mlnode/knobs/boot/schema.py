@@ -56,6 +56,10 @@ OPTIONS: Table = {
         C(hugepages), whose order between each other counts. See C(vm.nr_hugepages) of
         M(mlnode.tuning.sysctl_ml).
 
+        C(iommu) takes V(auto) as well: C(iommu=pt), on arm64 C(iommu.passthrough=1), on bare metal with a GPU
+        and an RDMA device. Elsewhere, and with arm-smmu-v3 before Linux 6.11, it is V(unsupported), with the
+        reason.
+
         C(isolcpus), C(nohz_full), C(rcu_nocbs) and C(irqaffinity) take plain lists of CPUs such as
         V(2-31,34-63).
         """,

@@ -118,11 +118,11 @@ def boot_of(given: Sequence[Given], config: Config, want: str) -> Boot:
         return Boot(Value(absent="no options line of modprobe.d gives it"))
     value, where = given[-1]
     text = want if _alike(value, want) else value
-    return Boot(Value(text=text), where, foreign=_counts_after_ours(where))
+    return Boot(Value(text=text), where, foreign=_counts_later(where))
 
 
-def _counts_after_ours(where: str) -> bool:
-    """True for what a drop-in of ours would not change: files count by their names, whatever their folder."""
+def _counts_later(where: str) -> bool:
+    """True for what a drop-in of mlnode would not change: files count by their names, whatever their folder."""
     folder, _slash, file = where.rpartition("/")
     return not where.startswith(DROP_IN) and (not folder or file > DROP_IN.rpartition("/")[2])
 

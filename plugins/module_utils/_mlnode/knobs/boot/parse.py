@@ -19,8 +19,8 @@ from .schema import ISOLATED_FROM, OPTIONS
 KIND = "boot"
 
 _NAME = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", re.ASCII)
-# Nothing that a shell, GRUB's own language or a kernel's parser takes for more than itself.
-_VALUE = regex(r"[A-Za-z0-9_.,:=/@+%!~^-]*\Z", re.ASCII)
+# Nothing that a kernel's parser takes for more than itself, nor a shell or GRUB's own language within quotes.
+_VALUE = regex(r"[A-Za-z0-9_.,:;=/@+%!~^-]*\Z", re.ASCII)
 #: COMMAND_LINE_SIZE is 2048 on x86 and arm64 (arch/*/include/uapi/asm/setup.h), the final NUL included; the
 #: kernel drops the rest silently
 LONGEST = 2047
@@ -143,7 +143,7 @@ def _word(name: str, value: Any) -> str:
     text = str(value) if isinstance(value, (int, str)) else None
     if text is None or not _VALUE.match(text):
         raise DeclarationError(
-            f"boot.{name}: {shown(value)} is invalid: only letters, digits and _.,:=/@+%!~^- are allowed"
+            f"boot.{name}: {shown(value)} is invalid: only letters, digits and _.,:;=/@+%!~^- are allowed"
         )
     return f"{name}={text}" if text else name
 

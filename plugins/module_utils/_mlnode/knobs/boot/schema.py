@@ -46,8 +46,8 @@ OPTIONS: Table = {
         A YAML boolean is refused, as V(on) and V(off) without quotes are booleans to YAML and words to the
         kernel.
 
-        A value may hold letters, digits and C(_.,:=/@+%!~^-); everything else means something to a shell or
-        to GRUB.
+        A value may hold letters, digits and C(_.,:;=/@+%!~^-); everything else means something to a shell or
+        to GRUB. What has a semicolon in it, as C(pci=config_acs=), is put in quotes for GRUB.
 
         C(console) has to be a list, as the order of its words counts.
 

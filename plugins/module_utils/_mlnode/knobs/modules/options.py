@@ -122,7 +122,7 @@ def boot_of(given: Sequence[Given], config: Config, want: str) -> Boot:
 
 
 def _counts_later(where: str) -> bool:
-    """True for what a drop-in of mlnode would not change: files count by their names, whatever their folder."""
+    """True for what comes after mlnode's drop-ins: files count by their names, whatever their folder."""
     folder, _slash, file = where.rpartition("/")
     return not where.startswith(DROP_IN) and (not folder or file > DROP_IN.rpartition("/")[2])
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tools for tuning are known to do and not to notice: a file is written, a command ends well, and the node
-is not what was meant. Here each is a status with its reason."""
+"""What tools for tuning are known to do and not to notice: a file is written, a command ends well, and the
+node is not what was meant. Here each is a status with its reason."""
 
 from __future__ import annotations
 
@@ -118,11 +118,10 @@ def test_a_file_of_a_cloud_image_that_wins_at_boot(tmp_path: pathlib.Path) -> No
 def test_a_value_that_the_kernel_takes_and_does_not_keep(tmp_path: pathlib.Path) -> None:
     machine = debian(tmp_path)
     machine.ignores.add("/proc/sys/vm/swappiness")
-    with pytest.raises(Exception, match="the write was accepted, but the kernel now shows '60'"):
-        engine.apply(machine, request("sysctl", {"settings": {"vm.swappiness": 1}}))
-    assert (
-        look(machine, "sysctl", {"settings": {"vm.swappiness": 1}})["vm.swappiness"].status is Status.DRIFTED
-    )
+    spec = {"settings": {"vm.swappiness": 1}}
+    with pytest.raises(MlnodeError, match="the write was accepted, but the kernel now shows '60'"):
+        engine.apply(machine, request("sysctl", spec))
+    assert look(machine, "sysctl", spec)["vm.swappiness"].status is Status.DRIFTED
 
 
 def test_a_name_that_the_kernel_has_no_more(tmp_path: pathlib.Path) -> None:

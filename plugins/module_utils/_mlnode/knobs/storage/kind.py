@@ -20,6 +20,8 @@ from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple, dataclass, regex
 from ...model.schema import Option
 from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value, Write
+from ...topology import machine
+from ...topology.reader import Reader
 from ..nics import rules
 from ..summary import Files, Summary, Target, together
 from . import schema as own
@@ -32,6 +34,7 @@ _BLOCK, _BDI = "/sys/block", "/sys/class/bdi"
 #: Its own mounts, and before them those of the system: the boot service does not see what is below /home
 _MOUNT_TABLES = ("/proc/1/mountinfo", mountinfo.TABLE)
 _NFS = ("nfs", "nfs4")
+_CONTAINER = "block devices and mounts are those of the container's host: declare them there"
 _NUMBER = regex(r"[0-9]{1,10}:[0-9]{1,10}\Z", re.ASCII)
 
 
@@ -253,8 +256,9 @@ def _read_one(setting: RuleSetting, context: Context) -> Reading:
         # What is named has to be here; a kind of device only distinguishes kinds of node.
         named = bool(setting.rule.devices.names or setting.rule.nfs) and problem.absent is not None
         return Reading(setting.path, problem, context.boot_by_agent(setting, None), missing=named)
+    container = machine.read(Reader(host)).kind == "container"
     for one in found:
-        one.blocked = host.blocked(one.parts[0].path) if one.parts else ""
+        one.blocked = _CONTAINER if container else host.blocked(one.parts[0].path) if one.parts else ""
     row = Summary(found)
     notes = [*together((words, one.label) for one in found for words in one.notes), *row.notes, lacking]
     return row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)

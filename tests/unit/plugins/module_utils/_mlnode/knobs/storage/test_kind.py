@@ -202,6 +202,13 @@ def test_the_agent_brings_it_at_boot_and_the_rules_of_udev_are_named(node: Machi
     assert storage.boot_sources("storage.ahead.scheduler", node) == []
 
 
+def test_a_container_sees_the_devices_of_its_host_and_leaves_them(node: Machine) -> None:
+    node.put("/run/systemd/container", "docker\n")
+    [found] = engine.apply(node, request(AHEAD)).rows
+    assert (found.status, node.writes) == (Status.UNSUPPORTED, [])
+    assert "container's host" in found.reason
+
+
 def test_two_rules_that_want_something_else_of_a_device_are_both_named(node: Machine) -> None:
     engine.apply(node, request(AHEAD, name="other"))
     node.forget()

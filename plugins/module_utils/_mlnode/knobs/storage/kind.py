@@ -31,8 +31,8 @@ KIND = "storage"
 MOUNTS: Mounts = {}
 
 _BLOCK, _BDI = "/sys/block", "/sys/class/bdi"
-#: Its own mounts, and before them those of the system: the boot service does not see what is below /home
-_MOUNT_TABLES = ("/proc/1/mountinfo", mountinfo.TABLE)
+#: The system's: the boot service does not see what is mounted below /home
+_MOUNTS = "/proc/1/mountinfo"
 _NFS = ("nfs", "nfs4")
 _CONTAINER = "block devices and mounts are those of the container's host: declare them there"
 _NUMBER = regex(r"[0-9]{1,10}:[0-9]{1,10}\Z", re.ASCII)
@@ -202,9 +202,8 @@ def _type(host: Host, name: str) -> str:
 
 def _mounts(host: Host, points: Sequence[str]) -> tuple[list[_Device], Value, str]:
     """NFS mounts: several of one export share a device, and so the value."""
-    text = next(filter(None, map(host.text, _MOUNT_TABLES)), "")
     found: dict[str, list[str]] = {}
-    for line in text.split("\n"):
+    for line in _mount_table(host).split("\n"):
         mounted, _dash, source = line.partition(" - ")
         fields = mounted.split(" ")
         if source.split(" ")[0] not in _NFS or len(fields) < 5 or not _NUMBER.match(fields[2]):
@@ -218,6 +217,15 @@ def _mounts(host: Host, points: Sequence[str]) -> tuple[list[_Device], Value, st
     ]
     words = f"no NFS is mounted on {', '.join(lacking)}" if lacking else ""
     return devices, Value(absent=words or "no NFS is mounted") if not devices else Value(), words
+
+
+def _mount_table(host: Host) -> str:
+    """The system's, or the reader's own where that is hidden from all but root (hidepid) or not captured."""
+    try:
+        text = host.text(_MOUNTS)
+    except HostError:
+        text = ""
+    return text or host.text(mountinfo.TABLE)
 
 
 # -- the files of a device -----------------------------------------------------------------

@@ -256,6 +256,9 @@ def test_a_mount_that_is_named_has_to_be_there(node: Machine) -> None:
 def test_mounts_of_a_tree_without_process_1_are_those_of_the_reader(node: Machine) -> None:
     nfs(node, "0:53", "/home")
     node.put("/proc/self/mountinfo", node.text("/proc/1/mountinfo") + "damaged - nfs\n\n1 - nfs4 x\n")
+    node.unreadable["/proc/1/mountinfo"] = 1
+    assert row(node, {"name": "a", "nfs": True, "read_ahead_kb": 15360}).reading.parts
+    node.unreadable.clear()
     node.remove("/proc/1/mountinfo")
     assert row(node, {"name": "a", "nfs": True, "read_ahead_kb": 15360}).reading.runtime == Value(
         text="/home: 128"

@@ -18,7 +18,7 @@ from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ...topology import machine
 from ...topology.reader import Reader
-from . import options
+from . import needed, options
 from . import schema as own
 
 OPTIONS = own.OPTIONS
@@ -41,9 +41,10 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     del facts  # nothing here is automatic
     given = schema.checked(KIND, spec, OPTIONS)
     names = [modules_load.underscored(name) for name in given.get("modules", ())]
+    claims = {**dict.fromkeys(given.get("where_needed", ()), needed.CLAIM), **dict.fromkeys(names, LOADED)}
     loaded = [
-        Setting(KIND, f"module.{name}", f"{modules_load.LOADED}/{name}", LOADED, LOADED)
-        for name in dict.fromkeys(names)
+        Setting(KIND, f"module.{name}", f"{modules_load.LOADED}/{name}", LOADED, claim)
+        for name, claim in claims.items()
     ]
     return [*loaded, *options.parse(KIND, given.get("options", {}))]
 
@@ -81,6 +82,8 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
 
 def _read_one(setting: Setting, node: _Node) -> Reading:
     name, parameter = options.split(setting.key)
+    if setting.claim == needed.CLAIM and not node.context.runtime:
+        return Reading(setting.path, Value(), node.context.boot_by_agent(setting, None))
     if not node.context.runtime:
         boot = (
             options.boot_of(node.config.given(name, parameter), node.config, setting.claim)
@@ -92,11 +95,15 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         if parameter:
             blocked = _CONTAINER if node.container else ""
             return options.read(setting, node.config, node.host, node.release, blocked)
+        obstacle = needed.obstacle(node.host, node.release) if setting.claim == needed.CLAIM else ""
+        if obstacle:
+            return Reading(setting.path, Value(absent=obstacle), Boot(Value(absent=obstacle)))
         runtime, built_in = _runtime(name, node)
         listed, barred = modules_load.on_command_line(node.host, name)
     except HostError as error:
         problem = Value(unreadable=str(error))
-        return Reading(setting.path, problem, Boot(problem), setting.want, native=not node.container)
+        sure = not node.container and setting.claim != needed.CLAIM
+        return Reading(setting.path, problem, Boot(problem), setting.want, native=sure)
     barred = None if built_in else barred or node.config.barred(name)
     words = node.words.get(name, ())
     # modprobe, too, would do nothing: only another boot can bring it.

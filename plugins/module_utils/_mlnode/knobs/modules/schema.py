@@ -8,6 +8,7 @@ import re
 
 from ...model.record import regex
 from ...model.schema import Form, Option, Table
+from .needed import KNOWN
 
 #: include/linux/module.h: MODULE_NAME_LEN is 64 less a word of the machine, with the zero at the end
 _LONGEST = 55
@@ -37,6 +38,19 @@ OPTIONS: Table = {
         elements="str",
         default=[],
         form=_NAME,
+        keyed="name",
+        parts=True,
+    ),
+    "where_needed": Option(
+        "list",
+        """
+        Modules that are loaded only where this node needs them, and are V(unsupported) elsewhere, with the
+        reason. Known is C(nvidia_peermem): with an RDMA device, NVIDIA's driver, an RDMA core that takes peer
+        memory, and no DMA-BUF, which NVIDIA's open kernel modules have.
+        """,
+        elements="str",
+        choices=KNOWN,
+        default=[],
         keyed="name",
         parts=True,
     ),

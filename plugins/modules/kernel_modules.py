@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kernel_modules
-short_description: Declare kernel modules that are loaded now and at every boot
+short_description: Declare kernel modules that are loaded now and at every boot, and their parameters
 version_added: 0.1.0
 description:
   - Loads kernel modules, and keeps a file in C(/etc/modules-load.d) that has systemd load them at every boot.
@@ -21,6 +21,11 @@ extends_documentation_fragment:
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
 notes:
+  - A parameter is compared with what the module shows in C(/sys/module), and NVIDIA's C(NVreg_) ones with
+    C(/proc/driver/nvidia/params). Another line that counts later makes it V(overridden), with file and line. A
+    module that does not show a parameter makes it V(unsupported); the line is written all the same.
+  - A module that an initramfs loads takes the parameters that were there when that was made. Make that again with
+    C(update-initramfs -u) or C(dracut -f) where a value is still V(pending_reboot) after a boot.
   - A module that is built into the kernel counts as loaded. One that this kernel does not have is V(unsupported), and is
     left out of the file.
   - In a container modules are those of its host. One that is loaded there is V(ok), any other V(unsupported).
@@ -42,6 +47,13 @@ EXAMPLES = r"""
   mlnode.tuning.kernel_modules:
     name: site
     modules: [ib_uverbs, rdma_ucm]
+
+- name: Devices of RDMA in network namespaces of their own, for containers
+  mlnode.tuning.kernel_modules:
+    name: site
+    options:
+      ib_core:
+        netns_mode: 0
 
 - name: Into an image, for the machines that boot it
   mlnode.tuning.kernel_modules:

@@ -18,7 +18,11 @@ VIEWS = {module: area for area, module in MODULES.items()}
 #: prefix. Of all others the variable of that name is all options.
 _VARIABLES = {
     "services": {"services": "services"},
-    "modules": {"modules": "modules"},
+    "modules": {
+        "modules": "modules",
+        "where_needed": "modules_where_needed",
+        "options": "module_options",
+    },
     "sysctl": {"settings": "sysctl", "sizing": "sizing", "allow": "allow"},
     "nccl": {"variables": "nccl"},
 }

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
 import subprocess
 from collections.abc import Sequence
 
@@ -109,6 +111,14 @@ def sourced(root: str, shell: str = "sh") -> tuple[str, str]:
     return everywhere, normal
 
 
+def as_grub_reads(line: str) -> list[str]:
+    """The words of a command: quotes are taken off, and a semicolon outside of them ends it."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=";")
+    words.whitespace_split = True
+    words.commenters = ""
+    return [*itertools.takewhile(lambda word: word != ";", words)]
+
+
 class GrubMachine(Machine):
     """A two-socket node: CPUs 0-7, of which 4-7 are the second threads, on NUMA nodes 0 (even) and 1 (odd).
 
@@ -153,8 +163,7 @@ class GrubMachine(Machine):
     def reboot(self) -> None:
         """The first entry of the menu, as GRUB hands it over."""
         line = next(line for line in self.read(MENU).splitlines() if "vmlinuz" in line)
-        words = line.split(None, 2)
-        self.put("/proc/cmdline", f"BOOT_IMAGE={words[1]} {' '.join(words[2].split())}\n")
+        self.put("/proc/cmdline", f"BOOT_IMAGE={' '.join(as_grub_reads(line)[1:])}\n")
 
     def line(self) -> str:
         """The command line that the next boot would bring."""

@@ -167,6 +167,39 @@ def _gpu(folder: pathlib.Path) -> Node:
     return _node(_as(GpuMachine).of(str(folder), 2))
 
 
+def disk(machine: Machine, name: str, bus: str, **files: str) -> None:
+    """A block device of a bus, or what the device mapper or md has made; files are those below queue."""
+    base = f"/sys/block/{name}"
+    if bus in ("dm", "md"):
+        machine.put(f"{base}/{bus}/uuid", "1\n")
+    elif bus:
+        machine.link(f"{base}/device/subsystem", f"../../../bus/{bus}")
+    machine.put(f"{base}/removable", "0\n")
+    machine.put(f"{base}/holders/.keep", "")
+    os.unlink(f"{machine.root}{base}/holders/.keep")
+    queue = {"read_ahead_kb": "128", "rotational": "0", "scheduler": "[none] mq-deadline", **files}
+    for file, text in queue.items():
+        machine.put(f"{base}/queue/{file}", f"{text}\n")
+
+
+def nfs(machine: Machine, number: str, point: str) -> None:
+    """A mount, and the device that it reads through."""
+    row = (
+        f"{number.partition(':')[2]} 1 {number} / {point} rw,relatime shared:9 - nfs4 server:/x rw,vers=4.2\n"
+    )
+    table = "/proc/1/mountinfo"
+    machine.put(table, machine.text(table) + row)
+    machine.put(f"/sys/class/bdi/{number}/read_ahead_kb", "128\n")
+
+
+def _storage(folder: pathlib.Path) -> Node:
+    node = _debian(folder)
+    disk(node, "nvme0n1", "nvme", scheduler="none [mq-deadline] kyber")
+    disk(node, "sda", "scsi", rotational="1", read_ahead_kb="8192", scheduler="none [mq-deadline]")
+    nfs(node, "0:53", "/data")
+    return node
+
+
 def _services(folder: pathlib.Path) -> Node:
     service_machine.made(str(folder)).tuned()
     node = _as(ServiceMachine)(str(folder))
@@ -260,6 +293,19 @@ CASES = {
             {"persistence": True},
             {"persistence": False},
             ({"persistence": "always"}, ("gpu.persistence", "'always'")),
+        ),
+        Case(
+            "storage",
+            _storage,
+            {
+                "rules": [
+                    {"name": "disks", "read_ahead_kb": {"at_least": 4096}},
+                    {"name": "nvme", "devices": {"types": ["nvme"]}, "scheduler": "none"},
+                    {"name": "nfs", "nfs": True, "read_ahead_kb": 15360},
+                ]
+            },
+            {"rules": [{"name": "disks", "read_ahead_kb": 1024}]},
+            ({"rules": [{"name": "a", "read_ahead_kb": "lots"}]}, ("storage.a.read_ahead_kb", "'lots'")),
         ),
         Case(
             "nic",

@@ -9,6 +9,7 @@ import re
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import shipped
+from mlnode.agent import registry
 from mlnode.agent.mounts import ALL
 from mlnode.agent.registry import KINDS, MODULES
 from mlnode.host import places
@@ -64,10 +65,10 @@ MOST = 28
 def test_a_module_brings_its_own_area_and_no_other(own: str, module: str) -> None:
     sent = shipped.of(shipped.MODULES / f"{module}.py")
     knobs = {name.split(".")[2] for name in sent if name.startswith("_mlnode.knobs.")}
-    # sizing: formulas; summary: a row of many devices; nics: what all that have rules for NICs share
+    # sizing: formulas; summary: a row of many devices; nics: what all that have rules share
     areas = knobs - {"sizing", "summary", "nics"}
     assert areas == {own, *NEEDED.get(own, ())}
-    assert ("nics" in knobs) == bool(areas & {"irq", "nic", "rail"})
+    assert ("nics" in knobs) == any("rules" in registry.options(area) for area in areas)
     drivers = {folder for folder, name in DRIVERS.items() if name in sent}
     assert drivers == {*KINDS[own].MOUNTS}
     assert [name for name in sent if name.startswith(_OF_THE_AGENT)] == ["_mlnode.agent.declare"]

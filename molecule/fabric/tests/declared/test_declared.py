@@ -11,7 +11,7 @@ import pytest
 
 def test_all_of_it_is_declared(host):
     kinds = json.loads(host.file("/etc/mlnode/declared.d/fabric.json").content_string)["kinds"]
-    assert {*kinds} == {"modules", "sysctl", "limits", "nic", "rail", "qos", "nccl"}
+    assert {*kinds} == {"modules", "sysctl", "limits", "nic", "rail", "qos", "nccl", "boot"}
     (rule,) = kinds["qos"]["rules"]
     assert (rule["dscp"], rule["pfc"], rule["nics"]) == (
         {"26": 3, "48": 6},

@@ -32,6 +32,7 @@ MODULES: Mapping[str, str] = {
     "limits": "limits",
     "cpu": "cpu_governor",
     "gpu": "gpu_persistence",
+    "storage": "storage_queue",
     "nic": "nic_ethtool",
     "rail": "multi_rail",
     "qos": "roce_qos",
@@ -40,8 +41,9 @@ MODULES: Mapping[str, str] = {
     "boot": "boot_params",
 }
 
-#: What is applied again when a NIC arrives or changes its queues
-ON_ARRIVAL = ("nic", "rail", "qos", "irq", "nccl")
+#: What is applied again when a NIC arrives or changes its queues, and when the network is up at boot, for
+#: which NFS mounts wait as well
+ON_ARRIVAL = ("storage", "nic", "rail", "qos", "irq", "nccl")
 
 
 class _Kinds(Mapping[str, "Kind"]):
@@ -87,7 +89,8 @@ def imported() -> tuple[Kind, ...]:
     from ..knobs.qos import kind as qos
     from ..knobs.rail import kind as rail
     from ..knobs.services import kind as services
+    from ..knobs.storage import kind as storage
     from ..knobs.sysctl import kind as sysctl
     from ..knobs.thp import kind as thp
 
-    return (services, modules, thp, sysctl, limits, cpu, gpu, nic, rail, qos, irq, nccl, boot)
+    return (services, modules, thp, sysctl, limits, cpu, gpu, storage, nic, rail, qos, irq, nccl, boot)

@@ -147,7 +147,8 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
             continue
         # A setting without a file is the module itself.
         stays = not row.reading.parts
-        steps += [LoadModule(row.setting.key, module, stays) for module in row.reading.load]
+        for module, *parameters in map(str.split, row.reading.load):
+            steps.append(LoadModule(row.setting.key, module, stays, tuple(parameters)))
         for write in writes_of(row, parts):
             (of_units if write.file.unit else steps).append(write)
     return [*steps, *by_unit(of_units)]

@@ -158,17 +158,19 @@ class LinkWrite(NamedTuple):
 class LoadModule(NamedTuple):
     """A kernel module that a value needs. Beside values and files the third thing that a run changes, and no
     kind's own: several need one. stays: it is wanted for itself. Its users by the time of a revert would lose
-    their interfaces with it, so that it is left to the next boot."""
+    their interfaces with it, so that it is left to the next boot. parameters: what it is given beside what
+    files say."""
 
     key: str
     name: str
     stays: bool = False
+    parameters: tuple[str, ...] = ()
 
     def entries(self, _host: Host) -> list[Entry]:
         return [module_entry(self.name, self.stays)]
 
     def perform(self, host: Host) -> None:
-        done = host.run(["modprobe", "--", self.name])
+        done = host.run(["modprobe", "--", self.name, *self.parameters])
         if done.rc != 0:
             detail = done.err.strip() or f"modprobe ended with {done.rc}"
             raise HostError(f"load the module {self.name} for {self.key}:", "modprobe", None, detail)

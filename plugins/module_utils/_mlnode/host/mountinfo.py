@@ -91,7 +91,7 @@ def parse(text: str) -> Iterator[Mount]:
         at = fields.index("-") if "-" in fields[6:] else len(fields)
         if len(fields) < at + 4 or not (fields[0].isdigit() and fields[1].isdigit()):
             continue
-        point = _plain(fields[4])
+        point = plain(fields[4])
         if (
             point != "/"
             and not point.startswith(tuple(f"{tree}/" for tree in _TREES))
@@ -100,12 +100,12 @@ def parse(text: str) -> Iterator[Mount]:
             continue
         options = [*fields[5].split(","), *fields[at + 3].split(",")]
         yield Mount(
-            number=int(fields[0]), parent=int(fields[1]), root=_plain(fields[3]), point=point,
-            kind=fields[at + 1], source=_plain(fields[at + 2]), read_only="ro" in options, row=row,
+            number=int(fields[0]), parent=int(fields[1]), root=plain(fields[3]), point=point,
+            kind=fields[at + 1], source=plain(fields[at + 2]), read_only="ro" in options, row=row,
         )  # fmt: skip
 
 
-def _plain(field: str) -> str:
+def plain(field: str) -> str:
     r"""Blanks, line ends and backslashes are octal there: \040."""
     return _ESCAPE.sub(lambda match: chr(int(match.group(1), 8)), field)
 

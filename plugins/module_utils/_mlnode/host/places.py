@@ -58,6 +58,8 @@ _KERNEL = (
     r"/sys/kernel/debug/mlx5",
     r"/sys/devices/system/(?:cpu|node)",
     rf"/sys/class/net/{_PART}",
+    rf"/sys/block/{_PART}/queue",
+    r"/sys/class/bdi/[0-9]+:[0-9]+",
     *_DEVICES,
 )
 
@@ -104,6 +106,7 @@ OWN = (
     Own("/etc/sysctl.d/zz-mlnode-NAME.conf", "", ("sysctl",)),
     Own("/etc/modules-load.d/mlnode-NAME.conf", "", ("sysctl",)),
     Own("/etc/modules-load.d/mlnode-modules.NAME.conf", "", ("modules",)),
+    Own("/etc/modprobe.d/zz-mlnode-NAME.conf", "", ("modules",)),
     Own("/etc/security/limits.d/zz-mlnode-NAME.conf", "", ("limits",)),
     Own("/etc/systemd/system.conf.d/zz-mlnode-NAME.conf", "units", ("limits",)),
     Own(f"{_SYSTEMD}/*.service.d/zz-mlnode-NAME.conf", "units", ("limits",)),

@@ -32,6 +32,7 @@ _NOTHING = regex(r"(?:/usr)?(?:/s?bin/)?(?:true|false)\b", re.ASCII)
 #: Parameters of the kernel command line. The kernel itself refuses the first ones (kernel/module/main.c:
 #: blacklisted), kmod leaves out the second.
 _REFUSED, _LEFT_OUT = "module_blacklist", "modprobe.blacklist"
+COMMAND_LINE = "kernel command line"
 #: What systemd-modules-load takes from there
 _NAMED = "modules_load"
 
@@ -65,6 +66,13 @@ class Bar(NamedTuple):
         return f"{self.where} {self.what}"
 
 
+class Given(NamedTuple):
+    """Value that a module's parameter is given when it is loaded."""
+
+    value: str
+    where: str
+
+
 class Config(NamedTuple):
     """Lines of all files, and those that could not be read, as they may say anything."""
 
@@ -88,6 +96,15 @@ class Config(NamedTuple):
                 return Bar(line.where, "blacklists it")
         return None
 
+    def given(self, name: str, parameter: str) -> list[Given]:
+        """Values that options lines give a parameter, in their order: the kernel takes the last."""
+        return [
+            found
+            for line, verb, words in _rules(self.rules)
+            if verb == "options" and words[0] == name
+            for found in _given(words[1].split(), parameter, line.where)
+        ]
+
     def boot_sources(self, name: str) -> list[Line]:
         """Every line that speaks of the module, for an explanation."""
         rules = [line for line, _verb, fields in _rules(self.rules) if fnmatch.fnmatchcase(name, fields[0])]
@@ -102,6 +119,14 @@ def _rules(lines: Sequence[Line]) -> Iterator[tuple[Line, str, tuple[str, str]]]
             yield line, verb, (underscored(fields[0]), fields[1])
         elif verb == "blacklist" and fields:
             yield line, verb, (underscored(fields[0]), "")
+
+
+def _given(words: Sequence[str], parameter: str, where: str) -> Iterator[Given]:
+    for word in words:
+        key, equals, value = word.partition("=")
+        if underscored(key) == parameter:
+            # A bare word switches a parameter on that is a yes or no (kernel/params.c: param_set_bool).
+            yield Given(value if equals else "Y", where)
 
 
 def load(host: Host) -> Config:
@@ -185,6 +210,19 @@ def on_command_line(host: Host, name: str) -> tuple[bool, Bar | None]:
         elif key == _LEFT_OUT and barred is None:
             barred = Bar(f"kernel command line ({word})", "blacklists it")
     return named, barred
+
+
+def given_on_command_line(host: Host, name: str, parameter: str) -> list[Given]:
+    """Values that the kernel command line gives a parameter: kmod adds it behind the lines of all files, and what is
+    built into the kernel has no other (libkmod-config.c: kmod_config_parse_kcmdline). Raises HostError."""
+    words = []
+    for word in host.text("/proc/cmdline").split():
+        if word == "--":  # what follows is for init
+            break
+        module, dot, rest = word.partition(".")
+        if dot and underscored(module) == name:
+            words.append(rest)
+    return [*_given(words, parameter, COMMAND_LINE)]
 
 
 # -- what there is -------------------------------------------------------------------------

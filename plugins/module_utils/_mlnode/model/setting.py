@@ -155,7 +155,7 @@ class Reading(NamedTuple):
     invalid: why this kernel can never take the wanted value; empty if it can.
     refusal: the guard that stops a change to what is wanted, and how to allow it.
     native: a drop-in of the system carries it at boot; False where only the agent does.
-    load, modules: kernel modules to load now, and to load at every boot.
+    load, modules: kernel modules to load now, each with its parameters behind it, and to load at every boot.
     parts: the kernel files that are set; empty where none can be, or other files say it all.
     origin: the summary of theirs, where it is not that of the file at path.
     note: what is worth knowing though all is right, such as CPUs that were left out.

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping
+import re
+from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
+from ...model.record import replace
 from ...topology import links, pci, pci_config
 from ...topology.model import PciDevice
 from ...topology.pci_config import ConfigError
@@ -17,16 +19,35 @@ from .subjects import Subjects, nothing
 NAME = "acs"
 
 
+_RELEASE = "/proc/sys/kernel/osrelease"
+#: "PCI: Extend ACS configurability"; before, only redirection could be switched off
+_CONFIG_SINCE = (6, 11)
+#: Bits 6 to 0 of the control register, x for as they are: upstream forwarding, both redirects and source
+#: validation off, as `rdma_topo write-grub-acs` of rdma-core has it for every port of a switch
+_PEER_TO_PEER = "xx000x0"
+#: The function through which a ConnectX-8 reaches a GPU past the CPU's root port
+_DATA_DIRECT = (0x15B3, 0x2100)
+_TOPO = "run `rdma_topo write-grub-acs` (rdma-core)"
+_ON = "switch ACS and the IOMMU on in the BIOS, and boot without pci=disable_acs_redir and pci=config_acs"
+
+
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     want, _declared = pcie_values.wanted(subjects.expect, "acs")
     bridges = _bridges(subjects)
     if not bridges:
         yield nothing(NAME, _why_none(subjects), "/sys/bus/pci/devices")
     leave = _left_alone(subjects) if want == "auto" else ""
+    found = {}
     for address, pairs in bridges.items():
         device = subjects.devices.get(address)
         may_lack = device is not None and links.faces_up(device)
-        yield _bridge(host, address, pairs, "off" if want == "auto" else want, leave, may_lack)
+        found[address] = _bridge(host, address, pairs, "off" if want == "auto" else want, leave, may_lack)
+    failed = [address for address, check in found.items() if check.verdict is Verdict.FAIL]
+    for address, check in found.items():
+        if address in failed:
+            advice = _ON if want == "on" else _off(host, subjects, address, failed)
+            check = replace(check, advice=advice)
+        yield check
 
 
 def _why_none(subjects: Subjects) -> str:
@@ -84,11 +105,18 @@ def _bridge(host: Host, address: str, pairs: list[str], want: str, leave: str, m
     expected = f"redirection {want} between {', '.join(pairs)}"
     if redirects == (want == "on"):
         return Check(NAME, target, Verdict.PASS, expected, found, source)
+    return Check(NAME, target, Verdict.FAIL, expected, found, source)
+
+
+def _off(host: Host, subjects: Subjects, address: str, failed: Sequence[str]) -> str:
+    """How to switch redirection off now, and at every boot on all bridges at once: it is one parameter."""
     # setpci(8) changes the bits of the mask only: request and completion redirect, egress control
-    mask = pci_config.REDIRECT
-    off = (
-        f"switch ACS off in the BIOS, or boot with pci=disable_acs_redir={address}; until then: "
-        f"setpci -s {address} ECAP_ACS+6.w=0000:{mask:04x}"
-    )
-    on = "switch ACS and the IOMMU on in the BIOS, and boot without pci=disable_acs_redir"
-    return Check(NAME, target, Verdict.FAIL, expected, found, source, on if want == "on" else off)
+    now = f"setpci -s {address} ECAP_ACS+6.w=0000:{pci_config.REDIRECT:04x}"
+    if any((one.vendor, one.device) == _DATA_DIRECT for one in subjects.devices.values()):
+        return f"{_TOPO}, as ConnectX-8 with Data Direct needs other bits than off; until then: {now}"
+    release = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", host.value(_RELEASE).text or "", re.ASCII)
+    if release and (int(release.group(1)), int(release.group(2))) >= _CONFIG_SINCE:
+        word = f"pci=config_acs={';'.join(f'{_PEER_TO_PEER}@{one}' for one in failed)}"
+    else:
+        word = f"pci=disable_acs_redir={';'.join(failed)}"
+    return f"switch ACS off in the BIOS, or boot with {word} (module boot_params); until then: {now}"

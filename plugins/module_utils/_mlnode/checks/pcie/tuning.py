@@ -88,7 +88,10 @@ def _read_request(card: Card, found: Express) -> Check:
     want, declared = pcie_values.wanted(card.expect, "mrrs")
     # setpci(8) changes the bits of the mask only: bits 14 to 12 of Device Control
     code = pcie_values.READ_REQUESTS.index(want) << 12
-    advice = f"setpci -s {card.address} CAP_EXP+8.w={code:04x}:7000 until the next boot, or the BIOS for good"
+    advice = (
+        f"setpci -s {card.address} CAP_EXP+8.w={code:04x}:7000 until the next boot, as nothing here writes "
+        "configuration space, or the BIOS for good"
+    )
     return judged(
         "max_read_request",
         card.label,

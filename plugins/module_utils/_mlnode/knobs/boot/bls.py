@@ -71,7 +71,7 @@ def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
     lines = text.splitlines(keepends=True)
     options = _options(text)
     if not options:
-        (line,) = cmdline.merged([""], changes)
+        (line,) = cmdline.merged([""], changes, cmdline.LOADER_QUOTES)
         end = "" if not text or text.endswith("\n") else "\n"
         return f"{text}{end}options {line}\n" if line else text
     merged = cmdline.merged([match.group(2) for _number, match in options], changes, cmdline.LOADER_QUOTES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, Sequence
 
-from ...model.record import NamedTuple
+from ...model.record import NamedTuple, regex
 
 #: What parameters are read from, and what they are shown as where they are not there
 COMMAND_LINE = "/proc/cmdline"
@@ -23,6 +23,8 @@ LOADER_QUOTES = "\"'"
 #: What follows is for init, not for the kernel (init/main.c)
 _FOR_INIT = "--"
 _SPACE = " \t\n\r\f\v"
+_SPACES = regex(rf"[{_SPACE}]")
+_NO_QUOTES = str.maketrans("", "", LOADER_QUOTES)
 
 
 class Word(NamedTuple):
@@ -66,8 +68,20 @@ def split(line: str, quotes: str = KERNEL_QUOTES) -> list[Word]:
 
 
 def of(line: str, name: str, quotes: str = KERNEL_QUOTES) -> tuple[str, ...]:
-    """The words of one parameter in their order, with its name spelled as it is here."""
-    return tuple(_spelled(word.text, name) for word in split(line, quotes) if word.key == key_of(name))
+    """The words of one parameter in their order, as a kernel gets them, its name spelled as it is here."""
+    texts = [word.text for word in split(line, quotes) if word.key == key_of(name)]
+    return tuple(_spelled(_handed_over(text) if quotes == LOADER_QUOTES else text, name) for text in texts)
+
+
+def _handed_over(text: str) -> str:
+    """A word without the quotes that GRUB takes off; it puts others around one with a blank."""
+    return text if _SPACES.search(text) else text.translate(_NO_QUOTES)
+
+
+def _quoted(word: str) -> str:
+    """A word for GRUB, to which a semicolon ends the command (GRUB manual, Shell-like scripting)."""
+    name, equals, value = word.partition("=")
+    return f'{name}{equals}"{value}"' if ";" in value else word
 
 
 def _spelled(text: str, name: str) -> str:
@@ -101,6 +115,7 @@ def merged(
     keys = {key_of(name) for name in wrong}
     first, *others = [_without(line, keys, quotes) for line in lines]
     new = [word for words in wrong.values() for word in words]
+    new = [*map(_quoted, new)] if quotes == LOADER_QUOTES else new
     return [" ".join([*new, first] if first.strip(_SPACE) else new) if new else first, *others]
 
 

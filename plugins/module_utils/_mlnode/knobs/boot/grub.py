@@ -105,7 +105,7 @@ _mlnode_others() (
 _CASE = """\
                 {pattern} | {pattern}=*) drop=yes ;;
 """
-_GIVEN = regex(r'^GRUB_CMDLINE_LINUX="([^"$]*)\$\(_mlnode_others ', re.MULTILINE)
+_GIVEN = regex(r'^GRUB_CMDLINE_LINUX="((?:[^"$\\]|\\")*)\$\(_mlnode_others ', re.MULTILINE)
 
 # Quotes by hand: a word that begins within quotes is part of the one before it.
 _TAIL = """\
@@ -132,7 +132,8 @@ def drop_in(name: str, changes: Mapping[str, Sequence[str]]) -> bytes:
 
     Several declarations' files can follow each other in any order, as each speaks of its own parameters only.
     """
-    words = "".join(f"{word} " for given in changes.values() for word in given)
+    (words,) = cmdline.merged([""], changes, cmdline.LOADER_QUOTES)
+    words = f"{words} ".replace('"', '\\"') if words else ""
     lines = [
         _HEAD.format(name=name),
         *(_case(parameter) for parameter in changes),
@@ -153,7 +154,7 @@ def given(text: str, name: str) -> tuple[str, ...] | None:
     if _case(name) not in text:
         return None
     words = _GIVEN.search(text)
-    return cmdline.of(words.group(1), name) if words else ()
+    return cmdline.of(_unquoted(f'"{words.group(1)}"'), name, cmdline.LOADER_QUOTES) if words else ()
 
 
 def emptying(text: str) -> list[int]:

@@ -17,13 +17,13 @@ from ...host.host import Host
 from ...linux import jobs
 from ...model import cpulist, values
 from ...model.errors import DeclarationError, HostError
-from ...model.record import NamedTuple
+from ...model.record import NamedTuple, replace
 from ...model.schema import unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Status, Value
 from ...topology import read as topology
 from ...topology.model import Topology
 from . import cmdline as boot_words
-from . import isolation, loaders
+from . import isolation, loaders, passthrough
 from . import parse as boot_parse
 from . import schema as own
 from .loaders import Loader
@@ -68,10 +68,19 @@ class _Node(NamedTuple):
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """The running command line, and that of the loader's menu."""
     line = context.host.value(boot_words.COMMAND_LINE) if context.runtime else Value()
+    settings = [_resolved(setting, context) for setting in settings]
     isolated = _isolated(settings, _others(context))
     node = _Node(loaders.find(context.host, not context.runtime), line, isolated, context)
     node = node._replace(too_long=_too_long(settings, node))
     return [_read_one(setting, node) for setting in settings]
+
+
+def _resolved(setting: Setting, context: Context) -> Setting:
+    """An automatic parameter with the word for this machine; without one where it gets none."""
+    if not boot_parse.is_automatic(setting) or not context.runtime:
+        return setting
+    word, _reason = passthrough.words(context.host, topology.of(context.host), context.facts)
+    return replace(setting, want=word or None)
 
 
 def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[int, ...]:
@@ -128,6 +137,9 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
     if not node.context.runtime:
         return _read_unseen(setting, node)
     runtime = _runtime(setting, node)
+    if boot_parse.is_automatic(setting):
+        _word, reason = passthrough.words(node.context.host, node.topology, node.context.facts)
+        return Reading(boot_words.COMMAND_LINE, Value(absent=reason), Boot(Value(absent=reason)), native=True)
     want = _wanted(setting, node) if runtime.text is not None else setting.want
     found = Reading(boot_words.COMMAND_LINE, runtime, Boot(runtime), want, native=True, at_boot=True)
     if runtime.text is None:
@@ -315,7 +327,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         return []  # what cannot be read this once must not take away what stands there
     changes: dict[str, tuple[str, ...]] = {}
     for row in rows:
-        parameter = boot_parse.name_of(row.setting)
+        parameter = boot_parse.name_of(_resolved(row.setting, context))
         words = _words(row) if _is_carried(row) else _kept(row, loader, name, context.host)
         if words is not None:
             changes[parameter] = words
@@ -365,10 +377,12 @@ def facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
 
 def boot_sources(key: str, host: Host) -> list[str]:
     """The words of the running kernel, and every line of a loader's file that names the parameter."""
-    name = key[len(KIND) + 1 :]
-    words = boot_words.of(host.value(boot_words.COMMAND_LINE).text or "", name)
-    running = [f"{boot_words.COMMAND_LINE}: {boot_words.shown(words)}"] if words else []
-    return running + loaders.boot_sources(host, name)
+    found = []
+    for name in passthrough.names(key[len(KIND) + 1 :]):
+        words = boot_words.of(host.value(boot_words.COMMAND_LINE).text or "", name)
+        found += [f"{boot_words.COMMAND_LINE}: {boot_words.shown(words)}"] if words else []
+        found += loaders.boot_sources(host, name)
+    return found
 
 
 _SOURCE = "kernel-parameters.txt"

@@ -13,14 +13,14 @@ from ...model.record import regex
 from ...model.setting import Setting
 from ...model.strict_json import shown
 from . import cmdline as boot_words
-from . import isolation
+from . import isolation, passthrough
 from .schema import ISOLATED_FROM, OPTIONS
 
 KIND = "boot"
 
 _NAME = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", re.ASCII)
-# Nothing that a shell, GRUB's own language or a kernel's parser takes for more than itself.
-_VALUE = regex(r"[A-Za-z0-9_.,:=/@+%!~^-]*\Z", re.ASCII)
+# Nothing that a kernel's parser takes for more than itself, nor a shell or GRUB's own language within quotes.
+_VALUE = regex(r"[A-Za-z0-9_.,:;=/@+%!~^-]*\Z", re.ASCII)
 #: COMMAND_LINE_SIZE is 2048 on x86 and arm64 (arch/*/include/uapi/asm/setup.h), the final NUL included; the
 #: kernel drops the rest silently
 LONGEST = 2047
@@ -51,7 +51,11 @@ def parse(spec: Mapping[str, Any]) -> list[Setting]:
     given = schema.checked(KIND, spec, OPTIONS)
     found = _isolated(given["isolate"]) if "isolate" in given else []
     for name, value in given.get("parameters", {}).items():
-        found.append(_setting(_name(name), _words(_name(name), value)))
+        if name == passthrough.PARAMETER and value == passthrough.AUTO:
+            key = f"{KIND}.{passthrough.PARAMETER}"
+            found.append(Setting(KIND, key, boot_words.COMMAND_LINE, None, passthrough.AUTO))
+        else:
+            found.append(_setting(_name(name), _words(_name(name), value)))
     found += [_setting(_name(name), ()) for name in given.get("absent", ())]
     _refuse_doubles(found)
     _refuse_length(found)
@@ -63,6 +67,11 @@ def all_but(setting: Setting) -> tuple[int, ...] | None:
     if not setting.claim.startswith(_ALL_BUT):
         return None
     return cpulist.parse(setting.claim[len(_ALL_BUT) :])
+
+
+def is_automatic(setting: Setting) -> bool:
+    """True for a parameter whose words, and whose name, are those of the machine that it is for."""
+    return setting.want is None and setting.claim == passthrough.AUTO
 
 
 def name_of(setting: Setting) -> str:
@@ -134,7 +143,7 @@ def _word(name: str, value: Any) -> str:
     text = str(value) if isinstance(value, (int, str)) else None
     if text is None or not _VALUE.match(text):
         raise DeclarationError(
-            f"boot.{name}: {shown(value)} is invalid: only letters, digits and _.,:=/@+%!~^- are allowed"
+            f"boot.{name}: {shown(value)} is invalid: only letters, digits and _.,:;=/@+%!~^- are allowed"
         )
     return f"{name}={text}" if text else name
 

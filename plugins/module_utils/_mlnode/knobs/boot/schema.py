@@ -46,8 +46,8 @@ OPTIONS: Table = {
         A YAML boolean is refused, as V(on) and V(off) without quotes are booleans to YAML and words to the
         kernel.
 
-        A value may hold letters, digits and C(_.,:=/@+%!~^-); everything else means something to a shell or
-        to GRUB.
+        A value may hold letters, digits and C(_.,:;=/@+%!~^-); everything else means something to a shell or
+        to GRUB. What has a semicolon in it, as C(pci=config_acs=), is put in quotes for GRUB.
 
         C(console) has to be a list, as the order of its words counts.
 
@@ -55,6 +55,10 @@ OPTIONS: Table = {
         C(rdinit), C(initrd), C(BOOT_IMAGE)) cannot be declared, and neither can C(hugepagesz) and
         C(hugepages), whose order between each other counts. See C(vm.nr_hugepages) of
         M(mlnode.tuning.sysctl_ml).
+
+        C(iommu) takes V(auto) as well: C(iommu=pt), on arm64 C(iommu.passthrough=1), on bare metal with a GPU
+        and an RDMA device. Elsewhere, and with arm-smmu-v3 before Linux 6.11, it is V(unsupported), with the
+        reason.
 
         C(isolcpus), C(nohz_full), C(rcu_nocbs) and C(irqaffinity) take plain lists of CPUs such as
         V(2-31,34-63).

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind modules: kernel modules that are loaded, now and at every boot (modules-load.d(5))."""
+"""The kind modules: kernel modules that are loaded, now and at every boot (modules-load.d(5)), and the
+parameters that they take then (modprobe.d(5))."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from ...engine import boot_service
 from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
@@ -17,6 +18,7 @@ from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ...topology import machine
 from ...topology.reader import Reader
+from . import needed, options
 from . import schema as own
 
 OPTIONS = own.OPTIONS
@@ -35,24 +37,28 @@ _NO_MORE = "/proc/sys/kernel/modules_disabled"
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """One setting for each module, in their order. Raises DeclarationError."""
+    """One setting for each module, and then for each parameter, in their order. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    given = schema.checked(KIND, spec, OPTIONS).get("modules", ())
-    names = [modules_load.underscored(name) for name in given]
-    return [
-        Setting(KIND, f"module.{name}", f"{modules_load.LOADED}/{name}", LOADED, LOADED)
-        for name in dict.fromkeys(names)
+    given = schema.checked(KIND, spec, OPTIONS)
+    names = [modules_load.underscored(name) for name in given.get("modules", ())]
+    claims = {**dict.fromkeys(given.get("where_needed", ()), needed.CLAIM), **dict.fromkeys(names, LOADED)}
+    loaded = [
+        Setting(KIND, f"module.{name}", f"{modules_load.LOADED}/{name}", LOADED, claim)
+        for name, claim in claims.items()
     ]
+    return [*loaded, *options.parse(KIND, given.get("options", {}))]
 
 
 class _Node(NamedTuple):
-    """Data shared by one run's settings. container: its host decides."""
+    """Data shared by one run's settings. container: its host decides. words: module → what it is to be loaded
+    with, as its file may not be written yet."""
 
     context: Context
     config: Config
     release: str
     container: bool
     disabled: bool
+    words: Mapping[str, Sequence[str]]
 
     @property
     def host(self) -> Host:
@@ -69,22 +75,37 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
         # A build host says nothing about the machines that boot its image.
         context.runtime and machine.read(Reader(host)).kind == "container",
         context.runtime and host.value(_NO_MORE).text == "1",
+        options.words_of(settings),
     )
     return [_read_one(setting, node) for setting in settings]
 
 
 def _read_one(setting: Setting, node: _Node) -> Reading:
-    name = name_of(setting.key)
+    name, parameter = options.split(setting.key)
+    if setting.claim == needed.CLAIM and not node.context.runtime:
+        return Reading(setting.path, Value(), node.context.boot_by_agent(setting, None))
     if not node.context.runtime:
-        boot = _boot(setting, False, node.config.barred(name), node)
-        return Reading(setting.path, Value(), boot, LOADED, native=True)
+        boot = (
+            options.boot_of(node.config.given(name, parameter), node.config, setting.claim)
+            if parameter
+            else _boot(setting, False, node.config.barred(name), node)
+        )
+        return Reading(setting.path, Value(), boot, setting.want, native=True)
     try:
+        if parameter:
+            blocked = _CONTAINER if node.container else ""
+            return options.read(setting, node.config, node.host, node.release, blocked)
+        obstacle = needed.obstacle(node.host, node.release) if setting.claim == needed.CLAIM else ""
+        if obstacle:
+            return Reading(setting.path, Value(absent=obstacle), Boot(Value(absent=obstacle)))
         runtime, built_in = _runtime(name, node)
         listed, barred = modules_load.on_command_line(node.host, name)
     except HostError as error:
         problem = Value(unreadable=str(error))
-        return Reading(setting.path, problem, Boot(problem), LOADED, native=not node.container)
+        sure = not node.container and setting.claim != needed.CLAIM
+        return Reading(setting.path, problem, Boot(problem), setting.want, native=sure)
     barred = None if built_in else barred or node.config.barred(name)
+    words = node.words.get(name, ())
     # modprobe, too, would do nothing: only another boot can bring it.
     waits = node.disabled or (barred is not None and barred.for_all)
     return Reading(
@@ -94,7 +115,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         want=LOADED,
         blocked=_CONTAINER if node.container else "",
         native=not node.container,
-        load=(name,) if runtime.text == NOT_LOADED and not waits else (),
+        load=(" ".join([name, *words]),) if runtime.text == NOT_LOADED and not waits else (),
         note=_BUILT_IN if built_in else "",
         at_boot=waits,
     )
@@ -130,7 +151,7 @@ def _host_boot(runtime: Value) -> Boot:
 
 def _boot(setting: Setting, built_in: bool, barred: Bar | None, node: _Node, listed: bool = False) -> Boot:
     """Result of systemd-modules-load at the next boot."""
-    name = name_of(setting.key)
+    name = options.split(setting.key)[0]
     if built_in:
         return Boot(Value(text=LOADED), _BUILT_IN)
     if node.config.unreadable:
@@ -152,25 +173,27 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     """The list of one declaration. What this kernel does not have is not in it: systemd would report at every
     boot that it could not be loaded."""
     del context
+    native = [row for row in rows if row.reading.native]
+    found = [(options.split(row.setting.key), row) for row in native]
     names = [
-        name_of(row.setting.key) for row in rows if row.reading.native and row.reading.runtime.absent is None
+        module for (module, parameter), row in found if not parameter and row.reading.runtime.absent is None
     ]
     head = [
         f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
         f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain module.NAME",
     ]
     content = "\n".join([*head, *names, ""]).encode("ascii") if names else None
-    return [BootFile(f"{DROP_IN}{name}.conf", content)]
-
-
-def name_of(key: str) -> str:
-    """The module of a setting."""
-    return key.partition(".")[2]
+    # A parameter that a module does not show may still be one.
+    given = options.file(name, [row.setting for (_module, parameter), row in found if parameter])
+    return [BootFile(f"{DROP_IN}{name}.conf", content), BootFile(*given)]
 
 
 def boot_sources(key: str, host: Host) -> list[str]:
     """Every line of modules-load.d and modprobe.d, and of the kernel command line, that speaks of it."""
-    name = name_of(key)
+    name, parameter = options.split(key)
+    if parameter:
+        lines = options.given(modules_load.load(host), host, name, parameter)
+        return [f"{one.where} gives {one.value}" for one in lines]
     _listed, barred = modules_load.on_command_line(host, name)
     found = [barred.words] if barred else []
     return found + [f"{line.where}: {line.text}" for line in modules_load.load(host).boot_sources(name)]
@@ -202,6 +225,9 @@ _REASONS: dict[str, tuple[Severity, str, str]] = {
 def info(key: str, runtime: Value) -> Info:
     """Severity and reason; what is not in the table is known to who declared it."""
     del runtime
+    name, parameter = options.split(key)
+    if parameter:
+        return Info(Severity.MEDIUM, f"how {name} was declared to work", f"modprobe.d(5), modinfo -p {name}")
     default = (Severity.LOW, "a module that this node was declared to load", "modules-load.d(5)")
-    severity, reason, source = _REASONS.get(name_of(key), default)
+    severity, reason, source = _REASONS.get(name, default)
     return Info(severity, reason, source)

@@ -8,13 +8,23 @@ import re
 
 from ...model.record import regex
 from ...model.schema import Form, Option, Table
+from .needed import KNOWN
 
 #: include/linux/module.h: MODULE_NAME_LEN is 64 less a word of the machine, with the zero at the end
 _LONGEST = 55
 _NAME = Form(
     regex(rf"[A-Za-z0-9_][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}\Z", re.ASCII),
     f"the name of a module, which has up to {_LONGEST} letters, digits, _ and -; "
-    "its parameters belong into a file of /etc/modprobe.d",
+    "its parameters are declared as options",
+)
+_PARAMETER = Form(
+    regex(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z", re.ASCII),
+    "must be the name of a parameter, which has letters, digits, _ and -",
+)
+# One word of a line of modprobe.d: no blank, quote, comment or backslash.
+_VALUE = Form(
+    regex(r"[A-Za-z0-9_.,:;=/@+%!~^-]{1,1000}\Z", re.ASCII),
+    "a value of letters, digits and _.,:;=/@+%!~^-",
 )
 
 OPTIONS: Table = {
@@ -23,12 +33,41 @@ OPTIONS: Table = {
         """
         Names of modules, such as V(ib_uverbs). C(-) and C(_) are one.
 
-        Names only. Parameters of modules belong into a file of C(/etc/modprobe.d).
+        Names only. Their parameters are O(options).
         """,
         elements="str",
         default=[],
         form=_NAME,
         keyed="name",
+        parts=True,
+    ),
+    "where_needed": Option(
+        "list",
+        """
+        Modules that are loaded only where this node needs them, and are V(unsupported) elsewhere, with the
+        reason. Known is C(nvidia_peermem): with an RDMA device, NVIDIA's driver, an RDMA core that takes peer
+        memory, and no DMA-BUF, which NVIDIA's open kernel modules have.
+        """,
+        elements="str",
+        choices=KNOWN,
+        default=[],
+        keyed="name",
+        parts=True,
+    ),
+    "options": Option(
+        "dict",
+        """
+        Name of a module, and of each of its parameters with a value, as C(modinfo -p) lists them:
+        C({ib_core: {netns_mode: 0}}). They are written into a file of C(/etc/modprobe.d), and the module
+        takes them when it is loaded: because of O(modules), or by whatever else loads it.
+
+        A module that is loaded with another value waits for a reboot: it is never taken away.
+
+        Numbers and words; a YAML boolean is refused, as some parameters take C(Y) or C(1), and others only
+        numbers.
+        """,
+        keys=_NAME,
+        values=Option("dict", keys=_PARAMETER, values=Option("str", form=_VALUE), parts=True),
         parts=True,
     ),
 }

@@ -136,7 +136,7 @@ def _all_interfaces(host: Host) -> list[owners.Target]:
     return [owners.Target(nic.name, nic.mac, nic.driver or "") for nic in topology.of(host).nics]
 
 
-boot_files = rules.management_file
+boot_files = nic_targets.management_file
 
 
 def boot_sources(key: str, host: Host) -> list[str]:

@@ -7,21 +7,13 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
 
 from ...engine import declared
-from ...engine.kind import Context, Info, Row
+from ...engine.kind import Context, Info
 from ...model import schema, values
 from ...model.errors import DeclarationError, MlnodeError
-from ...model.setting import BootFile, Reading, Setting, Severity, Value
-from ...topology import management
+from ...model.setting import Reading, Setting, Severity, Value
 
 #: A name that declares, one of its settings, and how that reads
 Read = Tuple[str, Setting, Reading]
-
-
-def management_file(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """Interfaces over which the node is managed, for a boot at which there is no route yet."""
-    del name
-    content = management.record(context.host) if rows and context.runtime else None
-    return [BootFile(management.RECORD, content)] if content is not None else []
 
 
 def unique(settings: Iterable[Setting]) -> list[Setting]:

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
+from ...engine.kind import Context, Row
 from ...host.host import Host
 from ...model.record import NamedTuple
-from ...model.setting import Value
+from ...model.setting import BootFile, Value
 from ...topology import management
 from ...topology import read as topology
 from ...topology.model import Nic
@@ -115,3 +118,10 @@ def _depth(host: Host, name: str) -> int:
 
 def _lower(host: Host, name: str) -> list[str]:
     return [entry[len("lower_") :] for entry in host.names(f"{_NETS}/{name}") if entry.startswith("lower_")]
+
+
+def management_file(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """Interfaces over which the node is managed, for a boot at which there is no route yet."""
+    del name
+    content = management.record(context.host) if rows and context.runtime else None
+    return [BootFile(management.RECORD, content)] if content is not None else []

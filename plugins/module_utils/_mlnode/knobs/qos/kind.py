@@ -187,7 +187,7 @@ def _name(path: str) -> str:
 # -- the rest of a kind --------------------------------------------------------------------
 
 
-boot_files = rules.management_file
+boot_files = nic_targets.management_file
 
 
 #: Never by their names alone: read() compares the files that two rules want.

@@ -19,6 +19,7 @@ from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, Reading, Setting, Severity, Value
 from ..nics import rules
+from ..nics.targets import management_file
 from ..summary import Files, Summary
 from . import files, interfaces
 from . import parse as rail_parse
@@ -101,7 +102,7 @@ def _boot(
 
 
 #: No lines for interfaces, which say nothing of one that is called otherwise after a change of cards
-boot_files = rules.management_file
+boot_files = management_file
 
 
 #: Never by their names alone: read() compares the files that two rules want.

@@ -96,6 +96,8 @@ WHOLE: dict[str, Any] = {
     "boot": {"parameters": {"iommu": "pt"}, "absent": ["quiet"], "isolate": {"cpus": "2-3"}},
 }  # fmt: skip
 
+WHOLE.update({kind: case.spec for kind, case in CASES.items() if kind not in WHOLE})
+
 #: The setting of another declaration, which has to be applied and judged whatever happens to the first
 OTHER = "thp.defrag"
 

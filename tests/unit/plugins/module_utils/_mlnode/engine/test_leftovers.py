@@ -62,7 +62,8 @@ def _irq(folder: pathlib.Path) -> Machine:
     return machine
 
 
-#: Kind → a machine, what is declared on it, and how many files and blocks carry that in the name of mlnode
+#: Kind → a machine, what is declared on it, and how many files and blocks carry that in the name of mlnode:
+#: those that write some
 WRITTEN: dict[str, tuple[Callable[[pathlib.Path], Machine], dict[str, Any], int]] = {
     **{kind: (functools.partial(made, case), case.spec, 0) for kind, case in CASES.items()},
     "sysctl": (_plain, {"settings": {"vm.swappiness": 10, "net.ipv4.tcp_congestion_control": "bbr"}}, 2),
@@ -80,6 +81,8 @@ WRITTEN: dict[str, tuple[Callable[[pathlib.Path], Machine], dict[str, Any], int]
     "rail": (RailNode.made, {"rules": [{**RULE, "arp_ignore": 1}]}, 1),
     "qos": (QosNode.made, {"rules": [{**ROCE, **RULE}]}, 1),
 }
+#: All others, which leave what they declare to the agent
+WRITTEN.update({kind: (case.make, case.spec, 0) for kind, case in CASES.items() if kind not in WRITTEN})
 
 
 def changed(machine: Machine, before: dict[str, tuple[str, int]]) -> list[str]:

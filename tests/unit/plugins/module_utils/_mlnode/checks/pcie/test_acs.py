@@ -43,6 +43,30 @@ def test_redirection(fabric: Tree) -> None:
     assert f"setpci -s {TO_NIC} ECAP_ACS+6.w=0000:002c" in check.advice
 
 
+def test_one_parameter_is_for_all_bridges_and_is_that_of_rdma_topo_where_the_kernel_has_it(
+    fabric: Tree,
+) -> None:
+    for bridge in (TO_GPU, TO_NIC):
+        put_config(fabric, bridge, config("downstream", acs=ACS_BY_KERNEL))
+    both = f"pci=disable_acs_redir={TO_GPU};{TO_NIC} "
+    assert [check.advice for check in named(run(fabric.host), "acs").values() if both in check.advice] != []
+    fabric.put("/proc/sys/kernel/osrelease", "6.11.0-26-generic")
+    found = named(run(fabric.host), "acs")
+    for bridge in (TO_GPU, TO_NIC):
+        advice = found[f"PCIe bridge {bridge}"].advice
+        assert f"pci=config_acs=xx000x0@{TO_GPU};xx000x0@{TO_NIC} (module boot_params)" in advice
+        assert f"setpci -s {bridge} " in advice
+
+
+def test_with_data_direct_rdma_topo_knows_the_bits(fabric: Tree) -> None:
+    put_config(fabric, TO_NIC, config("downstream", acs=ACS_BY_KERNEL))
+    fabric.put(f"/sys/bus/pci/devices/{TO_GPU}/vendor", "0x15b3")
+    fabric.put(f"/sys/bus/pci/devices/{TO_GPU}/device", "0x2100")
+    advice = named(run(fabric.host), "acs")[TARGET].advice
+    assert advice.startswith("run `rdma_topo write-grub-acs` (rdma-core), as ConnectX-8 with Data Direct")
+    assert "pci=" not in advice
+
+
 @pytest.mark.parametrize("control, verdict", [(0x11, "pass"), (0x04, "fail"), (0x08, "fail"), (0x20, "fail")])
 def test_only_redirection_counts(fabric: Tree, control: int, verdict: str) -> None:
     put_config(fabric, TO_GPU, config("downstream", acs=control))

@@ -57,6 +57,42 @@ def reason(found: Plan | Outcome, key: str) -> str:
     return next(row.reason for row in found.rows if row.setting.key == f"boot.{key}")
 
 
+ACS = "config_acs=xx000x0@0000:17:00.0;xx000x0@0000:18:08.0"
+
+
+def _reads_no_drop_ins(machine: GrubMachine) -> None:
+    machine.put("/usr/sbin/grub-mkconfig", MKCONFIG, 0o755)
+
+
+@pytest.mark.parametrize("arrange", [lambda _machine: None, _reads_no_drop_ins], ids=["drop-in", "defaults"])
+def test_a_semicolon_reaches_the_kernel_through_the_shell_and_grub(node: GrubMachine, arrange: Any) -> None:
+    """GRUB ends a command at one that is not in quotes."""
+    arrange(node)
+    wanted = request({"parameters": {"pci": ["nomsi", ACS], "audit": "0"}})
+    engine.apply(node, wanted)
+    assert f'pci="{ACS}"' in node.read(MENU)
+    node.reboot()
+    node.forget()
+    assert node.read("/proc/cmdline").split().count(f"pci={ACS}") == 1
+    found = engine.apply(node, wanted)
+    assert (found.changed, statuses(found)) == (False, {"ok"})
+    assert "audit=0" in node.read("/proc/cmdline").split()
+    revert(node)
+    assert "config_acs" not in node.read(MENU)
+
+
+def test_the_words_of_rdma_topo_are_the_same(node: GrubMachine) -> None:
+    """As `rdma_topo write-grub-acs` puts them into a drop-in, with quotes of its own."""
+    node.put(
+        f"{DROP_INS}/config-acs.cfg",
+        f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX pci={ACS[:11]}\\"{ACS[11:]}\\""\n',
+    )
+    node.write_menu()
+    node.reboot()
+    found = engine.evaluate(node, request({"parameters": {"pci": ACS}}))
+    assert statuses(found) == {"ok"}
+
+
 # -- from a declaration to a reboot and back -----------------------------------------------
 
 

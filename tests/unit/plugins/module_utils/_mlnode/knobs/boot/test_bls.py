@@ -77,6 +77,8 @@ def test_an_unreadable_environment_is_no_empty_one(node: Machine) -> None:
         ("linux /x", PT, "linux /x\noptions iommu=pt\n"),
         ("linux /x", {"quiet": []}, "linux /x"),
         (" options a iommu=off\n", PT, " options iommu=pt a\n"),
+        ("options a\n", {"pci": ["pci=x@0;y@1", "pci=z"]}, 'options pci="x@0;y@1" pci=z a\n'),
+        ("linux /x\n", {"pci": ["pci=x@0;y@1"]}, 'linux /x\noptions pci="x@0;y@1"\n'),
         ("# options a\noptionsx b\n", PT, "# options a\noptionsx b\noptions iommu=pt\n"),
     ],
 )

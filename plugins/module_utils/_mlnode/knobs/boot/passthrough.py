@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parameter iommu as `auto`: DMA of the host's own devices without translation, where that helps.
+
+With translation each packet of a NIC into a GPU's memory goes up to the root complex, and costs an entry of
+the IOMMU's cache. iommu=pt leaves the IOMMU on, and devices that are given to guests translated. It switches
+none on: AMD's is on by itself, and Intel's with intel_iommu=on or where the kernel is built so.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...engine.kind import Facts
+from ...host.host import Host
+from ...topology.model import Topology
+
+AUTO = "auto"
+#: The one parameter that takes it; mitigations=auto and others are the kernel's own words
+PARAMETER = "iommu"
+
+_X86, _ARM = "iommu=pt", "iommu.passthrough=1"
+#: Since then an identity domain and address spaces of processes (PASID) go together: "iommu/arm-smmu-v3:
+#: Allow IDENTITY/BLOCKED to be set while PASID is used". Before, a GPU that shares page tables with CUDA's
+#: programs (ATS, Grace) has none of them.
+_ARM_SINCE = (6, 11)
+
+#: drivers/iommu/amd/init.c: iommu_snp_enable() gives up SNP where the default is passthrough
+_SNP = "/sys/module/kvm_amd/parameters/sev_snp"
+
+
+def names(parameter: str) -> tuple[str, ...]:
+    """The parameters that a setting may be about."""
+    return (parameter, _ARM.partition("=")[0]) if parameter == PARAMETER else (parameter,)
+
+
+def words(host: Host, machine: Topology, facts: Facts) -> tuple[str, str]:
+    """The word for this machine, or why it gets none."""
+    kind = machine.machine.kind
+    if kind != "bare metal":
+        whose = {"virtual machine": "its host decides", "container": "its host decides"}
+        return "", f"this is {_article(kind)}: {whose.get(kind, 'whether its host decides cannot be seen')}"
+    cards = [device for device in machine.rdma if device.address is not None]
+    if not machine.gpus or not cards:
+        lacking = "GPU" if cards else "RDMA device on PCIe"
+        return "", f"no {lacking} is here, so that no traffic between a GPU and a NIC is translated"
+    if host.value(_SNP).text == "Y":
+        return "", f"{_SNP} is Y: guests of SEV-SNP need the translation"
+    if not re.search(r"^CPU implementer\s*:", host.value("/proc/cpuinfo").text or "", re.MULTILINE):
+        return _X86, ""
+    release = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", facts.kernel_release(), re.ASCII)
+    if release is None or (int(release.group(1)), int(release.group(2))) < _ARM_SINCE:
+        return "", (
+            f"kernel {facts.kernel_release() or 'of unknown version'}: before 6.11 arm-smmu-v3 without "
+            "translation breaks CUDA on GPUs that share page tables with programs; declare "
+            "iommu.passthrough: 1 if this kernel has the change"
+        )
+    return _ARM, ""
+
+
+def _article(kind: str) -> str:
+    return "a machine that does not say what it is" if kind == "unknown" else f"a {kind}"

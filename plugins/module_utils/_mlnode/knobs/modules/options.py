@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Parameters of kernel modules, which a module takes when it is loaded (modprobe.d(5)).
+
+A module that is loaded keeps what it was given, and another value waits for a reboot: with its driver a job
+would lose its device.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Sequence
+
+from ...host.host import Host
+from ...linux import modules_load
+from ...linux.modules_load import Config, Given
+from ...model import values
+from ...model.errors import DeclarationError
+from ...model.setting import Boot, Reading, Setting, Value
+
+DROP_IN = "/etc/modprobe.d/zz-mlnode-"
+
+#: NVIDIA's driver shows its registry keys here, and not in sysfs (kernel-open/nvidia/nv-procfs.c)
+_NVIDIA, _NVIDIA_PREFIX = "/proc/driver/nvidia/params", "NVreg_"
+
+#: As kstrtobool() in lib/kstrtox.c reads them, and as the kernel shows them
+_BOOLEANS = {**dict.fromkeys(("y", "1", "on", "t"), "Y"), **dict.fromkeys(("n", "0", "off", "f"), "N")}
+
+_NOT_GIVEN = "the default of the module"
+_NO_MODULE = "{0} is not loaded, and this kernel has no such module to load"
+
+
+def parse(kind: str, given: Mapping[str, Mapping[str, Any]]) -> list[Setting]:
+    """One setting for each parameter. Raises DeclarationError."""
+    found: dict[str, Setting] = {}
+    for module, parameters in given.items():
+        for name, text in parameters.items():
+            names = modules_load.underscored(module), modules_load.underscored(name)
+            key = f"module.{'.'.join(names)}"
+            if key in found:
+                raise DeclarationError(f"{key} is declared twice (- and _ are one): keep one")
+            found[key] = Setting(kind, key, _path(*names), text, text)
+    return [*found.values()]
+
+
+def split(key: str) -> tuple[str, str]:
+    """Module and parameter of a key; no parameter for a module itself. No name has a dot."""
+    module, _dot, parameter = key.partition(".")[2].partition(".")
+    return module, parameter
+
+
+def words_of(settings: Iterable[Setting]) -> dict[str, list[str]]:
+    """Module → `PARAMETER=VALUE` of each of these settings."""
+    found: dict[str, list[str]] = {}
+    for setting in settings:
+        module, parameter = split(setting.key)
+        if parameter:
+            found.setdefault(module, []).append(f"{parameter}={setting.want}")
+    return found
+
+
+def file(name: str, settings: Iterable[Setting]) -> tuple[str, bytes | None]:
+    """Path and content of the drop-in of a declaration; no content where it has no parameter."""
+    words = words_of(settings)
+    head = [
+        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
+        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain module.NAME.PARAMETER",
+    ]
+    lines = [f"options {module} {' '.join(given)}" for module, given in words.items()]
+    content = "\n".join([*head, *lines, ""]).encode("ascii") if words else None
+    return f"{DROP_IN}{name}.conf", content
+
+
+# -- what the module has, and what it will be given ----------------------------------------
+
+
+def read(setting: Setting, config: Config, host: Host, release: str, blocked: str) -> Reading:
+    """The reading of one parameter of the running kernel. Raises HostError. blocked: whose it is to set."""
+    want = setting.want or ""
+    module, parameter = split(setting.key)
+    lines = given(config, host, module, parameter)
+    built_in = modules_load.is_built_in(host, release, module)
+    if not built_in and not host.exists(f"{modules_load.LOADED}/{module}"):
+        loadable = modules_load.is_loadable(host, release, module)
+        return _not_loaded(setting, lines, config, blocked or ("" if loadable else _NO_MODULE.format(module)))
+    path, now = _shown(host, module, parameter)
+    if now.text is not None and _alike(now.text, want):
+        now = Value(text=want)  # in the spelling that it is compared in
+    boot = boot_of(lines, config, want)
+    if built_in and not any(one.where == modules_load.COMMAND_LINE for one in lines[-1:]):
+        words = f"{module} is built in, and takes {module}.{parameter}= from the kernel command line, which"
+        boot = Boot(now, words, foreign=True)
+    if blocked:
+        boot = Boot(now, "the container's host")
+    found = Reading(path, now, boot, want, blocked=blocked, native=not blocked, at_boot=True)
+    return found._replace(note=_losing(lines))
+
+
+def _not_loaded(setting: Setting, lines: Sequence[Given], config: Config, never: str) -> Reading:
+    """Reading of a module that is not loaded: the next load counts. never: why it will not be."""
+    want = setting.want or ""
+    text = lines[-1].value if lines else _NOT_GIVEN
+    now = Value(absent=never) if never else Value(text=want if _alike(text, want) else text)
+    boot = Boot(now) if never else boot_of(lines, config, want)
+    note = f"{split(setting.key)[0]} is not loaded, and takes it when it is"
+    return Reading(setting.path, now, boot, want, native=not never, note=note)
+
+
+def given(config: Config, host: Host, module: str, parameter: str) -> list[Given]:
+    """All that would be given to it, in the order in which it counts. Raises HostError."""
+    return [*config.given(module, parameter), *modules_load.given_on_command_line(host, module, parameter)]
+
+
+def boot_of(given: Sequence[Given], config: Config, want: str) -> Boot:
+    """The value that the next load of the module gives the parameter."""
+    if config.unreadable:
+        return Boot(Value(unreadable="; ".join(config.unreadable)))
+    if not given:
+        return Boot(Value(absent="no options line of modprobe.d gives it"))
+    value, where = given[-1]
+    text = want if _alike(value, want) else value
+    return Boot(Value(text=text), where, foreign=_counts_later(where))
+
+
+def _counts_later(where: str) -> bool:
+    """True for what comes after mlnode's drop-ins: files count by their names, whatever their folder."""
+    folder, _slash, file = where.rpartition("/")
+    return not where.startswith(DROP_IN) and (not folder or file > DROP_IN.rpartition("/")[2])
+
+
+def _losing(given: Sequence[Given]) -> str:
+    """Lines that want another value, and come before the one that counts."""
+    last = given[-1:]
+    lines = [one for one in given[:-1] if one.where.startswith("/") and not _alike(one.value, last[0].value)]
+    return "; ".join(f"{one.where} gives {one.value}, and a later line counts" for one in lines)
+
+
+def _path(module: str, parameter: str) -> str:
+    if module == "nvidia" and parameter.startswith(_NVIDIA_PREFIX):
+        return _NVIDIA
+    return f"{modules_load.LOADED}/{module}/parameters/{parameter}"
+
+
+def _shown(host: Host, module: str, parameter: str) -> tuple[str, Value]:
+    """Where a loaded module shows a parameter, and its value."""
+    path = _path(module, parameter)
+    now = host.value(path)
+    if now.absent is not None:
+        words = f"{module} has no such parameter, or does not show it"
+        return path, Value(absent=f"{path} does not exist: {words}")
+    if path != _NVIDIA or now.text is None:
+        return path, now
+    name = parameter[len(_NVIDIA_PREFIX) :]
+    for line in now.text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon and key == name:
+            return path, Value(text=value.strip().strip('"'))
+    return path, Value(absent=f"{path} has no {name}: this version of the driver does not know {parameter}")
+
+
+def _alike(one: str, other: str) -> bool:
+    """True if a module reads both as one value: numbers in any base, and what the kernel shows as Y or N."""
+    if values.same(one, other):
+        return True
+    if {one, other} & {"Y", "N"}:
+        known = [_BOOLEANS.get(text.lower(), text) for text in (one, other)]
+        return known[0] == known[1]
+    try:
+        return int(one, 0) == int(other, 0)
+    except ValueError:
+        return False

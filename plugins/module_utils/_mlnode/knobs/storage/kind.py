@@ -1,0 +1,371 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind storage: how far the kernel reads ahead of block devices and NFS mounts, and the schedulers of
+block devices (ABI/stable/sysfs-block, ABI/testing/sysfs-class-bdi).
+
+Devices and mounts have other numbers at the next boot, so what is declared and re-applied is the rule. No
+file of the system carries it: the agent does.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Mapping, Sequence
+
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...host import mountinfo
+from ...host.host import Host, Mounts
+from ...model import schema, values
+from ...model.errors import DeclarationError, HostError
+from ...model.record import NamedTuple, dataclass, regex
+from ...model.schema import Option
+from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value, Write
+from ...topology import machine
+from ...topology.reader import Reader
+from ..nics import rules
+from ..summary import Files, Summary, Target, together
+from . import schema as own
+
+OPTIONS = own.OPTIONS
+KIND = "storage"
+MOUNTS: Mounts = {}
+
+_BLOCK, _BDI = "/sys/block", "/sys/class/bdi"
+#: The system's: the boot service does not see what is mounted below /home
+_MOUNTS = "/proc/1/mountinfo"
+_NFS = ("nfs", "nfs4")
+_CONTAINER = "block devices and mounts are those of the container's host: declare them there"
+_NUMBER = regex(r"[0-9]{1,10}:[0-9]{1,10}\Z", re.ASCII)
+
+
+class Devices(NamedTuple):
+    """Choice of block devices: one of each list that is given."""
+
+    names: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    rotational: bool | None = None
+
+    def __str__(self) -> str:
+        words = [", ".join(self.names), ", ".join(self.types)]
+        if self.rotational is not None:
+            words.append("rotational" if self.rotational else "not rotational")
+        return "; ".join(filter(None, words)) or "all disks"
+
+
+class Rule(NamedTuple):
+    """One rule as declared. nfs: mount points in the place of devices, and none of them for all."""
+
+    name: str = ""
+    devices: Devices = Devices()
+    nfs: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.nfs is None:
+            return str(self.devices)
+        return f"nfs {', '.join(self.nfs)}" if self.nfs else "all NFS mounts"
+
+
+@dataclass(frozen=True)
+class RuleSetting(Setting):
+    """A setting with the rule it comes from. value: what each device gets, or gets at least."""
+
+    rule: Rule = Rule()
+    value: str = ""
+    at_least: bool = False
+
+    @property
+    def topic(self) -> str:
+        return self.key.rpartition(".")[2]
+
+
+# -- what is declared ----------------------------------------------------------------------
+
+_KB = Option("int", least=0, most=own.MOST_KB)
+_POINTS = Option("list", elements="str", form=own.MOUNT_POINT, entries=(1, 1000))
+#: The greatest page of a kernel on arm64 and POWER, in KiB: a number is rounded down to whole pages
+_PAGE_KB = 64
+
+
+def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+    """Settings in the order in which they are applied. Raises DeclarationError."""
+    del facts  # a rule is read against the hardware in read(), whatever becomes of it
+    given = schema.checked(KIND, spec, OPTIONS)
+    return rules.unique(item for raw in given.get("rules", ()) for item in _settings(raw))
+
+
+def _settings(given: Mapping[str, Any]) -> list[Setting]:
+    where, rule = f"{KIND}.{given['name']}", _rule(given)
+    found: list[Setting] = []
+    if "read_ahead_kb" in given:
+        folder = f"{_BLOCK}/*/queue" if rule.nfs is None else f"{_BDI}/*"
+        at_least, number = _read_ahead(f"{where}.read_ahead_kb", given["read_ahead_kb"])
+        found.append(_setting(rule, f"{folder}/read_ahead_kb", str(number), at_least))
+    if "scheduler" in given:
+        if rule.nfs is not None:
+            raise DeclarationError(f"{where}.scheduler: an NFS mount has none; declare it for devices")
+        found.append(_setting(rule, f"{_BLOCK}/*/queue/scheduler", given["scheduler"]))
+    return found
+
+
+def _rule(given: Mapping[str, Any]) -> Rule:
+    where, chosen = f"{KIND}.{given['name']}", given.get("devices", {})
+    devices = Devices(
+        tuple(sorted({*chosen.get("names", ())})),
+        tuple(name for name in own.TYPES if name in chosen.get("types", ())),
+        chosen.get("rotational"),
+    )
+    raw = given.get("nfs")
+    if raw is None or raw is False:
+        return Rule(given["name"], devices)
+    if chosen:
+        raise DeclarationError(f"{where}: give it devices or nfs; two rules can have the same value")
+    points = () if raw is True else tuple(sorted({*schema.value(f"{where}.nfs", _POINTS, raw)}))
+    return Rule(given["name"], devices, points)
+
+
+def _read_ahead(where: str, raw: Any) -> tuple[bool, int]:
+    """True for a floor, and the number of KiB."""
+    at_least = isinstance(raw, Mapping) and [*raw] == ["at_least"]
+    number: int = schema.value(where, _KB, raw["at_least"] if at_least else raw)
+    if number % _PAGE_KB:
+        raise DeclarationError(
+            f"{where}: {number} is not a multiple of {_PAGE_KB}, and a kernel with pages of {_PAGE_KB} KiB "
+            f"rounds it down: write {number // _PAGE_KB * _PAGE_KB}"
+        )
+    return at_least, number
+
+
+def _setting(rule: Rule, path: str, value: str, at_least: bool = False) -> Setting:
+    key = f"{KIND}.{rule.name}.{path.rpartition('/')[2]}"
+    claim = f"{'>= ' if at_least else ''}{value} ({rule})"
+    return RuleSetting(KIND, key, path, None, claim, rule=rule, value=value, at_least=at_least)
+
+
+# -- the devices of a rule -----------------------------------------------------------------
+
+
+class _Device(NamedTuple):
+    """A device with files of its own. folder: that of the files. home: what is gone once the device is.
+    part: what it is a part of, so that no file system is on the whole of it."""
+
+    name: str
+    folder: str
+    home: str
+    part: str = ""
+
+
+def _devices(host: Host, rule: Rule) -> tuple[list[_Device], Value, str]:
+    """Those that a rule means, else why there is none, and what it names in vain. Raises HostError."""
+    if rule.nfs is not None:
+        return _mounts(host, rule.nfs)
+    here = host.names(_BLOCK)
+    found = [name for name in here if _is_meant(host, name, rule.devices)]
+    lacking = [name for name in rule.devices.names if name not in here]
+    if not found:
+        known = ", ".join(f"{name} ({_type(host, name)})" for name in here if _type(host, name))
+        return [], Value(absent=f"no block device here matches {rule}; here are: {known or 'none'}"), ""
+    words = f"no {', '.join(lacking)} in {_BLOCK}" if lacking else ""
+    return [_device(host, name) for name in found], Value(), words
+
+
+def _device(host: Host, name: str) -> _Device:
+    home = f"{_BLOCK}/{name}"
+    holders = host.names(f"{home}/holders")
+    # The way of a multipath namespace, whose own device is not shown to programs (nvme/multipath.c).
+    hidden = host.value(f"{home}/hidden").text == "1"
+    return _Device(name, f"{home}/queue", home, ", ".join(holders) or ("a namespace" if hidden else ""))
+
+
+def _is_meant(host: Host, name: str, devices: Devices) -> bool:
+    if devices.names and name not in devices.names:
+        return False
+    kind = _type(host, name)
+    if devices.types and kind not in devices.types:
+        return False
+    if not (devices.names or devices.types) and kind not in own.DISKS:
+        return False
+    if not devices.names and host.value(f"{_BLOCK}/{name}/removable").text == "1":
+        return False
+    if devices.rotational is None:
+        return True
+    turns = host.value(f"{_BLOCK}/{name}/queue/rotational").text
+    return turns == ("1" if devices.rotational else "0")
+
+
+def _type(host: Host, name: str) -> str:
+    """The bus of its hardware as own.DISKS has it, what has made it, or nothing."""
+    made = next((kind for kind in ("dm", "md") if host.exists(f"{_BLOCK}/{name}/{kind}")), "")
+    bus = host.link_target(f"{_BLOCK}/{name}/device/subsystem").rpartition("/")[2]
+    # nvme-subsystem is that of a namespace with several ways to it.
+    return made or ("nvme" if bus == "nvme-subsystem" else bus)
+
+
+def _mounts(host: Host, points: Sequence[str]) -> tuple[list[_Device], Value, str]:
+    """NFS mounts: several of one export share a device, and so the value."""
+    found: dict[str, list[str]] = {}
+    for line in _mount_table(host).split("\n"):
+        mounted, _dash, source = line.partition(" - ")
+        fields = mounted.split(" ")
+        if source.split(" ")[0] not in _NFS or len(fields) < 5 or not _NUMBER.match(fields[2]):
+            continue
+        found.setdefault(fields[2], []).append(mountinfo.plain(fields[4]))
+    lacking = [point for point in points if not any(point in seen for seen in found.values())]
+    devices = [
+        _Device(", ".join(seen), f"{_BDI}/{number}", f"{_BDI}/{number}")
+        for number, seen in found.items()
+        if not points or not {*points}.isdisjoint(seen)
+    ]
+    words = f"no NFS is mounted on {', '.join(lacking)}" if lacking else ""
+    return devices, Value(absent=words or "no NFS is mounted") if not devices else Value(), words
+
+
+def _mount_table(host: Host) -> str:
+    """The system's, or the reader's own where that is hidden from all but root (hidepid) or not captured."""
+    try:
+        text = host.text(_MOUNTS)
+    except HostError:
+        text = ""
+    return text or host.text(mountinfo.TABLE)
+
+
+# -- the files of a device -----------------------------------------------------------------
+
+
+def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
+    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+    ruled = [item for item in settings if isinstance(item, RuleSetting)]
+    readings = [_read_one(item, context) for item in ruled]
+    others = rules.of_others(context, KIND, OPTIONS, lambda spec: parse(spec, None))
+    rules.refuse_overlap(
+        context,
+        [
+            *((context.name, item, reading) for item, reading in zip(ruled, readings)),
+            *(
+                (name, item, _read_one(item, there))
+                for name, item, there in others
+                if isinstance(item, RuleSetting)
+            ),
+        ],
+    )
+    return readings
+
+
+def _read_one(setting: RuleSetting, context: Context) -> Reading:
+    if not context.runtime:
+        return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
+    host = context.host
+    found: list[Files] = []
+    try:
+        devices, problem, lacking = _devices(host, setting.rule)
+        found += [_FILES[setting.topic](host, setting, device) for device in devices]
+    except HostError as error:
+        found, problem, lacking = [], Value(unreadable=str(error)), ""
+    if not found:
+        # What is named has to be here; a kind of device only distinguishes kinds of node.
+        named = bool(setting.rule.devices.names or setting.rule.nfs) and problem.absent is not None
+        return Reading(setting.path, problem, context.boot_by_agent(setting, None), missing=named)
+    container = machine.read(Reader(host)).kind == "container"
+    for one in found:
+        one.blocked = _CONTAINER if container else host.blocked(one.parts[0].path) if one.parts else ""
+    row = Summary(found)
+    notes = [*together((words, one.label) for one in found for words in one.notes), *row.notes, lacking]
+    return row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)
+
+
+def _read_ahead_file(host: Host, setting: RuleSetting, device: _Device) -> Files:
+    found, path = Files(Target(device.name)), f"{device.folder}/read_ahead_kb"
+    if device.part:
+        found.lacking = f"left alone, as it is a part of {device.part}, which reads ahead"
+        return found
+    now = host.value(path)
+    number = values.number(now.text)
+    if number is None:
+        return _without(found, path, now)
+    want = max(number, int(setting.value)) if setting.at_least else int(setting.value)
+    _add(found, path, str(number), str(want), device)
+    return found
+
+
+def _scheduler_file(host: Host, setting: RuleSetting, device: _Device) -> Files:
+    found, path = Files(Target(device.name)), f"{device.folder}/scheduler"
+    now, want = host.value(path), setting.value
+    if not now.text:
+        return _without(found, path, now)
+    offered = values.choices(now.text)
+    if not offered and want == now.text.strip():
+        found.kept = f"{want} [fixed]"
+    elif not offered:
+        found.lacking = "hands its requests on to others, and has no scheduler to choose"
+    else:
+        if want not in offered:
+            found.invalid = (
+                f"{path} does not offer {want!r}, but {', '.join(offered)}; if it is a module, load it first"
+            )
+        _add(found, path, values.chosen(now.text), want, device)
+    return found
+
+
+def _without(found: Files, path: str, now: Value) -> Files:
+    if now.absent is not None:
+        found.lacking = now.absent
+    else:
+        found.problems = [now.unreadable or f"{path} says {now.text!r}"]
+    return found
+
+
+def _add(found: Files, path: str, now: str, want: str, device: _Device) -> None:
+    found.parts = [KnobFile(0, path, now, want, (Write(path, now),), device=device.home)]
+
+
+_FILES: Mapping[str, Callable[[Host, RuleSetting, _Device], Files]] = {
+    "read_ahead_kb": _read_ahead_file,
+    "scheduler": _scheduler_file,
+}
+
+
+# -- the rest of a kind --------------------------------------------------------------------
+
+
+def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """None: the agent re-applies the declaration."""
+    del name, rows, context
+    return []
+
+
+def boot_sources(key: str, host: Host) -> list[str]:
+    """Lines of udev rules that set the same of some device; the agent has its turn after them."""
+    name = key.rpartition(".")[2]
+    found = []
+    for folder in ("/etc", "/run", "/usr/lib"):
+        for path in host.matching(f"{folder}/udev/rules.d/*.rules"):
+            for number, line in enumerate(host.text(path).split("\n"), start=1):
+                if f"{name}}}" in line and not line.lstrip().startswith("#"):
+                    found.append(f"{path}:{number}: {line.strip()}")
+    return found
+
+
+#: Never by their names alone: read() compares the files that two rules want.
+conflicts = no_conflicts
+facts = no_facts
+keeps = never_kept
+
+
+_REASONS = {
+    "read_ahead_kb": (
+        Severity.MEDIUM,
+        "one reader of a large file waits for each 128 KiB of it, the kernel's default",
+        "sysfs-block, sysfs-class-bdi; tuned: hpc-compute, accelerator-performance; nfsrahead(5)",
+    ),
+    "scheduler": (
+        Severity.LOW,
+        "an NVMe drive orders its requests itself, and a scheduler before it only costs time",
+        "block/switching-sched.rst, block/elevator.c",
+    ),
+}
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Reason by the last word of the key."""
+    del runtime
+    severity, reason, source = _REASONS[key.rpartition(".")[2]]
+    return Info(severity, reason, source)

@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the area storage."""
+
+from __future__ import annotations
+
+import re
+
+from ...model.record import regex
+from ...model.schema import Form, Option, Table
+from ..nics import schema as rules_schema
+
+#: As /sys/block has it, where ! stands for a slash (block/genhd.c, cciss!c0d0); never a partition
+_DEVICE = Form(regex(r"(?!\.{1,2}\Z)[A-Za-z0-9_.!-]{1,31}\Z", re.ASCII), "a block device such as nvme0n1")
+#: include/linux/elevator.h: ELV_NAME_MAX is 16, with the zero at the end
+_SCHEDULER = Form(regex(r"[a-z0-9_-]{1,15}\Z", re.ASCII), "a word such as none")
+MOUNT_POINT = Form(regex(r"/[^\0]*\Z"), "a mount point such as /data", lambda text: text.rstrip("/") or "/")
+
+#: Buses of disks as tuned takes them (plugin_disk.py: _device_is_supported), and what is put together of them
+DISKS = ("nvme", "scsi", "virtio", "xen", "mmc")
+TYPES = (*DISKS, "dm", "md")
+
+#: 1 GiB in KiB. The kernel would take more, and each file that is read has as much memory read into.
+MOST_KB = 1048576
+
+OPTIONS: Table = {
+    "rules": rules_schema.rules(
+        """
+        Rules, each of which sets the read-ahead or the scheduler of some block devices, or the read-ahead of
+        some NFS mounts. Two of them may not mean the same device and set something else.
+        """,
+        {
+            "name": rules_schema.name("C(storage.NAME.read_ahead_kb) and C(storage.NAME.scheduler)"),
+            "devices": Option(
+                "dict",
+                """
+                Which block devices; one of each list that is given. Without any, all disks: what has a bus of
+                O(rules[].devices.types) but V(dm) and V(md), and is not removable. Partitions, loop devices
+                and compressed memory are never meant unless they are named.
+                """,
+                suboptions={
+                    "names": Option("list", "Names as in C(/sys/block).", elements="str", form=_DEVICE),
+                    "types": Option(
+                        "list",
+                        """
+                        The bus that a disk is on. V(dm) is what the device mapper has made (LVM, multipath),
+                        V(md) a software RAID.
+                        """,
+                        elements="str",
+                        choices=TYPES,
+                    ),
+                    "rotational": Option("bool", "Only disks that turn, or only others."),
+                },
+                declares=False,
+            ),
+            "nfs": Option(
+                "raw",
+                """
+                V(true) for all NFS mounts in the place of block devices, or a list of mount points such as
+                V(/data).
+                """,
+                declares=False,
+                empty=True,
+            ),
+            "read_ahead_kb": Option(
+                "raw",
+                """
+                How far the kernel reads ahead in a file that is read from its beginning to its end, in KiB: a
+                multiple of 64 up to V(1048576), as kernels with pages of 64 KiB would round others down.
+                V({at_least: N}) raises what is lower and leaves what is higher.
+
+                It is set where the file system is: on a device-mapper or md device, not on the disks that are
+                a part of it.
+                """,
+            ),
+            "scheduler": Option(
+                "str",
+                """
+                One of the words in C(queue/scheduler), such as V(none). A device that hands its requests on,
+                such as a software RAID, has none to choose.
+                """,
+                form=_SCHEDULER,
+            ),
+        },
+    ),
+}

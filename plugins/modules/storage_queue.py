@@ -1,0 +1,97 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declare the read-ahead of block devices and NFS mounts, and the schedulers of block devices."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: storage_queue
+short_description: Declare the read-ahead of block devices and NFS mounts, and schedulers
+version_added: 0.1.0
+description:
+  - Sets how far the kernel reads ahead of block devices and of NFS mounts, and which scheduler orders the requests of
+    block devices. Rules choose them, as their names and numbers are others at the next boot.
+  - A data set that is read from large files waits for the data of each read-ahead, and the kernel's default is 128 KiB.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+extends_documentation_fragment:
+  - mlnode.tuning.area.storage
+  - mlnode.tuning.declaration
+  - mlnode.tuning.declaration.attributes
+notes:
+  - No file of the system carries these values. They come back at boot through the agent, see
+    M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
+  - A read-ahead is also what is read around a page fault of a file that is mapped (mmap(2)). A data set that is mapped
+    and read in random pieces, such as an indexed data set of tokens, reads up to that much for each of them, unless
+    it is mapped with C(MADV_RANDOM).
+  - V(unsupported) where no such device is here. One that is named and missing is V(drifted).
+seealso:
+  - module: mlnode.tuning.node_audit
+  - module: mlnode.tuning.agent
+"""
+
+EXAMPLES = r"""
+- name: Large files of a data set on local drives and on NFS
+  mlnode.tuning.storage_queue:
+    name: site
+    rules:
+      - name: dataset
+        devices:
+          types: [nvme, md]
+        read_ahead_kb: {at_least: 4096}
+      - name: shards
+        nfs: [/datasets]
+        read_ahead_kb: 15360
+
+- name: No scheduler before NVMe drives
+  mlnode.tuning.storage_queue:
+    name: site
+    rules:
+      - name: nvme
+        devices:
+          types: [nvme]
+        scheduler: none
+"""
+
+RETURN = r"""
+settings:
+  description: Every declared setting with its four states and its one status, as in M(mlnode.tuning.sysctl_ml).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: storage
+      key: storage.dataset.read_ahead_kb
+      path: /sys/block/*/queue/read_ahead_kb
+      declared: ">= 4096 (nvme, md)"
+      want: "nvme0n1, nvme1n1: 4096; md0: 8192"
+      runtime: "nvme0n1, nvme1n1: 128; md0: 8192"
+      boot: "nvme0n1, nvme1n1: 4096; md0: 8192"
+      boot_source: mlnode-apply.service
+      origin: null
+      status: drifted
+      severity: medium
+      reason: "runtime is nvme0n1, nvme1n1: 128; md0: 8192"
+reboot_required:
+  description: Whether something takes effect only after a reboot; never for this module.
+  returned: success
+  type: bool
+  sample: false
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.storage import kind as storage
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+
+
+def main() -> None:
+    arguments = schema.module_spec(storage.OPTIONS)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, storage)
+
+
+if __name__ == "__main__":
+    main()

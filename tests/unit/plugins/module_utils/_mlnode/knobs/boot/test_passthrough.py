@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""iommu: auto, on machines with and without what it is for."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import Row
+from mlnode.host.host import Host
+from mlnode.knobs.boot import kind as boot
+from mlnode.model.setting import Layer, Status
+
+AUTO = Request("default", boot, {"parameters": {"iommu": "auto"}})
+SNP = "/sys/module/kvm_amd/parameters/sev_snp"
+
+
+class OnHardware(GrubMachine):
+    """GRUB's files in a folder, and the hardware of a fixture's machine. over: files that it has, too."""
+
+    hardware: Host
+    over: tuple[str, ...] = ()
+
+    def real(self, path: str, follow: bool = True) -> str:
+        theirs = path.startswith(("/sys/", "/proc/cpuinfo")) and path not in self.over
+        return self.hardware.real(path, follow) if theirs else super().real(path, follow)
+
+
+def node(folder: pathlib.Path, hardware: str, kernel: str = "") -> OnHardware:
+    GrubMachine.debian_with_grub(str(folder))
+    machine = OnHardware(str(folder))
+    machine.hardware = Host(str(tree(hardware)))
+    machine.enable_agent()
+    if kernel:
+        machine.put("/proc/sys/kernel/osrelease", f"{kernel}\n")
+    return machine
+
+
+def row(machine: OnHardware, request: Request = AUTO) -> Row:
+    machine.forget()
+    [found] = engine.evaluate(machine, request).rows
+    return found
+
+
+def test_bare_metal_with_a_gpu_and_rdma_boots_with_iommu_pt(tmp_path: pathlib.Path) -> None:
+    machine = node(tmp_path, "hgx")
+    found = row(machine)
+    assert (found.setting.claim, found.reading.want, found.status) == ("auto", "iommu=pt", Status.DRIFTED)
+    [done] = engine.apply(machine, AUTO).rows
+    assert (done.status, machine.line()) == (Status.PENDING_REBOOT, "root=UUID=1111 ro iommu=pt quiet")
+    machine.reboot()
+    assert row(machine).status is Status.OK
+
+
+def test_what_was_given_instead_is_taken_away(tmp_path: pathlib.Path) -> None:
+    machine = node(tmp_path, "hgx")
+    machine.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX="iommu=nopt quiet"\n')
+    machine.write_menu()
+    machine.reboot()
+    engine.apply(machine, AUTO)
+    assert machine.line() == "root=UUID=1111 ro iommu=pt quiet"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "status", "words"),
+    [
+        (
+            "6.8.0-1014-nvidia-64k",
+            Status.UNSUPPORTED,
+            "before 6.11 arm-smmu-v3 without translation breaks CUDA",
+        ),
+        ("6.11.0", Status.DRIFTED, "iommu.passthrough=1"),
+        ("7.0.1", Status.DRIFTED, "iommu.passthrough=1"),
+        ("next", Status.UNSUPPORTED, "iommu.passthrough: 1 if this kernel has the change"),
+    ],
+)
+def test_arm64_gets_its_own_word_since_its_iommu_can_do_both(
+    tmp_path: pathlib.Path, kernel: str, status: Status, words: str
+) -> None:
+    machine = node(tmp_path, "grace", kernel)
+    found = row(machine)
+    assert found.status is status
+    assert words in f"{found.reason} {found.reading.want}"
+    engine.apply(machine, AUTO)
+    assert ("iommu.passthrough=1" in machine.line().split()) == (status is Status.DRIFTED)
+    if status is Status.DRIFTED:
+        machine.reboot()
+        assert row(machine).status is Status.OK
+        assert any("iommu.passthrough=1" in line for line in boot.boot_sources("boot.iommu", machine))
+
+
+@pytest.mark.parametrize(
+    ("hardware", "marker", "words"),
+    [
+        ("cloud-gpu", "", "this is a virtual machine: its host decides"),
+        ("hgx", "docker\n", "this is a container: its host decides"),
+    ],
+)
+def test_what_a_host_decides_is_left_to_it(
+    tmp_path: pathlib.Path, hardware: str, marker: str, words: str
+) -> None:
+    machine = node(tmp_path, hardware)
+    if marker:
+        machine.put("/run/systemd/container", marker)
+    line = machine.line()
+    [found] = engine.apply(machine, AUTO).rows
+    assert found.status is Status.UNSUPPORTED
+    assert words in found.reason
+    assert machine.line() == line
+
+
+def test_without_a_gpu_beside_rdma_nothing_is_translated_that_counts(tmp_path: pathlib.Path) -> None:
+    machine = GrubMachine.debian_with_grub(str(tmp_path))
+    [found] = engine.apply(machine, AUTO).rows
+    assert (found.status, "no RDMA device on PCIe is here" in found.reason) == (Status.UNSUPPORTED, True)
+
+
+def test_a_host_of_protected_guests_keeps_the_translation(tmp_path: pathlib.Path) -> None:
+    machine = node(tmp_path, "hgx")
+    machine.over = (SNP,)
+    machine.put(SNP, "Y\n")
+    found = row(machine)
+    assert (found.status, SNP in found.reason) == (Status.UNSUPPORTED, True)
+
+
+def test_an_image_leaves_it_to_the_agent_of_the_machine(tmp_path: pathlib.Path) -> None:
+    machine = node(tmp_path, "hgx")
+    image = AUTO._replace(layers=(Layer.BOOT,))
+    line = machine.line()
+    [found] = engine.apply(machine, image).rows
+    assert found.reading.want is None
+    assert (found.status, machine.line()) == (Status.CHANGED, line)
+
+
+def test_a_word_of_the_kernel_that_is_auto_stays_one() -> None:
+    [setting] = boot.parse({"parameters": {"mitigations": "auto"}}, None)
+    assert setting.want == "mitigations=auto"

@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""nvidia_peermem, only where a NIC has no other way into a GPU's memory."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import Row
+from mlnode.knobs.modules import kind as modules
+from mlnode.model.errors import DeclarationError
+from mlnode.model.setting import BOTH_LAYERS, Layer, Status
+
+PEERMEM: dict[str, Any] = {"where_needed": ["nvidia_peermem"]}
+FILE = "/etc/modules-load.d/mlnode-modules.default.conf"
+DRIVER = "/proc/driver/nvidia/version"
+CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23 22:50:36 UTC 2025\n"
+OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> Machine:
+    """A node that needs it."""
+    found = Machine.debian(str(tmp_path / "node"))
+    found.enable_agent()
+    found.put(f"/lib/modules/{RELEASE}/modules.dep", "updates/dkms/nvidia_peermem.ko: nvidia.ko\n")
+    found.put("/sys/class/infiniband/mlx5_0/device/vendor", "0x15b3\n")
+    found.put("/sys/kernel/mm/memory_peers/.keep", "")
+    found.put(DRIVER, CLOSED)
+    return found
+
+
+def applied(machine: Machine, spec: dict[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS) -> Row:
+    machine.forget()
+    [found] = engine.apply(machine, Request("default", modules, spec, layers)).rows
+    machine.forget()
+    return found
+
+
+def test_it_is_loaded_where_it_is_needed(machine: Machine) -> None:
+    found = applied(machine, PEERMEM)
+    assert (found.status, found.setting.claim) == (Status.CHANGED, "loaded where needed")
+    assert machine.exists("/sys/module/nvidia_peermem")
+    assert machine.text(FILE).splitlines()[-1] == "nvidia_peermem"
+    assert applied(machine, PEERMEM).status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "words"),
+    [
+        (DRIVER, OPEN, "not needed: NVIDIA's open kernel modules export DMA-BUF"),
+        (DRIVER, "", "NVIDIA's driver is not loaded"),
+        ("/sys/class/infiniband/mlx5_0/device/vendor", None, "no RDMA device with hardware behind it"),
+        ("/sys/kernel/mm/memory_peers/.keep", None, "takes no peer memory, which DOCA-OFED's does"),
+    ],
+)
+def test_elsewhere_it_is_not_and_that_is_no_drift(
+    machine: Machine, path: str, text: str | None, words: str
+) -> None:
+    if text is None:
+        machine.remove(path)
+        (pathlib.Path(machine.root) / path[1:]).parent.rmdir()
+    else:
+        machine.put(path, text)
+    found = applied(machine, PEERMEM)
+    assert (found.status, words in found.reason) == (Status.UNSUPPORTED, True)
+    assert not found.status.is_drift
+    assert not machine.exists("/sys/module/nvidia_peermem")
+    assert not machine.exists(FILE)
+
+
+def test_an_old_kernel_has_no_dma_buf_for_rdma(machine: Machine) -> None:
+    machine.put(DRIVER, OPEN)
+    machine.put("/proc/sys/kernel/osrelease", "5.10.0-rc\n")
+    machine.put("/lib/modules/5.10.0-rc/modules.dep", "updates/nvidia-peermem.ko:\n")
+    machine.forget()
+    [found] = engine.evaluate(machine, Request("default", modules, PEERMEM)).rows
+    assert (found.status, found.reading.load) == (Status.DRIFTED, ("nvidia_peermem",))
+
+
+def test_what_cannot_be_read_is_unknown_and_lists_nothing(machine: Machine) -> None:
+    machine.unreadable[DRIVER] = 5
+    found = applied(machine, PEERMEM)
+    assert (found.status, DRIVER in found.reason) == (Status.UNKNOWN, True)
+    assert not machine.exists(FILE)
+
+
+def test_an_image_leaves_it_to_the_agent(machine: Machine) -> None:
+    assert applied(machine, PEERMEM, (Layer.BOOT,)).status is Status.CHANGED
+    assert not machine.exists(FILE)
+
+
+def test_named_among_the_modules_it_is_loaded_anyway(machine: Machine) -> None:
+    [setting] = modules.parse({**PEERMEM, "modules": ["nvidia-peermem"]}, None)
+    assert setting.claim == "loaded"
+    with pytest.raises(DeclarationError, match="must be one of nvidia_peermem"):
+        modules.parse({"where_needed": ["ib_umad"]}, None)

@@ -1,0 +1,218 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from mlnode.engine import engine, revert
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import Row
+from mlnode.host.system import Finished
+from mlnode.knobs.modules import kind as modules
+from mlnode.model.errors import DeclarationError
+from mlnode.model.setting import BOTH_LAYERS, Layer, Status
+
+FILE = "/etc/modprobe.d/zz-mlnode-default.conf"
+PARAMETER = "/sys/module/ib_core/parameters/netns_mode"
+SHARED = {"options": {"ib_core": {"netns_mode": 0}}}
+KEY = "module.ib_core.netns_mode"
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> Machine:
+    """The module is loaded, with its default."""
+    found = Machine.debian(str(tmp_path / "node"))
+    names = ("ib_core", "ib_uverbs", "nvidia", "nvidia_peermem")
+    found.put(f"/lib/modules/{RELEASE}/modules.dep", "".join(f"kernel/{name}.ko:\n" for name in names))
+    found.put(PARAMETER, "Y\n")
+    return found
+
+
+def rows(machine: Machine, spec: dict[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS) -> dict[str, Row]:
+    machine.forget()
+    return {
+        row.setting.key: row
+        for row in engine.evaluate(machine, Request("default", modules, spec, layers)).rows
+    }
+
+
+def applied(
+    machine: Machine, spec: dict[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS
+) -> dict[str, Row]:
+    machine.forget()
+    done = engine.apply(machine, Request("default", modules, spec, layers))
+    machine.forget()
+    return {row.setting.key: row for row in done.rows}
+
+
+def lines(machine: Machine) -> list[str]:
+    return [line for line in machine.text(FILE).splitlines() if not line.startswith("#")]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"ib_core": {"netns_mode": False}}, "options.ib_core.netns_mode: must be a text, got False"),
+        ({"ib_core": {"netns_mode": "0 x=1"}}, "must be a value of letters, digits"),
+        ({"ib_core": {"netns_mode": '"'}}, "must be a value of letters, digits"),
+        ({"ib_core": {"netns_mode": "a#b"}}, "must be a value of letters, digits"),
+        ({"ib_core": {"netns mode": "0"}}, "must be the name of a parameter"),
+        ({"../x": {"a": "0"}}, "the name of a module"),
+        ({"ib_core": 0}, "modules.options.ib_core: must be a dictionary"),
+        ({"ib-core": {"a": 0}, "ib_core": {"a": 1}}, "module.ib_core.a is declared twice"),
+    ],
+)
+def test_a_mistake_is_named(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        modules.parse({"options": given}, None)
+    assert words in str(caught.value)
+
+
+def test_a_loaded_module_with_another_value_waits_and_is_never_reloaded(
+    machine: Machine,
+) -> None:
+    found = applied(machine, SHARED)[KEY]
+    assert found.status is Status.PENDING_REBOOT
+    assert found.reason == "runtime is Y; the next boot brings 0"
+    assert lines(machine) == ["options ib_core netns_mode=0"]
+    assert machine.now(PARAMETER) == "Y"
+    assert machine.writes == []
+    machine.put(PARAMETER, "N\n")
+    assert rows(machine, SHARED)[KEY].status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("shown", "want"), [("N", "off"), ("Y", "1"), ("16", "0x10"), ("0", "00"), ("1,2", "1,2"), ("abc", "abc")]
+)
+def test_a_value_is_compared_as_the_module_reads_it(machine: Machine, shown: str, want: str) -> None:
+    machine.put(PARAMETER, f"{shown}\n")
+    found = applied(machine, {"options": {"ib_core": {"netns_mode": want}}})[KEY]
+    assert (found.status, found.reading.runtime.text) == (Status.CHANGED, want)
+
+
+def test_several_parameters_of_a_module_are_one_line(machine: Machine) -> None:
+    spec = {"options": {"nvidia": {"NVreg_A": 1, "NVreg_B": "x=1;y=2"}, "ib_core": {"netns_mode": 0}}}
+    applied(machine, spec)
+    assert lines(machine) == ["options nvidia NVreg_A=1 NVreg_B=x=1;y=2", "options ib_core netns_mode=0"]
+    applied(machine, SHARED)
+    assert lines(machine) == ["options ib_core netns_mode=0"]
+    revert.revert(machine)
+    assert not machine.exists(FILE)
+
+
+def test_a_module_that_is_loaded_now_takes_what_its_file_will_give(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = {"modules": ["nvidia_peermem"], "options": {"nvidia_peermem": {"peerdirect_support": 1}}}
+    ran: list[Sequence[str]] = []
+    run = machine.run
+
+    def noted(command: Sequence[str], seconds: float = 60) -> Finished:
+        ran.append(command)
+        return run(command, seconds)
+
+    monkeypatch.setattr(machine, "run", noted)
+    found = applied(machine, spec)
+    assert ["modprobe", "--", "nvidia_peermem", "peerdirect_support=1"] in ran
+    assert found["module.nvidia_peermem"].status is Status.CHANGED
+
+
+def test_what_is_not_loaded_takes_it_when_it_is(machine: Machine) -> None:
+    spec = {"options": {"ib_uverbs": {"disable_raw_qp_enforcement": 1}}}
+    key = "module.ib_uverbs.disable_raw_qp_enforcement"
+    assert rows(machine, spec)[key].status is Status.DRIFTED
+    assert applied(machine, spec)[key].status is Status.CHANGED
+    found = rows(machine, spec)[key]
+    assert (found.status, found.reason) == (Status.OK, "ib_uverbs is not loaded, and takes it when it is")
+
+
+def test_the_line_that_counts_last_wins_and_is_named(machine: Machine) -> None:
+    machine.put("/etc/modprobe.d/zzz-site.conf", "# x\noptions ib-core netns_mode=1\n")
+    found = applied(machine, SHARED)[KEY]
+    assert found.status is Status.OVERRIDDEN
+    assert "/etc/modprobe.d/zzz-site.conf:2 sets 1" in found.reason
+    machine.remove("/etc/modprobe.d/zzz-site.conf")
+    machine.put("/proc/cmdline", "ro ib_core.netns_mode=1\n")
+    found = rows(machine, SHARED)[KEY]
+    assert found.status is Status.OVERRIDDEN
+    assert "kernel command line sets 1" in found.reason
+    assert modules.boot_sources(KEY, machine) == [f"{FILE}:3 gives 0", "kernel command line gives 1"]
+
+
+def test_a_line_that_comes_before_loses_and_is_named(machine: Machine) -> None:
+    machine.put("/usr/lib/modprobe.d/vendor.conf", "options ib_core netns_mode=1\n")
+    machine.put(PARAMETER, "N\n")
+    applied(machine, SHARED)
+    found = rows(machine, SHARED)[KEY]
+    assert found.status is Status.OK
+    assert found.reason == "/usr/lib/modprobe.d/vendor.conf:1 gives 1, and a later line counts"
+
+
+def test_what_the_driver_of_nvidia_was_given_is_read_from_its_own_file(machine: Machine) -> None:
+    machine.put("/sys/module/nvidia/initstate", "live\n")
+    machine.put("/proc/driver/nvidia/params", 'EnablePCIERelaxedOrderingMode: 0\nRegistryDwords: "a=1"\n')
+    key = "module.nvidia.NVreg_EnablePCIERelaxedOrderingMode"
+    found = applied(machine, {"options": {"nvidia": {"NVreg_EnablePCIERelaxedOrderingMode": 1}}})[key]
+    assert (found.status, found.reading.runtime.text) == (Status.PENDING_REBOOT, "0")
+    spec = {"options": {"nvidia": {"NVreg_RegistryDwords": "a=1", "NVreg_Nonsense": 1}}}
+    found = applied(machine, spec)["module.nvidia.NVreg_RegistryDwords"]
+    assert found.status is Status.CHANGED
+    unknown = rows(machine, spec)["module.nvidia.NVreg_Nonsense"]
+    assert unknown.status is Status.UNSUPPORTED
+    assert "does not know NVreg_Nonsense" in unknown.reason
+
+
+def test_a_parameter_that_is_not_shown_is_unsupported_and_its_line_is_written(machine: Machine) -> None:
+    found = applied(machine, {"options": {"ib_core": {"hidden": 1}}})["module.ib_core.hidden"]
+    assert found.status is Status.UNSUPPORTED
+    assert "has no such parameter, or does not show it" in found.reason
+    assert lines(machine) == ["options ib_core hidden=1"]
+
+
+def test_a_module_that_is_built_in_reads_no_file(machine: Machine) -> None:
+    machine.put(f"/lib/modules/{RELEASE}/modules.builtin", "kernel/drivers/nvme/host/nvme-core.ko\n")
+    machine.put("/sys/module/nvme_core/parameters/multipath", "Y\n")
+    spec = {"options": {"nvme-core": {"multipath": "N"}}}
+    found = applied(machine, spec)["module.nvme_core.multipath"]
+    assert found.status is Status.OVERRIDDEN
+    assert (
+        "nvme_core is built in, and takes nvme_core.multipath= from the kernel command line" in found.reason
+    )
+    machine.put("/proc/cmdline", "ro nvme_core.multipath=N\n")
+    assert rows(machine, spec)["module.nvme_core.multipath"].status is Status.PENDING_REBOOT
+
+
+def test_a_kernel_without_the_module_has_nothing_to_give_it_to(machine: Machine) -> None:
+    found = applied(machine, {"options": {"mlx9_core": {"x": 1}}})["module.mlx9_core.x"]
+    assert found.status is Status.UNSUPPORTED
+    assert not machine.exists(FILE)
+
+
+def test_in_a_container_it_is_the_hosts(machine: Machine) -> None:
+    machine.put("/run/systemd/container", "docker\n")
+    found = applied(machine, SHARED)[KEY]
+    assert found.status is Status.UNSUPPORTED
+    assert "container's host" in found.reason
+    assert not machine.exists(FILE)
+
+
+def test_an_image_gets_the_line_for_the_machines_that_boot_it(machine: Machine) -> None:
+    found = applied(machine, SHARED, (Layer.BOOT,))[KEY]
+    assert (found.status, lines(machine)) == (Status.CHANGED, ["options ib_core netns_mode=0"])
+    machine.put("/etc/modprobe.d/zzz.conf", "options ib_core netns_mode\n")
+    found = rows(machine, SHARED, (Layer.BOOT,))[KEY]
+    assert (found.status, found.reason) == (Status.OVERRIDDEN, "boot: /etc/modprobe.d/zzz.conf:1 sets Y")
+
+
+def test_a_file_that_cannot_be_read_may_say_anything(machine: Machine) -> None:
+    applied(machine, SHARED)
+    machine.put(PARAMETER, "N\n")
+    machine.put("/etc/modprobe.d/zzz.conf", "x\n")
+    machine.unreadable["/etc/modprobe.d/zzz.conf"] = 5
+    found = rows(machine, SHARED)[KEY]
+    assert found.status is Status.UNKNOWN
+    assert "/etc/modprobe.d/zzz.conf" in found.reason

@@ -21,7 +21,7 @@ def plain(parts: Sequence[KnobFile], value: ValueOf) -> str:
     return ", ".join(f"{part.path.rpartition('/')[2]} {value(part)}" for part in parts)
 
 
-def together(pairs: Iterable[tuple[str, str]]) -> list[str]:
+def grouped(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Pairs of text and label as `eth0, eth1: 4096`: devices that are alike stand together."""
     alike: dict[str, list[str]] = {}
     for text, label in pairs:
@@ -123,7 +123,7 @@ class Summary(NamedTuple):
             parts=self._parts,
             origin=self._origin(origins),
             note="; ".join(filter(None, notes)),
-            clamped="; ".join(together((one.clamped, one.label) for one in self.found if one.clamped)),
+            clamped="; ".join(grouped((one.clamped, one.label) for one in self.found if one.clamped)),
         )
 
     @property
@@ -131,12 +131,12 @@ class Summary(NamedTuple):
         return tuple(part for one in self.found for part in one.parts)
 
     def _lacking(self) -> list[str]:
-        return together((one.lacking, one.label) for one in self.found if one.lacking)
+        return grouped((one.lacking, one.label) for one in self.found if one.lacking)
 
     def _summary(self, value: ValueOf) -> str:
         """`eth0, eth1: 4096; eth2: on [fixed]`"""
         return "; ".join(
-            together(
+            grouped(
                 (self.text(one.parts, value) if one.parts else one.kept, one.label)
                 for one in self.found
                 if one.parts or one.kept

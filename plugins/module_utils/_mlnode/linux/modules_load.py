@@ -213,8 +213,9 @@ def on_command_line(host: Host, name: str) -> tuple[bool, Bar | None]:
 
 
 def given_on_command_line(host: Host, name: str, parameter: str) -> list[Given]:
-    """Values that the kernel command line gives a parameter: kmod adds it behind the lines of all files, and what is
-    built into the kernel has no other (libkmod-config.c: kmod_config_parse_kcmdline). Raises HostError."""
+    """Values that the kernel command line gives a parameter: kmod adds it behind the lines of all files, and
+    what is built into the kernel has no other (libkmod-config.c: kmod_config_parse_kcmdline). Raises
+    HostError."""
     words = []
     for word in host.text("/proc/cmdline").split():
         if word == "--":  # what follows is for init

@@ -28,7 +28,7 @@ KERNEL = Topic(
 )
 THP = Topic(
     "thp",
-    *thp.together(Value("madvise"), Value("madvise")),
+    *thp.cost(Value("madvise"), Value("madvise")),
     "set enabled and defrag to madvise: the module thp",
 )
 SWAPPINESS = Topic(
@@ -122,7 +122,7 @@ def _thp(host: Host) -> AuditCheck:
     now, defrag = values.chosen(value.text), host.value(_DEFRAG)
     if defrag.text is not None:
         defrag = Value(values.chosen(defrag.text))
-    severity, reason, reference = thp.together(Value(now), defrag)
+    severity, reason, reference = thp.cost(Value(now), defrag)
     topic = replace(THP, severity=severity, reason=reason, reference=reference)
     found = f"{now}, defrag {defrag}"
     return model.judged(topic, now in ("madvise", "never"), found, _ENABLED, "madvise or never")

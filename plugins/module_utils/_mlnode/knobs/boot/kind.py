@@ -22,8 +22,7 @@ from ...model.schema import unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Status, Value
 from ...topology import read as topology
 from ...topology.model import Topology
-from . import cmdline as boot_words
-from . import isolation, loaders, passthrough
+from . import cmdline, isolation, loaders, passthrough
 from . import parse as boot_parse
 from . import schema as own
 from .loaders import Loader
@@ -67,7 +66,7 @@ class _Node(NamedTuple):
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """The running command line, and that of the loader's menu."""
-    line = context.host.value(boot_words.COMMAND_LINE) if context.runtime else Value()
+    line = context.host.value(cmdline.COMMAND_LINE) if context.runtime else Value()
     settings = [_resolved(setting, context) for setting in settings]
     isolated = _isolated(settings, _others(context))
     node = _Node(loaders.find(context.host, not context.runtime), line, isolated, context)
@@ -109,12 +108,10 @@ def _too_long(settings: Sequence[Setting], node: _Node) -> str:
         setting: setting.want or (_wanted(setting, node) if node.context.runtime else None)
         for setting in settings
     }
-    changes = {
-        boot_parse.name_of(setting): boot_words.wanted(text) for setting, text in texts.items() if text
-    }
-    image = boot_words.of(node.line.text or "", "BOOT_IMAGE")
+    changes = {boot_parse.name_of(setting): cmdline.wanted(text) for setting, text in texts.items() if text}
+    image = cmdline.of(node.line.text or "", "BOOT_IMAGE")
     for entry in (entry for entry in node.loader.entries if not entry.by_hand):
-        (line,) = boot_words.merged([entry.line], changes, boot_words.LOADER_QUOTES)
+        (line,) = cmdline.merged([entry.line], changes, cmdline.LOADER_QUOTES)
         length = len(" ".join([*image, line, *(text for text, _where in entry.added)]))
         if length > boot_parse.LONGEST:
             return (
@@ -126,11 +123,11 @@ def _too_long(settings: Sequence[Setting], node: _Node) -> str:
 
 def _names_cpus(setting: Setting) -> bool:
     """True for words that only the machine itself can judge."""
-    return setting.key[len(KIND) + 1 :] in isolation.PARAMETERS and setting.want != boot_words.ABSENT
+    return setting.key[len(KIND) + 1 :] in isolation.PARAMETERS and setting.want != cmdline.ABSENT
 
 
 def _taken(setting: Setting) -> tuple[int, ...]:
-    return isolation.taken(boot_words.wanted(setting.want or boot_words.ABSENT))
+    return isolation.taken(cmdline.wanted(setting.want or cmdline.ABSENT))
 
 
 def _read_one(setting: Setting, node: _Node) -> Reading:
@@ -139,15 +136,15 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
     runtime = _runtime(setting, node)
     if boot_parse.is_automatic(setting):
         _word, reason = passthrough.words(node.context.host, node.topology, node.context.facts)
-        return Reading(boot_words.COMMAND_LINE, Value(absent=reason), Boot(Value(absent=reason)), native=True)
+        return Reading(cmdline.COMMAND_LINE, Value(absent=reason), Boot(Value(absent=reason)), native=True)
     want = _wanted(setting, node) if runtime.text is not None else setting.want
-    found = Reading(boot_words.COMMAND_LINE, runtime, Boot(runtime), want, native=True, at_boot=True)
+    found = Reading(cmdline.COMMAND_LINE, runtime, Boot(runtime), want, native=True, at_boot=True)
     if runtime.text is None:
         return found
     if want is None:
         return found._replace(invalid="no CPU of this machine would be left for interrupts")
-    wanted = boot_words.wanted(want)
-    if isolation.alike(boot_words.wanted(runtime.text), wanted):
+    wanted = cmdline.wanted(want)
+    if isolation.alike(cmdline.wanted(runtime.text), wanted):
         runtime = Value(text=want)  # in the spelling that it is compared in
     else:
         found = found._replace(
@@ -169,7 +166,7 @@ def _read_unseen(setting: Setting, node: _Node) -> Reading:
     if want is None or _names_cpus(setting):
         # Whether enough CPUs are left over is for the agent to see, on the machine that has them.
         boot = node.context.boot_by_agent(setting, None)
-        return Reading(boot_words.COMMAND_LINE, Value(), boot, None, at_boot=True)
+        return Reading(cmdline.COMMAND_LINE, Value(), boot, None, at_boot=True)
     boot, note = _boot(setting, want, Value(), node), ""
     if boot.value.text is None or not values.same(boot.value.text, want):
         try:
@@ -179,14 +176,14 @@ def _read_unseen(setting: Setting, node: _Node) -> Reading:
         if path:
             boot, note = Boot(Value(text=want), path), _MENU_LATER
     found = Reading(
-        boot_words.COMMAND_LINE, Value(), boot, want,
+        cmdline.COMMAND_LINE, Value(), boot, want,
         refusal=_refusal(setting, want, node), native=True, at_boot=True, note=note,
     )  # fmt: skip
-    return found._replace(invalid=node.too_long if boot_words.wanted(want) else "")
+    return found._replace(invalid=node.too_long if cmdline.wanted(want) else "")
 
 
 def _menu_source(setting: Setting, want: str, node: _Node) -> str:
-    context, words = node.context, boot_words.wanted(want)
+    context, words = node.context, cmdline.wanted(want)
     return loaders.menu_source(node.loader, context.host, context.name, boot_parse.name_of(setting), words)
 
 
@@ -200,14 +197,14 @@ def _runtime(setting: Setting, node: _Node) -> Value:
     name = boot_parse.name_of(setting)
     if _names_cpus(setting):
         context = node.context
-        key = boot_words.key_of(name)
+        key = cmdline.key_of(name)
         lacking = isolation.lacking(key, context.host, context.facts.kernel_release())
         if lacking:
             return Value(absent=lacking)
         unclear = isolation.unclear(node.topology, context.host)
         if unclear:
             return Value(unreadable=unclear)
-    return Value(text=boot_words.shown(boot_words.of(node.line.text, name)))
+    return Value(text=cmdline.shown(cmdline.of(node.line.text, name)))
 
 
 def _wanted(setting: Setting, node: _Node) -> str | None:
@@ -222,9 +219,9 @@ def _wanted(setting: Setting, node: _Node) -> str | None:
 def _named_cpus(setting: Setting, want: str) -> tuple[int, ...]:
     """The CPUs that a parameter's words name; none for parameters that name none."""
     found: set[int] = set(boot_parse.all_but(setting) or ())
-    for word in boot_words.wanted(want):
+    for word in cmdline.wanted(want):
         name, equals, value = word.partition("=")
-        key = boot_words.key_of(name)
+        key = cmdline.key_of(name)
         if key in isolation.PARAMETERS and equals:
             found.update(isolation.named(key, value)[1])
     return tuple(sorted(found))
@@ -247,14 +244,14 @@ def _blocked(node: _Node) -> str:
         return _BOOT_ONLY
     if node.loader.lacks or node.loader.unreadable:
         return node.loader.lacks
-    if not boot_words.of(node.line.text or "", "BOOT_IMAGE"):
+    if not cmdline.of(node.line.text or "", "BOOT_IMAGE"):
         return _NOT_BY_GRUB
     return _CONTAINER if node.topology.machine.kind == "container" else ""
 
 
 def _refusal(setting: Setting, want: str, node: _Node) -> str:
     """The guard that stops this; empty where there is none, or it is switched off."""
-    words = boot_words.wanted(want)
+    words = cmdline.wanted(want)
     if setting.key == f"{KIND}.mitigations" and any("off" in _flags(word) for word in words):
         reason = "it opens the machine to every attack on its CPUs that is known"
         return unless_allowed("mitigations", reason, node.context.allow)
@@ -280,7 +277,7 @@ def _boot(setting: Setting, want: str, runtime: Value, node: _Node) -> Boot:
         # From inside, the only assumption is that this kernel is started in the same way again.
         known = runtime if runtime.text is not None else Value(absent=loader.lacks)
         return Boot(known, "kernel command line")
-    name, wanted = boot_parse.name_of(setting), boot_words.wanted(want)
+    name, wanted = boot_parse.name_of(setting), cmdline.wanted(want)
     for entry in loader.entries:
         words, where, foreign = entry.of(name)
         if not isolation.alike(words, wanted):
@@ -297,7 +294,7 @@ def _by_hand(words: Sequence[str], where: str) -> Boot:
     )
     if not words:
         return Boot(Value(absent=hint), where, foreign=True)
-    return Boot(Value(text=boot_words.shown(words)), hint, foreign=True)
+    return Boot(Value(text=cmdline.shown(words)), hint, foreign=True)
 
 
 def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _Node) -> Boot:
@@ -309,7 +306,7 @@ def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _No
     if not words:
         found = f"{later} takes it away" if later else f"{where} does not have it{hint}"
         return Boot(Value(absent=found), later or where, bool(later))
-    return Boot(Value(text=boot_words.shown(words)), later or f"{where}{hint}", foreign or bool(later))
+    return Boot(Value(text=cmdline.shown(words)), later or f"{where}{hint}", foreign or bool(later))
 
 
 def _overriding(name: str, node: _Node, lost: bool) -> str:
@@ -336,7 +333,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 
 
 def _words(row: Row) -> tuple[str, ...]:
-    return boot_words.wanted(row.reading.want or boot_words.ABSENT)
+    return cmdline.wanted(row.reading.want or cmdline.ABSENT)
 
 
 def _is_carried(row: Row) -> bool:
@@ -379,8 +376,8 @@ def boot_sources(key: str, host: Host) -> list[str]:
     """The words of the running kernel, and every line of a loader's file that names the parameter."""
     found = []
     for name in passthrough.names(key[len(KIND) + 1 :]):
-        words = boot_words.of(host.value(boot_words.COMMAND_LINE).text or "", name)
-        found += [f"{boot_words.COMMAND_LINE}: {boot_words.shown(words)}"] if words else []
+        words = cmdline.of(host.value(cmdline.COMMAND_LINE).text or "", name)
+        found += [f"{cmdline.COMMAND_LINE}: {cmdline.shown(words)}"] if words else []
         found += loaders.boot_sources(host, name)
     return found
 

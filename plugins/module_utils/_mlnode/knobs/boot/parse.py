@@ -12,8 +12,7 @@ from ...model.errors import DeclarationError
 from ...model.record import regex
 from ...model.setting import Setting
 from ...model.strict_json import shown
-from . import cmdline as boot_words
-from . import isolation, passthrough
+from . import cmdline, isolation, passthrough
 from .schema import ISOLATED_FROM, OPTIONS
 
 KIND = "boot"
@@ -37,7 +36,7 @@ _NEVER = {
     ),
     "hugepagesz": _PAIRS,
     "hugepages": _PAIRS,
-    boot_words.ABSENT: "is how a missing parameter is shown",
+    cmdline.ABSENT: "is how a missing parameter is shown",
 }
 #: The last one becomes /dev/console, so a single word would take the others away unseen (serial-console.rst)
 _LISTED = ("console",)
@@ -53,7 +52,7 @@ def parse(spec: Mapping[str, Any]) -> list[Setting]:
     for name, value in given.get("parameters", {}).items():
         if name == passthrough.PARAMETER and value == passthrough.AUTO:
             key = f"{KIND}.{passthrough.PARAMETER}"
-            found.append(Setting(KIND, key, boot_words.COMMAND_LINE, None, passthrough.AUTO))
+            found.append(Setting(KIND, key, cmdline.COMMAND_LINE, None, passthrough.AUTO))
         else:
             found.append(_setting(_name(name), _words(_name(name), value)))
     found += [_setting(_name(name), ()) for name in given.get("absent", ())]
@@ -76,13 +75,13 @@ def is_automatic(setting: Setting) -> bool:
 
 def name_of(setting: Setting) -> str:
     """The parameter, spelled as it was declared."""
-    words = boot_words.wanted(setting.want or boot_words.ABSENT)
+    words = cmdline.wanted(setting.want or cmdline.ABSENT)
     return words[0].partition("=")[0] if words else setting.key[len(KIND) + 1 :]
 
 
 def _setting(name: str, words: Sequence[str]) -> Setting:
-    text = boot_words.shown(words)
-    return Setting(KIND, f"{KIND}.{boot_words.key_of(name)}", boot_words.COMMAND_LINE, text, text)
+    text = cmdline.shown(words)
+    return Setting(KIND, f"{KIND}.{cmdline.key_of(name)}", cmdline.COMMAND_LINE, text, text)
 
 
 # -- isolation -----------------------------------------------------------------------------
@@ -96,7 +95,7 @@ def _isolated(given: Mapping[str, Any]) -> list[Setting]:
     found += [_setting(name, [f"{name}={cpus}"]) for name in ("nohz_full", "rcu_nocbs") if on[name]]
     if on["irqaffinity"]:
         claim = f"{_ALL_BUT}{cpus}"
-        found.append(Setting(KIND, f"{KIND}.irqaffinity", boot_words.COMMAND_LINE, None, claim))
+        found.append(Setting(KIND, f"{KIND}.irqaffinity", cmdline.COMMAND_LINE, None, claim))
     if not found:
         raise DeclarationError(f"boot.isolate: all of {', '.join(on)} are off, so nothing is declared")
     return found
@@ -110,7 +109,7 @@ def _name(name: str) -> str:
         raise DeclarationError(
             f"boot: {shown(name)} is not a parameter's name, which has only letters, digits, _ . and -"
         )
-    reason = _NEVER.get(boot_words.key_of(name))
+    reason = _NEVER.get(cmdline.key_of(name))
     if reason:
         raise DeclarationError(f"boot.{name} cannot be declared: {reason}")
     return name
@@ -127,7 +126,7 @@ def _words(name: str, value: Any) -> list[str]:
             f"boot.{name}: an empty list says nothing; name it under absent to take it away"
         )
     words = [_word(name, one) for one in values]
-    key = boot_words.key_of(name)
+    key = cmdline.key_of(name)
     if key in isolation.PARAMETERS:
         for word in words:
             _check_cpus(name, key, word)

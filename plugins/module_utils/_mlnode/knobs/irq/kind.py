@@ -20,7 +20,7 @@ from ...topology import read as topology
 from ...topology.model import Topology
 from ..nics import ports, rules
 from ..nics.ports import Port
-from ..summary import Files, Summary, together
+from ..summary import Files, Summary, grouped
 from . import files, irqbalance, plan
 from . import parse as irq_parse
 from . import schema as own
@@ -62,7 +62,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     words = "" if balanced or not devices else irqbalance.warning(context, devices)
     found = {
         item.key: _noted(reading, words if item.topic == "irq" and reading.parts else "")
-        for item, reading in zip(ruled, rules.said_once(ruled, readings, info))
+        for item, reading in zip(ruled, rules.report_once(ruled, readings, info))
     }
     for item in settings:
         if item.key not in found:
@@ -122,7 +122,7 @@ def _assembled(setting: RuleSetting, found: Sequence[Files], flows: int, context
     row = Summary(found, lambda parts, value: show([value(part) for part in parts]))
     # NICs that are down beside others that are not. One without a queue by choice is not reported.
     idle = row.notes if setting.topic == "irq" else []
-    notes = [*together((words, one.label) for one in found for words in one.notes), *idle]
+    notes = [*grouped((words, one.label) for one in found for words in one.notes), *idle]
     reading = row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)
     kept = sum(one.managed for one in found)
     if kept and not reading.parts and reading.runtime.unreadable is None:

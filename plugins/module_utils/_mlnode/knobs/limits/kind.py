@@ -194,13 +194,15 @@ def _login(domain: str, limit: Limit, want: Amount, node: _Node) -> _Found:
     now = str(found) if found.lines else UNSET
     if found.exempt is not None:
         now = "none at all"
-    beaten = login.beaten(pam, logins, domain, limit, want)
-    if beaten is None or now != str(want):
+    overridden = login.overridden(pam, logins, domain, limit, want)
+    if overridden is None or now != str(want):
         return _Found(Value(text=now), boot, _login_note(domain, limit, want, pam))
-    if beaten.unknown:
-        return _Found(Value(unreadable=beaten.words), Boot(Value(unreadable=beaten.words), beaten.where))
-    runtime = Value(text=f"less for {beaten.whom}, else {now}")
-    return _Found(runtime, Boot(Value(absent=beaten.words), beaten.where, foreign=True))
+    if overridden.unknown:
+        return _Found(
+            Value(unreadable=overridden.words), Boot(Value(unreadable=overridden.words), overridden.where)
+        )
+    runtime = Value(text=f"less for {overridden.whom}, else {now}")
+    return _Found(runtime, Boot(Value(absent=overridden.words), overridden.where, foreign=True))
 
 
 def _login_boot(domain: str, want: Amount, found: limits_pam.Found, own: str) -> Boot:

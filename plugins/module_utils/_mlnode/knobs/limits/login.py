@@ -36,7 +36,7 @@ _OUTPUT = regex(r"\$\([^()]*\)|`[^`]*`")
 _BEFORE = frozenset({"!", "builtin", "command", "do", "elif", "else", "if", "then", "time", "until", "while"})
 
 
-class Beaten(NamedTuple):
+class Overridden(NamedTuple):
     """Reason why some logins get less than declared. whom: those, in a word. unknown: it is not certain."""
 
     whom: str
@@ -59,7 +59,7 @@ class Ulimit(NamedTuple):
 class Logins(NamedTuple):
     """sshd: why logins over SSH get none of these limits."""
 
-    sshd: Beaten | None
+    sshd: Overridden | None
     ulimits: tuple[Ulimit, ...]
 
 
@@ -74,7 +74,7 @@ def load(host: Host) -> Logins:
     return Logins(_sshd(host), found)
 
 
-def beaten(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amount) -> Beaten | None:
+def overridden(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amount) -> Overridden | None:
     """The cause of less than is wanted for some of the logins of a domain; a certain one comes first."""
     found = [
         *(_by_line(line, want) for line in pam.closer(domain, limit.name)),
@@ -85,15 +85,15 @@ def beaten(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amount)
     return next((one for one in known if not one.unknown), next(iter(known), None))
 
 
-def _by_line(line: Line, want: Amount) -> Beaten | None:
+def _by_line(line: Line, want: Amount) -> Overridden | None:
     if not line.item:
-        return Beaten(line.domain, f"{line.where} takes all limits from {line.domain}", line.where)
+        return Overridden(line.domain, f"{line.where} takes all limits from {line.domain}", line.where)
     if line.amount is None:
         return None
     number = None if line.amount == UNLIMITED else int(line.amount)
     if not is_less(number, want, soft=line.type in ("soft", "-"), hard=line.type in ("hard", "-")):
         return None
-    return Beaten(line.domain, f"{line.where} gives less to {line.domain}: {line.text}", line.where)
+    return Overridden(line.domain, f"{line.where} gives less to {line.domain}: {line.text}", line.where)
 
 
 def is_less(number: int | None, want: Amount, *, soft: bool, hard: bool) -> bool:
@@ -105,7 +105,7 @@ def is_less(number: int | None, want: Amount, *, soft: bool, hard: bool) -> bool
 # -- shells --------------------------------------------------------------------------------
 
 
-def _by_ulimit(one: Ulimit, limit: Limit, want: Amount) -> Beaten | None:
+def _by_ulimit(one: Ulimit, limit: Limit, want: Amount) -> Overridden | None:
     words = f"{one.where} has shells do `{one.text}`"
     if one.value == "hard" or (one.value == "soft" and not one.hard):
         return None
@@ -117,8 +117,8 @@ def _by_ulimit(one: Ulimit, limit: Limit, want: Amount) -> Beaten | None:
         number = int(one.value) * (_ULIMIT_UNIT if limit.in_bytes else 1)
         less = is_less(number, want, soft=one.soft, hard=one.hard)
     else:
-        return Beaten("shells", f"{words}, which only the shell can evaluate", one.where, True)
-    return Beaten("shells", words, one.where) if less else None
+        return Overridden("shells", f"{words}, which only the shell can evaluate", one.where, True)
+    return Overridden("shells", words, one.where) if less else None
 
 
 def _ulimits(text: str, path: str) -> Iterator[Ulimit]:
@@ -151,7 +151,7 @@ def _given(words: Sequence[str], where: str) -> Iterator[Ulimit]:
 # -- sshd ----------------------------------------------------------------------------------
 
 
-def _sshd(host: Host) -> Beaten | None:
+def _sshd(host: Host) -> Overridden | None:
     """Nothing where no sshd is installed."""
     config = next((path for path in _CONFIGS if host.exists(path)), "")
     service = "sshd"
@@ -174,8 +174,8 @@ def _sshd(host: Host) -> Beaten | None:
     return None
 
 
-def _over_ssh(words: str, where: str) -> Beaten:
-    return Beaten("SSH", f"{words}: logins over SSH get what sshd has", where)
+def _over_ssh(words: str, where: str) -> Overridden:
+    return Overridden("SSH", f"{words}: logins over SSH get what sshd has", where)
 
 
 def _keywords(host: Host, files: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:

@@ -156,9 +156,9 @@ def _shown(value: str, want: str) -> str:
 
 def _boot(name: str, want: str, node: _Node) -> Boot:
     """Value for a job that starts from a login, where the environment comes first."""
-    beaten = node.places.certain(name)
-    if beaten is not None and beaten.value is not None and beaten.value != want:
-        return Boot(Value(text=_shown(beaten.value, want)), beaten.where, foreign=True)
+    overridden = node.places.certain(name)
+    if overridden is not None and overridden.value is not None and overridden.value != want:
+        return Boot(Value(text=_shown(overridden.value, want)), overridden.where, foreign=True)
     line = node.conf.effective(name)
     if line is not None and node.closed and want != UNSET:
         return Boot(Value(absent=node.closed), line.where)

@@ -16,7 +16,7 @@ from ..nics import targets as nic_targets
 from ..qos import files as qos_files
 from ..qos import parse as qos_parse
 from ..qos.parse import QosSetting
-from ..summary import Files, together
+from ..summary import Files, grouped
 
 #: What makes priorities of DSCPs; the rest of a rule says how they share the link
 _GROUPS = ("trust", "dscp", "pfc")
@@ -51,7 +51,7 @@ def lacking(host: Host, rails: Sequence[Rail]) -> str:
         return f"no rule of kind {qos_parse.KIND} that makes priorities means a rail ({_listed(host, rails)})"
     if any(_has(one) for one in found):
         return ""
-    words = together(dict.fromkeys((one.lacking, one.label) for one in found if one.lacking))
+    words = grouped(dict.fromkeys((one.lacking, one.label) for one in found if one.lacking))
     return f"the priorities that give it a meaning are unsupported on every rail: {'; '.join(words)}"
 
 

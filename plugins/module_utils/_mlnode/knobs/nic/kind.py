@@ -19,7 +19,7 @@ from ...model.values import reaches, same
 from ...topology import read as topology
 from ..nics import rules
 from ..nics import targets as nic_targets
-from ..summary import Files, Summary, together
+from ..summary import Files, Summary, grouped
 from . import commands as nic_commands
 from . import files as nic_files
 from . import owners
@@ -61,7 +61,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
             ),
         ],
     )
-    return rules.said_once(ruled, _undone_together(readings), info)
+    return rules.report_once(ruled, _undone_together(readings), info)
 
 
 # -- one setting ---------------------------------------------------------------------------
@@ -77,11 +77,11 @@ def _read(setting: NicSetting, context: Context) -> Reading:
     row = Summary(found)
     others = _others(setting, found, context.host)
     boot = _boot(setting, row.want, others, context)
-    notes = [*together((words, one.label) for one in found for words in one.notes), *row.notes]
+    notes = [*grouped((words, one.label) for one in found for words in one.notes), *row.notes]
     maybe = [
         (f"{word.source} ({word.owner}) may set {word.value}", one) for one, word in others if not word.sure
     ]
-    notes += together(maybe)
+    notes += grouped(maybe)
     return row.reading(setting.path, boot, context.origins, [*notes, targets.note])
 
 

@@ -40,7 +40,7 @@ class Nothing(Protocol):
 
 
 def unread(setting: Setting, found: Nothing, context: Context) -> Reading:
-    """Reading of a setting whose rule brings no NIC. With none here, it refers to itself (said_once())."""
+    """Reading of a setting whose rule brings no NIC. With none here, it refers to itself (report_once())."""
     boot = context.boot_by_agent(setting, None)
     refers = setting.key if found.nowhere else ""
     return Reading(
@@ -53,7 +53,7 @@ def unread(setting: Setting, found: Nothing, context: Context) -> Reading:
     )
 
 
-def said_once(
+def report_once(
     settings: Sequence[Setting], readings: Sequence[Reading], info: Callable[[str, Value], Info]
 ) -> list[Reading]:
     """Let one setting of a rule report that it means no NIC here, and the others refer to it: one of the most

@@ -22,7 +22,7 @@ from ..nic import parse as nic_parse
 from ..nics import rules
 from ..nics import targets as nic_targets
 from ..nics.targets import Targets
-from ..summary import Files, Summary, together
+from ..summary import Files, Summary, grouped
 from . import files as qos_files
 from . import guards as qos_guards
 from . import parse as qos_parse
@@ -65,7 +65,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
             ),
         ],
     )
-    return rules.said_once(ruled, readings, info)
+    return rules.report_once(ruled, readings, info)
 
 
 class _Look(NamedTuple):
@@ -145,7 +145,7 @@ def _notes(host: Host, setting: QosSetting, found: Sequence[Files]) -> list[str]
         notes.append(f"switches must match: {qos_switch.pfc(setting.value, {})}")
     if setting.path.startswith("/dcb/"):
         notes += [*_tool(host), *boot_sources(setting.key, host)]
-        notes += together((_negotiates(host, one), one.label) for one in found if _negotiates(host, one))
+        notes += grouped((_negotiates(host, one), one.label) for one in found if _negotiates(host, one))
     return notes
 
 

@@ -45,7 +45,7 @@ def of(host: Host, setting: RailSetting, target: Target, allow: Sequence[str]) -
 def _part(
     host: Host, setting: RailSetting, target: Target, path: str, now: str, allow: Sequence[str]
 ) -> KnobFile:
-    beaten = overruled(host, setting)
+    overridden = overruled(host, setting)
     part = KnobFile(
         number=0,
         path=path,
@@ -54,10 +54,10 @@ def _part(
         undo=(Write(path, now),),
         device=f"/sys/class/net/{target.name}",
         # The file may be right and does not count: that must not look like success.
-        moved=beaten,
-        refusal=f"{target.name}: {beaten}" if beaten else "",
+        moved=overridden,
+        refusal=f"{target.name}: {overridden}" if overridden else "",
     )
-    if beaten or not part.differs:
+    if overridden or not part.differs:
         return part
     return part._replace(refusal=_refusal(host, target.name, setting.group, setting.text, allow))
 

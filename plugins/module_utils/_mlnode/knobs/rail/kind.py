@@ -51,7 +51,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     looks = [*(_look(context.name, item, context) for item in ruled), *others]
     reads = [(look.name, look.setting, _reading(look)) for look in looks]
     rules.refuse_overlap(context, reads)
-    return rules.said_once(ruled, [reading for _name, _setting, reading in reads[: len(ruled)]], info)
+    return rules.report_once(ruled, [reading for _name, _setting, reading in reads[: len(ruled)]], info)
 
 
 # -- one setting ---------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Val
 from ...topology import machine
 from ...topology.reader import Reader
 from ..nics import rules
-from ..summary import Files, Summary, Target, together
+from ..summary import Files, Summary, Target, grouped
 from . import schema as own
 
 OPTIONS = own.OPTIONS
@@ -268,7 +268,7 @@ def _read_one(setting: RuleSetting, context: Context) -> Reading:
     for one in found:
         one.blocked = _CONTAINER if container else host.blocked(one.parts[0].path) if one.parts else ""
     row = Summary(found)
-    notes = [*together((words, one.label) for one in found for words in one.notes), *row.notes, lacking]
+    notes = [*grouped((words, one.label) for one in found for words in one.notes), *row.notes, lacking]
     return row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)
 
 

@@ -293,11 +293,11 @@ def _ruling(key: str, like: str | None, config: sysctl_d.BootConfig) -> _Ruling 
     """A later line for the sibling sets this key to 0. like: as in sysctl_values.shown()."""
     line = config.winner(sysctl_d.slashed(key))
     other = sysctl_parse.sibling(key)
-    rival = config.winner(sysctl_d.slashed(other)) if other else None
-    if rival is not None and _shown(key, rival, None) in (None, "0"):
-        rival = None
-    if rival is not None and (line is None or config.lines.index(rival) > config.lines.index(line)):
-        return _Ruling(rival, "0", rival.where)
+    conflict = config.winner(sysctl_d.slashed(other)) if other else None
+    if conflict is not None and _shown(key, conflict, None) in (None, "0"):
+        conflict = None
+    if conflict is not None and (line is None or config.lines.index(conflict) > config.lines.index(line)):
+        return _Ruling(conflict, "0", conflict.where)
     if line is None:
         return None
     if line.value is None:

@@ -194,7 +194,7 @@ def info(key: str, runtime: Value) -> Info:
     return Info(severity, reason, _SOURCE)
 
 
-def together(enabled: Value, defrag: Value) -> Info:
+def cost(enabled: Value, defrag: Value) -> Info:
     """Cost of the policy, judged with how hard a page fault works for it: under `always` any process stalls
     in compaction only if `defrag` is `always`, too; else those that asked for it (transhuge.rst)."""
     if enabled.text == "always" and defrag.text == "always":

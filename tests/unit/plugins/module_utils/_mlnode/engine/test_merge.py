@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from mlnode.engine import merge
 from mlnode.knobs.boot import bls as boot_bls
-from mlnode.knobs.boot import cmdline as boot_words
+from mlnode.knobs.boot import cmdline
 from mlnode.knobs.boot import grub as boot_grub
 from mlnode.knobs.nccl import file as nccl_file
 
@@ -239,9 +239,9 @@ def test_words_of_others_stay_in_grub_and_ours_go(
         "# the end",
     ]
     assert found.left == ()
-    words = boot_words.split(result[4].split('"')[1])
+    words = cmdline.split(result[4].split('"')[1])
     assert sorted(word.text for word in words) == sorted([*all_kernels, *added])
-    words = boot_words.split(result[3].split('"')[1])
+    words = cmdline.split(result[3].split('"')[1])
     assert sorted(word.text for word in words) == sorted([*normal, *more])
     assert merge.undone(saved, wrote, found.text).text == found.text
 

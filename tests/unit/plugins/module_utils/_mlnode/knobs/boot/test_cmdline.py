@@ -6,7 +6,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.boot import cmdline as boot_words
+from mlnode.knobs.boot import cmdline
 from mlnode.knobs.boot.cmdline import LOADER_QUOTES, merged, of, split
 
 
@@ -62,9 +62,9 @@ def test_the_words_of_one_parameter(line: str, name: str, words: tuple[str, ...]
 
 
 def test_what_is_not_there_is_shown_as_absent_and_read_back_as_nothing() -> None:
-    assert boot_words.shown(()) == "absent"
-    assert boot_words.wanted("absent") == ()
-    assert boot_words.wanted(boot_words.shown(("console=tty0", "console=ttyS0"))) == (
+    assert cmdline.shown(()) == "absent"
+    assert cmdline.wanted("absent") == ()
+    assert cmdline.wanted(cmdline.shown(("console=tty0", "console=ttyS0"))) == (
         "console=tty0",
         "console=ttyS0",
     )
@@ -118,7 +118,7 @@ _changes = st.dictionaries(
 def test_after_a_merge_every_parameter_is_as_wanted_and_all_others_are_as_before(
     lines: list[str], changes: dict[str, list[str]]
 ) -> None:
-    keys = {boot_words.key_of(name) for name in changes}
+    keys = {cmdline.key_of(name) for name in changes}
     result = merged(lines, changes)
     for name, words in changes.items():
         assert [word for line in result for word in of(line, name)] == words

@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, 
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.boot import cmdline as boot_words
+from mlnode.knobs.boot import cmdline
 from mlnode.knobs.boot import grub as boot_grub
 from mlnode.knobs.boot.grub import Entry, edited, entries
 
@@ -202,8 +202,7 @@ def test_the_shell_and_the_library_agree_about_words(
     put(root, "50.cfg", assigned(everywhere, normal))
     put(root, "zz.cfg", boot_grub.drop_in("x", changes))
     expected = [
-        boot_words.merged([line], changes, boot_words.LOADER_QUOTES)[0].split()
-        for line in (everywhere, normal)
+        cmdline.merged([line], changes, cmdline.LOADER_QUOTES)[0].split() for line in (everywhere, normal)
     ]
     assert [line.split() for line in sourced(str(root))] == expected
 

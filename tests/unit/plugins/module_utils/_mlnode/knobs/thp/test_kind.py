@@ -356,7 +356,7 @@ def test_every_knob_has_a_severity_and_a_reason(key: str, runtime: str, severity
 
 def test_what_both_together_cost() -> None:
     def severity(enabled: str, defrag: str | None) -> Severity:
-        return thp.together(Value(enabled), Value(defrag)).severity
+        return thp.cost(Value(enabled), Value(defrag)).severity
 
     assert severity("always", "always") is Severity.HIGH
     assert severity("always", "madvise") is severity("madvise", "always") is Severity.LOW

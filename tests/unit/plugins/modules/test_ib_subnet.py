@@ -104,5 +104,5 @@ def test_the_documented_fields_are_those_it_has(check: Runner) -> None:
     assert [*documented["checks"]["contains"]] == [*done.result["checks"][0]]
     assert {*documented["subnet"]["sample"]} == {*WHOLE}
     text = str(documented["checks"])
-    for word in (*Verdict, *CHECKS):
+    for word in (*({*Verdict} - {Verdict.PENDING}), *CHECKS):
         assert f"V({word})" in text, word

@@ -53,7 +53,8 @@ def test_the_documented_fields_are_those_it_has(look: Runner) -> None:
     documented = yaml.safe_load(node_audit.RETURN)
     [first, *_more] = look.ok().result["checks"]
     assert [*documented["checks"]["contains"]] == [*first]
-    assert {word for word in Verdict if f"V({word})" in str(documented["checks"])} == {*Verdict}
+    named = {word for word in Verdict if f"V({word})" in str(documented["checks"])}
+    assert named == {*Verdict} - {Verdict.PENDING}
 
 
 def test_the_page_names_every_check() -> None:

@@ -41,7 +41,7 @@ GPU_NODES = Topic(
     "gpu_nodes",
     Severity.LOW,
     "a rank that runs at another NUMA node than its GPU copies over the link between sockets",
-    "admin-guide/mm/numaperf.rst; docs/topology.md",
+    "admin-guide/mm/numaperf.rst; docs/guide/topology.md",
 )
 PERSISTENCE = Topic(
     "gpu_persistence",

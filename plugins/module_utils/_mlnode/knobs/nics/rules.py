@@ -131,5 +131,5 @@ def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str
 def _overlap(path: str, first: str, value: str, second: str, want: str) -> DeclarationError:
     return DeclarationError(
         f"{first} and {second} both rule {path}, and one wants {value}, the other {want}: "
-        "let their nics not overlap"
+        "have them choose different devices"
     )

@@ -41,8 +41,8 @@ def test_two_rules_that_want_something_else_of_one_nic_are_both_named(node: IrqN
     with pytest.raises(DeclarationError) as caught:
         plan(node, ETH2_SPREAD, rule)
     assert str(caught.value) == (
-        "irq.two and irq.one both rule /proc/irq/28/smp_affinity_list, and one wants 0, the other 7: let "
-        "their nics not overlap"
+        "irq.two and irq.one both rule /proc/irq/28/smp_affinity_list, and one wants 0, the other 7: have "
+        "them choose different devices"
     )
 
 

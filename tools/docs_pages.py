@@ -32,6 +32,8 @@ LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^()#\s]*)(#[^()\s]*)?(?=\))")
 PLUGIN = re.compile(r"plugins/(module|callback|filter)s?/(\w+)\.py")
 #: A section of the index, and the page that an item of its list begins with
 SECTION = re.compile(r"^## (.+)\n(?:(?!## ).*\n)*", re.MULTILINE)
+#: An item for all pages of a folder
+FOLDER = re.compile(r"^\* \[.+?\]\((\w+)/\).*\n", re.MULTILINE)
 ITEM = re.compile(r"^\* \[(.+?)\]\((.+?)\)", re.MULTILINE)
 
 
@@ -61,6 +63,20 @@ def with_tables(page: str) -> str:
     return TABLE.sub(lambda match: table(match[1]), page)
 
 
+def with_folders(page: str) -> str:
+    """The index with an item for each page of a folder, under its own heading."""
+
+    def items(folder: re.Match[str]) -> str:
+        paths = sorted((ROOT / "docs" / folder[1]).glob("*.md"))
+        titles = (re.search(r"^# (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE) for path in paths)
+        return "".join(
+            f"* [{title[1] if title else path.stem}]({folder[1]}/{path.name})\n"
+            for path, title in zip(paths, titles)
+        )
+
+    return FOLDER.sub(items, page)
+
+
 def with_contents(page: str) -> str:
     """The index with a table of contents for each of its lists, which is what the sidebar shows."""
 
@@ -84,6 +100,7 @@ def in_site(page: str, path: str, repository: str) -> str:
 
 def of_site(page: str, text: str, repository: str) -> str:
     """The text of a page in docs/ as the site has it."""
+    text = with_folders(text) if page == "index.md" else text
     text = LINK.sub(lambda match: in_site(page, match[1], repository) + (match[2] or ""), text)
     if page == "values.md":
         return with_tables(text)

@@ -67,7 +67,7 @@ def virtio() -> Nic:
 class NicNode(NicMachine):
     """eth2, eth3 and eth4 stand for what the test may change. mtus: the largest that ip(8) shows of each."""
 
-    mtus: dict[str, int]
+    mtus: dict[str, int] = {}
 
     @classmethod
     def made(cls, folder: pathlib.Path, hardware: Hardware = HARDWARE) -> NicNode:

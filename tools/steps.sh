@@ -72,7 +72,10 @@ done
 for target in "${all[@]}"; do
     [ -e "$results/$target.log" ] || continue
     slowest=$(tools/slowest.sh "$results/$target.log")
-    [ -z "$slowest" ] || printf -- '--- the slowest tests of %s:\n%s\n' "$target" "$(sed 's/^/    /' <<<"$slowest")"
+    if [ -n "$slowest" ]; then
+        printf -- '--- the slowest tests of %s:\n' "$target"
+        printf '%s\n' "$slowest" | sed 's/^/    /'
+    fi
 done
 [ ${#failed[@]} -ne 0 ] || exit 0
 printf '==> [%s] failed: %s\n' "$(date +%T)" "${failed[*]}"

@@ -25,7 +25,7 @@ class GpuMachine(ServiceMachine):
         self.answer: Finished | None = None
         self.installed = True
         self.hangs = False
-        self.log: str | None = ""
+        self.log: str | None = "[    0.000000] Linux version 6.12.0\n"
         self.asked: list[tuple[str, ...]] = []
 
     @classmethod
@@ -37,6 +37,7 @@ class GpuMachine(ServiceMachine):
             machine.add(f"0000:{0x1B + number:02x}:00.0", vendor)
         if vendor == "0x10de":
             machine.put("/proc/driver/nvidia/version", VERSION)
+        machine.put("/proc/uptime", "3600.00 900.00\n")
         return machine
 
     def add(self, address: str, vendor: str = "0x10de", driver: str = "nvidia") -> None:

@@ -116,18 +116,33 @@ def _clock(host: Host) -> AuditCheck:
         folders = [path.rpartition("/")[0] for path in host.matching(f"{_CPUFREQ}/policy*/scaling_max_freq")]
     except HostError as error:
         return model.unknown(CLOCK, str(error), _CPUFREQ)
-    kinds = ("scaling_cur_freq", "scaling_min_freq", "scaling_max_freq", "cpuinfo_max_freq")
-    read = {
+    kinds = ("scaling_cur_freq", "scaling_min_freq", "scaling_max_freq")
+    read: dict[str, list[int | None]] = {
         kind: [values.number(host.value(f"{folder}/{kind}").text) for folder in folders] for kind in kinds
     }
+    read["of"] = [_able(host, folder) for folder in folders]
     if not folders:
         return model.told(CLOCK, "no CPU has a clock that this kernel can change", _CPUFREQ)
-    pairs = zip(read["scaling_max_freq"], read["cpuinfo_max_freq"])
-    capped = sum(most is not None and able is not None and most < able for most, able in pairs)
+    pairs = [pair for pair in zip(read["scaling_max_freq"], read["of"]) if None not in pair]
     found = ", ".join(
-        f"{word} {_span(read[kind])}" for word, kind in zip(("now", "least", "most", "of"), kinds)
+        f"{word} {_span(read[kind])}" for word, kind in zip(("now", "least", "most", "of"), read)
     )
+    if not pairs:
+        return model.unknown(CLOCK, found, source)
+    capped = any(most < able for most, able in pairs if most is not None and able is not None)
     return model.judged(CLOCK, not capped, found, source, "most as the CPU can")
+
+
+def _able(host: Host, folder: str) -> int | None:
+    """The highest clock that can be set: of a table, as acpi-cpufreq has it, the greatest entry, since
+    cpuinfo_max_freq may be that of the boost (drivers/cpufreq/acpi-cpufreq.c: get_max_boost_ratio)."""
+    table = [
+        number
+        for word in (host.value(f"{folder}/scaling_available_frequencies").text or "").split()
+        for number in [values.number(word)]
+        if number is not None
+    ]
+    return max(table) if table else values.number(host.value(f"{folder}/cpuinfo_max_freq").text)
 
 
 def _span(kilohertz: Sequence[int | None]) -> str:

@@ -51,7 +51,7 @@ def made(
     advice: str = "",
 ) -> AuditCheck:
     """Advice is for what is bad only; the topic's, where no other is given."""
-    bad = verdict in (Verdict.FAIL, Verdict.WARN)
+    bad = verdict in (Verdict.FAIL, Verdict.PENDING, Verdict.WARN)
     return AuditCheck(
         topic.name, target, verdict, expected, found, source, (advice or topic.advice) if bad else "",
         topic.severity, topic.reason, topic.reference,

@@ -57,6 +57,7 @@ _TOPICS = (BUFFERS, NICS, UDP, LISTEN, RETRANSMITS)
 NAMES = tuple(topic.name for topic in _TOPICS)
 
 _DEV, _SNMP, _NETSTAT = "/proc/net/dev", "/proc/net/snmp", "/proc/net/netstat"
+_MISSED = "/sys/class/net/{}/statistics/rx_missed_errors"
 _TCP_RMEM, _TCP_WMEM = "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/net/ipv4/tcp_wmem"
 #: Above one in ten thousand TCP is slower than the link (Mathis, Semke, Mahdavi, Ott 1997: MSS / RTT /
 #: sqrt(loss)): 72 Gb/s with 9000 bytes and a round trip of 100 us
@@ -128,21 +129,28 @@ def _nics(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     for name in names:
         counted = [values.number(word) for word in rows.get(name, "").split()]
         numbers = [number for number in counted if number is not None]
-        if len(numbers) == 16 == len(counted):
-            yield _nic(name, numbers)
+        missed = host.value(_MISSED.format(name))
+        if len(numbers) == 16 == len(counted) and missed.unreadable is None:
+            yield _nic(name, numbers, values.number(missed.text) or 0)
+        elif missed.unreadable is not None:
+            yield model.unknown(NICS, missed.unreadable, _MISSED.format(name), name)
         elif name in rows:
             yield model.unknown(NICS, f"{_DEV} has {len(numbers)} numbers for {name}, and not 16", _DEV, name)
     if not rows.keys() & set(names):
         yield model.told(NICS, "no interface with hardware behind it is counted here", _DEV)
 
 
-def _nic(name: str, numbers: list[int]) -> AuditCheck:
-    """`drop` is also what has no reader, such as an unknown protocol, so that it is not judged alone."""
+def _nic(name: str, numbers: list[int], missed: int) -> AuditCheck:
+    """`drop` counts two things: what had no room in the ring (rx_missed_errors, as most drivers of fast NICs
+    report it), and what has no reader, such as an unknown protocol, which is not judged. Frame errors are
+    among the errors already (rtnl_link_stats64)."""
     packets, errors, drops, full, frame = numbers[1:6]
     sent, send_errors, send_drops = numbers[9:12]
-    lost, total = errors + full + frame + send_errors, packets + sent
+    room = max(full, missed)
+    lost = max(errors, frame) + room + send_errors
+    total = packets + sent + lost
     found = (
-        f"received {packets}: {errors} errors, {full} without room, {drops} dropped or not wanted; "
+        f"received {packets}: {errors} errors, {room} without room, {max(0, drops - missed)} not wanted; "
         f"sent {sent}: {send_errors} errors, {send_drops} dropped"
     )
     if total < _ENOUGH:
@@ -178,9 +186,11 @@ def _share(topic: Topic, bad: int | None, all_of: int | None, what: str, source:
     if bad is None or all_of is None:
         return model.unknown(topic, f"{source} does not count this", source)
     found = f"{bad} {what}, of {all_of} since boot or since this network namespace is there"
-    if all_of < _ENOUGH:
+    # Of datagrams without room none is among the delivered ones.
+    total = all_of + bad
+    if total < _ENOUGH:
         return model.told(topic, f"{found}; too few to judge", source)
-    return model.judged(topic, bad <= all_of * _LOSS, found, source, "under 1 of 10000")
+    return model.judged(topic, bad <= total * _LOSS, found, source, "under 1 of 10000")
 
 
 def _counters(text: str, group: str) -> Mapping[str, int]:

@@ -29,7 +29,7 @@ AREAS: tuple[Area, ...] = (
 )
 NAMES: tuple[str, ...] = tuple(name for names, _checks in AREAS for name in names)
 
-_VERDICTS = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
+_VERDICTS = (Verdict.FAIL, Verdict.PENDING, Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 
 
@@ -50,5 +50,5 @@ def _rank(check: AuditCheck) -> tuple[bool, int, int]:
     """Sort key: unexpected findings first, the most severe of them before the others."""
     severity = _SEVERITIES.index(check.severity)
     verdict = _VERDICTS.index(check.verdict)
-    bad = check.verdict in (Verdict.FAIL, Verdict.WARN)
+    bad = check.verdict in (Verdict.FAIL, Verdict.PENDING, Verdict.WARN)
     return (not bad, severity if bad else 0, verdict)

@@ -4,7 +4,7 @@
 or only a program, and how long ago it was.
 
 A line of the log has the seconds since boot by a clock that stands still while the machine sleeps
-(kernel/printk: local_clock), so that an age is the least that it can be.
+(kernel/printk: local_clock), so that after a sleep an age is more than it was.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ _STAMP = regex(r"(?:<[0-9]{1,3}>)?\[ *([0-9]{1,12})\.[0-9]{1,9}\]", re.ASCII)
 _XID = regex(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})", re.ASCII)
 _UPTIME = "/proc/uptime"
 _MOST = 8
+#: A log whose oldest line is of the first minute has all of the boot: clocks may differ by some seconds
+_BOOT_S = 60
 _ORDER = (Severity.LOW, Severity.MEDIUM, Severity.HIGH)
 
 
@@ -127,7 +129,11 @@ def checks(host: Host) -> Iterator[AuditCheck]:
     uptime = _seconds(host.value(_UPTIME).text)
     events = [event for line in lines for event in _events(line, uptime)]
     if not events:
-        yield model.judged(XID, True, f"none in the kernel's log{_reach(lines, uptime)}", _DMESG, "none")
+        found = f"none in the kernel's log{_reach(lines, uptime)}"
+        if _covers(lines, uptime):
+            yield model.judged(XID, True, found, _DMESG, "none in the last day")
+        else:
+            yield model.unknown(XID, found, _DMESG)
     for gpu in dict.fromkeys(event.gpu for event in events):
         yield _judged(f"GPU {gpu}", [event for event in events if event.gpu == gpu])
 
@@ -186,6 +192,12 @@ def _reach(lines: Sequence[str], uptime: int | None) -> str:
     if not ages or uptime is None:
         return ", of which it still has an unknown part"
     return f", whose oldest line is of {_ago(max(ages))}; the machine has been up for {_ago(uptime)[:-4]}"
+
+
+def _covers(lines: Sequence[str], uptime: int | None) -> bool:
+    """True if the log begins with the boot, or has the last day: else an Xid may be among what is gone."""
+    ages = [age for age in (_age(line, uptime) for line in lines) if age is not None]
+    return bool(ages) and uptime is not None and max(ages) >= min(WINDOW_S, uptime - _BOOT_S)
 
 
 def _seconds(text: str | None) -> int | None:

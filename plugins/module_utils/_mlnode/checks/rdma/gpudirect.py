@@ -27,7 +27,8 @@ NAMES = (NAME,)
 #: Where an RDMA core with the peer memory interface shows who has registered, by the name the module gives
 PEERS = "/sys/kernel/mm/memory_peers"
 _PEER_NAMES = {"NVIDIA": ("nv_mem", "nv_mem_nc", "nvidia-peermem"), "AMD": ("amdkfd",)}
-_MODULES = {"NVIDIA": ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem"), "AMD": ()}
+_OF_EFA = "efa_nv_peermem"
+_MODULES = {"NVIDIA": ("nvidia_peermem", "nv_peer_mem", _OF_EFA), "AMD": ()}
 
 VERSION = "/proc/driver/nvidia/version"
 #: NVIDIA's driver says on its first line which of its two it is; only the open one exports DMA-BUF
@@ -120,9 +121,12 @@ def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
     if loaded:
         reason = f"{', '.join(loaded)} is loaded, but not registered with the RDMA core: it is not in {PEERS}"
         return Way(False, reason, PEERS, half=True)
+    config = modules_load.load(host)
     for name in _MODULES[vendor]:
-        line = modules_load.load(host).listing(name)
-        if line is not None:
+        line = config.listing(name)
+        # All but EFA's register with an RDMA core that takes peer memory, and do not load beside any other.
+        loads = name == _OF_EFA or host.exists(PEERS)
+        if line is not None and loads and config.barred(name) is None:
             return Way(False, f"{name} is not loaded, and {line.where} lists it", line.where, listed=name)
     modules = ", ".join(_MODULES[vendor])
     reason = f"none of {modules} is loaded" if modules else f"no module is registered in {PEERS}"

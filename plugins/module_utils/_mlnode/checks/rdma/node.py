@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Sequence
 
 from ...host.host import Host
-from ...linux import routes
+from ...linux import iproute
 from ...model.errors import HostError
 from ...model.setting import Value
 from ...topology.model import Topology
@@ -27,6 +27,7 @@ _ROUTES = "/proc/net/route"
 #: RTF_GATEWAY (include/uapi/linux/route.h): not a subnet of the interface's own
 _GATEWAY = 0x2
 
+_ASKED = "ip addr"
 #: net/ipv6/ndisc.c: ndisc_recv_ns; RFC 6724, rule 5
 _IPV6_ALONE = (
     "it has IPv6 alone, which needs no setting: a solicitation is answered on the interface that has the "
@@ -108,7 +109,7 @@ def _multi_rail(host: Host, known: Subjects) -> list[Check]:
     shared = _shared_subnets(host, rails)
     with_ipv6 = _only_ipv6(host, rails)
     return [
-        skip("multi_rail", rail, _IPV6_ALONE, routes.IPV6)
+        skip("multi_rail", rail, _IPV6_ALONE, _ASKED)
         if rail in with_ipv6
         else _arp(host, rail, rail in shared)
         for rail in rails
@@ -116,13 +117,14 @@ def _multi_rail(host: Host, known: Subjects) -> list[Check]:
 
 
 def _only_ipv6(host: Host, rails: Sequence[str]) -> set[str]:
-    """The rails with routes of IPv6 and none of IPv4; none of them where that is unknown."""
+    """The rails with addresses of IPv6 and none of IPv4; none of them where that is unknown. Not by routes,
+    as those of a rail may be in a table of its own."""
     try:
-        ipv4 = {route.nic for route in routes.ipv4(host)}
-        ipv6 = {route.nic for route in routes.ipv6(host) if not route.is_everywhere}
+        here = iproute.interfaces(host)
     except HostError:
         return set()
-    return {rail for rail in rails if rail in ipv6 - ipv4}
+    versions = {rail: {one.ip.version for one in here[rail].addresses} for rail in rails if rail in here}
+    return {rail for rail, known in versions.items() if known == {6}}
 
 
 def _arp(host: Host, rail: str, shared: bool) -> Check:

@@ -37,9 +37,16 @@ def linked(node: GpuMachine) -> GpuMachine:
 
 
 def counted(
-    machine: GpuMachine, received: int = 900000, errors: int = 0, full: int = 0, drops: int = 0
+    machine: GpuMachine,
+    received: int = 900000,
+    errors: int = 0,
+    full: int = 0,
+    drops: int = 0,
+    missed: int = 0,
+    frame: int = 0,
 ) -> None:
-    row = f"  eth5: 5 {received} {errors} {drops} {full} 0 0 0 5 100000 0 0 0 0 0 0\n"
+    row = f"  eth5: 5 {received} {errors} {drops} {full} {frame} 0 0 5 100000 0 0 0 0 0 0\n"
+    machine.put("/sys/class/net/eth5/statistics/rx_missed_errors", f"{missed}\n")
     machine.put("/proc/net/dev", f"{HEADER}    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n{row}")
 
 
@@ -86,6 +93,8 @@ def test_without_a_rate_buffers_are_not_judged(linked: GpuMachine) -> None:
         ({"errors": 101}, Verdict.WARN),
         ({"full": 500}, Verdict.WARN),
         ({"drops": 500000}, Verdict.PASS),  # also what has no reader
+        ({"drops": 500000, "missed": 500000}, Verdict.WARN),  # what a full ring has lost
+        ({"errors": 80, "frame": 80}, Verdict.PASS),  # the same ones
     ],
 )
 def test_losses_of_a_nic_are_a_share_of_its_packets(
@@ -102,8 +111,7 @@ def test_a_nic_that_has_carried_little_is_not_judged(linked: GpuMachine) -> None
     check = one(linked, "nic_drops", "eth5")
     assert check.verdict is Verdict.SKIP
     assert check.found == (
-        "received 50: 40 errors, 0 without room, 0 dropped or not wanted; sent 10: 0 errors, 0 dropped; "
-        "too few to judge"
+        "received 50: 40 errors, 0 without room, 0 not wanted; sent 10: 0 errors, 0 dropped; too few to judge"
     )
     linked.put("/proc/net/dev", f"{HEADER}eth5: 5 50\n")
     assert one(linked, "nic_drops", "eth5").verdict is Verdict.UNKNOWN
@@ -120,6 +128,7 @@ def test_a_nic_that_has_carried_little_is_not_judged(linked: GpuMachine) -> None
         ("snmp", SNMP.format(overflows=0, sent_again=5000), "tcp_retransmits", "warn", "5000 seg"),
         ("snmp", SNMP.format(overflows=0, sent_again=99), "tcp_retransmits", "pass", "99 seg"),
         ("snmp", "Udp: InDatagrams RcvbufErrors\nUdp: 9 9\n", "udp_drops", "skip", "9 datagr"),
+        ("snmp", "Udp: InDatagrams RcvbufErrors\nUdp: 9999 9000000\n", "udp_drops", "warn", "9000000"),
         ("snmp", "Udp: InDatagrams\nUdp: 9\n", "udp_drops", "unknown", "/proc/net/snmp does"),
         ("netstat", NETSTAT.format(3), "listen_overflows", "warn", "3 since boot"),
         ("netstat", "TcpExt: X\nTcpExt: 1\n", "listen_overflows", "unknown", "/proc/net/netstat has"),

@@ -126,6 +126,26 @@ def test_cores_that_are_gone_are_no_second_threads(node: GpuMachine) -> None:
     assert one(node, "cpus_offline").verdict is not Verdict.SKIP
 
 
+def clock(node: GpuMachine, **files: str) -> None:
+    """Of all policies: where a file is not given, it is empty."""
+    for policy in node.matching(f"{CPU}/cpufreq/policy*"):
+        for name in ("scaling_max_freq", "cpuinfo_max_freq", "scaling_available_frequencies"):
+            node.put(f"{policy}/{name}", f"{files.get(name, '')}\n")
+
+
+def test_a_clock_below_what_can_be_set_is_a_warning(node: GpuMachine) -> None:
+    clock(node, scaling_max_freq="2000000", cpuinfo_max_freq="3400000")
+    assert one(node, "cpu_frequency").verdict is Verdict.WARN
+    # acpi-cpufreq: the boost is no clock that can be set.
+    table = "2200000 1800000 1500000"
+    clock(node, scaling_max_freq="2200000", cpuinfo_max_freq="3400000", scaling_available_frequencies=table)
+    assert one(node, "cpu_frequency").verdict is Verdict.PASS
+    clock(node, scaling_max_freq="1800000", cpuinfo_max_freq="3400000", scaling_available_frequencies=table)
+    assert one(node, "cpu_frequency").verdict is Verdict.WARN
+    clock(node, scaling_max_freq="<unknown>", cpuinfo_max_freq="3400000")
+    assert one(node, "cpu_frequency").verdict is Verdict.UNKNOWN
+
+
 def test_a_guest_may_have_the_clock_of_its_hypervisor(node: GpuMachine) -> None:
     node.put("/proc/cpuinfo", "flags\t\t: fpu tsc hypervisor\n")
     node.put(CLOCK, "kvm-clock\n")
@@ -231,6 +251,7 @@ def test_an_xid_is_judged_by_its_cause_and_its_age(
 
 
 def test_without_the_uptime_no_xid_is_old(node: GpuMachine) -> None:
+    node.remove("/proc/uptime")
     node.log = xid(79, 99)
     assert one(node, "gpu_xid", "GPU 0000:1b:00").verdict is Verdict.FAIL
 
@@ -247,10 +268,15 @@ def test_how_far_back_the_log_goes(node: GpuMachine) -> None:
     node.put("/proc/uptime", f"{UP}.25 900.00\n")
     node.log = f"[{UP - 7200:.6f}] eth0: link up\n[{UP - 60:.6f}] eth0: link down\n"
     check = one(node, "gpu_xid")
-    assert check.verdict is Verdict.PASS
+    assert check.verdict is Verdict.UNKNOWN, "one of yesterday is among what is gone"
     assert check.found == (
         "none in the kernel's log, whose oldest line is of 2 h ago; the machine has been up for 4 days"
     )
+    for begin in (0.5, UP - 25 * 3600):
+        node.log = f"[{begin:.6f}] Linux version 6.12\n[{UP - 60:.6f}] eth0: link down\n"
+        assert one(node, "gpu_xid").verdict is Verdict.PASS
+    node.log = ""
+    assert one(node, "gpu_xid").verdict is Verdict.UNKNOWN, "somebody has cleared it"
     node.log = None
     check = one(node, "gpu_xid")
     assert check.verdict is Verdict.UNKNOWN

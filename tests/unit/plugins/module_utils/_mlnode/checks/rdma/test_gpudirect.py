@@ -58,6 +58,8 @@ def test_what_no_role_can_set_fails_where_it_is_declared(
 def test_a_module_that_the_next_boot_loads_is_pending(fabric: Tree) -> None:
     fabric.put(VERSION, CLOSED)
     fabric.put("/etc/modules-load.d/mlnode-modules.fabric.conf", "ib_uverbs\nnvidia_peermem")
+    assert only(fabric, gpudirect="peermem").verdict == "fail", "beside this RDMA core it does not load"
+    fabric.put("/sys/kernel/mm/memory_peers/other/version", "1.0\n")
     for declared in (None, "auto", "peermem"):
         check = only(fabric, gpudirect=declared)
         assert check.verdict == "pending"
@@ -67,6 +69,8 @@ def test_a_module_that_the_next_boot_loads_is_pending(fabric: Tree) -> None:
         )
         assert check.advice.startswith("modprobe nvidia_peermem, or reboot")
     assert only(fabric, gpudirect="dmabuf").verdict == "fail", "which the module does not bring"
+    fabric.put("/etc/modprobe.d/site.conf", "blacklist nvidia_peermem\n")
+    assert only(fabric, gpudirect="peermem").verdict == "fail", "the next boot does not load it"
 
 
 def test_the_closed_driver_has_no_dmabuf(fabric: Tree) -> None:

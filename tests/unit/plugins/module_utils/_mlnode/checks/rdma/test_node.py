@@ -134,20 +134,5 @@ def test_what_cannot_be_read_is_no_pass(two: Machine, name: str) -> None:
     assert rails(two)["rail1"] == "skip"
 
 
-def test_a_rail_with_ipv6_alone_needs_none_of_them(two: Machine) -> None:
-    for name in ("arp_ignore", "arp_announce"):
-        two.put(f"{CONF}/rail1/{name}", "0\n")
-    assert rails(two)["rail1"] == "warn"
-    two.put("/proc/net/route", ROUTE + "rail0\t0000000A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n")
-    tail = "00000100 00000001 00000000 00000001    rail1\n"
-    local, own = (f"{network:0<32} 40 {'0' * 32} 00 {'0' * 32} {tail}" for network in ("fe80", "fd000007"))
-    two.put("/proc/net/ipv6_route", local)
-    assert rails(two)["rail1"] == "warn", "what each interface has says nothing"
-    two.put("/proc/net/ipv6_route", local + own)
-    assert rails(two) == {"rail0": "pass", "rail1": "skip"}
-    two.remove("/proc/net/route")
-    assert rails(two)["rail1"] == "warn", "unknown is not absent"
-
-
 def test_one_rail_needs_nothing(roce: Machine) -> None:
     assert look(roce)["multi_rail", "node"].verdict is Verdict.SKIP

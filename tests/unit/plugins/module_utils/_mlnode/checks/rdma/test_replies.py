@@ -145,3 +145,22 @@ def test_what_nobody_can_be_asked_is_unknown(rails: Rails) -> None:
 def test_without_roce_there_is_nothing_to_ask(tmp_path: pathlib.Path) -> None:
     found = bench.look(bench.node(tmp_path, bench.infiniband()))["reply_path", "node"]
     assert (str(found.verdict), found.found) == ("skip", "no RoCE interface is judged")
+
+
+def arp(rails: Rails) -> dict[str, str]:
+    found = bench.look(rails, {"devices": {"mlx5_0": {}, "mlx5_1": {}}})
+    return {target: str(check.verdict) for (name, target), check in found.items() if name == "multi_rail"}
+
+
+def test_a_rail_with_ipv6_alone_needs_no_settings_of_arp(rails: Rails) -> None:
+    """By its addresses: routes of a rail in a VRF or a table of its own are not where those of others are."""
+    for name in ("arp_ignore", "arp_announce"):
+        rails.put(f"{bench.CONF}/rail1/{name}", "0\n")
+    assert arp(rails)["rail1"] in ("warn", "fail")
+    rails.put("/proc/net/route", "Iface\tDestination\tGateway\n")
+    rails.ip.addresses["rail1"] = ["10.77.0.2/24", "fd00:7::2/64"]
+    assert arp(rails)["rail1"] in ("warn", "fail"), "it has both"
+    rails.ip.addresses["rail1"] = ["fd00:7::2/64"]
+    assert arp(rails)["rail1"] == "skip"
+    rails.ip.prints["addr"] = "nonsense"
+    assert arp(rails)["rail1"] in ("warn", "fail"), "unknown is not absent"

@@ -87,7 +87,8 @@ def _merged(base: Mapping[Any, Any], over: Mapping[Any, Any], where: str = "") -
         if above in ({}, []) and below is not None:
             above = below  # what is empty says nothing: null takes away
         if _is_tree(above):
-            if below is not None and not isinstance(below, Mapping):
+            # One value for all, such as `memlock: auto`, gives way to one for each.
+            if isinstance(below, (list, tuple)):
                 raise AnsibleError(
                     f"{where}{name}: the profile has {below!r}, which a dictionary cannot change: give all "
                     "of it, or null to take it away"

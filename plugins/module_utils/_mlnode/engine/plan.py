@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Mapping, Sequence
+from typing import Mapping, Sequence, TypeVar
 
 from ..host import places, trust
 from ..host.host import Host
-from ..model import schema
+from ..model import schema, values
 from ..model.errors import DeclarationError, HostError, MlnodeError
 from ..model.record import NamedTuple
 from ..model.setting import BOTH_LAYERS, BootFile, KnobFile, Layer, Reading, Setting, Status
@@ -19,6 +19,8 @@ from .judge import differs, judge, with_bar
 from .kind import AGENT_FAULT, AGENT_IMAGE_FAULT, Context, Facts, Kind, Row, Spec
 from .origin import Entry, Origin
 from .steps import FileWrite, KernelWrite, LinkWrite, LoadModule, Notify, Step, by_unit, kernel_writes
+
+S = TypeVar("S", bound=Step)
 
 
 class Request(NamedTuple):
@@ -151,7 +153,18 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
             steps.append(LoadModule(row.setting.key, module, stays, tuple(parameters)))
         for write in writes_of(row, parts):
             (of_units if write.file.unit else steps).append(write)
-    return [*steps, *by_unit(of_units)]
+    return [*_once(steps), *by_unit(_once(of_units))]
+
+
+def _once(steps: Sequence[S]) -> list[S]:
+    """One write for each file. Two rules may agree on it; of a number and a lower floor the number counts."""
+    greatest: dict[str, KernelWrite] = {}
+    for step in steps:
+        if isinstance(step, KernelWrite):
+            other = greatest.setdefault(step.file.path, step)
+            if values.reaches(other.file.want, step.file.want) and other.file.want != step.file.want:
+                greatest[step.file.path] = step
+    return [step for step in steps if not isinstance(step, KernelWrite) or greatest[step.file.path] is step]
 
 
 def _due(row: Row) -> list[KnobFile]:

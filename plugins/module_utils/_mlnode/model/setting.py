@@ -59,7 +59,7 @@ class Setting:
 
     want: the value for the kernel; None while `auto` is unresolved (image bake: boot layer only).
     claim: the declaration as text, for people and to compare two declarations of one key.
-    raise_only: the present value wins where it is greater.
+    raise_only: the present value wins where it is greater. floor: the least number, of a rule that has one.
     formula: how an automatic number came about. clamped: its need, where a cap of the formula is less.
     """
 
@@ -71,6 +71,7 @@ class Setting:
     raise_only: bool = False
     formula: str = ""
     clamped: str = ""
+    floor: str = ""
 
 
 class Write(NamedTuple):

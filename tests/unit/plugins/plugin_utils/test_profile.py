@@ -102,6 +102,15 @@ def test_an_override_replaces_the_value_of_one_setting(own: str, key: str, value
     assert settings == {**before, key: found}
 
 
+def test_one_value_for_all_gives_way_to_one_for_each(own: str) -> None:
+    each = {"login": "unlimited", "systemd": 65536}
+    assert profile.areas("training", {"limits": {"memlock": each}})["limits"]["memlock"] == each
+    rings = {"fabric": {"rings": {"rx": 1024}}}
+    assert profile.areas("training", {"nic": {"rules": rings}})["nic"]["rules"]["fabric"]["rings"] == {
+        "rx": 1024
+    }
+
+
 @pytest.mark.parametrize(
     ("override", "area", "left"),
     [

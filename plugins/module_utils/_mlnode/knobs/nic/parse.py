@@ -136,6 +136,7 @@ def _setting(rule: Rule, group: str, field: str, amount: Amount | None = None, t
         want=None,
         claim=f"{claim} ({rule.nics})",
         raise_only=amount is not None and amount.word == "at_least",
+        floor=str(amount.number) if amount is not None and amount.word == "at_least" else "",
         rule=rule,
         group=named,
         field=field,

@@ -117,7 +117,8 @@ def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str
                 continue
             key = setting.key if where == context.name else f"{setting.key} (declared by {where})"
             if setting.raise_only:
-                floors.append((part.path, key, part.want))
+                # What is there may be greater than the floor, and a device may have less.
+                floors.append((part.path, key, min(setting.floor, part.want, key=_number)))
                 continue
             first, value = wanted.setdefault(part.path, (key, part.want))
             if value != part.want:
@@ -126,6 +127,11 @@ def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str
         first, value = wanted.get(path, (key, want))
         if not values.reaches(want, value):
             raise _overlap(path, first, value, key, f"{want} or more")
+
+
+def _number(text: str) -> float:
+    found = values.number(text)
+    return float("inf") if found is None else found
 
 
 def _overlap(path: str, first: str, value: str, second: str, want: str) -> DeclarationError:

@@ -71,7 +71,6 @@ class RuleSetting(Setting):
 
     rule: Rule = Rule()
     value: str = ""
-    at_least: bool = False
 
     @property
     def topic(self) -> str:
@@ -138,7 +137,8 @@ def _read_ahead(where: str, raw: Any) -> tuple[bool, int]:
 def _setting(rule: Rule, path: str, value: str, at_least: bool = False) -> Setting:
     key = f"{KIND}.{rule.name}.{path.rpartition('/')[2]}"
     claim = f"{'>= ' if at_least else ''}{value} ({rule})"
-    return RuleSetting(KIND, key, path, None, claim, rule=rule, value=value, at_least=at_least)
+    floor = value if at_least else ""
+    return RuleSetting(KIND, key, path, None, claim, at_least, floor=floor, rule=rule, value=value)
 
 
 # -- the devices of a rule -----------------------------------------------------------------
@@ -281,7 +281,7 @@ def _read_ahead_file(host: Host, setting: RuleSetting, device: _Device) -> Files
     number = values.number(now.text)
     if number is None:
         return _without(found, path, now)
-    want = max(number, int(setting.value)) if setting.at_least else int(setting.value)
+    want = max(number, int(setting.value)) if setting.raise_only else int(setting.value)
     _add(found, path, str(number), str(want), device)
     return found
 

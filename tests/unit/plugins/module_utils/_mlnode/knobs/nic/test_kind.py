@@ -506,6 +506,27 @@ def test_a_least_mtu_goes_together_with_a_greater_one(node: NicNode) -> None:
         plan(node, {**FABRIC, "mtu": {"at_least": 9100}})
 
 
+def test_a_floor_and_a_number_of_one_declaration_are_one_write_of_the_greater(node: NicNode) -> None:
+    for rules in ([{**FABRIC, "mtu": {"at_least": 4200}}, {**ETH2, "mtu": 9000}],
+                  [{**ETH2, "mtu": 9000}, {**FABRIC, "mtu": {"at_least": 4200}}],
+                  [{**FABRIC, "mtu": 9000}, {**ETH2, "mtu": 9000}]):  # fmt: skip
+        for name in ("eth2", "eth3"):
+            node.put(f"/sys/class/net/{name}/mtu", "1500\n")
+        node.forget()
+        apply(node, *rules)
+        assert node.now("/sys/class/net/eth2/mtu") == "9000"
+        assert {*statuses(node, *rules).values()} == {"ok"}
+
+
+def test_what_an_interface_has_is_no_floor(node: NicNode) -> None:
+    """Beside a floor of 4200 a number of 8896 is right, also where 9000 is there."""
+    apply(node, {**FABRIC, "mtu": {"at_least": 4200}}, name="fabric")
+    for now in (1500, 9000):
+        node.put("/sys/class/net/eth2/mtu", f"{now}\n")
+        node.forget()
+        plan(node, {**ETH2, "mtu": 8896})
+
+
 def test_a_file_with_a_greater_mtu_does_not_overrule_a_least_one(node: NicNode) -> None:
     node.put("/sys/fs/cgroup/system.slice/systemd-networkd.service/cgroup.procs", "1\n")
     folder = "/etc/systemd/network"

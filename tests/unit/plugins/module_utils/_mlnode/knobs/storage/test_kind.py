@@ -287,3 +287,17 @@ def test_a_scheduler_that_is_not_offered_is_unsupported_before_anything_is_writt
 def test_a_missing_read_ahead_costs_more_than_a_scheduler() -> None:
     assert storage.info("storage.a.read_ahead_kb", Value()).severity is Severity.MEDIUM
     assert storage.info("storage.a.scheduler", Value()).severity is Severity.LOW
+
+
+def test_a_floor_goes_together_with_a_greater_number_and_another_floor(node: Machine) -> None:
+    floor = {"name": "dataset", "devices": {"types": ["nvme"]}, "read_ahead_kb": {"at_least": 4096}}
+    more = {"name": "more", "devices": {"names": ["nvme0n1"]}, "read_ahead_kb": {"at_least": 8192}}
+    number = {"name": "big", "devices": {"names": ["nvme0n1"]}, "read_ahead_kb": 16384}
+    for rules in ([floor, number], [number, floor], [floor, more, number]):
+        node.put("/sys/block/nvme0n1/queue/read_ahead_kb", "128\n")
+        node.forget()
+        engine.apply(node, request(*rules))
+        assert ahead(node, "nvme0n1") == "16384"
+        assert {found.status for found in rows(node, *rules).values()} == {Status.OK}
+    with pytest.raises(DeclarationError, match="one wants 2048, the other 4096 or more"):
+        rows(node, floor, {**number, "read_ahead_kb": 2048})

@@ -78,8 +78,8 @@ def _resolved(setting: Setting, context: Context) -> Setting:
     """An automatic parameter with the word for this machine; without one where it gets none."""
     if not boot_parse.is_automatic(setting) or not context.runtime:
         return setting
-    word, _reason = passthrough.words(context.host, topology.of(context.host), context.facts)
-    return replace(setting, want=word or None)
+    choice = passthrough.words(context.host, topology.of(context.host), context.facts)
+    return replace(setting, want=choice.word or None)
 
 
 def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[int, ...]:
@@ -135,8 +135,9 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         return _read_unseen(setting, node)
     runtime = _runtime(setting, node)
     if boot_parse.is_automatic(setting):
-        _word, reason = passthrough.words(node.context.host, node.topology, node.context.facts)
-        return Reading(cmdline.COMMAND_LINE, Value(absent=reason), Boot(Value(absent=reason)), native=True)
+        choice = passthrough.words(node.context.host, node.topology, node.context.facts)
+        absent = Value(absent=choice.reason)
+        return Reading(cmdline.COMMAND_LINE, absent, Boot(absent), native=True, elsewhere=choice.needless)
     want = _wanted(setting, node) if runtime.text is not None else setting.want
     found = Reading(cmdline.COMMAND_LINE, runtime, Boot(runtime), want, native=True, at_boot=True)
     if runtime.text is None:

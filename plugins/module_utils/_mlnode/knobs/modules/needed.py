@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from ...host.host import Host
+from ...model.record import NamedTuple
 
 #: What may be declared so
 KNOWN = ("nvidia_peermem",)
@@ -23,18 +24,35 @@ _PEERS = "/sys/kernel/mm/memory_peers"
 _DMABUF_SINCE = (5, 12)
 
 
-def obstacle(host: Host, release: str) -> str:
-    """Why this node does not need nvidia_peermem, or cannot have it; empty where it is to be loaded. Raises
-    HostError."""
+class Obstacle(NamedTuple):
+    """Why nvidia_peermem is not to be loaded; empty where it is. needless: this node does not need it."""
+
+    words: str = ""
+    needless: bool = False
+
+
+def obstacle(host: Host, release: str) -> Obstacle:
+    """Why this node does not need nvidia_peermem, or cannot have it. Raises HostError."""
+    needless = _needless(host, release)
+    return Obstacle(f"not needed: {needless}", True) if needless else Obstacle(_lacking(host))
+
+
+def _needless(host: Host, release: str) -> str:
+    """Reason why this node has no use for it; empty where it has."""
     if not any(host.exists(f"{_RDMA}/{name}/device") for name in host.names(_RDMA)):
-        return "not needed: no RDMA device with hardware behind it is here"
+        return "no RDMA device with hardware behind it is here"
     driver = host.text(_DRIVER).split("\n", 1)[0]
     if not driver:
-        return f"not needed: {_DRIVER} does not exist, so that NVIDIA's driver is not loaded"
+        return f"{_DRIVER} does not exist, so that NVIDIA's driver is not loaded"
     kernel = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", release, re.ASCII)
     since = kernel is not None and (int(kernel.group(1)), int(kernel.group(2))) >= _DMABUF_SINCE
     if since and "Open Kernel Module" in driver:
-        return "not needed: NVIDIA's open kernel modules export DMA-BUF"
+        return "NVIDIA's open kernel modules export DMA-BUF"
+    return ""
+
+
+def _lacking(host: Host) -> str:
+    """Reason why it cannot be loaded here; empty where it can."""
     if not host.exists(_PEERS):
         return (
             f"{_PEERS} does not exist: the RDMA core of this kernel takes no peer memory, which DOCA-OFED's "

@@ -85,6 +85,7 @@ def test_arm64_gets_its_own_word_since_its_iommu_can_do_both(
     machine = node(tmp_path, "grace", kernel)
     found = row(machine)
     assert found.status is status
+    assert not found.reading.elsewhere
     assert words in f"{found.reason} {found.reading.want}"
     engine.apply(machine, AUTO)
     assert ("iommu.passthrough=1" in machine.line().split()) == (status is Status.DRIFTED)
@@ -110,6 +111,7 @@ def test_what_a_host_decides_is_left_to_it(
     line = machine.line()
     [found] = engine.apply(machine, AUTO).rows
     assert found.status is Status.UNSUPPORTED
+    assert found.reading.elsewhere
     assert words in found.reason
     assert machine.line() == line
 
@@ -118,6 +120,7 @@ def test_without_a_gpu_beside_rdma_nothing_is_translated_that_counts(tmp_path: p
     machine = GrubMachine.debian_with_grub(str(tmp_path))
     [found] = engine.apply(machine, AUTO).rows
     assert (found.status, "no RDMA device on PCIe is here" in found.reason) == (Status.UNSUPPORTED, True)
+    assert found.reading.elsewhere
 
 
 def test_a_host_of_protected_guests_keeps_the_translation(tmp_path: pathlib.Path) -> None:
@@ -126,6 +129,7 @@ def test_a_host_of_protected_guests_keeps_the_translation(tmp_path: pathlib.Path
     machine.put(SNP, "Y\n")
     found = row(machine)
     assert (found.status, SNP in found.reason) == (Status.UNSUPPORTED, True)
+    assert not found.reading.elsewhere
 
 
 def test_an_image_leaves_it_to_the_agent_of_the_machine(tmp_path: pathlib.Path) -> None:

@@ -51,16 +51,16 @@ def test_it_is_loaded_where_it_is_needed(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "words"),
+    ("path", "text", "words", "needless"),
     [
-        (DRIVER, OPEN, "not needed: NVIDIA's open kernel modules export DMA-BUF"),
-        (DRIVER, "", "NVIDIA's driver is not loaded"),
-        ("/sys/class/infiniband/mlx5_0/device/vendor", None, "no RDMA device with hardware behind it"),
-        ("/sys/kernel/mm/memory_peers/.keep", None, "takes no peer memory, which DOCA-OFED's does"),
+        (DRIVER, OPEN, "not needed: NVIDIA's open kernel modules export DMA-BUF", True),
+        (DRIVER, "", "NVIDIA's driver is not loaded", True),
+        ("/sys/class/infiniband/mlx5_0/device/vendor", None, "no RDMA device with hardware behind it", True),
+        ("/sys/kernel/mm/memory_peers/.keep", None, "takes no peer memory, which DOCA-OFED's does", False),
     ],
 )
 def test_elsewhere_it_is_not_and_that_is_no_drift(
-    machine: Machine, path: str, text: str | None, words: str
+    machine: Machine, path: str, text: str | None, words: str, needless: bool
 ) -> None:
     if text is None:
         machine.remove(path)
@@ -70,6 +70,7 @@ def test_elsewhere_it_is_not_and_that_is_no_drift(
     found = applied(machine, PEERMEM)
     assert (found.status, words in found.reason) == (Status.UNSUPPORTED, True)
     assert not found.status.is_drift
+    assert found.reading.elsewhere is needless  # only what is needed and cannot be had is a failure
     assert not machine.exists("/sys/module/nvidia_peermem")
     assert not machine.exists(FILE)
 

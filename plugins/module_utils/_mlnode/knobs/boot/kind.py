@@ -325,10 +325,10 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         return []  # what cannot be read this once must not take away what stands there
     changes: dict[str, tuple[str, ...]] = {}
     for row in rows:
-        parameter = boot_parse.name_of(_resolved(row.setting, context))
-        words = _words(row) if _is_carried(row) else _kept(row, loader, name, context.host)
-        if words is not None:
-            changes[parameter] = words
+        if _is_carried(row):
+            changes[boot_parse.name_of(_resolved(row.setting, context))] = _words(row)
+        else:
+            changes.update(_kept(row, loader, name, context.host))
     stale = any(_is_stale(row) for row in rows if _is_carried(row))
     return loaders.files(loader, name, changes, stale, context.host)
 
@@ -343,12 +343,16 @@ def _is_carried(row: Row) -> bool:
     return not stopped and reading.native and reading.want is not None
 
 
-def _kept(row: Row, loader: Loader, name: str, host: Host) -> tuple[str, ...] | None:
+def _kept(row: Row, loader: Loader, name: str, host: Host) -> dict[str, tuple[str, ...]]:
     """The words in mlnode's drop-in, where this run cannot determine them: a kernel started in another way
-    this once (kexec), or an image build, which reads no CPUs. None if it does not set the parameter."""
+    this once (kexec), a GPU that did not come up, or an image build, which reads no CPUs."""
     if row.reading.invalid or row.reading.refusal or loader.style != "drop-in":
-        return None
-    return loaders.given(host, name, boot_parse.name_of(row.setting))
+        return {}
+    parameter = boot_parse.name_of(row.setting)
+    # An automatic one without words for this machine may have been given under either name.
+    names = passthrough.names(parameter) if boot_parse.is_automatic(row.setting) else (parameter,)
+    found = {one: loaders.given(host, name, one) for one in names}
+    return {one: words for one, words in found.items() if words is not None}
 
 
 def _is_stale(row: Row) -> bool:

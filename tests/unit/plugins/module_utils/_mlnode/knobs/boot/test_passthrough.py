@@ -132,6 +132,19 @@ def test_a_host_of_protected_guests_keeps_the_translation(tmp_path: pathlib.Path
     assert not found.reading.elsewhere
 
 
+@pytest.mark.parametrize(("hardware", "word"), [("hgx", "iommu=pt"), ("grace", "iommu.passthrough=1")])
+def test_a_gpu_or_nic_that_is_missing_once_takes_nothing_away(
+    tmp_path: pathlib.Path, hardware: str, word: str
+) -> None:
+    machine = node(tmp_path, hardware, "6.14.0")
+    engine.apply(machine, AUTO)
+    machine.reboot()
+    machine.over = ("/sys/class/infiniband",)
+    machine.forget()
+    [found] = engine.apply(machine, AUTO).rows
+    assert (found.status, word in machine.line().split()) == (Status.UNSUPPORTED, True)
+
+
 def test_an_image_leaves_it_to_the_agent_of_the_machine(tmp_path: pathlib.Path) -> None:
     machine = node(tmp_path, "hgx")
     image = AUTO._replace(layers=(Layer.BOOT,))

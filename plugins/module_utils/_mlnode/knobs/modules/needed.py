@@ -11,15 +11,20 @@ from __future__ import annotations
 import re
 
 from ...host.host import Host
+from ...linux import modules_load
 from ...model.record import NamedTuple
 
+_MODULE = "nvidia_peermem"
 #: What may be declared so
-KNOWN = ("nvidia_peermem",)
+KNOWN = (_MODULE,)
 CLAIM = "loaded where needed"
 
 _RDMA = "/sys/class/infiniband"
 _DRIVER = "/proc/driver/nvidia/version"
 _PEERS = "/sys/kernel/mm/memory_peers"
+#: It has the peer memory interface. Built without its symbols, nv_mem_client_init() does nothing but return
+#: EINVAL (kernel-open/nvidia-peermem/nvidia-peermem.c).
+_CORE = "ib_core"
 #: drivers/infiniband/core/umem_dmabuf.c
 _DMABUF_SINCE = (5, 12)
 
@@ -34,7 +39,7 @@ class Obstacle(NamedTuple):
 def obstacle(host: Host, release: str) -> Obstacle:
     """Why this node does not need nvidia_peermem, or cannot have it. Raises HostError."""
     needless = _needless(host, release)
-    return Obstacle(f"not needed: {needless}", True) if needless else Obstacle(_lacking(host))
+    return Obstacle(f"not needed: {needless}", True) if needless else Obstacle(_lacking(host, release))
 
 
 def _needless(host: Host, release: str) -> str:
@@ -51,11 +56,18 @@ def _needless(host: Host, release: str) -> str:
     return ""
 
 
-def _lacking(host: Host) -> str:
+def _lacking(host: Host, release: str) -> str:
     """Reason why it cannot be loaded here; empty where it can."""
     if not host.exists(_PEERS):
         return (
             f"{_PEERS} does not exist: the RDMA core of this kernel takes no peer memory, which DOCA-OFED's "
             "does; or install NVIDIA's open kernel modules on a kernel since 5.12, for DMA-BUF"
+        )
+    # Symbols of what is built into the kernel are none that depmod lists.
+    uses = modules_load.dependencies(host, release, _MODULE)
+    if uses is not None and _CORE not in uses and not modules_load.is_built_in(host, release, _CORE):
+        return (
+            f"{_MODULE} in /lib/modules/{release}/modules.dep uses nothing of {_CORE}: it was built without "
+            "DOCA-OFED's headers and refuses to load; build NVIDIA's driver again with DOCA-OFED installed"
         )
     return ""

@@ -12,7 +12,7 @@ from typing import Any, Sequence
 
 from ...engine import declared
 from ...engine.judge import waits_for_boot
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept
 from ...host.host import Host
 from ...linux import jobs
 from ...model import cpulist, values
@@ -362,8 +362,11 @@ def _is_stale(row: Row) -> bool:
     return not right and not boot.foreign
 
 
-#: Never: each parameter has its own words.
-conflicts = no_conflicts
+def conflicts(key: str, other: str) -> bool:
+    """Only the two that an automatic iommu may become: all others have their own words."""
+    return {key, other} == {f"{KIND}.{name}" for name in passthrough.names(passthrough.PARAMETER)}
+
+
 keeps = never_kept
 
 

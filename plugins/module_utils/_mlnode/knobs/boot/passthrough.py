@@ -68,7 +68,7 @@ def words(host: Host, machine: Topology, facts: Facts) -> Choice:
     if release is None or (int(release.group(1)), int(release.group(2))) < _ARM_SINCE:
         return Choice(
             reason=f"kernel {facts.kernel_release() or 'of unknown version'}: before 6.11 arm-smmu-v3 "
-            "without translation breaks CUDA on GPUs that share page tables with programs; declare "
-            "iommu.passthrough: 1 if this kernel has the change"
+            "without translation breaks CUDA on GPUs that share page tables with programs; instead of "
+            "auto, declare iommu.passthrough: 1 if this kernel has the change"
         )
     return Choice(_ARM)

@@ -14,6 +14,7 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host.host import Host
 from mlnode.knobs.boot import kind as boot
+from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer, Status
 
 AUTO = Request("default", boot, {"parameters": {"iommu": "auto"}})
@@ -143,6 +144,22 @@ def test_a_gpu_or_nic_that_is_missing_once_takes_nothing_away(
     machine.forget()
     [found] = engine.apply(machine, AUTO).rows
     assert (found.status, word in machine.line().split()) == (Status.UNSUPPORTED, True)
+
+
+def test_two_declarations_cannot_have_it_and_what_it_becomes(tmp_path: pathlib.Path) -> None:
+    machine = node(tmp_path, "grace", "6.14.0")
+    engine.apply(machine, AUTO._replace(name="fabric"))
+    line = machine.line()
+    machine.forget()
+    other = Request("node", boot, {"parameters": {"iommu.passthrough": 0}})
+    with pytest.raises(DeclarationError, match=r"boot\.iommu\.passthrough .* and boot\.iommu .*fabric"):
+        engine.apply(machine, other)
+    assert machine.line() == line
+
+
+def test_both_may_be_declared_by_their_words() -> None:
+    spec = {"parameters": {"iommu": "force", "iommu.passthrough": 1}}
+    assert [setting.want for setting in boot.parse(spec, None)] == ["iommu=force", "iommu.passthrough=1"]
 
 
 def test_an_image_leaves_it_to_the_agent_of_the_machine(tmp_path: pathlib.Path) -> None:

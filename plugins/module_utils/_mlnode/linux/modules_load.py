@@ -234,6 +234,16 @@ def is_loadable(host: Host, release: str, name: str) -> bool:
     return name in _stems(host, release, "modules.dep")
 
 
+def dependencies(host: Host, release: str, name: str) -> set[str] | None:
+    """The modules whose symbols a loadable module uses, as depmod(8) found; None where there is no such
+    module. Raises HostError."""
+    for line in host.text(f"/lib/modules/{release}/modules.dep").splitlines():
+        path, _colon, others = line.partition(":")
+        if _stem(path) == name:
+            return {_stem(other) for other in others.split()}
+    return None
+
+
 def is_built_in(host: Host, release: str, name: str) -> bool:
     """Raises HostError."""
     return name in _stems(host, release, "modules.builtin")
@@ -242,5 +252,9 @@ def is_built_in(host: Host, release: str, name: str) -> bool:
 def _stems(host: Host, release: str, listing: str) -> set[str]:
     """The names of the modules that a file of depmod(8) or the kernel's build lists, one path a line."""
     text = host.text(f"/lib/modules/{release}/{listing}")
-    names = (line.partition(":")[0].rpartition("/")[2] for line in text.splitlines())
-    return {underscored(name.partition(".ko")[0]) for name in names if name}
+    return {_stem(line.partition(":")[0]) for line in text.splitlines() if line}
+
+
+def _stem(path: str) -> str:
+    """The name of a module by its file, compressed or not."""
+    return underscored(path.rpartition("/")[2].partition(".ko")[0])

@@ -165,7 +165,8 @@ class Reading(NamedTuple):
     clamped: more was asked for than the device has, or a formula would have more than its cap: both numbers.
     want is what it has, or the cap.
     missing: its rule asks for devices that have to be here and are not, so that the node is not as declared.
-    elsewhere: its rule is for ports of a link layer which this node's do not have, as intended.
+    elsewhere: it is for other nodes, as intended: its rule is for ports of a link layer which this node's do
+    not have, or it was declared for nodes that need it, and this one does not.
     refers: the setting that says why there is nothing to read, where another one of the rule does.
     """
 

@@ -78,6 +78,29 @@ def _handed_over(text: str) -> str:
     return text if _SPACES.search(text) else text.translate(_NO_QUOTES)
 
 
+def reached(line: str) -> str:
+    """The part of a line that GRUB takes for the command's, as a semicolon outside quotes ends it."""
+    quote = ""
+    for at, sign in enumerate(line):
+        if sign == ";" and not quote:
+            return line[:at]
+        if not quote and sign in LOADER_QUOTES:
+            quote = sign
+        elif sign == quote:
+            quote = ""
+    return line
+
+
+def _all_reached(lines: Sequence[str]) -> list[str]:
+    """The same of lines that make up one: what ends the command takes the lines behind with it."""
+    found: list[str] = []
+    for line in lines:
+        found.append(reached(line))
+        if found[-1] != line:
+            break
+    return found
+
+
 def _quoted(word: str) -> str:
     """A word for GRUB, to which a semicolon ends the command (GRUB manual, Shell-like scripting)."""
     name, equals, value = word.partition("=")
@@ -104,13 +127,14 @@ def merged(
 ) -> list[str]:
     """Lines that make up one command line, with exactly these words for each name.
 
-    What is right already stays where it is. New words go before all others: behind them, a `--` or a quote
-    that is not closed would swallow them.
+    What is right already stays where it is; what GRUB does not get to is not. New words go before all others:
+    behind them, a `--` or a quote that is not closed would swallow them.
     """
+    seen = _all_reached(lines) if quotes == LOADER_QUOTES else lines
     wrong = {
         name: list(words)
         for name, words in changes.items()
-        if [word for line in lines for word in of(line, name, quotes)] != list(words)
+        if [word for line in seen for word in of(line, name, quotes)] != list(words)
     }
     keys = {key_of(name) for name in wrong}
     first, *others = [_without(line, keys, quotes) for line in lines]

@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
     def of(self, name: str) -> tuple[tuple[str, ...], str, bool]:
         """The words of a parameter, the place to look at, and whether another file adds them."""
-        words = cmdline.of(self.line, name, cmdline.LOADER_QUOTES)
+        words = cmdline.of(cmdline.reached(self.line), name, cmdline.LOADER_QUOTES)
         for text, where in self.added:
             more = cmdline.of(text, name, cmdline.LOADER_QUOTES)
             if more:
@@ -80,7 +80,7 @@ def entries(text: str, path: str) -> list[Entry]:
 
 def entry(where: str, line: str, variables: Mapping[str, tuple[str, str]]) -> Entry:
     """One kernel, with what the variables in its line stand for."""
-    used = [match.group(1) or match.group(2) for match in _USE.finditer(line)]
+    used = [match.group(1) or match.group(2) for match in _USE.finditer(cmdline.reached(line))]
     return Entry(where, line, tuple(variables[name] for name in used if name in variables))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Sequence
 
 from ...engine import declared
 from ...engine.judge import waits_for_boot
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept
 from ...host.host import Host
 from ...linux import jobs
 from ...model import cpulist, values
@@ -78,8 +78,8 @@ def _resolved(setting: Setting, context: Context) -> Setting:
     """An automatic parameter with the word for this machine; without one where it gets none."""
     if not boot_parse.is_automatic(setting) or not context.runtime:
         return setting
-    word, _reason = passthrough.words(context.host, topology.of(context.host), context.facts)
-    return replace(setting, want=word or None)
+    choice = passthrough.words(context.host, topology.of(context.host), context.facts)
+    return replace(setting, want=choice.word or None)
 
 
 def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[int, ...]:
@@ -135,8 +135,9 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         return _read_unseen(setting, node)
     runtime = _runtime(setting, node)
     if boot_parse.is_automatic(setting):
-        _word, reason = passthrough.words(node.context.host, node.topology, node.context.facts)
-        return Reading(cmdline.COMMAND_LINE, Value(absent=reason), Boot(Value(absent=reason)), native=True)
+        choice = passthrough.words(node.context.host, node.topology, node.context.facts)
+        absent = Value(absent=choice.reason)
+        return Reading(cmdline.COMMAND_LINE, absent, Boot(absent), native=True, elsewhere=choice.needless)
     want = _wanted(setting, node) if runtime.text is not None else setting.want
     found = Reading(cmdline.COMMAND_LINE, runtime, Boot(runtime), want, native=True, at_boot=True)
     if runtime.text is None:
@@ -324,10 +325,10 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         return []  # what cannot be read this once must not take away what stands there
     changes: dict[str, tuple[str, ...]] = {}
     for row in rows:
-        parameter = boot_parse.name_of(_resolved(row.setting, context))
-        words = _words(row) if _is_carried(row) else _kept(row, loader, name, context.host)
-        if words is not None:
-            changes[parameter] = words
+        if _is_carried(row):
+            changes[boot_parse.name_of(_resolved(row.setting, context))] = _words(row)
+        else:
+            changes.update(_kept(row, loader, name, context.host))
     stale = any(_is_stale(row) for row in rows if _is_carried(row))
     return loaders.files(loader, name, changes, stale, context.host)
 
@@ -342,12 +343,16 @@ def _is_carried(row: Row) -> bool:
     return not stopped and reading.native and reading.want is not None
 
 
-def _kept(row: Row, loader: Loader, name: str, host: Host) -> tuple[str, ...] | None:
+def _kept(row: Row, loader: Loader, name: str, host: Host) -> dict[str, tuple[str, ...]]:
     """The words in mlnode's drop-in, where this run cannot determine them: a kernel started in another way
-    this once (kexec), or an image build, which reads no CPUs. None if it does not set the parameter."""
+    this once (kexec), a GPU that did not come up, or an image build, which reads no CPUs."""
     if row.reading.invalid or row.reading.refusal or loader.style != "drop-in":
-        return None
-    return loaders.given(host, name, boot_parse.name_of(row.setting))
+        return {}
+    parameter = boot_parse.name_of(row.setting)
+    # An automatic one without words for this machine may have been given under either name.
+    names = passthrough.names(parameter) if boot_parse.is_automatic(row.setting) else (parameter,)
+    found = {one: loaders.given(host, name, one) for one in names}
+    return {one: words for one, words in found.items() if words is not None}
 
 
 def _is_stale(row: Row) -> bool:
@@ -357,8 +362,11 @@ def _is_stale(row: Row) -> bool:
     return not right and not boot.foreign
 
 
-#: Never: each parameter has its own words.
-conflicts = no_conflicts
+def conflicts(key: str, other: str) -> bool:
+    """Only the two that an automatic iommu may become: all others have their own words."""
+    return {key, other} == {f"{KIND}.{name}" for name in passthrough.names(passthrough.PARAMETER)}
+
+
 keeps = never_kept
 
 

@@ -57,6 +57,7 @@ def parse(spec: Mapping[str, Any]) -> list[Setting]:
             found.append(_setting(_name(name), _words(_name(name), value)))
     found += [_setting(_name(name), ()) for name in given.get("absent", ())]
     _refuse_doubles(found)
+    _refuse_beside_automatic(found)
     _refuse_length(found)
     return found
 
@@ -166,6 +167,19 @@ def _refuse_doubles(found: Sequence[Setting]) -> None:
                 f"{setting.key} is declared twice (isolate, parameters, absent; - and _ are one): keep one"
             )
         seen.add(setting.key)
+
+
+def _refuse_beside_automatic(found: Sequence[Setting]) -> None:
+    """An automatic parameter may become another name, which cannot have words of its own then."""
+    keys = {setting.key for setting in found}
+    for setting in filter(is_automatic, found):
+        parameter = setting.key[len(KIND) + 1 :]
+        for name in passthrough.names(parameter):
+            if name != parameter and f"{KIND}.{name}" in keys:
+                raise DeclarationError(
+                    f"boot.{parameter}: {setting.claim} is boot.{name} on some machines, which is declared, "
+                    "too: keep one of the two"
+                )
 
 
 def _refuse_length(found: Sequence[Setting]) -> None:

@@ -13,11 +13,15 @@ import re
 
 from ...engine.kind import Facts
 from ...host.host import Host
+from ...model.record import NamedTuple
 from ...topology.model import Topology
 
 AUTO = "auto"
 #: The one parameter that takes it; mitigations=auto and others are the kernel's own words
 PARAMETER = "iommu"
+
+#: Machines of which their host decides
+_GUESTS = ("virtual machine", "container")
 
 _X86, _ARM = "iommu=pt", "iommu.passthrough=1"
 #: Since then an identity domain and address spaces of processes (PASID) go together: "iommu/arm-smmu-v3:
@@ -34,29 +38,37 @@ def names(parameter: str) -> tuple[str, ...]:
     return (parameter, _ARM.partition("=")[0]) if parameter == PARAMETER else (parameter,)
 
 
-def words(host: Host, machine: Topology, facts: Facts) -> tuple[str, str]:
+class Choice(NamedTuple):
+    """The word for a machine, or why it gets none. needless: it does not need one."""
+
+    word: str = ""
+    reason: str = ""
+    needless: bool = False
+
+
+def words(host: Host, machine: Topology, facts: Facts) -> Choice:
     """The word for this machine, or why it gets none."""
     kind = machine.machine.kind
+    if kind in _GUESTS:
+        return Choice(reason=f"this is a {kind}: its host decides", needless=True)
     if kind != "bare metal":
-        whose = {"virtual machine": "its host decides", "container": "its host decides"}
-        return "", f"this is {_article(kind)}: {whose.get(kind, 'whether its host decides cannot be seen')}"
+        return Choice(
+            reason="this is a machine that does not say what it is: whether its host decides cannot be seen"
+        )
     cards = [device for device in machine.rdma if device.address is not None]
     if not machine.gpus or not cards:
         lacking = "GPU" if cards else "RDMA device on PCIe"
-        return "", f"no {lacking} is here, so that no traffic between a GPU and a NIC is translated"
+        reason = f"no {lacking} is here, so that no traffic between a GPU and a NIC is translated"
+        return Choice(reason=reason, needless=True)
     if host.value(_SNP).text == "Y":
-        return "", f"{_SNP} is Y: guests of SEV-SNP need the translation"
+        return Choice(reason=f"{_SNP} is Y: guests of SEV-SNP need the translation")
     if not re.search(r"^CPU implementer\s*:", host.value("/proc/cpuinfo").text or "", re.MULTILINE):
-        return _X86, ""
+        return Choice(_X86)
     release = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", facts.kernel_release(), re.ASCII)
     if release is None or (int(release.group(1)), int(release.group(2))) < _ARM_SINCE:
-        return "", (
-            f"kernel {facts.kernel_release() or 'of unknown version'}: before 6.11 arm-smmu-v3 without "
-            "translation breaks CUDA on GPUs that share page tables with programs; declare "
-            "iommu.passthrough: 1 if this kernel has the change"
+        return Choice(
+            reason=f"kernel {facts.kernel_release() or 'of unknown version'}: before 6.11 arm-smmu-v3 "
+            "without translation breaks CUDA on GPUs that share page tables with programs; instead of "
+            "auto, declare iommu.passthrough: 1 if this kernel has the change"
         )
-    return _ARM, ""
-
-
-def _article(kind: str) -> str:
-    return "a machine that does not say what it is" if kind == "unknown" else f"a {kind}"
+    return Choice(_ARM)

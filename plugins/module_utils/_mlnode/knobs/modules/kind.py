@@ -95,9 +95,11 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         if parameter:
             blocked = _CONTAINER if node.container else ""
             return options.read(setting, node.config, node.host, node.release, blocked)
-        obstacle = needed.obstacle(node.host, node.release) if setting.claim == needed.CLAIM else ""
-        if obstacle:
-            return Reading(setting.path, Value(absent=obstacle), Boot(Value(absent=obstacle)))
+        if setting.claim == needed.CLAIM:
+            obstacle = needed.obstacle(node.host, node.release)
+            if obstacle.words:
+                absent = Value(absent=obstacle.words)
+                return Reading(setting.path, absent, Boot(absent), elsewhere=obstacle.needless)
         runtime, built_in = _runtime(name, node)
         listed, barred = modules_load.on_command_line(node.host, name)
     except HostError as error:

@@ -11,33 +11,63 @@ from __future__ import annotations
 import re
 
 from ...host.host import Host
+from ...linux import modules_load
+from ...model.record import NamedTuple
 
+_MODULE = "nvidia_peermem"
 #: What may be declared so
-KNOWN = ("nvidia_peermem",)
+KNOWN = (_MODULE,)
 CLAIM = "loaded where needed"
 
 _RDMA = "/sys/class/infiniband"
 _DRIVER = "/proc/driver/nvidia/version"
 _PEERS = "/sys/kernel/mm/memory_peers"
+#: It has the peer memory interface. Built without its symbols, nv_mem_client_init() does nothing but return
+#: EINVAL (kernel-open/nvidia-peermem/nvidia-peermem.c).
+_CORE = "ib_core"
 #: drivers/infiniband/core/umem_dmabuf.c
 _DMABUF_SINCE = (5, 12)
 
 
-def obstacle(host: Host, release: str) -> str:
-    """Why this node does not need nvidia_peermem, or cannot have it; empty where it is to be loaded. Raises
-    HostError."""
+class Obstacle(NamedTuple):
+    """Why nvidia_peermem is not to be loaded; empty where it is. needless: this node does not need it."""
+
+    words: str = ""
+    needless: bool = False
+
+
+def obstacle(host: Host, release: str) -> Obstacle:
+    """Why this node does not need nvidia_peermem, or cannot have it. Raises HostError."""
+    needless = _needless(host, release)
+    return Obstacle(f"not needed: {needless}", True) if needless else Obstacle(_lacking(host, release))
+
+
+def _needless(host: Host, release: str) -> str:
+    """Reason why this node has no use for it; empty where it has."""
     if not any(host.exists(f"{_RDMA}/{name}/device") for name in host.names(_RDMA)):
-        return "not needed: no RDMA device with hardware behind it is here"
+        return "no RDMA device with hardware behind it is here"
     driver = host.text(_DRIVER).split("\n", 1)[0]
     if not driver:
-        return f"not needed: {_DRIVER} does not exist, so that NVIDIA's driver is not loaded"
+        return f"{_DRIVER} does not exist, so that NVIDIA's driver is not loaded"
     kernel = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", release, re.ASCII)
     since = kernel is not None and (int(kernel.group(1)), int(kernel.group(2))) >= _DMABUF_SINCE
     if since and "Open Kernel Module" in driver:
-        return "not needed: NVIDIA's open kernel modules export DMA-BUF"
+        return "NVIDIA's open kernel modules export DMA-BUF"
+    return ""
+
+
+def _lacking(host: Host, release: str) -> str:
+    """Reason why it cannot be loaded here; empty where it can."""
     if not host.exists(_PEERS):
         return (
             f"{_PEERS} does not exist: the RDMA core of this kernel takes no peer memory, which DOCA-OFED's "
             "does; or install NVIDIA's open kernel modules on a kernel since 5.12, for DMA-BUF"
+        )
+    # Symbols of what is built into the kernel are none that depmod lists.
+    uses = modules_load.dependencies(host, release, _MODULE)
+    if uses is not None and _CORE not in uses and not modules_load.is_built_in(host, release, _CORE):
+        return (
+            f"{_MODULE} in /lib/modules/{release}/modules.dep uses nothing of {_CORE}: it was built without "
+            "DOCA-OFED's headers and refuses to load; build NVIDIA's driver again with DOCA-OFED installed"
         )
     return ""

@@ -8,6 +8,7 @@ would lose its device.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Iterable, Mapping, Sequence
 
 from ...host.host import Host
@@ -15,6 +16,7 @@ from ...linux import modules_load
 from ...linux.modules_load import Config, Given
 from ...model import values
 from ...model.errors import DeclarationError
+from ...model.record import regex
 from ...model.setting import Boot, Reading, Setting, Value
 
 DROP_IN = "/etc/modprobe.d/zz-mlnode-"
@@ -24,6 +26,9 @@ _NVIDIA, _NVIDIA_PREFIX = "/proc/driver/nvidia/params", "NVreg_"
 
 #: As kstrtobool() in lib/kstrtox.c reads them, and as the kernel shows them
 _BOOLEANS = {**dict.fromkeys(("y", "1", "on", "t"), "Y"), **dict.fromkeys(("n", "0", "off", "f"), "N")}
+
+#: lib/kstrtox.c: _parse_integer_fixup_radix(), after the sign. No number of the kernel has more digits.
+_INTEGER = regex(r"([+-]?)(?:0[xX]([0-9a-fA-F]{1,40})|(0[0-7]{0,40})|([1-9][0-9]{0,40}))\Z", re.ASCII)
 
 _NOT_GIVEN = "the default of the module"
 _NO_MODULE = "{0} is not loaded, and this kernel has no such module to load"
@@ -83,8 +88,8 @@ def read(setting: Setting, config: Config, host: Host, release: str, blocked: st
         loadable = modules_load.is_loadable(host, release, module)
         return _not_loaded(setting, lines, config, blocked or ("" if loadable else _NO_MODULE.format(module)))
     path, now = _shown(host, module, parameter)
-    if now.text is not None and _alike(now.text, want):
-        now = Value(text=want)  # in the spelling that it is compared in
+    if now.text is not None:
+        now = Value(text=_spelled(now.text, want))
     boot = boot_of(lines, config, want)
     if built_in and not any(one.where == modules_load.COMMAND_LINE for one in lines[-1:]):
         words = f"{module} is built in, and takes {module}.{parameter}= from the kernel command line, which"
@@ -99,7 +104,7 @@ def _not_loaded(setting: Setting, lines: Sequence[Given], config: Config, never:
     """Reading of a module that is not loaded: the next load counts. never: why it will not be."""
     want = setting.want or ""
     text = lines[-1].value if lines else _NOT_GIVEN
-    now = Value(absent=never) if never else Value(text=want if _alike(text, want) else text)
+    now = Value(absent=never) if never else Value(text=_spelled(text, want))
     boot = Boot(now) if never else boot_of(lines, config, want)
     note = f"{split(setting.key)[0]} is not loaded, and takes it when it is"
     return Reading(setting.path, now, boot, want, native=not never, note=note)
@@ -117,8 +122,7 @@ def boot_of(given: Sequence[Given], config: Config, want: str) -> Boot:
     if not given:
         return Boot(Value(absent="no options line of modprobe.d gives it"))
     value, where = given[-1]
-    text = want if _alike(value, want) else value
-    return Boot(Value(text=text), where, foreign=_counts_later(where))
+    return Boot(Value(text=_spelled(value, want)), where, foreign=_counts_later(where))
 
 
 def _counts_later(where: str) -> bool:
@@ -157,14 +161,32 @@ def _shown(host: Host, module: str, parameter: str) -> tuple[str, Value]:
     return path, Value(absent=f"{path} has no {name}: this version of the driver does not know {parameter}")
 
 
+def _spelled(text: str, want: str) -> str:
+    """A value in the spelling in which it is compared with the wanted one."""
+    if _alike(text, want):
+        return want
+    # To values.same() 660 and 0660 are one.
+    return f"{_number(text)} in decimal" if values.same(text, want) else text
+
+
 def _alike(one: str, other: str) -> bool:
     """True if a module reads both as one value: numbers in any base, and what the kernel shows as Y or N."""
+    numbers = _number(one), _number(other)
+    if None not in numbers:  # first, as 0660 and 660 are two
+        return numbers[0] == numbers[1]
     if values.same(one, other):
         return True
     if {one, other} & {"Y", "N"}:
         known = [_BOOLEANS.get(text.lower(), text) for text in (one, other)]
         return known[0] == known[1]
-    try:
-        return int(one, 0) == int(other, 0)
-    except ValueError:
-        return False
+    return False
+
+
+def _number(text: str) -> int | None:
+    """A number as kstrtoint() with base 0 reads it, which takes 0660 for octal; None for any other text."""
+    match = _INTEGER.match(text)
+    if not match:
+        return None
+    sign, hexadecimal, octal, decimal = match.groups()
+    number = int(hexadecimal, 16) if hexadecimal else int(octal, 8) if octal else int(decimal)
+    return -number if sign == "-" else number

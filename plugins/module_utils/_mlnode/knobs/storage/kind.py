@@ -170,7 +170,9 @@ def _devices(host: Host, rule: Rule) -> tuple[list[_Device], Value, str]:
 
 def _device(host: Host, name: str) -> _Device:
     home = f"{_BLOCK}/{name}"
-    holders = host.names(f"{home}/holders")
+    # Those of its partitions, too: a RAID or volume group is often made of one beside that of the firmware.
+    paths = host.matching(f"{home}/{name}*/holders/*")
+    holders = dict.fromkeys([*host.names(f"{home}/holders"), *(path.rpartition("/")[2] for path in paths)])
     # The way of a multipath namespace, whose own device is not shown to programs (nvme/multipath.c).
     hidden = host.value(f"{home}/hidden").text == "1"
     return _Device(name, f"{home}/queue", home, ", ".join(holders) or ("a namespace" if hidden else ""))

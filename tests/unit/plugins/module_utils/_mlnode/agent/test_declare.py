@@ -393,6 +393,29 @@ def test_a_rule_for_a_nic_that_is_not_there_is_one(tmp_path: pathlib.Path) -> No
     assert "eth9" in found.msg
 
 
+NEEDED: dict[str, dict[str, Any]] = {
+    "modules": {"where_needed": {"nvidia_peermem": True}},
+    "boot": {"parameters": {"iommu": "auto"}},
+}
+
+
+def test_what_this_node_does_not_need_is_no_failure_and_no_warning(machine: Machine) -> None:
+    machine.put("/proc/cpuinfo", "flags\t\t: fpu\n")
+    for choice in ("fail", "warn"):
+        found = settle(machine, NEEDED, on_unsupported=choice)
+        assert [found.areas[area]["settings"][0]["status"] for area in NEEDED] == ["unsupported"] * 2
+        assert found.warnings == []
+
+
+def test_what_it_needs_and_cannot_have_is_a_failure(machine: Machine) -> None:
+    machine.put("/proc/cpuinfo", "flags\t\t: fpu\n")
+    machine.put("/sys/class/infiniband/mlx5_0/device/vendor", "0x15b3\n")
+    machine.put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15\n")
+    found = declare.run(machine, order(NEEDED, on_unsupported="fail"))
+    assert found.failed
+    assert ("memory_peers" in found.msg, "iommu" in found.msg) == (True, False)
+
+
 def test_a_module_that_is_loaded_on_the_way_may_bring_what_is_missing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

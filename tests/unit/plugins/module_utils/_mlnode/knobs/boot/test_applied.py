@@ -81,6 +81,22 @@ def test_a_semicolon_reaches_the_kernel_through_the_shell_and_grub(node: GrubMac
     assert "config_acs" not in node.read(MENU)
 
 
+def test_a_semicolon_that_stands_there_without_quotes_is_put_into_them(node: GrubMachine) -> None:
+    _reads_no_drop_ins(node)
+    node.put("/etc/default/grub", f'GRUB_CMDLINE_LINUX="pci={ACS} audit=0"\n')
+    node.write_menu()
+    node.reboot()
+    wanted = request({"parameters": {"pci": ACS, "audit": "0"}})
+    assert statuses(engine.evaluate(node, wanted)) == {"drifted"}
+    node.forget()
+    assert statuses(engine.apply(node, wanted)) == {"pending_reboot"}
+    assert node.read("/etc/default/grub") == f'GRUB_CMDLINE_LINUX="pci=\\"{ACS}\\" audit=0"\n'
+    node.reboot()
+    node.forget()
+    found = engine.apply(node, wanted)
+    assert (found.changed, statuses(found)) == (False, {"ok"})
+
+
 def test_the_words_of_rdma_topo_are_the_same(node: GrubMachine) -> None:
     """As `rdma_topo write-grub-acs` puts them into a drop-in, with quotes of its own."""
     node.put(

@@ -79,6 +79,10 @@ def test_an_unreadable_environment_is_no_empty_one(node: Machine) -> None:
         (" options a iommu=off\n", PT, " options iommu=pt a\n"),
         ("options a\n", {"pci": ["pci=x@0;y@1", "pci=z"]}, 'options pci="x@0;y@1" pci=z a\n'),
         ("linux /x\n", {"pci": ["pci=x@0;y@1"]}, 'linux /x\noptions pci="x@0;y@1"\n'),
+        ("options a pci=x@0;y@1\n", {"pci": ["pci=x@0;y@1"]}, 'options pci="x@0;y@1" a\n'),
+        # Behind one of others that is not in quotes, nothing reaches the kernel.
+        ("options z=1;2 b\noptions c\n", {"b": ["b"], "c": ["c"]}, "options b c z=1;2\noptions \n"),
+        ("options 'z=1;2' b\n", {"b": ["b"]}, "options 'z=1;2' b\n"),
         ("# options a\noptionsx b\n", PT, "# options a\noptionsx b\noptions iommu=pt\n"),
     ],
 )

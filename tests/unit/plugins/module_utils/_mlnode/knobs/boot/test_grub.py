@@ -255,6 +255,17 @@ PT = {"iommu": ["iommu=pt"]}
             PT,
             'GRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\n',
         ),
+        # GRUB ends the line at a semicolon that is not in quotes, and with it the second variable.
+        (
+            'GRUB_CMDLINE_LINUX="a=1;2"\nGRUB_CMDLINE_LINUX_DEFAULT="iommu=pt"\n',
+            PT,
+            'GRUB_CMDLINE_LINUX="iommu=pt a=1;2"\nGRUB_CMDLINE_LINUX_DEFAULT=""\n',
+        ),
+        (
+            'GRUB_CMDLINE_LINUX="a=1;2"\n',
+            {"a": ["a=1;2"]},
+            'GRUB_CMDLINE_LINUX="a=\\"1;2\\""\n',
+        ),
         # The last one counts; comments and other names do not.
         (
             'GRUB_CMDLINE_LINUX="a"\n#GRUB_CMDLINE_LINUX=x\nGRUB_CMDLINE_LINUX_XEN=y\nGRUB_CMDLINE_LINUX=b\n',
@@ -307,3 +318,9 @@ def test_what_only_a_shell_could_tell_is_left_to_people(line: str) -> None:
         ValueError, match=r"/etc/default/grub:2 is not a plain GRUB_CMDLINE_LINUX(_DEFAULT)?=\"...\""
     ):
         edited(f"A=1\n{line}\nB=2\n", {})
+
+
+def test_a_kernel_gets_nothing_behind_a_semicolon_outside_quotes() -> None:
+    variables = {"tuned_params": ("iommu=pt", "/boot/grub/grub.cfg:1")}
+    found = boot_grub.entry("menu:1", 'ro a="1;2" b=1;2 c $tuned_params', variables)
+    assert [found.of(name)[0] for name in ("a", "b", "c", "iommu")] == [("a=1;2",), ("b=1",), (), ()]

@@ -351,6 +351,7 @@ def test_an_image_build_looks_at_no_hardware_and_leaves_isolation_to_the_agent(
 
 def test_parameters_do_not_exclude_each_other() -> None:
     assert not boot.conflicts("boot.isolcpus", "boot.nohz_full")
+    assert not boot.conflicts("boot.iommu", "boot.intel_iommu")
 
 
 def test_an_explanation_names_every_line(node: GrubMachine) -> None:

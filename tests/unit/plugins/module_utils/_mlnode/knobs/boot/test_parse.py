@@ -86,6 +86,11 @@ def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:
         ({"parameters": {"nohz_full": "2", "nohz-full": "3"}}, "boot.nohz_full is declared twice"),
         ({"parameters": {"quiet": ""}, "absent": ["quiet"]}, "boot.quiet is declared twice"),
         ({"isolate": {"cpus": "2"}, "absent": ["isolcpus"]}, "boot.isolcpus is declared twice"),
+        (
+            {"parameters": {"iommu": "auto", "iommu.passthrough": 1}},
+            "boot.iommu: auto is boot.iommu.passthrough on some machines, which is declared, too",
+        ),
+        ({"parameters": {"iommu": "auto"}, "absent": ["iommu.passthrough"]}, "keep one of the two"),
         ({"absent": ["quiet", "quiet"]}, "boot.quiet is declared twice"),
         # CPUs
         ({"parameters": {"isolcpus": ""}}, "boot.isolcpus: ''"),

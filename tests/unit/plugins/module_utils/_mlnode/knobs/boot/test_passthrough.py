@@ -14,6 +14,7 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host.host import Host
 from mlnode.knobs.boot import kind as boot
+from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer, Status
 
 AUTO = Request("default", boot, {"parameters": {"iommu": "auto"}})
@@ -85,6 +86,7 @@ def test_arm64_gets_its_own_word_since_its_iommu_can_do_both(
     machine = node(tmp_path, "grace", kernel)
     found = row(machine)
     assert found.status is status
+    assert not found.reading.elsewhere
     assert words in f"{found.reason} {found.reading.want}"
     engine.apply(machine, AUTO)
     assert ("iommu.passthrough=1" in machine.line().split()) == (status is Status.DRIFTED)
@@ -110,6 +112,7 @@ def test_what_a_host_decides_is_left_to_it(
     line = machine.line()
     [found] = engine.apply(machine, AUTO).rows
     assert found.status is Status.UNSUPPORTED
+    assert found.reading.elsewhere
     assert words in found.reason
     assert machine.line() == line
 
@@ -118,6 +121,7 @@ def test_without_a_gpu_beside_rdma_nothing_is_translated_that_counts(tmp_path: p
     machine = GrubMachine.debian_with_grub(str(tmp_path))
     [found] = engine.apply(machine, AUTO).rows
     assert (found.status, "no RDMA device on PCIe is here" in found.reason) == (Status.UNSUPPORTED, True)
+    assert found.reading.elsewhere
 
 
 def test_a_host_of_protected_guests_keeps_the_translation(tmp_path: pathlib.Path) -> None:
@@ -126,6 +130,36 @@ def test_a_host_of_protected_guests_keeps_the_translation(tmp_path: pathlib.Path
     machine.put(SNP, "Y\n")
     found = row(machine)
     assert (found.status, SNP in found.reason) == (Status.UNSUPPORTED, True)
+    assert not found.reading.elsewhere
+
+
+@pytest.mark.parametrize(("hardware", "word"), [("hgx", "iommu=pt"), ("grace", "iommu.passthrough=1")])
+def test_a_gpu_or_nic_that_is_missing_once_takes_nothing_away(
+    tmp_path: pathlib.Path, hardware: str, word: str
+) -> None:
+    machine = node(tmp_path, hardware, "6.14.0")
+    engine.apply(machine, AUTO)
+    machine.reboot()
+    machine.over = ("/sys/class/infiniband",)
+    machine.forget()
+    [found] = engine.apply(machine, AUTO).rows
+    assert (found.status, word in machine.line().split()) == (Status.UNSUPPORTED, True)
+
+
+def test_two_declarations_cannot_have_it_and_what_it_becomes(tmp_path: pathlib.Path) -> None:
+    machine = node(tmp_path, "grace", "6.14.0")
+    engine.apply(machine, AUTO._replace(name="fabric"))
+    line = machine.line()
+    machine.forget()
+    other = Request("node", boot, {"parameters": {"iommu.passthrough": 0}})
+    with pytest.raises(DeclarationError, match=r"boot\.iommu\.passthrough .* and boot\.iommu .*fabric"):
+        engine.apply(machine, other)
+    assert machine.line() == line
+
+
+def test_both_may_be_declared_by_their_words() -> None:
+    spec = {"parameters": {"iommu": "force", "iommu.passthrough": 1}}
+    assert [setting.want for setting in boot.parse(spec, None)] == ["iommu=force", "iommu.passthrough=1"]
 
 
 def test_an_image_leaves_it_to_the_agent_of_the_machine(tmp_path: pathlib.Path) -> None:

@@ -18,6 +18,9 @@ from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 
 PEERMEM: dict[str, Any] = {"where_needed": ["nvidia_peermem"]}
 FILE = "/etc/modules-load.d/mlnode-modules.default.conf"
+DEPENDENCIES = f"/lib/modules/{RELEASE}/modules.dep"
+STUB = "updates/dkms/nvidia-peermem.ko.zst:\n"
+BUILT = "updates/dkms/nvidia_peermem.ko.zst: updates/dkms/ib_core.ko.zst updates/dkms/nvidia.ko.zst\n"
 DRIVER = "/proc/driver/nvidia/version"
 CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23 22:50:36 UTC 2025\n"
 OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"
@@ -28,7 +31,7 @@ def machine(tmp_path: pathlib.Path) -> Machine:
     """A node that needs it."""
     found = Machine.debian(str(tmp_path / "node"))
     found.enable_agent()
-    found.put(f"/lib/modules/{RELEASE}/modules.dep", "updates/dkms/nvidia_peermem.ko: nvidia.ko\n")
+    found.put(DEPENDENCIES, BUILT)
     found.put("/sys/class/infiniband/mlx5_0/device/vendor", "0x15b3\n")
     found.put("/sys/kernel/mm/memory_peers/.keep", "")
     found.put(DRIVER, CLOSED)
@@ -51,16 +54,18 @@ def test_it_is_loaded_where_it_is_needed(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "words"),
+    ("path", "text", "words", "needless"),
     [
-        (DRIVER, OPEN, "not needed: NVIDIA's open kernel modules export DMA-BUF"),
-        (DRIVER, "", "NVIDIA's driver is not loaded"),
-        ("/sys/class/infiniband/mlx5_0/device/vendor", None, "no RDMA device with hardware behind it"),
-        ("/sys/kernel/mm/memory_peers/.keep", None, "takes no peer memory, which DOCA-OFED's does"),
+        (DRIVER, OPEN, "not needed: NVIDIA's open kernel modules export DMA-BUF", True),
+        (DRIVER, "", "NVIDIA's driver is not loaded", True),
+        ("/sys/class/infiniband/mlx5_0/device/vendor", None, "no RDMA device with hardware behind it", True),
+        ("/sys/kernel/mm/memory_peers/.keep", None, "takes no peer memory, which DOCA-OFED's does", False),
+        (DEPENDENCIES, STUB, "build NVIDIA's driver again with DOCA-OFED installed", False),
+        (DEPENDENCIES, "nvidia.ko:\n", f"/lib/modules/{RELEASE} has no module nvidia_peermem", False),
     ],
 )
 def test_elsewhere_it_is_not_and_that_is_no_drift(
-    machine: Machine, path: str, text: str | None, words: str
+    machine: Machine, path: str, text: str | None, words: str, needless: bool
 ) -> None:
     if text is None:
         machine.remove(path)
@@ -70,14 +75,29 @@ def test_elsewhere_it_is_not_and_that_is_no_drift(
     found = applied(machine, PEERMEM)
     assert (found.status, words in found.reason) == (Status.UNSUPPORTED, True)
     assert not found.status.is_drift
+    assert found.reading.elsewhere is needless  # only what is needed and cannot be had is a failure
     assert not machine.exists("/sys/module/nvidia_peermem")
     assert not machine.exists(FILE)
+
+
+@pytest.mark.parametrize("ending", ["ko", "ko.xz", "ko.gz", "ko.zst"])
+def test_a_module_that_uses_the_rdma_core_is_none_that_refuses_to_load(machine: Machine, ending: str) -> None:
+    machine.put(
+        DEPENDENCIES, f"extra/nvidia_peermem.{ending}: extra/nvidia.{ending} extra/ib_core.{ending}\n"
+    )
+    assert applied(machine, PEERMEM).status is Status.CHANGED
+
+
+def test_of_an_rdma_core_in_the_kernel_itself_no_symbol_is_listed(machine: Machine) -> None:
+    machine.put(DEPENDENCIES, STUB.replace("-", "_"))
+    machine.put(f"/lib/modules/{RELEASE}/modules.builtin", "kernel/drivers/infiniband/core/ib_core.ko\n")
+    assert applied(machine, PEERMEM).status is Status.CHANGED
 
 
 def test_an_old_kernel_has_no_dma_buf_for_rdma(machine: Machine) -> None:
     machine.put(DRIVER, OPEN)
     machine.put("/proc/sys/kernel/osrelease", "5.10.0-rc\n")
-    machine.put("/lib/modules/5.10.0-rc/modules.dep", "updates/nvidia-peermem.ko:\n")
+    machine.put("/lib/modules/5.10.0-rc/modules.dep", "updates/nvidia_peermem.ko: updates/ib_core.ko\n")
     machine.forget()
     [found] = engine.evaluate(machine, Request("default", modules, PEERMEM)).rows
     assert (found.status, found.reading.load) == (Status.DRIFTED, ("nvidia_peermem",))

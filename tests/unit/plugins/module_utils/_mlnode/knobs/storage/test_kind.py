@@ -119,6 +119,16 @@ def test_partitions_loops_memory_and_removable_disks_are_left_alone(node: Machin
     ]
 
 
+def test_a_disk_with_a_partition_in_a_raid_is_a_part_of_it(node: Machine) -> None:
+    node.put("/sys/block/nvme0n1/nvme0n1p1/partition", "1\n")
+    node.put("/sys/block/nvme0n1/nvme0n1p2/holders/md127/dev", "9:127\n")
+    node.put("/sys/block/nvme0n1/nvme0n1p3/holders/dm-0/dev", "253:0\n")
+    node.put("/sys/block/nvme0n1/nvme0n1p4/holders/dm-0/dev", "253:0\n")
+    found = rows(node, {**AHEAD, "scheduler": "none"})["storage.ahead.read_ahead_kb"]
+    assert [part.path for part in found.reading.parts] == ["/sys/block/sda/queue/read_ahead_kb"]
+    assert "nvme0n1: left alone, as it is a part of md127, dm-0" in found.reading.note
+
+
 def test_a_part_of_a_raid_keeps_its_read_ahead_and_gets_the_scheduler(node: Machine) -> None:
     found = rows(node, {**AHEAD, "devices": {"types": ["nvme", "md"]}, "scheduler": "none"})
     ahead_of, scheduler = found["storage.ahead.read_ahead_kb"], found["storage.ahead.scheduler"]

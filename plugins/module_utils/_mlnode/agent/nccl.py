@@ -18,7 +18,7 @@ from ..model.setting import Value
 from ..report.grid import grid
 
 #: Of a line that a shell or a service reads, and of one behind another
-_MAYBE, _BEHIND = "for jobs that are started with this file", "not in force: another one comes first"
+_MAYBE, _BEHIND = "for jobs that are started with this file", "not in force: another line counts"
 
 
 class Other(NamedTuple):

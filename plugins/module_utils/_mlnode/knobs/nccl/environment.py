@@ -14,11 +14,14 @@ from ...model.record import NamedTuple, regex
 #: Read by PAM for everyone who logs in, whatever the shell: pam_env(8)
 ENVIRONMENT = "/etc/environment"
 
+#: With a syntax of its own, NAME DEFAULT=value OVERRIDE=value: pam_env.conf(5)
+_PAM_ENV = "/etc/security/pam_env.conf"
+
 #: Who may read each of the others, and hand on what stands there: shells, systemd and slurmd. Not the files
 #: of users in their home folders, which may be on a server that does not answer.
 _OTHERS = (
     "/etc/environment.d/*.conf",
-    "/etc/security/pam_env.conf",
+    _PAM_ENV,
     "/etc/profile",
     "/etc/profile.d/*",
     "/etc/bash.bashrc",
@@ -37,6 +40,7 @@ _PROLOG = regex(r"^\s*TaskProlog\s*=\s*(/[!-~]+)", re.ASCII | re.IGNORECASE | re
 
 #: Variables of NCCL, of its plugins and of libsharp, where a line sets them
 _SETS = regex(r"(?<![A-Za-z0-9_$])((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})=", re.ASCII)
+_IN_PAM = regex(r"^\s*((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})\s+(?:DEFAULT|OVERRIDE)=", re.ASCII)
 _CSH = regex(r"\bsetenv\s+((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})\s", re.ASCII)
 
 
@@ -67,22 +71,25 @@ class Places(NamedTuple):
 
     def of(self, name: str) -> list[Mention]:
         """Every line that sets a variable, in the order of the files."""
-        setting = regex(rf"(?<![A-Za-z0-9_$]){re.escape(name)}=|\bsetenv\s+{re.escape(name)}\s", re.ASCII)
+        word = re.escape(name)
+        setting = regex(rf"(?<![A-Za-z0-9_$]){word}=|\bsetenv\s+{word}\s", re.ASCII)
+        in_pam = regex(rf"\s*{word}\s+(?:DEFAULT|OVERRIDE)=", re.ASCII)
         return [
             Mention(path, number, line, _assigned(line, name) if path == ENVIRONMENT else None)
             for path, text in self.texts
             for number, line in enumerate(text.split("\n"), 1)
-            if setting.search(line) and not line.lstrip().startswith("#")
+            if (in_pam.match(line) if path == _PAM_ENV else setting.search(line))
+            and not line.lstrip().startswith("#")
         ]
 
     def names(self) -> set[str]:
         """All variables that some line sets."""
         return {
             match.group(1)
-            for _path, text in self.texts
+            for path, text in self.texts
             for line in text.split("\n")
             if not line.lstrip().startswith("#")
-            for pattern in (_SETS, _CSH)
+            for pattern in ((_IN_PAM,) if path == _PAM_ENV else (_SETS, _CSH))
             for match in pattern.finditer(line)
         }
 

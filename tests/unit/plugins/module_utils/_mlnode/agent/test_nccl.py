@@ -49,6 +49,16 @@ def test_what_a_shell_or_a_service_sets_is_certain_for_no_job(machine: Machine) 
     assert (csh.name, csh.value) == ("NCCL_NET_PLUGIN", None)
 
 
+def test_the_file_of_pam_env_has_a_syntax_of_its_own(machine: Machine) -> None:
+    machine.put(
+        "/etc/security/pam_env.conf", "#NCCL_NET DEFAULT=IB\nNCCL_ALGO DEFAULT=Ring\nPATH DEFAULT=/x\n"
+    )
+    [found] = nccl.in_force(machine).variables
+
+    assert (found.name, found.value) == ("NCCL_ALGO", None)
+    assert found.others[0][:2] == ("/etc/security/pam_env.conf:2", "NCCL_ALGO DEFAULT=Ring")
+
+
 def test_what_nccl_does_not_read_any_more_is_named_as_such(machine: Machine) -> None:
     machine.put(CONF, "NCCL_IB_CUDA_SUPPORT=1\nNCCL_NO_SUCH_THING=1\n")
     [old, unknown] = nccl.in_force(machine).variables

@@ -17,6 +17,8 @@ _INT = regex(r"-?[0-9]{1,40}\Z", re.ASCII)
 _RANGES = regex(r"[0-9]{1,40}(-[0-9]{1,40})?(,[0-9]{1,40}(-[0-9]{1,40})?)*\Z", re.ASCII)
 #: A CPU mask as bitmap_parse() takes it: groups of eight hex digits, the highest first and maybe shorter
 _MASK = regex(r"[0-9a-f]{1,8}(,[0-9a-f]{8})+\Z|[0-9a-f]{1,8}\Z", re.ASCII)
+#: As `uname -r` has it: 6.8.0-45-generic
+_RELEASE = regex(r"([0-9]{1,4})\.([0-9]{1,4})", re.ASCII)
 _BRACKET = regex(r"\[([^\[\]\s]+)\]")
 
 
@@ -25,6 +27,13 @@ def number(text: str | None) -> int | None:
     str.strip() and int() each have another opinion of what a digit and a blank is."""
     match = _NUMBER.match(text or "")
     return int(match.group(1)) if match else None
+
+
+def kernel_version(release: str | None) -> tuple[int, int] | None:
+    """Version and patch level of a kernel release, to be compared with the one that brought a feature; None
+    for any other text."""
+    match = _RELEASE.match(release or "")
+    return (int(match.group(1)), int(match.group(2))) if match else None
 
 
 def tokens(text: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
+from ...engine.kind import Facts
 from ...host.host import Host
 from ...knobs.sysctl.parse import path_of
 from ...linux import sysctl_d
@@ -56,7 +57,6 @@ _TOPICS = (KHO, SIZES, PREEMPT, NAMES_GONE, NAPI)
 NAMES = tuple(topic.name for topic in _TOPICS)
 
 _CMDLINE, _MEMINFO = "/proc/cmdline", "/proc/meminfo"
-_RELEASE = "/proc/sys/kernel/osrelease"
 _PREEMPT = "/sys/kernel/debug/sched/preempt"
 _POOLS = "/sys/kernel/mm/hugepages"
 _RDMA = "/sys/class/infiniband"
@@ -75,30 +75,21 @@ _CFS = (
 
 def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     value = host.value(_CMDLINE)
-    words = (value.text or "").split()
-    words = words[: words.index("--")] if "--" in words else words
-    yield _kho(host, words)
+    facts = Facts(host)
+    version = values.kernel_version(facts.kernel_release()) or (0, 0)
+    yield _kho(host, facts.command_line("kho") if value.text is not None else [])
     if value.text is None:
         yield model.missing(SIZES, value, _CMDLINE)
         yield model.missing(PREEMPT, value, _CMDLINE)
     else:
-        yield _sizes(host, words)
-        yield _preempt(host, words)
+        asked = [size for name in ("hugepagesz", "default_hugepagesz") for size in facts.command_line(name)]
+        yield _sizes(host, asked)
+        yield _preempt(host, facts.command_line("preempt"), version)
     yield _scheduler(host)
-    yield _napi(host, topology)
+    yield _napi(host, topology, version)
 
 
-def _given(words: list[str], *names: str) -> list[str]:
-    return [word.partition("=")[2] for word in words if word.partition("=")[0] in names and "=" in word]
-
-
-def _release(host: Host) -> tuple[int, int]:
-    """(0, 0) where it cannot be read."""
-    match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", host.value(_RELEASE).text or "", re.ASCII)
-    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
-
-
-def _kho(host: Host, words: list[str]) -> AuditCheck:
+def _kho(host: Host, given: list[str]) -> AuditCheck:
     """Scratch memory counts as free memory of CMA and belongs to no area of it, so that more may be free than
     there is."""
     value = host.value(_MEMINFO)
@@ -111,7 +102,7 @@ def _kho(host: Host, words: list[str]) -> AuditCheck:
         )
     total, free = int(rows.get("CmaTotal", 0)), int(rows.get("CmaFree", 0))
     kept = f"CmaFree {free} kB, CmaTotal {total} kB"
-    if free <= total and _given(words, "kho")[-1:] in (["on"], ["1"], ["y"]):
+    if free <= total and given[-1:] in (["on"], ["1"], ["y"]):
         # Used memory of CMA may hide it.
         return model.unknown(KHO, f"kho is on by the command line, and not to be seen: {kept}", _MEMINFO)
     if free <= total:
@@ -122,8 +113,7 @@ def _kho(host: Host, words: list[str]) -> AuditCheck:
     return model.judged(KHO, False, found, _MEMINFO, "no scratch memory")
 
 
-def _sizes(host: Host, words: list[str]) -> AuditCheck:
-    asked = _given(words, "hugepagesz", "default_hugepagesz")
+def _sizes(host: Host, asked: list[str]) -> AuditCheck:
     try:
         known = [
             int(name[10:-2]) for name in host.names(_POOLS) if re.match(r"hugepages-[0-9]{1,10}kB\Z", name)
@@ -147,9 +137,8 @@ def _kilobytes(text: str) -> int | None:
     return number << _UNITS[match.group(2).upper()] if match.group(2) else number >> 10
 
 
-def _preempt(host: Host, words: list[str]) -> AuditCheck:
+def _preempt(host: Host, asked: list[str], version: tuple[int, int]) -> AuditCheck:
     """The preemption that is asked for, against what debugfs offers, or else what the version has."""
-    asked = _given(words, "preempt")
     if not asked:
         return model.told(PREEMPT, "the command line does not say it", _CMDLINE)
     shown = host.value(_PREEMPT)
@@ -158,7 +147,7 @@ def _preempt(host: Host, words: list[str]) -> AuditCheck:
         return model.judged(
             PREEMPT, asked[-1] in offered, asked[-1], _PREEMPT, f"one of {', '.join(offered)}"
         )
-    if _release(host) < (7, 0):
+    if version < (7, 0):
         return model.told(PREEMPT, f"{asked[-1]}; {_PREEMPT} does not show what this kernel has", _CMDLINE)
     good = asked[-1] in ("full", "lazy")
     return model.judged(PREEMPT, good, asked[-1], _CMDLINE, "full or lazy, since 7.0")
@@ -180,10 +169,10 @@ def _scheduler(host: Host) -> AuditCheck:
     return model.told(NAMES_GONE, f"unknown to this kernel: {found}", "/etc/sysctl.d")
 
 
-def _napi(host: Host, topology: Topology) -> AuditCheck:
+def _napi(host: Host, topology: Topology, version: tuple[int, int]) -> AuditCheck:
     names = [nic.name for nic in topology.nics if nic.kind in ("physical", "virtual function")]
     folder = "/sys/class/net"
-    if _release(host) < (6, 13) or not names:
+    if version < (6, 13) or not names:
         return model.told(
             NAPI, "one value for each interface, or no interface with hardware behind it", folder
         )

@@ -103,10 +103,9 @@ def _kernel(host: Host) -> AuditCheck:
     value = host.value(_RELEASE)
     if value.text is None:
         return model.missing(KERNEL, value, _RELEASE)
-    match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", value.text, re.ASCII)
-    if match is None:
+    version = values.kernel_version(value.text)
+    if version is None:
         return model.unknown(KERNEL, f"{value.text[:60]!r} is not a kernel version", _RELEASE)
-    version = int(match.group(1)), int(match.group(2))
     more = "; ".join(feature for since, feature in _BRINGS if version < since)
     found = f"{value.text.strip()[:80]}{f' ({more})' if more else ''}"
     if version < _LEAST and _BACKPORTS.search(value.text):

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
+from ...model import values
 from ...model.record import replace
 from ...topology import links, pci, pci_config
 from ...topology.model import PciDevice
@@ -114,8 +114,7 @@ def _off(host: Host, subjects: Subjects, address: str, failed: Sequence[str]) ->
     now = f"setpci -s {address} ECAP_ACS+6.w=0000:{pci_config.REDIRECT:04x}"
     if any((one.vendor, one.device) == _DATA_DIRECT for one in subjects.devices.values()):
         return f"{_TOPO}, as ConnectX-8 with Data Direct needs other bits than off; until then: {now}"
-    release = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", host.value(_RELEASE).text or "", re.ASCII)
-    if release and (int(release.group(1)), int(release.group(2))) >= _CONFIG_SINCE:
+    if (values.kernel_version(host.value(_RELEASE).text) or (0, 0)) >= _CONFIG_SINCE:
         word = f"pci=config_acs={';'.join(f'{_PEER_TO_PEER}@{one}' for one in failed)}"
     else:
         word = f"pci=disable_acs_redir={';'.join(failed)}"

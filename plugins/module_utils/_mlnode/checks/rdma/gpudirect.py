@@ -13,6 +13,7 @@ from typing import Any, Mapping
 
 from ...host.host import Host
 from ...linux import modules_load
+from ...model import values
 from ...model.errors import HostError
 from ...model.record import dataclass, regex
 from ...model.setting import Value
@@ -135,12 +136,12 @@ def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
 
 def _dmabuf(host: Host, topology: Topology, vendor: str) -> Way:
     release = host.value(RELEASE)
-    match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", release.text or "", re.ASCII)
-    if match is None:
+    version = values.kernel_version(release.text)
+    if version is None:
         return Way(
             None, release.problem or f"{RELEASE}: {(release.text or '')[:60]!r} is not a version", RELEASE
         )
-    if (int(match.group(1)), int(match.group(2))) < _DMABUF_SINCE:
+    if version < _DMABUF_SINCE:
         return Way(False, f"kernel {release.text} has no DMA-BUF for RDMA, which came with 5.12", RELEASE)
     if vendor == "AMD":
         return _amdgpu(host, topology, str(release.text))

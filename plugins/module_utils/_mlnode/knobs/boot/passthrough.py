@@ -13,6 +13,7 @@ import re
 
 from ...engine.kind import Facts
 from ...host.host import Host
+from ...model import values
 from ...model.record import NamedTuple
 from ...topology.model import Topology
 
@@ -64,8 +65,8 @@ def words(host: Host, machine: Topology, facts: Facts) -> Choice:
         return Choice(reason=f"{_SNP} is Y: guests of SEV-SNP need the translation")
     if not re.search(r"^CPU implementer\s*:", host.value("/proc/cpuinfo").text or "", re.MULTILINE):
         return Choice(_X86)
-    release = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", facts.kernel_release(), re.ASCII)
-    if release is None or (int(release.group(1)), int(release.group(2))) < _ARM_SINCE:
+    version = values.kernel_version(facts.kernel_release())
+    if version is None or version < _ARM_SINCE:
         return Choice(
             reason=f"kernel {facts.kernel_release() or 'of unknown version'}: before 6.11 arm-smmu-v3 "
             "without translation breaks CUDA on GPUs that share page tables with programs; instead of "

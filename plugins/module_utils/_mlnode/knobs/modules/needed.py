@@ -8,10 +8,9 @@ the peer memory interface of DOCA-OFED's RDMA core, and cannot be loaded beside 
 
 from __future__ import annotations
 
-import re
-
 from ...host.host import Host
 from ...linux import modules_load
+from ...model import values
 from ...model.record import NamedTuple
 
 _MODULE = "nvidia_peermem"
@@ -49,9 +48,8 @@ def _needless(host: Host, release: str) -> str:
     driver = host.text(_DRIVER).split("\n", 1)[0]
     if not driver:
         return f"{_DRIVER} does not exist, so that NVIDIA's driver is not loaded"
-    kernel = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", release, re.ASCII)
-    since = kernel is not None and (int(kernel.group(1)), int(kernel.group(2))) >= _DMABUF_SINCE
-    if since and "Open Kernel Module" in driver:
+    version = values.kernel_version(release)
+    if version is not None and version >= _DMABUF_SINCE and "Open Kernel Module" in driver:
         return "NVIDIA's open kernel modules export DMA-BUF"
     return ""
 

@@ -91,6 +91,24 @@ def test_integers_are_all_tokens_or_none(text: str, numbers: tuple[int, ...] | N
 
 
 @pytest.mark.parametrize(
+    ("release", "version"),
+    [
+        ("6.8.0-45-generic", (6, 8)),
+        ("5.14.0-503.el9.x86_64\n", (5, 14)),
+        ("6.12-rc3", (6, 12)),
+        ("6", None),
+        ("", None),
+        (None, None),
+        ("v6.8", None),
+    ],
+)
+def test_the_version_of_a_kernel_is_compared_by_its_numbers(
+    release: str | None, version: tuple[int, int] | None
+) -> None:
+    assert values.kernel_version(release) == version
+
+
+@pytest.mark.parametrize(
     ("floor", "current", "expected"),
     [
         ("10", "5", "10"),

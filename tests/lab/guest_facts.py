@@ -103,7 +103,11 @@ def _cpus(text: str) -> set[int]:
     return {cpu for first, _dash, last in spans for cpu in range(int(first), int(last or first) + 1)}
 
 
-def until(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
+#: Only a failure takes so long: on an emulated machine beside two others, what needs a second has taken 40.
+_PATIENCE_SECONDS = 180
+
+
+def until(holds: Callable[[], bool], what: str, seconds: float = _PATIENCE_SECONDS) -> None:
     """Wait for something that a service in the machine does by itself."""
     end = time.monotonic() + seconds
     while not holds():

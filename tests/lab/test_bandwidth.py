@@ -46,7 +46,7 @@ class Pair:
         peer.run(f"modprobe rdma_rxe && rdma link add rxe0 type rxe netdev {nic}")
         self.wake()
         reach = f"timeout 3 bash -c '</dev/tcp/{PEER}/22'"
-        facts.until(lambda: node.run(reach, check=False).returncode == 0, "the peer is reached", 60)
+        facts.until(lambda: node.run(reach, check=False).returncode == 0, "the peer is reached")
 
     def wake(self) -> None:
         self.node.resume()
@@ -174,7 +174,7 @@ def test_a_server_ends_although_nobody_comes_and_its_module_was_killed(
 ) -> None:
     server = pair.serving(collection, timeout=0)
     began = time.monotonic()
-    facts.until(lambda: pair.peer.run("pgrep ib_write_bw", check=False).returncode == 0, "it serves", 60)
+    facts.until(lambda: pair.peer.run("pgrep ib_write_bw", check=False).returncode == 0, "it serves")
     # The module is the parent of timeout(1), which is that of the program.
     pair.peer.run("kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $(pgrep ib_write_bw)))")
     server.communicate(timeout=120)

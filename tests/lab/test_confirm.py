@@ -93,7 +93,7 @@ class Network:
         nic = peer.out("ls -d /sys/class/net/*/device/driver | cut -d/ -f5 | tail -n 1")
         assert peer.read(f"/sys/class/net/{nic}/address") == "52:54:00:6c:61:09"
         peer.run(CABLING.format(nic=nic, switch=SWITCH))
-        facts.until(self.carries, "the node is reached", 60)
+        facts.until(self.carries, "the node is reached")
 
     def wake(self) -> None:
         """Machines sleep until they are spoken to."""
@@ -168,7 +168,7 @@ class Network:
         assert self.mtu == SMALL
         for path, content in ((DECLARED, declared), (PENDING, "")):
             assert self.node.out(f"cat {path} 2>/dev/null || true") == content
-        facts.until(self.carries, "the node is reached as before", 60)
+        facts.until(self.carries, "the node is reached as before")
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +263,7 @@ def test_the_power_fails_before_it_is_confirmed(network: Network, collection: Co
     kept = network.node.read(DECLARED)
     wanted = arguments(network, tx_queue_len=900, mtu=LARGE)
     playing = collection.start_task("nic_ethtool", network.hosts(), **wanted)
-    facts.until(lambda: network.node.read(DECLARED) != kept, "the change is made", 60)
+    facts.until(lambda: network.node.read(DECLARED) != kept, "the change is made")
     assert network.mtu == LARGE
     assert network.node.run(f"test -s {PENDING}", check=False).returncode == 0
     network.node.cut_power()

@@ -171,7 +171,7 @@ def test_a_port_that_is_down_fails_with_its_state(fabric: Fabric) -> None:
     fabric.machine.run(f"ip link set {fabric.rail} up")
     assert (found["state"]["verdict"], found["state"]["found"]) == ("fail", "1: DOWN")
     assert found["phys_state"]["verdict"] == "fail"
-    facts.until(lambda: fabric.machine.read(f"{PORT}/state") == "4: ACTIVE", "the port is up again", 60)
+    facts.until(lambda: fabric.machine.read(f"{PORT}/state") == "4: ACTIVE", "the port is up again")
 
 
 def test_a_device_that_is_not_there_fails(fabric: Fabric) -> None:
@@ -243,7 +243,7 @@ def test_drift_of_every_kind_is_told_alike_by_the_node_and_by_both_playbooks(fab
 
 def test_a_reboot_brings_it_back_without_ansible(fabric: Fabric) -> None:
     fabric.machine.reboot()
-    facts.until(lambda: facts.wrong(fabric.machine) == {}, "the agent has applied it", 60)
+    facts.until(lambda: facts.wrong(fabric.machine) == {}, "the agent has applied it")
     fabric.assert_as_declared()
     assert fabric.play("site").changed == 0
 

@@ -147,7 +147,7 @@ def test_drift_by_hand_is_found_named_and_mended(story: Story) -> None:
     machine = story.machine
     # What site has changed of NICs makes the agent look at them twice, and mend what it finds.
     working = "systemctl list-units --state=activating --plain --no-legend 'mlnode*'"
-    facts.until(lambda: machine.out(working) == "", "the agent has seen to the NICs", 60)
+    facts.until(lambda: machine.out(working) == "", "the agent has seen to the NICs")
     machine.run("sysctl -w vm.swappiness=60 net.ipv4.tcp_congestion_control=cubic")
     machine.write(THP, "always")
     machine.write(DEBUG_COST, "500000")
@@ -181,7 +181,7 @@ def test_interrupts_stay_when_queues_change_a_nic_arrives_and_irqbalance_runs(st
     facts.until(story.nics_are_as_declared, "the service has seen to the new queues")
     seen = "test -e /run/mlnode-nics"
     # Two looks of the service, ten seconds apart, on an emulated CPU that others use as well.
-    facts.until(lambda: machine.run(seen, check=False).returncode != 0, "it is done", 90)
+    facts.until(lambda: machine.run(seen, check=False).returncode != 0, "it is done")
     slot = machine.out(f"basename $(readlink -f /sys/class/net/{nic}/device)")
     drivers = "/sys/bus/pci/drivers/igb"
     machine.run(f"echo {slot} >{drivers}/unbind; echo {slot} >{drivers}/bind; udevadm settle")
@@ -191,7 +191,7 @@ def test_interrupts_stay_when_queues_change_a_nic_arrives_and_irqbalance_runs(st
     before, others = facts.queue_irqs(machine, "igb"), machine.out(OTHER_IRQS)
     machine.run("systemctl start irqbalance.service")
     # It looks every ten seconds, and has moved what it may by its second look.
-    facts.until(lambda: machine.out(OTHER_IRQS) != others, "irqbalance moves what is not declared", 60)
+    facts.until(lambda: machine.out(OTHER_IRQS) != others, "irqbalance moves what is not declared")
     assert facts.queue_irqs(machine, "igb") == before
     machine.run("systemctl stop irqbalance.service")
 

@@ -65,10 +65,12 @@ MOST = 28
 def test_a_module_brings_its_own_area_and_no_other(own: str, module: str) -> None:
     sent = shipped.of(shipped.MODULES / f"{module}.py")
     knobs = {name.split(".")[2] for name in sent if name.startswith("_mlnode.knobs.")}
-    # sizing: formulas; summary: a row of many devices; nics: what all that have rules share
-    areas = knobs - {"sizing", "summary", "nics"}
+    # sizing: formulas; summary: a row of many devices; rules: what all that have them share; nics: what those
+    # for NICs share, and the options of a rule that those of storage have, too
+    areas = knobs - {"sizing", "summary", "rules", "nics"}
     assert areas == {own, *NEEDED.get(own, ())}
-    assert ("nics" in knobs) == any("rules" in registry.options(area) for area in areas)
+    has_rules = any("rules" in registry.options(area) for area in areas)
+    assert ("rules" in knobs) == ("nics" in knobs) == has_rules
     drivers = {folder for folder, name in DRIVERS.items() if name in sent}
     assert drivers == {*KINDS[own].MOUNTS}
     assert [name for name in sent if name.startswith(_OF_THE_AGENT)] == ["_mlnode.agent.declare"]

@@ -1,16 +1,16 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parts common to all kinds that declare rules for many NICs."""
+"""Parts common to all kinds that declare rules, each for many devices: NICs, block devices, mounts."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
 
-from ...engine import declared
-from ...engine.kind import Context, Info
-from ...model import schema, values
-from ...model.errors import DeclarationError, MlnodeError
-from ...model.setting import Reading, Setting, Severity, Value
+from ..engine import declared
+from ..engine.kind import Context, Info
+from ..model import schema, values
+from ..model.errors import DeclarationError, MlnodeError
+from ..model.setting import Reading, Setting, Severity, Value
 
 #: A name that declares, one of its settings, and how that reads
 Read = Tuple[str, Setting, Reading]
@@ -27,7 +27,7 @@ def unique(settings: Iterable[Setting]) -> list[Setting]:
 
 
 class Nothing(Protocol):
-    """Result of a selection that means no NIC: see ports.Found."""
+    """Result of a selection that means no NIC: see Found in nics/ports.py."""
 
     @property
     def problem(self) -> Value: ...
@@ -102,7 +102,7 @@ def of_others(
 
 
 def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str] = ()) -> None:
-    """Two rules that mean one NIC and want something else of it would undo each other at every run; one
+    """Two rules that mean one device and want something else of it would undo each other at every run; one
     that wants a least number is content with more.
 
     shared: files for which that cannot be. Raises DeclarationError.

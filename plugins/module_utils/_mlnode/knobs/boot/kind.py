@@ -12,17 +12,18 @@ from typing import Any, Sequence
 
 from ...engine import declared
 from ...engine.judge import waits_for_boot
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept
+from ...engine.kind import Context, Facts, Row, Spec, never_kept
 from ...host.host import Host
 from ...linux import jobs
 from ...model import cpulist, values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple, replace
 from ...model.schema import unless_allowed
-from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Status, Value
+from ...model.setting import Boot, BootFile, Reading, Setting, Status, Value
 from ...topology import read as topology
 from ...topology.model import Topology
 from . import cmdline, isolation, loaders, passthrough
+from . import info as boot_info
 from . import parse as boot_parse
 from . import schema as own
 from .loaders import Loader
@@ -390,31 +391,4 @@ def boot_sources(key: str, host: Host) -> list[str]:
     return found
 
 
-_SOURCE = "kernel-parameters.txt"
-_HUGE = "transhuge.rst"
-_IDLE = "waking from a deep idle state costs tens to hundreds of microseconds; the value is a state's index"
-_APART = "CPUs that serve requests are kept free of the scheduler, the tick, RCU and interrupts"
-
-#: Parameter → severity, reason, source
-_REASONS: dict[str, tuple[Severity, str, str]] = {
-    "transparent_hugepage": (Severity.MEDIUM, "under always any process may stall in compaction", _HUGE),
-    "numa_balancing": (Severity.MEDIUM, "page migration stalls ranks that are pinned already", _SOURCE),
-    "iommu": (Severity.MEDIUM, "pt spares the devices of the host the translation of each DMA", _SOURCE),
-    "intel_iommu": (Severity.LOW, "the IOMMU that iommu=pt and peer-to-peer DMA depend on", _SOURCE),
-    "amd_iommu": (Severity.LOW, "the IOMMU that iommu=pt and peer-to-peer DMA depend on", _SOURCE),
-    "isolcpus": (Severity.MEDIUM, _APART, _SOURCE),
-    "nohz_full": (Severity.MEDIUM, _APART, "timers/no_hz.rst"),
-    "rcu_nocbs": (Severity.MEDIUM, _APART, _SOURCE),
-    "irqaffinity": (Severity.MEDIUM, _APART, _SOURCE),
-    "intel_idle.max_cstate": (Severity.MEDIUM, _IDLE, "admin-guide/pm/intel_idle.rst"),
-    "processor.max_cstate": (Severity.MEDIUM, f"{_IDLE}, of the driver acpi_idle", _SOURCE),
-    "mitigations": (Severity.HIGH, "switched off, the machine is open to known attacks on its CPUs", _SOURCE),
-}  # fmt: skip
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason; what is not in the table is known to who declared it."""
-    del runtime
-    default = (Severity.LOW, "a parameter that this node was declared to boot with", _SOURCE)
-    severity, reason, source = _REASONS.get(key[len(KIND) + 1 :], default)
-    return Info(severity, reason, source)
+info = boot_info.info

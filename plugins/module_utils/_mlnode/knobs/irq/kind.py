@@ -18,7 +18,8 @@ from ...model import cpulist, values
 from ...model.setting import BootFile, Reading, Setting, Severity, Value
 from ...topology import read as topology
 from ...topology.model import Topology
-from ..nics import ports, rules
+from .. import rules
+from ..nics import ports
 from ..nics.ports import Port
 from ..summary import Files, Summary, grouped
 from . import files, irqbalance, plan
@@ -249,5 +250,4 @@ def info(key: str, runtime: Value) -> Info:
     del runtime
     words = key.split(".")
     topic = "irqbalance" if key == irq_parse.BALANCE_KEY else words[2] if len(words) > 2 else "irq"
-    severity, reason, source = _REASONS[topic]
-    return Info(severity, reason, source)
+    return Info(*_REASONS[topic])

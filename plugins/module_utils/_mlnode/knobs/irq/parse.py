@@ -10,7 +10,8 @@ from ...model import cpulist, schema
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, dataclass
 from ...model.setting import Setting
-from ..nics import rules, selection
+from .. import rules
+from ..nics import selection
 from ..nics.selection import ALL, Selection
 from .schema import OPTIONS
 

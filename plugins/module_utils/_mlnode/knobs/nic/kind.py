@@ -17,7 +17,7 @@ from ...host.host import Host, Mounts
 from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from ...model.values import reaches, same
 from ...topology import read as topology
-from ..nics import rules
+from .. import rules
 from ..nics import targets as nic_targets
 from ..summary import Files, Summary, grouped
 from . import commands as nic_commands
@@ -232,5 +232,4 @@ _REASONS = {
 def info(key: str, runtime: Value) -> Info:
     """Severity and reason by the group, which is the third word of the key."""
     del runtime
-    severity, reason, source = _REASONS[key.split(".")[2]]
-    return Info(severity, reason, source)
+    return Info(*_REASONS[key.split(".")[2]])

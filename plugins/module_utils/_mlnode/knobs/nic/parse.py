@@ -11,7 +11,8 @@ from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, dataclass
 from ...model.setting import Setting
-from ..nics import rules, selection
+from .. import rules
+from ..nics import selection
 from ..nics.selection import ALL, Selection
 from ..nics.targets import SYSFS
 from .disruption import Disruption

@@ -18,8 +18,8 @@ from ...host.host import Host
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.setting import KnobFile, Reading, Setting, Severity, Value
+from .. import rules
 from ..nic import parse as nic_parse
-from ..nics import rules
 from ..nics import targets as nic_targets
 from ..nics.targets import Targets
 from ..summary import Files, Summary, grouped

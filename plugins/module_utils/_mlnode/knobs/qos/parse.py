@@ -14,7 +14,8 @@ from ...model.errors import DeclarationError
 from ...model.record import dataclass, field, replace
 from ...model.schema import Option
 from ...model.setting import Setting
-from ..nics import rules, selection
+from .. import rules
+from ..nics import selection
 from ..nics.selection import ALL, Selection
 from .schema import OPTIONS, dscps
 

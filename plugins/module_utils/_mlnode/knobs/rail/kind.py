@@ -18,7 +18,7 @@ from ...linux import sysctl_d
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, Reading, Setting, Severity, Value
-from ..nics import rules
+from .. import rules
 from ..nics.targets import management_file
 from ..summary import Files, Summary
 from . import files, interfaces

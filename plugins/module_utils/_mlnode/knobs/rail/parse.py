@@ -9,7 +9,8 @@ from typing import Any, Mapping
 from ...model import schema
 from ...model.record import NamedTuple, dataclass
 from ...model.setting import Setting
-from ..nics import rules, selection
+from .. import rules
+from ..nics import selection
 from ..nics.selection import ALL, Selection
 from .schema import OPTIONS, VALUES
 

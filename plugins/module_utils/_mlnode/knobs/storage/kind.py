@@ -22,7 +22,7 @@ from ...model.schema import Option
 from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value, Write
 from ...topology import machine
 from ...topology.reader import Reader
-from ..nics import rules
+from .. import rules
 from ..summary import Files, Summary, Target, grouped
 from . import schema as own
 
@@ -369,5 +369,4 @@ _REASONS = {
 def info(key: str, runtime: Value) -> Info:
     """Reason by the last word of the key."""
     del runtime
-    severity, reason, source = _REASONS[key.rpartition(".")[2]]
-    return Info(severity, reason, source)
+    return Info(*_REASONS[key.rpartition(".")[2]])

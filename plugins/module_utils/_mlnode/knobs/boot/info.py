@@ -1,0 +1,38 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Facts about each parameter of the command line: the reason for a value, and what a deviation costs."""
+
+from __future__ import annotations
+
+from ...engine.kind import Info
+from ...model.setting import Severity, Value
+from .parse import KIND
+
+_SOURCE = "kernel-parameters.txt"
+_HUGE = "transhuge.rst"
+_IDLE = "waking from a deep idle state costs tens to hundreds of microseconds; the value is a state's index"
+_APART = "CPUs that serve requests are kept free of the scheduler, the tick, RCU and interrupts"
+
+#: Parameter → severity, reason, source
+_REASONS: dict[str, tuple[Severity, str, str]] = {
+    "transparent_hugepage": (Severity.MEDIUM, "under always any process may stall in compaction", _HUGE),
+    "numa_balancing": (Severity.MEDIUM, "page migration stalls ranks that are pinned already", _SOURCE),
+    "iommu": (Severity.MEDIUM, "pt spares the devices of the host the translation of each DMA", _SOURCE),
+    "intel_iommu": (Severity.LOW, "the IOMMU that iommu=pt and peer-to-peer DMA depend on", _SOURCE),
+    "amd_iommu": (Severity.LOW, "the IOMMU that iommu=pt and peer-to-peer DMA depend on", _SOURCE),
+    "isolcpus": (Severity.MEDIUM, _APART, _SOURCE),
+    "nohz_full": (Severity.MEDIUM, _APART, "timers/no_hz.rst"),
+    "rcu_nocbs": (Severity.MEDIUM, _APART, _SOURCE),
+    "irqaffinity": (Severity.MEDIUM, _APART, _SOURCE),
+    "intel_idle.max_cstate": (Severity.MEDIUM, _IDLE, "admin-guide/pm/intel_idle.rst"),
+    "processor.max_cstate": (Severity.MEDIUM, f"{_IDLE}, of the driver acpi_idle", _SOURCE),
+    "mitigations": (Severity.HIGH, "switched off, the machine is open to known attacks on its CPUs", _SOURCE),
+}  # fmt: skip
+
+
+def info(key: str, runtime: Value) -> Info:
+    """Severity and reason; what is not in the table is known to who declared it."""
+    del runtime
+    default = (Severity.LOW, "a parameter that this node was declared to boot with", _SOURCE)
+    severity, reason, source = _REASONS.get(key[len(KIND) + 1 :], default)
+    return Info(severity, reason, source)

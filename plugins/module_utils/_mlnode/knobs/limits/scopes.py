@@ -1,0 +1,224 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""State of a limit now and at the next boot, by who gives it: PAM to logins, systemd to all services, and
+systemd to a service that says otherwise."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Mapping, Sequence
+
+from ...engine.kind import Context
+from ...host.host import Host
+from ...linux import daemons, systemd_conf
+from ...model.errors import HostError
+from ...model.record import NamedTuple, dataclass
+from ...model.setting import Boot, Value
+from . import guards as limits_guards
+from . import login, pending
+from . import pam as limits_pam
+from . import parse as limits_parse
+from . import units as limits_units
+from .pam import Limits, Line
+from .parse import ALL, FILE, FOLDERS, LOGIN, SERVICE_NAMES, Amount, Limit, file_of
+from .units import Assigned, Service
+
+_PAM = FOLDERS[LOGIN]
+
+#: What is shown where nothing sets a limit
+UNSET = "not set"
+#: What follows the limit that a daemon was started with, where its files say another
+LATE = ", until restarted"
+_NO_SYSTEMD = "systemd does not run here"
+
+
+@dataclass(frozen=True)
+class Node:
+    """Data shared by one run's settings. missing: units that were named and are not installed."""
+
+    context: Context
+    pam: Limits
+    services: tuple[Service, ...]
+    missing: tuple[str, ...]
+    seen: daemons.Running
+    guards: limits_guards.Guards
+    systemd: bool
+
+    @property
+    def host(self) -> Host:
+        return self.context.host
+
+    @cached_property
+    def logins(self) -> login.Logins:
+        """Raises HostError."""
+        return login.load(self.host)
+
+
+class Given(NamedTuple):
+    """State of one limit. waits: a process has to be restarted. nowhere: nothing is here that
+    could have it."""
+
+    runtime: Value
+    boot: Boot
+    note: str = ""
+    waits: bool = False
+    nowhere: bool = False
+
+
+def shown(wants: Mapping[str, Amount]) -> str:
+    return limits_parse.shown({name: str(amount) for name, amount in wants.items()})
+
+
+# -- logins --------------------------------------------------------------------------------
+
+
+def of_login(domain: str, limit: Limit, want: Amount, node: Node) -> Given:
+    """PAM reads its files at each login, so what they say is the present and the next boot at once."""
+    pam = node.pam
+    if pam.unreadable:
+        raise HostError("read", limits_pam.FOLDER, None, pam.unreadable)
+    logins = node.logins
+    found = pam.of(domain, limit.name)
+    boot = _login_boot(domain, want, found, f"{_PAM}/{file_of(node.context.name)}")
+    if pam.unused and logins.sshd is None:
+        return Given(Value(absent=pam.unused), boot)
+    now = str(found) if found.lines else UNSET
+    if found.exempt is not None:
+        now = "none at all"
+    overridden = login.overridden(pam, logins, domain, limit, want)
+    if overridden is None or now != str(want):
+        return Given(Value(text=now), boot, _login_note(domain, limit, want, pam))
+    if overridden.unknown:
+        return Given(
+            Value(unreadable=overridden.words), Boot(Value(unreadable=overridden.words), overridden.where)
+        )
+    runtime = Value(text=f"less for {overridden.whom}, else {now}")
+    return Given(runtime, Boot(Value(absent=overridden.words), overridden.where, foreign=True))
+
+
+def _login_boot(domain: str, want: Amount, found: limits_pam.Found, own: str) -> Boot:
+    if found.exempt is not None:
+        return Boot(
+            Value(absent=f"{found.exempt.where} takes all limits from {domain}"), found.exempt.where, True
+        )
+    if not found.lines:
+        return Boot(Value(absent=f"no line of {_PAM} gives it to {domain}"))
+    wrong = [line for line in found.lines if not _agrees(line, want)]
+    deciding = (wrong or found.lines)[0]
+    # The whole path, as limits.conf is read before limits.d.
+    foreign = bool(wrong) and deciding.file.startswith(f"{_PAM}/") and deciding.file > own
+    return Boot(Value(text=str(found)), deciding.where, foreign and not _is_ours(deciding.file))
+
+
+def _agrees(line: Line, want: Amount) -> bool:
+    soft, hard = limits_parse.words(want)
+    return (line.type == "hard" or line.amount == soft) and (line.type == "soft" or line.amount == hard)
+
+
+def _login_note(domain: str, limit: Limit, want: Amount, pam: Limits) -> str:
+    closer = [line for line in pam.closer(domain, limit.name) if not line.item or not _agrees(line, want)]
+    sources = [f"{line.where} says {line.text}" for line in closer if not _is_ours(line.file)]
+    if pam.other:
+        sources.append(f"{', '.join(pam.other)} has pam_limits read another file")
+    return "; ".join(sources)
+
+
+def _is_ours(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(FILE)
+
+
+# -- systemd -------------------------------------------------------------------------------
+
+
+def of_manager(limit: Limit, want: Amount, node: Node) -> Given:
+    assigned = limits_units.effective(limit, systemd_conf.manager(node.host, f"Default{limit.key}"))
+    boot = _assigned_boot(f"Default{limit.key}", want, assigned, node)
+    if not node.systemd:
+        return Given(Value(absent=_NO_SYSTEMD), boot)
+    now = limits_units.manager_now(node.host, limit)
+    if now == Value():  # a captured tree
+        now = Value(text=str(assigned.amount) if assigned.amount else UNSET)
+    return Given(now, boot)
+
+
+def _assigned_boot(name: str, want: Amount, assigned: Assigned, node: Node) -> Boot:
+    """Result of systemd's files when it reads them again."""
+    if assigned.amount is None:
+        return Boot(Value(absent=f"nothing sets {name}"))
+    later = assigned.file.rpartition("/")[2] > file_of(node.context.name)
+    in_drop_in = assigned.file.rpartition("/")[0].endswith(".d")
+    foreign = assigned.amount != want and later and in_drop_in and not _is_ours(assigned.file)
+    return Boot(Value(text=str(assigned.amount)), assigned.where, foreign)
+
+
+def of_services(limit: Limit, wants: Mapping[str, Amount], node: Node) -> Given:
+    missing = f"not installed: {', '.join(node.missing)}" if node.missing else ""
+    pairs = with_wants(node.services, wants)
+    if not pairs:
+        known = SERVICE_NAMES if ALL in wants else wants
+        absent = missing or f"none of {', '.join(known)} is installed"
+        return Given(Value(absent=absent), Boot(Value(absent=absent)), nowhere=True)
+    boots = [_service_boot(service, limit, want, node) for service, want in pairs]
+    wrong = [boot for boot, (_service, want) in zip(boots, pairs) if boot.value.text != str(want)]
+    right = Boot(Value(text=shown(wants)), boots[0].source)
+    boot = next((one for one in wrong if one.foreign), (wrong or [right])[0])
+    if not node.systemd:
+        return Given(Value(absent=_NO_SYSTEMD), boot)
+    if node.seen.hidden:
+        return Given(Value(unreadable=f"some processes are hidden: {node.seen.hidden}"), boot)
+    now = [_service_now(service, limit, want, found, node) for (service, want), found in zip(pairs, boots)]
+    if now == [(str(want), "") for _service, want in pairs]:
+        notes = [missing, *_pending(limit, pairs, boots, node)]
+        return Given(Value(text=shown(wants)), boot, "; ".join(text for text in notes if text))
+    texts: dict[tuple[str, str], list[str]] = {}
+    for (service, _want), found_now in zip(pairs, now):
+        texts.setdefault(found_now, []).append(service.unit.partition(".")[0])
+    words = "; ".join(f"{text} ({', '.join(names)}{late})" for (text, late), names in texts.items())
+    return Given(Value(text=words), boot, missing, any(late for _text, late in texts))
+
+
+def with_wants(services: Sequence[Service], wants: Mapping[str, Amount]) -> list[tuple[Service, Amount]]:
+    """Each service with the amount that it is to have, without those that are left alone."""
+    found = []
+    for service in services:
+        names = [name.partition(".")[0] for name in service.names]
+        own = next((wants[name] for name in names if name in wants), wants.get(ALL))
+        if own is not None:
+            found.append((service, own))
+    return found
+
+
+def _service_boot(service: Service, limit: Limit, want: Amount, node: Node) -> Boot:
+    assignments = systemd_conf.service(node.host, service.names, limit.key)
+    assigned = limits_units.effective(limit, assignments)
+    return _assigned_boot(f"{limit.key} of {service.unit}", want, assigned, node)
+
+
+def _service_now(service: Service, limit: Limit, want: Amount, boot: Boot, node: Node) -> tuple[str, str]:
+    """The limit it runs with, and words where only a restart would change it. What does not run will have
+    what its files say."""
+    processes = []
+    if not _is_for_logins(service, node):
+        processes = limits_units.of_processes(node.host, limit, service, node.seen)
+    wrong = [now for now, raising in processes if not limits_units.alike(now, want, raising)]
+    if wrong:
+        return str(wrong[0]), LATE
+    return str(want) if processes else boot.value.text or UNSET, ""
+
+
+def _pending(
+    limit: Limit, pairs: Sequence[tuple[Service, Amount]], boots: Sequence[Boot], node: Node
+) -> list[str]:
+    """Daemons whose own limits affect no job, and that run with others than they will."""
+    return [
+        pending.words(service.process, service.unit, str(now), str(want))
+        for (service, want), boot in zip(pairs, boots)
+        if _is_for_logins(service, node) and boot.value.text == str(want)
+        for now, raising in limits_units.of_processes(node.host, limit, service, node.seen)
+        if not limits_units.alike(now, want, raising)
+    ]
+
+
+def _is_for_logins(service: Service, node: Node) -> bool:
+    """True for sshd if logins are declared: its sessions have the limits of pam_limits(8), not its own."""
+    return service.process == "sshd" and node.context.spec.get("domains") != []

@@ -107,11 +107,6 @@ class CpuMachine(Machine):
 
     # -- the kernel --------------------------------------------------------------------
 
-    def names(self, path: str) -> list[str]:
-        if path in self.unreadable:
-            raise HostError("list", path, self.unreadable[path])
-        return super().names(path)
-
     def write_kernel(self, path: str, value: str) -> None:
         super().write_kernel(path, value)
         if path in self.ignores:

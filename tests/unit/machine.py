@@ -109,9 +109,9 @@ def captured(root: str, mounts: Mounts) -> Host:
 class Machine(Host):
     """A Host below a folder. Attributes steer the kernel's moods:
 
-    fails: path → errno of the next writes; unreadable: path → errno of reads; ignores: paths whose
-    writes are accepted without effect; gives: path → the most it grants; read_only: paths that blocked()
-    names. active: the units systemd runs.
+    fails: path → errno of the next writes; unreadable: path of a file or folder → errno of reads; ignores:
+    paths whose writes are accepted without effect; gives: path → the most it grants; read_only: paths that
+    blocked() names. active: the units systemd runs.
     """
 
     def __init__(self, root: str) -> None:
@@ -214,6 +214,11 @@ class Machine(Host):
         if path in self.unreadable:
             raise HostError("read", path, self.unreadable[path])
         return super().read_bytes(path)
+
+    def names(self, path: str) -> list[str]:
+        if path in self.unreadable:
+            raise HostError("list", path, self.unreadable[path])
+        return super().names(path)
 
     def write_kernel(self, path: str, value: str) -> None:
         if path in self.fails:

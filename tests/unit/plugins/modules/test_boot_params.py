@@ -10,9 +10,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.modules import boot_params as boot_module
 from ansible_collections.mlnode.tuning.plugins.modules import thp as thp_module
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, GrubMachine
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
-from mlnode.model.errors import HostError
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
 DROP_IN = f"{DROP_INS}/zz-mlnode-training.cfg"
@@ -89,15 +87,8 @@ def test_what_a_reboot_would_end_is_told_where_one_is_required(machine: GrubMach
     assert "running" not in boot.ok(**FULL).result, "nobody asks"
 
 
-def test_processes_that_nobody_can_look_at_may_be_jobs(
-    machine: GrubMachine, boot: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def closed(path: str) -> list[str]:
-        if path == "/proc":
-            raise HostError("list", path, errno.EACCES)
-        return Machine.names(machine, path)
-
-    monkeypatch.setattr(machine, "names", closed)
+def test_processes_that_nobody_can_look_at_may_be_jobs(machine: GrubMachine, boot: Runner) -> None:
+    machine.unreadable["/proc"] = errno.EACCES
     [running] = boot.ok(**FULL).result["running"]
     assert running.startswith("processes that cannot be looked at: ")
     assert "/proc" in running

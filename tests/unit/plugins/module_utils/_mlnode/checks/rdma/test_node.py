@@ -31,17 +31,8 @@ def test_device_files(roce: Machine) -> None:
     assert "modprobe ib_uverbs" in found.advice
 
 
-def test_device_files_that_nobody_may_look_at(roce: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mlnode.model.errors import HostError
-
-    names = roce.names
-
-    def closed(path: str) -> list[str]:
-        if path == "/dev/infiniband":
-            raise HostError("list", path, errno.EACCES)
-        return names(path)
-
-    monkeypatch.setattr(roce, "names", closed)
+def test_device_files_that_nobody_may_look_at(roce: Machine) -> None:
+    roce.unreadable["/dev/infiniband"] = errno.EACCES
     assert of_device(roce, "uverbs").verdict is Verdict.UNKNOWN
 
 

@@ -247,16 +247,9 @@ def test_a_block_that_lost_its_last_line_end_is_still_ours(node: IrqNode) -> Non
     assert node.read(DEFAULTS) == right
 
 
-def test_lists_that_cannot_be_read_stop_no_rule(node: IrqNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_that_cannot_be_read_stop_no_rule(node: IrqNode) -> None:
     apply(node, SPREAD, irqbalance="agree")
-    real = node.names
-
-    def names(path: str) -> list[str]:
-        if path == irq_balance.LISTS:
-            raise HostError("list", path, errno.EIO)
-        return real(path)
-
-    monkeypatch.setattr(node, "names", names)
+    node.unreadable[irq_balance.LISTS] = errno.EIO
     rule = {"name": "three", "nics": {"names": ["eth3"]}, "strategy": "spread"}
     note = rows(node, rule, name="fabric")["irq.three"].reading.note
     assert note.startswith(

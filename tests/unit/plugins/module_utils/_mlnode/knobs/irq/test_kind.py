@@ -189,17 +189,8 @@ def test_where_cpus_and_nodes_cannot_be_read_nothing_is_guessed(node: IrqNode, p
     assert node.writes == []
 
 
-def test_where_nics_cannot_be_listed_nobody_says_that_there_are_none(
-    node: IrqNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = node.names
-
-    def names(path: str) -> list[str]:
-        if path == "/sys/class/net":
-            raise HostError("list", path, errno.EACCES)
-        return real(path)
-
-    monkeypatch.setattr(node, "names", names)
+def test_where_nics_cannot_be_listed_nobody_says_that_there_are_none(node: IrqNode) -> None:
+    node.unreadable["/sys/class/net"] = errno.EACCES
     found = row(node, ETH2_SPREAD)
     assert (found.status, found.reason[:26]) == (Status.UNKNOWN, "cannot list /sys/class/net")
 
@@ -220,17 +211,8 @@ def test_a_file_that_cannot_be_read_makes_the_row_unknown(node: IrqNode) -> None
     assert not [step for step in plan(node, ETH2_SPREAD).steps if "irq" in str(getattr(step, "path", ""))]
 
 
-def test_a_folder_that_cannot_be_read_makes_the_row_unknown(
-    node: IrqNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = node.names
-
-    def names(path: str) -> list[str]:
-        if path.endswith("msi_irqs"):
-            raise HostError("list", path, errno.EIO)
-        return real(path)
-
-    monkeypatch.setattr(node, "names", names)
+def test_a_folder_that_cannot_be_read_makes_the_row_unknown(node: IrqNode) -> None:
+    node.unreadable[f"/sys/bus/pci/devices/{ETH2}/msi_irqs"] = errno.EIO
     assert row(node, ETH2_SPREAD).status is Status.UNKNOWN
 
 
@@ -356,15 +338,8 @@ def test_a_refused_write_is_remembered_until_the_next_boot(node: IrqNode, number
     assert row(node, ETH2_SPREAD).reason == "eth2: interrupts that the kernel keeps to itself: 1"
 
 
-def test_markers_that_cannot_be_listed_are_told(node: IrqNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = node.names
-
-    def names(path: str) -> list[str]:
-        if path == irq_files.MARKERS:
-            raise HostError("list", path, errno.EACCES)
-        return real(path)
-
-    monkeypatch.setattr(node, "names", names)
+def test_markers_that_cannot_be_listed_are_told(node: IrqNode) -> None:
+    node.unreadable[irq_files.MARKERS] = errno.EACCES
     assert (reading(node, ETH2_SPREAD).runtime.unreadable or "").startswith("cannot list /run/mlnode/managed")
 
 

@@ -19,7 +19,6 @@ from mlnode.engine.kind import Row
 from mlnode.host.host import Host
 from mlnode.knobs.limits import kind as limits
 from mlnode.knobs.limits.auto import LEFT
-from mlnode.model.errors import HostError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 
 FILE = "zz-mlnode-default.conf"
@@ -127,15 +126,6 @@ def test_it_may_be_for_some_alone(machine: LimitsMachine) -> None:
     assert rows(machine, spec)["services.memlock"].reading.want == "unlimited; 65536 (slurmd)"
 
 
-def test_devices_that_cannot_be_read_are_not_taken_for_none(
-    machine: LimitsMachine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outer = machine.names
-
-    def names(path: str) -> list[str]:
-        if path == "/sys/bus/pci/devices":
-            raise HostError("list", path, errno.EACCES)
-        return outer(path)
-
-    monkeypatch.setattr(machine, "names", names)
+def test_devices_that_cannot_be_read_are_not_taken_for_none(machine: LimitsMachine) -> None:
+    machine.unreadable["/sys/bus/pci/devices"] = errno.EACCES
     assert {row.status for row in rows(machine, SPEC).values()} == {Status.UNKNOWN}

@@ -143,23 +143,6 @@ def test_from_one_amount_for_all_to_one_for_each(machine: LimitsMachine) -> None
     assert "LimitNOFILE=1048576" not in machine.text(drop_in("containerd"))
 
 
-@pytest.mark.parametrize(
-    ("key", "runtime", "severity"),
-    [
-        ("login.*.nofile", "1024:1048576", Severity.MEDIUM),
-        ("login.*.nofile", "65536:1048576", Severity.LOW),
-        ("systemd.nofile", "1024:524288", Severity.LOW),
-        ("systemd.nofile", "1024:4096", Severity.MEDIUM),
-        ("services.nofile", "1024:524288", Severity.LOW),
-        ("services.nofile", "1024:524288 (slurmd, until restarted); 1048576 (ssh)", Severity.MEDIUM),
-        ("services.nofile", "65536:524288 (slurmd); 1048576 (ssh)", Severity.LOW),
-        ("services.nofile", "not set (ssh)", Severity.MEDIUM),
-    ],
-)
-def test_severity_of_files(key: str, runtime: str, severity: Severity) -> None:
-    assert limits.info(f"limits.{key}", Value(text=runtime)).severity is severity
-
-
 def test_a_service_that_comes_later_gets_its_file(machine: LimitsMachine) -> None:
     apply(machine)
     machine.unit("kubelet")
@@ -592,9 +575,17 @@ def test_mentions(machine: LimitsMachine) -> None:
     ("key", "now", "severity"),
     [
         ("limits.login.*.nofile", "1024:524288", Severity.MEDIUM),
+        ("limits.login.*.nofile", "1024:1048576", Severity.MEDIUM),
+        ("limits.login.*.nofile", "65536:1048576", Severity.LOW),
         ("limits.login.*.nofile", "not set", Severity.MEDIUM),
+        ("limits.systemd.nofile", "1024:524288", Severity.LOW),
+        ("limits.systemd.nofile", "1024:4096", Severity.MEDIUM),
+        ("limits.services.nofile", "1024:524288", Severity.LOW),
+        ("limits.services.nofile", "1024:524288 (slurmd, until restarted); 1048576 (ssh)", Severity.MEDIUM),
+        ("limits.services.nofile", "65536:524288 (slurmd); 1048576 (ssh)", Severity.LOW),
         ("limits.services.nofile", "65535 (slurmd, until restarted)", Severity.MEDIUM),
         ("limits.services.nofile", "65536:524288", Severity.LOW),
+        ("limits.services.nofile", "not set (ssh)", Severity.MEDIUM),
         ("limits.systemd.memlock", "8388608", Severity.HIGH),
         ("limits.login.@a.b.core", None, Severity.LOW),
     ],

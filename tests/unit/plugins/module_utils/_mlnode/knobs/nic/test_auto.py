@@ -78,8 +78,7 @@ def test_eight_rails_keep_their_rings_and_need_few_channels() -> None:
     assert {channels[name] for name in HGX_SOCKETS} == {"56"}
     assert "RDMA does not use these rings" in found["ring.rx"].reading.note
     assert "RDMA does not use these channels" in found["channels"].reading.note
-    # 2 TB, of which 1 % is more than what these have.
-    assert 8192 * 16384 * 56 < 2015 * (1 << 30) // 100
+    # 1 % of 2 TB is more than what these have.
     assert found["ring.rx"].reading.clamped == ""
 
 
@@ -99,7 +98,6 @@ def test_a_small_machine_keeps_its_memory(tmp_path: pathlib.Path) -> None:
     most = {"combined": 2}
     found = on(root, channels=most, channels_max=most)
     assert found["ring.rx"].reading.want == "eth0: 1024"
-    assert 1024 * 4096 * 2 <= GIGABYTE * 1024 // 100 < 2048 * 4096 * 2
     assert found["ring.rx"].reading.clamped == (
         "eth0: 8192 rx ring entries of 4 KiB in 2 queues would take 64 MiB, over 1 % of memory, "
         "so it gets 1024"

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from mlnode.knobs.nic import owners as nic_owners
 from mlnode.knobs.nic.owners import Target, Word
-from mlnode.model.errors import HostError
 
 ETH0 = Target("eth0", "aa:bb:cc:00:00:01", "mlx5_core")
 ETH1 = Target("eth1", "aa:bb:cc:00:00:02", "ice")
@@ -114,16 +113,9 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_hides_no_other(started: Mac
     assert "EACCES" in problem
 
 
-def test_a_folder_that_cannot_be_listed_is_a_problem(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_a_problem(host: Machine) -> None:
     host.put(LINK, EVERYWHERE[LINK])
-    real = host.names
-
-    def names(path: str) -> list[str]:
-        if path == "/run/systemd/network":
-            raise HostError("list", path, errno.EACCES)
-        return real(path)
-
-    monkeypatch.setattr(host, "names", names)
+    host.unreadable["/run/systemd/network"] = errno.EACCES
     assert [value for _file, value, _source in found(host)] == ["9001"]
     assert "/run/systemd/network: EACCES" in nic_owners.problems(host, [ETH0, ETH1])[0]
 

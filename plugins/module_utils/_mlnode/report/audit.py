@@ -6,18 +6,17 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..checks.audit.model import AuditCheck
+from ..checks.audit.model import DEVIATIONS, AuditCheck
 from ..checks.model import Verdict, summary
 from .grid import grid, wrapped
 
 #: Below the first line of a check
 _INDENT = " " * 10
-_BAD = (Verdict.FAIL, Verdict.PENDING, Verdict.WARN)
 
 
 def report(checks: Sequence[AuditCheck], width: int | None) -> str:
     """width None: no terminal, so no line is wrapped."""
-    parts = ["\n".join(_bad(check, width)) for check in checks if check.verdict in _BAD]
+    parts = ["\n".join(_bad(check, width)) for check in checks if check.verdict in DEVIATIONS]
     for title, verdict in (("NOT KNOWN", Verdict.UNKNOWN), ("NOT JUDGED", Verdict.SKIP)):
         rest = [_line(check) for check in checks if check.verdict is verdict]
         if rest:

@@ -28,7 +28,7 @@ CLOCK = Topic(
     Severity.MEDIUM,
     "a limit below what the CPU can do makes every core slower, and one such node the whole job",
     "admin-guide/pm/cpufreq.rst (scaling_max_freq)",
-    "raise scaling_max_freq, and look for who lowered it: thermald, a power cap, a profile of tuned",
+    "raise scaling_max_freq, and find what lowered it: thermald, a power cap, a profile of tuned",
 )
 SMT = Topic(
     "smt",
@@ -116,21 +116,25 @@ def _clock(host: Host) -> AuditCheck:
         folders = [path.rpartition("/")[0] for path in host.matching(f"{_CPUFREQ}/policy*/scaling_max_freq")]
     except HostError as error:
         return model.unknown(CLOCK, str(error), _CPUFREQ)
-    kinds = ("scaling_cur_freq", "scaling_min_freq", "scaling_max_freq")
-    read: dict[str, list[int | None]] = {
-        kind: [values.number(host.value(f"{folder}/{kind}").text) for folder in folders] for kind in kinds
-    }
-    read["of"] = [_able(host, folder) for folder in folders]
     if not folders:
         return model.told(CLOCK, "no CPU has a clock that this kernel can change", _CPUFREQ)
-    pairs = [pair for pair in zip(read["scaling_max_freq"], read["of"]) if None not in pair]
-    found = ", ".join(
-        f"{word} {_span(read[kind])}" for word, kind in zip(("now", "least", "most", "of"), read)
+    read: dict[str, list[int | None]] = {"able": [_able(host, folder) for folder in folders]}
+    for kind in ("cur", "min", "max"):
+        limits = [host.value(f"{folder}/scaling_{kind}_freq") for folder in folders]
+        problem = next((limit.unreadable for limit in limits if limit.unreadable is not None), None)
+        if problem is not None and kind == "max":
+            return model.unknown(CLOCK, problem, source)
+        read[kind] = [values.number(limit.text) for limit in limits]
+    found = (
+        f"now {_span(read['cur'])}, limits {_span(read['min'])} and {_span(read['max'])}, "
+        f"CPU maximum {_span(read['able'])}"
     )
+    # A policy without a CPU that is online has neither.
+    pairs = [(most, able) for most, able in zip(read["max"], read["able"]) if most and able]
     if not pairs:
         return model.unknown(CLOCK, found, source)
-    capped = any(most < able for most, able in pairs if most is not None and able is not None)
-    return model.judged(CLOCK, not capped, found, source, "most as the CPU can")
+    capped = any(most < able for most, able in pairs)
+    return model.judged(CLOCK, not capped, found, source, "scaling_max_freq at the CPU's maximum")
 
 
 def _able(host: Host, folder: str) -> int | None:

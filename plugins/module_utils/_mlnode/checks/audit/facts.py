@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator
+from typing import Iterator, Optional, Tuple
 
 from ...engine.kind import Facts
 from ...host.host import Host
@@ -60,7 +60,12 @@ _CMDLINE, _MEMINFO = "/proc/cmdline", "/proc/meminfo"
 _PREEMPT = "/sys/kernel/debug/sched/preempt"
 _POOLS = "/sys/kernel/mm/hugepages"
 _RDMA = "/sys/class/infiniband"
-_UNITS = {"": 0, "K": 0, "M": 10, "G": 20}
+_UNITS = {"K": 0, "M": 10, "G": 20}
+#: Kexec handover came with 6.16, and a kernel may be built with it on (CONFIG_KEXEC_HANDOVER_ENABLE_DEFAULT)
+_KHO_SINCE = (6, 16)
+#: As kstrtobool() reads them
+_ON, _OFF = ("on", "1", "y", "t"), ("off", "0", "n", "f")
+Version = Optional[Tuple[int, int]]
 #: Of CFS, until 5.13 below /proc/sys/kernel
 _CFS = (
     "sched_latency_ns",
@@ -76,8 +81,8 @@ _CFS = (
 def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     value = host.value(_CMDLINE)
     facts = Facts(host)
-    version = values.kernel_version(facts.kernel_release()) or (0, 0)
-    yield _kho(host, facts.command_line("kho") if value.text is not None else [])
+    version = values.kernel_version(facts.kernel_release())
+    yield _kho(host, facts, facts.command_line("kho") if value.text is not None else [], version)
     if value.text is None:
         yield model.missing(SIZES, value, _CMDLINE)
         yield model.missing(PREEMPT, value, _CMDLINE)
@@ -89,24 +94,24 @@ def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     yield _napi(host, topology, version)
 
 
-def _kho(host: Host, given: list[str]) -> AuditCheck:
+def _kho(host: Host, facts: Facts, given: list[str], version: Version) -> AuditCheck:
     """Scratch memory counts as free memory of CMA and belongs to no area of it, so that more may be free than
-    there is."""
-    value = host.value(_MEMINFO)
-    if value.text is None:
-        return model.missing(KHO, value, _MEMINFO)
-    rows = dict(re.findall(r"^(Cma\w+): +([0-9]{1,20}) kB$", value.text, re.MULTILINE | re.ASCII))
-    if len(rows) < 2:
+    there is. Once movable pages are in it, this no longer shows."""
+    try:
+        total, free = facts.memory_kbytes("CmaTotal"), facts.memory_kbytes("CmaFree")
+    except HostError as error:
+        if error.errno is not None:
+            return model.unknown(KHO, str(error), _MEMINFO)
         return model.told(
             KHO, "this kernel has no CMA, which the scratch memory would be a part of", _MEMINFO
         )
-    total, free = int(rows.get("CmaTotal", 0)), int(rows.get("CmaFree", 0))
     kept = f"CmaFree {free} kB, CmaTotal {total} kB"
-    if free <= total and given[-1:] in (["on"], ["1"], ["y"]):
-        # Used memory of CMA may hide it.
-        return model.unknown(KHO, f"kho is on by the command line, and not to be seen: {kept}", _MEMINFO)
     if free <= total:
-        return model.made(KHO, Verdict.PASS, f"no sign of it: {kept}", _MEMINFO, "no scratch memory")
+        if (version is not None and version < _KHO_SINCE) or (given and given[-1].lower() in _OFF):
+            return model.made(KHO, Verdict.PASS, f"none: {kept}", _MEMINFO, "no scratch memory")
+        if given and given[-1].lower() in _ON:
+            return model.unknown(KHO, f"on by the command line, and used memory hides it: {kept}", _MEMINFO)
+        return model.told(KHO, f"not visible, and used memory may hide it: {kept}", _MEMINFO)
     found = f"{(free - total) / (1 << 20):.2f} GiB at least: {kept}"
     if not host.exists(_RDMA) or not host.names(_RDMA):
         return model.told(KHO, f"{found}; no RDMA device is here that would need it", _MEMINFO)
@@ -137,17 +142,17 @@ def _kilobytes(text: str) -> int | None:
     return number << _UNITS[match.group(2).upper()] if match.group(2) else number >> 10
 
 
-def _preempt(host: Host, asked: list[str], version: tuple[int, int]) -> AuditCheck:
+def _preempt(host: Host, asked: list[str], version: Version) -> AuditCheck:
     """The preemption that is asked for, against what debugfs offers, or else what the version has."""
     if not asked:
-        return model.told(PREEMPT, "the command line does not say it", _CMDLINE)
+        return model.told(PREEMPT, "not on the command line", _CMDLINE)
     shown = host.value(_PREEMPT)
     if shown.text is not None:
         offered = [word.strip("()") for word in shown.text.split()]
         return model.judged(
             PREEMPT, asked[-1] in offered, asked[-1], _PREEMPT, f"one of {', '.join(offered)}"
         )
-    if version < (7, 0):
+    if version is None or version < (7, 0):
         return model.told(PREEMPT, f"{asked[-1]}; {_PREEMPT} does not show what this kernel has", _CMDLINE)
     good = asked[-1] in ("full", "lazy")
     return model.judged(PREEMPT, good, asked[-1], _CMDLINE, "full or lazy, since 7.0")
@@ -169,13 +174,15 @@ def _scheduler(host: Host) -> AuditCheck:
     return model.told(NAMES_GONE, f"unknown to this kernel: {found}", "/etc/sysctl.d")
 
 
-def _napi(host: Host, topology: Topology, version: tuple[int, int]) -> AuditCheck:
+def _napi(host: Host, topology: Topology, version: Version) -> AuditCheck:
     names = [nic.name for nic in topology.nics if nic.kind in ("physical", "virtual function")]
     folder = "/sys/class/net"
-    if version < (6, 13) or not names:
-        return model.told(
-            NAPI, "one value for each interface, or no interface with hardware behind it", folder
-        )
+    if version is None:
+        return model.unknown(NAPI, "the version of this kernel cannot be read", "/proc/sys/kernel/osrelease")
+    if version < (6, 13):
+        return model.told(NAPI, "one value for each interface, before 6.13", folder)
+    if not names:
+        return model.told(NAPI, "no interface with hardware behind it is here", folder)
     set_here = []
     for name in names:
         for file in ("gro_flush_timeout", "napi_defer_hard_irqs"):

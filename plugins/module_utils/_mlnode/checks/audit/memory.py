@@ -6,12 +6,14 @@ each NUMA node has left."""
 from __future__ import annotations
 
 import re
-from typing import Iterator, Mapping
+from typing import Iterator
 
+from ...engine.kind import Facts
+from ...host import mountinfo
 from ...host.host import Host
 from ...knobs.sysctl import info as sysctl
 from ...model import values
-from ...model.errors import HostError
+from ...model.errors import HostError, listed
 from ...model.record import regex
 from ...model.setting import Severity, Value
 from ...topology import numa
@@ -46,9 +48,11 @@ _MODES = {"0": "0, by heuristics", "1": "1, always", "2": "2, never more than Co
 _POOLS = "/sys/kernel/mm/hugepages"
 _FOLDER = regex(r"hugepages-([0-9]{1,10})kB\Z", re.ASCII)
 _PID = regex(r"[0-9]{1,10}\Z", re.ASCII)
+#: Of a node's meminfo, or of that of the machine
+_ROW = regex(r"^(?:Node [0-9]{1,6} )?([\w()]+): +([0-9]{1,20}) kB$", re.MULTILINE | re.ASCII)
 _STATUS = regex(r"^(Name|HugetlbPages):\s+([^\n]*)", re.MULTILINE)
 _GIB_IN_KB = 1 << 20
-#: Begin of a process's name → what it is of, where it says more than the name
+#: Start of a process's name → its product, where that says more than the name
 _OWNERS = {"weka": "WEKA", "spdk": "SPDK", "nvmf_tgt": "SPDK", "dpdk": "DPDK", "ovs-vswitchd": "Open vSwitch"}
 _MOST = 5
 
@@ -69,16 +73,15 @@ def _overcommit(host: Host) -> AuditCheck:
         return model.unknown(OVERCOMMIT, f"{mode[:20]!r} is not 0, 1 or 2", _OVERCOMMIT)
     if mode != "2":
         return model.made(OVERCOMMIT, Verdict.PASS, _MODES[mode], _OVERCOMMIT, "0 or 1")
-    rows = _rows(host.value("/proc/meminfo").text or "", "")
-    used, limit = rows.get("Committed_AS"), rows.get("CommitLimit")
-    share = f": {used * 100 // limit} % of it is promised" if used is not None and limit else ""
-    return model.judged(OVERCOMMIT, False, f"{_MODES[mode]}{share}", _OVERCOMMIT, "0 or 1")
+    return model.judged(OVERCOMMIT, False, f"{_MODES[mode]}{_promised(Facts(host))}", _OVERCOMMIT, "0 or 1")
 
 
-def _rows(text: str, before: str) -> Mapping[str, int]:
-    """Rows of meminfo, in KiB."""
-    found = re.findall(rf"^{before}([\w()]+): +([0-9]{{1,20}}) kB$", text, re.MULTILINE | re.ASCII)
-    return {name: int(number) for name, number in found}
+def _promised(facts: Facts) -> str:
+    try:
+        used, limit = facts.memory_kbytes("Committed_AS"), facts.memory_kbytes("CommitLimit")
+    except HostError:
+        return ""  # it only says how near the limit is
+    return f": {used * 100 // limit} % of it is promised" if limit else ""
 
 
 # -- huge pages ----------------------------------------------------------------------------
@@ -134,15 +137,16 @@ def _owners(host: Host, topology: Topology) -> str:
         if pages:
             name = fields.get("Name", "?")
             users[name] = users.get(name, 0) + pages
-    shown = [f"{_named(name)} {size / _GIB_IN_KB:.4g} GiB" for name, size in list(users.items())[:_MOST]]
+    largest = sorted(users.items(), key=lambda item: -item[1])
+    shown = [f"{_named(name)} {size / _GIB_IN_KB:.4g} GiB" for name, size in largest]
     mounts = [
-        line.split()[1]
+        mountinfo.plain(line.split()[1])
         for line in (host.value("/proc/mounts").text or "").splitlines()
         if len(line.split()) > 2 and line.split()[2] == "hugetlbfs"
     ]
     texts = [
-        f"mapped by {', '.join(shown)}" if shown else "no process that is visible here has any mapped",
-        f"hugetlbfs at {', '.join(mounts[:_MOST])}" if mounts else "hugetlbfs is not mounted",
+        f"mapped by {listed(shown, _MOST)}" if shown else "no process that is visible here has any mapped",
+        f"hugetlbfs at {listed(mounts, _MOST)}" if mounts else "hugetlbfs is not mounted",
     ]
     if not shown:
         efa = " (this node has EFA devices)" if any(one.driver == "efa" for one in topology.pci) else ""
@@ -160,13 +164,17 @@ def _named(name: str) -> str:
 
 def _free(host: Host, topology: Topology) -> AuditCheck:
     """Reported: the kernel gives file cache back for memory that is asked for."""
-    source, texts = f"{numa.NODES}/node*/meminfo", []
+    # A kernel without NUMA is one node, of which it shows the whole.
+    alone = not host.exists(numa.NODES)
+    source, texts = "/proc/meminfo" if alone else f"{numa.NODES}/node*/meminfo", []
     for node in topology.nodes:
-        value = host.value(f"{numa.NODES}/node{node.number}/meminfo")
-        rows = _rows(value.text or "", rf"Node {node.number} ")
+        value = host.value(source if alone else f"{numa.NODES}/node{node.number}/meminfo")
+        if value.unreadable is not None:
+            return model.unknown(FREE, value.unreadable, source)
+        rows = {name: int(number) for name, number in _ROW.findall(value.text or "")}
         total, free = rows.get("MemTotal"), rows.get("MemFree")
         if total and free is not None:
-            cache = rows.get("FilePages", 0)
+            cache = rows.get("Cached" if alone else "FilePages", 0)
             texts.append(
                 f"node {node.number}: {free / _GIB_IN_KB:.1f} of {total / _GIB_IN_KB:.1f} GiB free, "
                 f"{cache / _GIB_IN_KB:.1f} GiB file cache"

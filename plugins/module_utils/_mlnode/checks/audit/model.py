@@ -10,6 +10,9 @@ from ...model.record import dataclass
 from ...model.setting import Severity, Value
 from ..model import Check, Verdict
 
+#: Verdicts of what is not as it should be
+DEVIATIONS = (Verdict.FAIL, Verdict.PENDING, Verdict.WARN)
+
 #: What a check is about where it is about the machine as a whole
 NODE = "node"
 
@@ -51,7 +54,7 @@ def made(
     advice: str = "",
 ) -> AuditCheck:
     """Advice is for what is bad only; the topic's, where no other is given."""
-    bad = verdict in (Verdict.FAIL, Verdict.PENDING, Verdict.WARN)
+    bad = verdict in DEVIATIONS
     return AuditCheck(
         topic.name, target, verdict, expected, found, source, (advice or topic.advice) if bad else "",
         topic.severity, topic.reason, topic.reference,

@@ -12,7 +12,7 @@ from ...topology import read
 from ...topology.model import Topology
 from ..model import Verdict
 from . import cpu, devices, facts, kernel, memory, network, services
-from .model import AuditCheck
+from .model import DEVIATIONS, AuditCheck
 
 MOUNTS = read.MOUNTS
 
@@ -29,7 +29,7 @@ AREAS: tuple[Area, ...] = (
 )
 NAMES: tuple[str, ...] = tuple(name for names, _checks in AREAS for name in names)
 
-_VERDICTS = (Verdict.FAIL, Verdict.PENDING, Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
+_VERDICTS = (*DEVIATIONS, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 
 
@@ -50,5 +50,5 @@ def _rank(check: AuditCheck) -> tuple[bool, int, int]:
     """Sort key: unexpected findings first, the most severe of them before the others."""
     severity = _SEVERITIES.index(check.severity)
     verdict = _VERDICTS.index(check.verdict)
-    bad = check.verdict in (Verdict.FAIL, Verdict.PENDING, Verdict.WARN)
+    bad = check.verdict in DEVIATIONS
     return (not bad, severity if bad else 0, verdict)

@@ -102,7 +102,10 @@ def _limit(host: Host, path: str, target: str) -> AuditCheck:
     soft, hard = pair
     good = hard == "unlimited" or int(hard) >= _LEAST_FILES
     found = soft if soft == hard else f"{soft}, and up to {hard} for who asks"
-    many = _given_to_children(host, target) if good else ""
+    try:
+        many = _given_to_children(host, target) if good else ""
+    except HostError as error:
+        return model.unknown(NOFILE, str(error), error.path, target)
     if many:
         return model.judged(
             _MANY, False, f"{found}; {many}", path, f"a soft limit up to {_MOST_FILES}", target
@@ -113,12 +116,9 @@ def _limit(host: Host, path: str, target: str) -> AuditCheck:
 
 def _given_to_children(host: Host, name: str) -> str:
     """Words for a soft limit that is too great. Go raises that of a daemon itself, and gives children the one
-    that it was started with: what its unit says."""
-    try:
-        unit, assigned = limits_pending.next_start(host, LIMITS["nofile"], name)
-    except HostError:
-        return ""  # what it runs with is judged all the same
-    most = values.number(host.value(_NR_OPEN).text)
+    that it was started with: what its unit says. Raises HostError."""
+    unit, assigned = limits_pending.next_start(host, LIMITS["nofile"], name)
+    most = values.number(host.text(_NR_OPEN))
     if assigned.amount is None or most is None:
         return ""
     soft = most if assigned.amount.soft is None else min(assigned.amount.soft, most)

@@ -4,7 +4,7 @@
 or only a program, and how long ago it was.
 
 A line of the log has the seconds since boot by a clock that stands still while the machine sleeps
-(kernel/printk: local_clock), so that after a sleep an age is more than it was.
+(kernel/printk: local_clock), so that after a sleep an age comes out too high.
 """
 
 from __future__ import annotations
@@ -88,15 +88,20 @@ TABLE: dict[int, tuple[_Class, str]] = {
     92: (_WORN, "many single bit ECC errors"),
     94: (_WORN, "contained memory error"),
     95: (_HARDWARE, "uncontained memory error"),
-    109: (_WORN, "context switch timed out"),
+    109: (_HARDWARE, "context switch timed out"),
+    110: (_HARDWARE, "security fault"),
     119: (_HARDWARE, "GSP does not answer"),
     120: (_HARDWARE, "GSP error"),
     121: (_NOISY, "C2C error"),
     136: (_LINK, "link training failed"),
-    137: (_NOISY, "NVLink privilege error"),
+    137: (_PROGRAM, "NVLink privilege error"),
     140: (_HARDWARE, "ECC error that was not recovered"),
     143: (_HARDWARE, "initialization failed"),
     **dict.fromkeys(range(144, 151), (_LINK, "NVLink error")),
+    154: (_HARDWARE, "needs the recovery that its line names"),
+    156: (_WORN, "a resource is retired"),
+    157: (_WORN, "no spare is left for a resource to retire"),
+    158: (_HARDWARE, "fatal timeout"),
 }
 
 _DMESG = "dmesg"
@@ -104,6 +109,8 @@ _DMESG = "dmesg"
 #: drivers write it without PCI:
 _STAMP = regex(r"(?:<[0-9]{1,3}>)?\[ *([0-9]{1,12})\.[0-9]{1,9}\]", re.ASCII)
 _XID = regex(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})", re.ASCII)
+#: Xid 154 goes with another one and names what has to be done: `from 0x1 (GPU Reset Required) to 0x0 (None)`
+_RECOVERED = regex(r"NVRM: Xid [^\n]*: 154,[^\n]* to 0x0\b", re.ASCII)
 _UPTIME = "/proc/uptime"
 _MOST = 8
 #: A log whose oldest line is of the first minute has all of the boot: clocks may differ by some seconds
@@ -129,8 +136,10 @@ def checks(host: Host) -> Iterator[AuditCheck]:
     uptime = _seconds(host.value(_UPTIME).text)
     events = [event for line in lines for event in _events(line, uptime)]
     if not events:
-        found = f"none in the kernel's log{_reach(lines, uptime)}"
-        if _covers(lines, uptime):
+        ages = [age for age in (_age(line, uptime) for line in lines) if age is not None]
+        oldest = max(ages, default=None)
+        found = f"none in the kernel's log{_reach(oldest, uptime)}"
+        if _covers(oldest, uptime):
             yield model.judged(XID, True, found, _DMESG, "none in the last day")
         else:
             yield model.unknown(XID, found, _DMESG)
@@ -169,6 +178,8 @@ def _words(events: Sequence[_Event]) -> str:
 
 def _events(line: str, uptime: int | None) -> Iterator[_Event]:
     for match in _XID.finditer(line):
+        if _RECOVERED.search(line):
+            continue
         yield _Event(match.group(1), int(match.group(2)), _age(line, uptime))
 
 
@@ -186,18 +197,16 @@ def _ago(age: int | None) -> str:
     return f"{age} s ago"
 
 
-def _reach(lines: Sequence[str], uptime: int | None) -> str:
+def _reach(oldest: int | None, uptime: int | None) -> str:
     """The log is a ring, and forgets its oldest lines."""
-    ages = [age for age in (_age(line, uptime) for line in lines) if age is not None]
-    if not ages or uptime is None:
+    if oldest is None or uptime is None:
         return ", of which it still has an unknown part"
-    return f", whose oldest line is of {_ago(max(ages))}; the machine has been up for {_ago(uptime)[:-4]}"
+    return f", whose oldest line is from {_ago(oldest)}; the machine has been up for {_ago(uptime)[:-4]}"
 
 
-def _covers(lines: Sequence[str], uptime: int | None) -> bool:
+def _covers(oldest: int | None, uptime: int | None) -> bool:
     """True if the log begins with the boot, or has the last day: else an Xid may be among what is gone."""
-    ages = [age for age in (_age(line, uptime) for line in lines) if age is not None]
-    return bool(ages) and uptime is not None and max(ages) >= min(WINDOW_S, uptime - _BOOT_S)
+    return oldest is not None and uptime is not None and oldest >= min(WINDOW_S, uptime - _BOOT_S)
 
 
 def _seconds(text: str | None) -> int | None:

@@ -20,11 +20,12 @@ NAME = "acs"
 
 
 _RELEASE = "/proc/sys/kernel/osrelease"
-#: "PCI: Extend ACS configurability"; before, only redirection could be switched off
-_CONFIG_SINCE = (6, 11)
-#: Bits 6 to 0 of the control register, x for as they are: upstream forwarding, both redirects and source
-#: validation off, as `rdma_topo write-grub-acs` of rdma-core has it for every port of a switch
-_PEER_TO_PEER = "xx000x0"
+#: "PCI: Extend ACS configurability" of 6.11, with which disable_acs_redir no longer clears what the firmware
+#: has set and config_acs takes one bridge only, until "PCI/ACS: Fix 'pci=config_acs=' parameter" of 6.15
+_BROKEN_SINCE, _CONFIG_SINCE = (6, 11), (6, 15)
+#: Bits 6 to 0 of the control register, x for as they are: what setpci(8) clears below, with upstream
+#: forwarding and source validation, which `rdma_topo write-grub-acs` of rdma-core clears too
+_PEER_TO_PEER = "x0000x0"
 #: The function through which a ConnectX-8 reaches a GPU past the CPU's root port
 _DATA_DIRECT = (0x15B3, 0x2100)
 _TOPO = "run `rdma_topo write-grub-acs` (rdma-core)"
@@ -114,8 +115,9 @@ def _off(host: Host, subjects: Subjects, address: str, failed: Sequence[str]) ->
     now = f"setpci -s {address} ECAP_ACS+6.w=0000:{pci_config.REDIRECT:04x}"
     if any((one.vendor, one.device) == _DATA_DIRECT for one in subjects.devices.values()):
         return f"{_TOPO}, as ConnectX-8 with Data Direct needs other bits than off; until then: {now}"
-    if (values.kernel_version(host.value(_RELEASE).text) or (0, 0)) >= _CONFIG_SINCE:
-        word = f"pci=config_acs={';'.join(f'{_PEER_TO_PEER}@{one}' for one in failed)}"
-    else:
+    version = values.kernel_version(host.value(_RELEASE).text) or (0, 0)
+    word = f"pci=config_acs={';'.join(f'{_PEER_TO_PEER}@{one}' for one in failed)}"
+    if version < _BROKEN_SINCE:
         word = f"pci=disable_acs_redir={';'.join(failed)}"
-    return f"switch ACS off in the BIOS, or boot with {word} (module boot_params); until then: {now}"
+    kernel = " a kernel since 6.15" if _BROKEN_SINCE <= version < _CONFIG_SINCE else ""
+    return f"switch ACS off in the BIOS, or boot{kernel} with {word} (module boot_params); until then: {now}"

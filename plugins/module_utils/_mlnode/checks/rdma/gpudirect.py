@@ -12,6 +12,7 @@ import re
 from typing import Any, Mapping
 
 from ...host.host import Host
+from ...knobs.modules import needed
 from ...linux import modules_load
 from ...model import values
 from ...model.errors import HostError
@@ -122,16 +123,29 @@ def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
     if loaded:
         reason = f"{', '.join(loaded)} is loaded, but not registered with the RDMA core: it is not in {PEERS}"
         return Way(False, reason, PEERS, half=True)
-    config = modules_load.load(host)
-    for name in _MODULES[vendor]:
-        line = config.listing(name)
-        # All but EFA's register with an RDMA core that takes peer memory, and do not load beside any other.
-        loads = name == _OF_EFA or host.exists(PEERS)
-        if line is not None and loads and config.barred(name) is None:
-            return Way(False, f"{name} is not loaded, and {line.where} lists it", line.where, listed=name)
+    try:
+        listed = _listed(host, vendor)
+    except HostError as error:
+        return Way(None, str(error), error.path)
+    if listed is not None:
+        return listed
     modules = ", ".join(_MODULES[vendor])
     reason = f"none of {modules} is loaded" if modules else f"no module is registered in {PEERS}"
     return Way(False, reason, PEERS)
+
+
+def _listed(host: Host, vendor: str) -> Way | None:
+    """A module that the next boot loads, and that can be loaded here. Raises HostError."""
+    config, release = modules_load.load(host), host.value(RELEASE).text or ""
+    for name in _MODULES[vendor]:
+        line = config.listing(name)
+        if line is None or not modules_load.is_loadable(host, release, name):
+            continue
+        barred = config.barred(name) or modules_load.on_command_line(host, name)[1]
+        # EFA's has no need of an RDMA core that takes peer memory.
+        if barred is None and (name == _OF_EFA or not needed.lacking(host, release, name)):
+            return Way(False, f"{name} is not loaded, and {line.where} lists it", line.where, listed=name)
+    return None
 
 
 def _dmabuf(host: Host, topology: Topology, vendor: str) -> Way:

@@ -38,7 +38,9 @@ class Obstacle(NamedTuple):
 def obstacle(host: Host, release: str) -> Obstacle:
     """Why this node does not need nvidia_peermem, or cannot have it. Raises HostError."""
     needless = _needless(host, release)
-    return Obstacle(f"not needed: {needless}", True) if needless else Obstacle(_lacking(host, release))
+    return (
+        Obstacle(f"not needed: {needless}", True) if needless else Obstacle(lacking(host, release, _MODULE))
+    )
 
 
 def _needless(host: Host, release: str) -> str:
@@ -54,18 +56,19 @@ def _needless(host: Host, release: str) -> str:
     return ""
 
 
-def _lacking(host: Host, release: str) -> str:
-    """Reason why it cannot be loaded here; empty where it can."""
+def lacking(host: Host, release: str, name: str) -> str:
+    """Reason why a module that registers with the RDMA core, by this name, cannot be loaded here; empty where
+    it can. Raises HostError."""
     if not host.exists(_PEERS):
         return (
             f"{_PEERS} does not exist: the RDMA core of this kernel takes no peer memory, which DOCA-OFED's "
             "does; or install NVIDIA's open kernel modules on a kernel since 5.12, for DMA-BUF"
         )
     # Symbols of what is built into the kernel are none that depmod lists.
-    uses = modules_load.dependencies(host, release, _MODULE)
+    uses = modules_load.dependencies(host, release, name)
     if uses is not None and _CORE not in uses and not modules_load.is_built_in(host, release, _CORE):
         return (
-            f"{_MODULE} in /lib/modules/{release}/modules.dep uses nothing of {_CORE}: it was built without "
+            f"{name} in /lib/modules/{release}/modules.dep uses nothing of {_CORE}: it was built without "
             "DOCA-OFED's headers and refuses to load; build NVIDIA's driver again with DOCA-OFED installed"
         )
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
@@ -86,3 +87,11 @@ def test_free_memory_of_each_node(node: GpuMachine) -> None:
     assert check.found == (
         "node 0: 0.5 of 1.0 GiB free, 0.1 GiB file cache; node 1: 0.2 of 1.0 GiB free, 0.1 GiB file cache"
     )
+    node.unreadable[f"{NODES}/node1/meminfo"] = errno.EIO
+    assert one(node, "free_memory").verdict is Verdict.UNKNOWN
+
+
+def test_free_memory_of_a_kernel_without_numa(node: GpuMachine) -> None:
+    shutil.rmtree(node.real(NODES))
+    node.put("/proc/meminfo", f"MemTotal: {1 << 21} kB\nMemFree: {1 << 20} kB\nCached: {1 << 19} kB\n")
+    assert one(node, "free_memory").found == "node 0: 1.0 of 2.0 GiB free, 0.5 GiB file cache"

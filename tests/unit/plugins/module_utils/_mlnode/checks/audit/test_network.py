@@ -38,14 +38,16 @@ def linked(node: GpuMachine) -> GpuMachine:
 
 def counted(
     machine: GpuMachine,
-    received: int = 900000,
+    received: int = 999900,
     errors: int = 0,
     full: int = 0,
     drops: int = 0,
     missed: int = 0,
     frame: int = 0,
+    sent: int = 100000,
+    not_sent: int = 0,
 ) -> None:
-    row = f"  eth5: 5 {received} {errors} {drops} {full} {frame} 0 0 5 100000 0 0 0 0 0 0\n"
+    row = f"  eth5: 5 {received} {errors} {drops} {full} {frame} 0 0 5 {sent} 0 {not_sent} 0 0 0 0\n"
     machine.put("/sys/class/net/eth5/statistics/rx_missed_errors", f"{missed}\n")
     machine.put("/proc/net/dev", f"{HEADER}    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n{row}")
 
@@ -95,6 +97,10 @@ def test_without_a_rate_buffers_are_not_judged(linked: GpuMachine) -> None:
         ({"drops": 500000}, Verdict.PASS),  # also what has no reader
         ({"drops": 500000, "missed": 500000}, Verdict.WARN),  # what a full ring has lost
         ({"errors": 80, "frame": 80}, Verdict.PASS),  # the same ones
+        ({"not_sent": 10}, Verdict.PASS),
+        ({"not_sent": 11}, Verdict.WARN),
+        ({"received": 20000, "errors": 100, "sent": 9000000}, Verdict.WARN),  # not a share of what was sent
+        ({"received": 50, "errors": 40, "sent": 9000000}, Verdict.PASS),  # too few to judge
     ],
 )
 def test_losses_of_a_nic_are_a_share_of_its_packets(

@@ -13,6 +13,7 @@ from mlnode.checks.rdma import gpudirect
 from mlnode.model.errors import DeclarationError
 
 VERSION, RELEASE = gpudirect.VERSION, gpudirect.RELEASE
+MODULES_DEP = "/lib/modules/6.8.0-60-generic/modules.dep"
 P2P = f"/sys/bus/pci/devices/{NIC}/p2p"
 
 
@@ -23,6 +24,12 @@ def only(tree: Tree, **expect: object) -> Check:
 
 def registered(tree: Tree, name: str) -> None:
     tree.put(f"{gpudirect.PEERS}/{name}/version", "1.0")
+
+
+def built(tree: Tree, line: str) -> None:
+    """The modules of the running kernel, as depmod(8) lists them."""
+    tree.put(RELEASE, "6.8.0-60-generic")
+    tree.put(MODULES_DEP, line)
 
 
 def loaded(tree: Tree, name: str) -> None:
@@ -58,6 +65,8 @@ def test_what_no_role_can_set_fails_where_it_is_declared(
 def test_a_module_that_the_next_boot_loads_is_pending(fabric: Tree) -> None:
     fabric.put(VERSION, CLOSED)
     fabric.put("/etc/modules-load.d/mlnode-modules.fabric.conf", "ib_uverbs\nnvidia_peermem")
+    fabric.put("/proc/cmdline", "ro quiet")
+    built(fabric, "updates/nvidia_peermem.ko: updates/ib_core.ko")
     assert only(fabric, gpudirect="peermem").verdict == "fail", "beside this RDMA core it does not load"
     fabric.put("/sys/kernel/mm/memory_peers/other/version", "1.0\n")
     for declared in (None, "auto", "peermem"):
@@ -69,8 +78,35 @@ def test_a_module_that_the_next_boot_loads_is_pending(fabric: Tree) -> None:
         )
         assert check.advice.startswith("modprobe nvidia_peermem, or reboot")
     assert only(fabric, gpudirect="dmabuf").verdict == "fail", "which the module does not bring"
-    fabric.put("/etc/modprobe.d/site.conf", "blacklist nvidia_peermem\n")
-    assert only(fabric, gpudirect="peermem").verdict == "fail", "the next boot does not load it"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/etc/modprobe.d/site.conf", "blacklist nvidia_peermem\n"),
+        ("/proc/cmdline", "ro module_blacklist=nouveau,nvidia_peermem"),
+        (MODULES_DEP, "updates/nvidia.ko:"),
+        # Built without DOCA-OFED's headers, it uses nothing of the RDMA core and refuses to load.
+        (MODULES_DEP, "updates/nvidia_peermem.ko: updates/nvidia.ko"),
+    ],
+)
+def test_a_module_that_the_next_boot_does_not_load_is_not_pending(fabric: Tree, path: str, text: str) -> None:
+    fabric.put(VERSION, CLOSED)
+    fabric.put("/etc/modules-load.d/site.conf", "nvidia_peermem")
+    fabric.put("/sys/kernel/mm/memory_peers/other/version", "1.0\n")
+    fabric.put("/proc/cmdline", "ro quiet")
+    built(fabric, "updates/nvidia_peermem.ko: updates/ib_core.ko")
+    assert only(fabric, gpudirect="peermem").verdict == "pending"
+    fabric.put(path, text)
+    assert only(fabric, gpudirect="peermem").verdict == "fail"
+
+
+def test_efas_module_needs_no_peer_memory_of_the_rdma_core(fabric: Tree) -> None:
+    fabric.put(VERSION, CLOSED)
+    fabric.put("/etc/modules-load.d/site.conf", "efa_nv_peermem")
+    fabric.put("/proc/cmdline", "ro quiet")
+    built(fabric, "updates/efa_nv_peermem.ko: updates/nvidia.ko")
+    assert only(fabric, gpudirect="peermem").verdict == "pending"
 
 
 def test_the_closed_driver_has_no_dmabuf(fabric: Tree) -> None:

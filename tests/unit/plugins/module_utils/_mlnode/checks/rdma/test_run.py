@@ -37,7 +37,7 @@ def checked(host: Host, declared: dict[str, object]) -> dict[tuple[str, str], Ch
 
 
 def bad(checks: dict[tuple[str, str], Check]) -> dict[tuple[str, str], str]:
-    wrong = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN)
+    wrong = (Verdict.FAIL, Verdict.WARN, Verdict.PENDING, Verdict.UNKNOWN)
     return {key: str(check.verdict) for key, check in checks.items() if check.verdict in wrong}
 
 

@@ -7,6 +7,7 @@ Each claim is first made of the collection as it is: a check that fails on every
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 
 import pytest

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lines of the library that the kernel lab replaces by faulty ones are there: the lab itself runs later."""
+"""The lines that the kernel lab replaces by faulty ones are there: the lab itself runs much later."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ options:
       - Keys of ports and devices are C(used), C(link_layer), C(rate) (in Gb/s, or a generation from SDR to XDR),
         C(width), C(mtu) (of RDMA), C(netdev_mtu), C(netdev), C(gid_type), C(pkey), C(rdma_cm_mode), C(rdma_cm_tos),
         C(firmware), C(board_id), C(hca_type), C(slot), C(numa), C(counters), C(ber), C(qos), C(pcie), C(mrrs), C(ats)
-        and C(relaxed_ordering). Of the node, in C(all) only, are C(netns), C(acs), C(iommu), C(gpudirect) and
+        and C(relaxed_ordering). Of the node, in C(all) only, are C(netns), C(gpus), C(acs), C(iommu), C(gpudirect) and
         C(memlock).
       - A name that is none of these is refused with the nearest one.
     type: dict

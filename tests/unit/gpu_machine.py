@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
+from ansible_collections.mlnode.tuning.tests.unit import nvidia_smi
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import ServiceMachine
 from mlnode.host.system import Finished
 from mlnode.model.errors import HostError
@@ -15,13 +16,20 @@ VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  R
 
 
 class GpuMachine(ServiceMachine):
-    """modes: address → Enabled, Disabled or [N/A]. ecc: address → its three columns. answer: what nvidia-smi
-    says instead of a table. hangs: whether it does. log: what dmesg prints, None where nobody may read it."""
+    """Simulated answers of the tools of GPUs.
+
+    modes: address → Enabled, Disabled or [N/A]. ecc: address → its three columns. details: address → elements
+    of its XML, None for a GPU that is lost. answer: what nvidia-smi says instead. hangs: whether it does.
+    imex: what nvidia-imex-ctl prints, None where it is not installed. log: what dmesg prints, None where it
+    is refused.
+    """
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self.modes: dict[str, str] = {}
         self.ecc: dict[str, str] = {}
+        self.details: dict[str, dict[str, str] | None] = {}
+        self.imex: str | None = None
         self.answer: Finished | None = None
         self.installed = True
         self.hangs = False
@@ -53,12 +61,17 @@ class GpuMachine(ServiceMachine):
         self.put(f"/sys/bus/pci/drivers/{driver}/.keep", "")
         self.link(f"{folder}/driver", f"../../../bus/pci/drivers/{driver}")
         self.modes[address] = "Disabled"
+        self.details[address] = dict(nvidia_smi.WELL)
 
     def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
         if command[0] == "dmesg":
             if self.log is None:
                 return Finished(1, "", "dmesg: read kernel buffer failed: Operation not permitted\n")
             return Finished(0, self.log, "")
+        if command[0] == "nvidia-imex-ctl":
+            if self.imex is None:
+                raise HostError("run", "nvidia-imex-ctl", errno.ENOENT)
+            return Finished(0, self.imex, "")
         if command[0] != "nvidia-smi":
             return super().run(command, seconds)
         self.asked.append(tuple(command))
@@ -71,6 +84,9 @@ class GpuMachine(ServiceMachine):
         if command[1] == "-i":
             self.modes[command[2]] = "Enabled" if command[4] == "1" else "Disabled"
             return Finished(0, f"Enabled persistence mode for GPU 0000{command[2].upper()}.\nAll done.\n", "")
+        if tuple(command[1:]) == ("-q", "-x"):
+            here = {address: elements for address, elements in self.details.items() if elements is not None}
+            return Finished(0, nvidia_smi.answer(here), "")
         table = self.ecc if "ecc" in command[1] else self.modes
         lines = [
             f"{number}, 0000{address.upper()}, {text}" for number, (address, text) in enumerate(table.items())

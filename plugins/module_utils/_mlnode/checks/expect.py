@@ -49,6 +49,7 @@ PORT_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
 #: Key of the whole node, in `all` only
 NODE_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "netns": values.netns,
+    "gpus": values.number,
     **pcie_values.NODE_KEYS,
 }
 

@@ -44,6 +44,12 @@ def file_of(address: str) -> str:
     return f"{TOP}/{address}/{_FILE}"
 
 
+def address(bus_id: str) -> str | None:
+    """As sysfs has it, of what the tool calls bus id; None where it is none."""
+    match = _BUS_ID.match(bus_id.lower())
+    return match.group(1) if match else None
+
+
 def rows(text: str, columns: int) -> dict[str, list[str]]:
     """Address → the other columns, of a table with index and pci.bus_id in front. Raises HostError for
     anything else."""
@@ -52,10 +58,10 @@ def rows(text: str, columns: int) -> dict[str, list[str]]:
         if not line.strip():
             continue
         fields = [word.strip() for word in line.split(",")]
-        match = _BUS_ID.match(fields[1].lower()) if len(fields) > 1 else None
-        if match is None or len(fields) != columns + 2 or not fields[0].isdigit():
+        known = address(fields[1]) if len(fields) > 1 else None
+        if known is None or len(fields) != columns + 2 or not fields[0].isdigit():
             raise HostError("understand", TOOL, None, f"it says {line.strip()[:80]!r}")
-        columns_of[match.group(1)] = fields[2:]
+        columns_of[known] = fields[2:]
     return columns_of
 
 

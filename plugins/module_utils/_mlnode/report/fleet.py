@@ -18,10 +18,10 @@ from ..model.record import NamedTuple, regex, replace
 NAME = "fleet"
 
 #: Checks of rdma_check whose values are compared; `rate` has the width with it
-COMPARED = ("hca_type", "board_id", "firmware", "link_layer", "rate", "mtu", "netdev_mtu", "gid")
+COMPARED = ("hca_type", "board_id", "firmware", "link_layer", "rate", "mtu", "netdev_mtu", "gid", "gpus")
 
 #: How these are called in a sentence, where that is not their name
-_WORDS = {"gid": "GID index", "mtu": "RDMA MTU", "netdev_mtu": "interface's MTU"}
+_WORDS = {"gid": "GID index", "mtu": "RDMA MTU", "netdev_mtu": "interface's MTU", "gpus": "number of GPUs"}
 
 _ADVICE = {
     "": "look whether the card is there and has its driver (lspci, rdma link)",
@@ -32,6 +32,7 @@ _ADVICE = {
     "rate": "look at cable, transceiver and the switch port's speed",
     "mtu": "set one MTU on all nodes and switches",
     "netdev_mtu": "set one MTU on all nodes and switches (nic_ethtool)",
+    "gpus": "look for the GPU with lspci and in dmesg (Xid 79), and reboot or drain the node",
     "gid": "leave the index to the library (no NCCL_IB_GID_INDEX), or give all interfaces the same addresses",
 }
 
@@ -159,7 +160,7 @@ def compare(nodes: Mapping[str, Any]) -> list[Check]:
     differences = [one for target, names in having.items() for one in _devices(target, names, having, known)]
     differences += [one for place, values in places.items() for one in _different(place, values)]
     compared += _merged(differences)
-    if not places:
+    if all(place.name == "gpus" for place in places):
         summary = f"none of {len(known)} nodes has an RDMA device that is judged"
         return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", summary, "rdma_check")]
     summary = f"{len(known)} alike in {', '.join(_WORDS.get(name, name) for name in COMPARED)}"

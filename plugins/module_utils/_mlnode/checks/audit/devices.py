@@ -17,6 +17,7 @@ from ...topology.model import Gpu, Topology
 from ..model import Verdict
 from ..pcie import link as pcie_link
 from ..pcie import subjects as pcie_subjects
+from . import gpus as gpu_details
 from . import model, xid
 from .model import AuditCheck, Topic
 from .xid import XID
@@ -49,7 +50,9 @@ PERSISTENCE = Topic(
     "set it on: the module gpu_persistence",
 )
 
-_TOPICS = (LINK, GPU_NODES, ECC, XID, PERSISTENCE)
+#: Of GPUs of NVIDIA, with its driver
+_DRIVEN = (ECC, XID, PERSISTENCE, *gpu_details.TOPICS)
+_TOPICS = (LINK, GPU_NODES, *_DRIVEN)
 NAMES = tuple(topic.name for topic in _TOPICS)
 
 _ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
@@ -70,17 +73,18 @@ def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     yield _nodes(topology)
     gpus = [gpu for gpu in topology.gpus if gpu.vendor == "NVIDIA"]
     if not gpus:
-        for topic in (ECC, XID, PERSISTENCE):
+        for topic in _DRIVEN:
             yield model.told(topic, _none(topology), "/sys/bus/pci/devices")
         return
     driver = host.value(nvidia.DRIVER)
     if driver.text is None:
-        for topic in (ECC, XID, PERSISTENCE):
+        for topic in _DRIVEN:
             yield model.missing(topic, driver, nvidia.DRIVER)
         return
     yield from _ecc(host)
     yield from _xid(host)
     yield from _persistence(host, gpus)
+    yield from _details(host, gpus)
 
 
 def _nodes(topology: Topology) -> AuditCheck:
@@ -150,6 +154,14 @@ def _persistence(host: Host, gpus: list[Gpu]) -> Iterator[AuditCheck]:
         else:
             why = f"{nvidia.TOOL} does not show this GPU: it may have failed"
             yield model.unknown(PERSISTENCE, why, source, target)
+
+
+def _details(host: Host, gpus: list[Gpu]) -> Iterator[AuditCheck]:
+    try:
+        yield from gpu_details.checks(host, gpus)
+    except HostError as error:
+        for topic in gpu_details.TOPICS:
+            yield _unasked(topic, error)
 
 
 def _unasked(topic: Topic, error: HostError) -> AuditCheck:

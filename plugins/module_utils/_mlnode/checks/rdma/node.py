@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Needs of RDMA on the node beside its devices: access from user space, namespaces, and ARP between rails."""
+"""Needs of RDMA on the node beside its devices: access from user space, namespaces, ARP of rails, GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..model import Check, Verdict
 from . import ports
 from .ports import CLASS, Subjects, judged, nothing, skip, told
 
-NAMES = ("uverbs", "rdma_ucm", "netns", "multi_rail")
+NAMES = ("uverbs", "rdma_ucm", "netns", "multi_rail", "gpus")
 
 _VERBS = "/sys/class/infiniband_verbs"
 _DEV = "/dev/infiniband"
@@ -41,9 +41,16 @@ _WITH_CM = ("1:", "4:")
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     known = ports.subjects(topology, expect)
+    gpus = _gpus(topology, expect)
     if not known.devices:
-        return [skip(name, "node", "no RDMA device is judged", CLASS) for name in NAMES]
-    return [*_uverbs(host, known), _ucm(host, known), _netns(host, expect), *_multi_rail(host, known)]
+        needless = [
+            skip(name, "node", "no RDMA device is judged", CLASS) for name in NAMES if name != gpus.name
+        ]
+        return [*needless, gpus]
+    return [
+        *_uverbs(host, known), _ucm(host, known), _netns(host, expect), *_multi_rail(host, known),
+        gpus,
+    ]  # fmt: skip
 
 
 def _uverbs(host: Host, known: Subjects) -> list[Check]:
@@ -95,6 +102,17 @@ def _netns(host: Host, expect: Expectations) -> Check:
     lasting = f"options ib_core netns_mode={int(wanted == 'shared')} in /etc/modprobe.d"
     advice = f"rdma system set netns {wanted}, and at every boot: {lasting}"
     return judged("netns", "node", mode == wanted, wanted, mode, _NETNS, advice)
+
+
+def _gpus(topology: Topology, expect: Expectations) -> Check:
+    """Number on PCI: nodes of a fleet are compared by it, as one that is lost is not there."""
+    wanted = expect.get("gpus")
+    source = "/sys/bus/pci/devices"
+    found = str(len(topology.gpus))
+    if wanted is None:
+        return told("gpus", "node", found, source, "gpus in all")
+    advice = "look for the GPU with lspci and in dmesg (Xid 79), and reboot or drain the node"
+    return judged("gpus", "node", len(topology.gpus) == wanted, str(wanted), found, source, advice)
 
 
 # -- several rails ---------------------------------------------------------------------------

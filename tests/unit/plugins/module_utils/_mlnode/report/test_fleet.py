@@ -49,6 +49,14 @@ def test_nodes_that_are_alike(name: str) -> None:
     assert (found.verdict.value, found.found[:12]) == ("pass", "4 alike in h")
 
 
+def test_a_node_that_has_lost_a_gpu() -> None:
+    given = nodes(4)
+    change(given["gpu002"], "gpus", "node", "7")
+    [line] = lines(given)
+    assert line.startswith("gpu002 node: fleet fail: number of GPUs 7, where 3 of 4 have 8;")
+    assert "lspci" in line
+
+
 def test_values_are_told_whether_they_are_declared_or_not() -> None:
     values = [fleet._values(checked("roce8", declared)) for declared in (False, True)]
     for known in values:

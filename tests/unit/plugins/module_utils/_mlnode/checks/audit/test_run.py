@@ -33,7 +33,7 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
     passed = {name for name, _target in found if found[name, _target].verdict is Verdict.PASS}
     reported = {"swappiness", "time_sync", "smt", "mitigations", "pcie_link", "gpu_nodes", "free_memory"}
     # Of kernels and interfaces that this machine does not have
-    reported |= {"napi_settings", "scheduler_names", "socket_buffers", "nic_drops", "kexec_handover"}
+    reported |= {"napi_settings", "scheduler_names", "socket_buffers", "nic_drops", "kexec_handover", "imex"}
     assert {*audit.NAMES} - passed == reported
 
 

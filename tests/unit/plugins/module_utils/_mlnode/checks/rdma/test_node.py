@@ -127,3 +127,15 @@ def test_what_cannot_be_read_is_no_pass(two: Machine, name: str) -> None:
 
 def test_one_rail_needs_nothing(roce: Machine) -> None:
     assert look(roce)["multi_rail", "node"].verdict is Verdict.SKIP
+
+
+# -- GPUs ------------------------------------------------------------------------------------
+
+
+def test_gpus_are_counted_for_the_comparison_of_nodes(roce: Machine) -> None:
+    check = look(roce)["gpus", "node"]
+    assert (check.verdict, check.found) == (Verdict.SKIP, "0")
+    assert check.advice == "declare gpus in all to have it judged"
+    assert look(roce, {"all": {"gpus": 0}})["gpus", "node"].verdict is Verdict.PASS
+    check = look(roce, {"all": {"gpus": 8}})["gpus", "node"]
+    assert (check.verdict, check.expected, check.found) == (Verdict.FAIL, "8", "0")

@@ -1,0 +1,301 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Needs of a job before it starts on NVIDIA's GPUs: all answer, at full clocks, registered with NVLink's
+fabric, and with no reset that waits. Read from nvidia-smi -q -x; what is beyond that is DCGM's to diagnose.
+
+Elements as drivers 535 (nvsmi_device_v12.dtd) and 590 (nvsmi_device_v13.dtd) write them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Iterator, Mapping, Sequence
+from xml.etree import ElementTree as ET
+
+from ...drivers import nvidia
+from ...drivers import services as service_files
+from ...host.host import Host
+from ...model.errors import HostError, listed
+from ...model.record import NamedTuple, regex, replace
+from ...model.setting import Severity
+from ...topology.model import Gpu
+from . import model
+from .model import AuditCheck, Topic
+
+ANSWERING = Topic(
+    "gpu_answering",
+    Severity.HIGH,
+    "a job that starts one rank for each GPU fails at once, or waits for the one that is lost",
+    "nvidia-smi(1); NVIDIA, Analyzing Xid Errors with the Xid Catalog (79)",
+    "look at dmesg for its Xid; drain the node, and reset the GPU or reboot",
+)
+CLOCKS = Topic(
+    "gpu_clocks",
+    Severity.HIGH,
+    "the hardware has halved the clocks, or more, and all other GPUs of the job wait for this one",
+    "NVML API reference, nvmlClocksEventReasons",
+    "look at temperatures, fans and power supplies: nvidia-smi -q -d TEMPERATURE,POWER; the BMC's log",
+)
+_SOFTWARE = replace(
+    CLOCKS,
+    severity=Severity.MEDIUM,
+    reason="the driver lowers the clocks to cool this GPU, and all others of the job wait for it",
+)
+FABRIC = Topic(
+    "gpu_fabric",
+    Severity.HIGH,
+    "CUDA does not start on this GPU, with `system not yet initialized` (802), or its NVLinks are slower",
+    "NVIDIA, Fabric Manager User Guide; NVML API reference, nvmlGpuFabricInfo_v3_t",
+    "look at the log of nvidia-fabricmanager and at dmesg; its version has to be that of the driver",
+)
+RECOVERY = Topic(
+    "gpu_recovery",
+    Severity.HIGH,
+    "the driver waits for a reset or a reboot, and the next job on this GPU fails or dies",
+    "nvidia-smi(1), GPU Recovery Action and Remapped Rows",
+    "drain the node and do what it names: nvidia-smi -r -i GPU resets one",
+)
+_ROWS = replace(
+    RECOVERY,
+    severity=Severity.MEDIUM,
+    reason="rows of its memory are remapped at the next reset, and it works with what is left until then",
+)
+IMEX = Topic(
+    "imex",
+    Severity.HIGH,
+    "without the domain, a job whose nodes share memory over NVLink fails or falls back to the network",
+    "NVIDIA, IMEX Service for NVLink Networks",
+    "look at nvidia-imex-ctl -N and journalctl -u nvidia-imex on the nodes that are not READY",
+)
+#: Read with nvidia-smi -q -x
+TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, IMEX)
+
+QUERY = (nvidia.TOOL, "-q", "-x")
+_SOURCE = " ".join(QUERY)
+#: Eight GPUs answer in two seconds with the persistence mode on, and are initialized one by one without it
+_SECONDS = 120
+
+#: Until driver 530 they were called throttle reasons
+_REASON = regex(r"clocks_(?:event|throttle)_reason_(\w{1,60})\Z", re.ASCII)
+_COUNTER = regex(r"clocks_event_reasons_counters_(\w{1,60})\Z", re.ASCII)
+_HALVING = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
+_COOLING = ("sw_thermal_slowdown",)
+#: Normal: a cap that jobs of full power reach, clocks that somebody has set, and nothing to do
+_USUAL = ("gpu_idle", "sw_power_cap", "applications_clocks_setting", "display_clocks_setting", "sync_boost")
+_LOST_TIME = ("hw_therm_slowdown", "hw_power_brake", "sw_therm_slowdown")
+
+_MANAGER = "nvidia-fabricmanager.service"
+_READY = ("Completed", "Success")
+_NO_UUID = regex(r"[0-]*\Z", re.ASCII)
+
+_IMEX = "nvidia-imex-ctl"
+_DOMAIN = (_IMEX, "-N", "-j")
+_CHANNELS = "/dev/nvidia-caps-imex-channels"
+_MOST = 4
+
+
+class _Seen(NamedTuple):
+    """One GPU of the answer. address: as sysfs has it."""
+
+    address: str
+    element: ET.Element
+
+    @property
+    def target(self) -> str:
+        return f"GPU {self.address}"
+
+    def text(self, path: str) -> str:
+        """Of an element; empty where this driver does not write it, or it does not apply to this GPU."""
+        text = (self.element.findtext(path) or "").strip()
+        return "" if text in nvidia.NOT_THERE else text
+
+
+def checks(host: Host, gpus: Sequence[Gpu]) -> Iterator[AuditCheck]:
+    """gpus: those of NVIDIA on PCI. Raises HostError where nvidia-smi does not answer."""
+    seen = _seen(host.must_run(QUERY, "run", _SECONDS))
+    yield from _answering(gpus, seen)
+    for one in seen:
+        yield _clocks(one)
+    for one in seen:
+        yield _fabric(host, one)
+    for one in seen:
+        yield _recovery(one)
+    yield _imex(host, seen)
+
+
+def _seen(answer: str) -> list[_Seen]:
+    """Raises HostError."""
+    if "<!ENTITY" in answer:
+        raise HostError(
+            "understand", nvidia.TOOL, None, "its XML declares entities, which the tool never does"
+        )
+    try:
+        root = ET.fromstring(answer)  # noqa: S314  of a tool of root's, and without entities
+    except ET.ParseError as error:
+        raise HostError("understand", nvidia.TOOL, None, f"its XML is not well-formed: {error}") from error
+    seen = []
+    for element in root.iter("gpu"):
+        address = nvidia.address(element.get("id", ""))
+        if address is None:
+            raise HostError(
+                "understand", nvidia.TOOL, None, f"a GPU has the id {element.get('id', '')[:40]!r}"
+            )
+        seen.append(_Seen(address, element))
+    return seen
+
+
+# -- whether all answer --------------------------------------------------------------------
+
+
+def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> Iterator[AuditCheck]:
+    here = {one.address for one in seen}
+    ours = [gpu for gpu in gpus if gpu.driver in (None, "nvidia")]
+    lost = [gpu.address for gpu in ours if gpu.address not in here]
+    found = f"{len(ours) - len(lost)} of {len(ours)} on PCI"
+    if lost:
+        found += f", and not {listed(lost, _MOST)}"
+    others = len(gpus) - len(ours)
+    found += f"; {others} with another driver" if others else ""
+    yield model.judged(ANSWERING, not lost, found, _SOURCE, "every GPU that the driver holds")
+
+
+# -- clocks --------------------------------------------------------------------------------
+
+
+def _clocks(one: _Seen) -> AuditCheck:
+    reasons = _named(one.element, _REASON)
+    if not reasons:
+        return model.unknown(CLOCKS, "this driver reports no reasons for its clocks", _SOURCE, one.target)
+    active = [name for name, text in reasons.items() if text == "Active"]
+    found = f"active: {', '.join(active)}" if active else "none active"
+    found += _lost_time(one)
+    if any(name in _HALVING for name in active):
+        return model.judged(CLOCKS, False, found, _SOURCE, "no slowdown", one.target)
+    if any(name in _COOLING for name in active):
+        return model.judged(_SOFTWARE, False, found, _SOURCE, "no slowdown", one.target)
+    if strange := [name for name in active if name not in _USUAL]:
+        why = f"{found}: {', '.join(strange)} is not known here"
+        return model.unknown(CLOCKS, why, _SOURCE, one.target)
+    return model.judged(CLOCKS, True, found, _SOURCE, "no slowdown", one.target)
+
+
+def _lost_time(one: _Seen) -> str:
+    """Seconds of lower clocks since the driver was loaded. Not judged: a GPU under load warms up."""
+    seconds = {}
+    for name, text in _named(one.element, _COUNTER).items():
+        number, _blank, unit = text.partition(" ")
+        if name in _LOST_TIME and number.isdigit() and unit == "us" and int(number) >= 1_000_000:
+            seconds[name] = int(number) // 1_000_000
+    return "".join(f"; {name} {number} s since the driver was loaded" for name, number in seconds.items())
+
+
+def _named(element: ET.Element, pattern: Any) -> dict[str, str]:
+    """Last part of the tag → text, of all elements below whose tag fits."""
+    named = {}
+    for child in element.iter():
+        match = pattern.match(child.tag)
+        if match:
+            named[match.group(1)] = (child.text or "").strip()
+    return named
+
+
+# -- NVLink's fabric -----------------------------------------------------------------------
+
+
+def _fabric(host: Host, one: _Seen) -> AuditCheck:
+    state, status = one.text("fabric/state"), one.text("fabric/status")
+    if not state:
+        return model.told(FABRIC, "this GPU has no NVSwitch to register with", _SOURCE, one.target)
+    # Only a registration that has come to its end has a status (nvmlGpuFabricInfo_v3_t).
+    found = f"{state}, {status}" if state == _READY[0] else state
+    health = {child.tag: (child.text or "").strip() for child in one.element.iterfind("fabric/health/*")}
+    bad = [f"{name} {text}" for name, text in health.items() if text in ("Degraded", "True", "Unhealthy")]
+    found += "".join(f", {words}" for words in bad)
+    good = (state, status) == _READY and not bad
+    if state != _READY[0]:
+        found += _manager(host)
+    return model.judged(FABRIC, good, found, _SOURCE, ", ".join(_READY), one.target)
+
+
+def _manager(host: Host) -> str:
+    try:
+        runs = service_files.is_running(host, _MANAGER)
+    except HostError:
+        return f"; whether {_MANAGER} runs is unknown"
+    return "" if runs else f"; {_MANAGER} does not run"
+
+
+# -- what waits for a reset ----------------------------------------------------------------
+
+
+def _recovery(one: _Seen) -> AuditCheck:
+    action = one.text("gpu_recovery_action") or _older(one)
+    rows = {name: one.text(f"remapped_rows/remapped_row_{name}") for name in ("pending", "failure")}
+    found = f"{action or 'no action reported'}; remapped rows: " + ", ".join(
+        f"{name} {text or 'not reported'}" for name, text in rows.items()
+    )
+    if action not in ("", "None") or rows["failure"] == "Yes":
+        return model.judged(RECOVERY, False, found, _SOURCE, "no action, no failure", one.target)
+    if rows["pending"] == "Yes":
+        return model.judged(_ROWS, False, found, _SOURCE, "none pending", one.target)
+    if not action and not any(rows.values()):
+        return model.told(RECOVERY, "this driver or GPU does not report it", _SOURCE, one.target)
+    return model.judged(RECOVERY, True, found, _SOURCE, "no action, no failure", one.target)
+
+
+def _older(one: _Seen) -> str:
+    """The action in the words of drivers before 565."""
+    wanted = {
+        "Reset": one.text("gpu_reset_status/reset_required"),
+        "Drain and Reset": one.text("gpu_reset_status/drain_and_reset_recommended"),
+    }
+    asked = [name for name, text in wanted.items() if text == "Yes"]
+    return asked[0] if asked else "None" if "No" in wanted.values() else ""
+
+
+# -- memory that nodes share over NVLink ---------------------------------------------------
+
+
+def _imex(host: Host, seen: Sequence[_Seen]) -> AuditCheck:
+    uuids = {one.text("fabric/clusterUuid") for one in seen}
+    uuids = {uuid for uuid in uuids if not _NO_UUID.match(uuid)}
+    if not uuids:
+        return model.told(IMEX, "no GPU here shares an NVLink domain with other nodes", _SOURCE)
+    try:
+        domain = _domain(host.must_run(_DOMAIN, "ask", _SECONDS))
+        channels = host.names(_CHANNELS) if host.exists(_CHANNELS) else []
+    except HostError as error:
+        if error.absent:
+            where = "in the pods of jobs (NVIDIA's DRA driver) or nowhere"
+            return model.told(IMEX, f"{_IMEX} is not installed: the service runs {where}", _IMEX)
+        return model.unknown(IMEX, str(error), " ".join(_DOMAIN))
+    waiting = [f"{name} {state}" for name, state in domain.nodes.items() if state != "READY"]
+    found = f"{domain.state}, {len(domain.nodes) - len(waiting)} of {len(domain.nodes)} nodes READY"
+    found += f", and not {listed(waiting, _MOST)}" if waiting else ""
+    found += "" if channels else f"; no channel is in {_CHANNELS}"
+    good = domain.state == "UP" and bool(channels)
+    advice = (
+        "" if domain.state != "UP" else "create channel 0: NVreg_CreateImexChannel0=1 of the module nvidia"
+    )
+    return model.judged(IMEX, good, found, " ".join(_DOMAIN), "UP, and a channel", advice=advice)
+
+
+class _Domain(NamedTuple):
+    """state: UP, DEGRADED or DOWN. nodes: address → state of its daemon."""
+
+    state: str
+    nodes: Mapping[str, str]
+
+
+def _domain(answer: str) -> _Domain:
+    """Raises HostError."""
+    try:
+        given = json.loads(answer)
+        nodes = {str(one["host"]): str(one["status"]) for one in given["nodes"].values()}
+        return _Domain(str(given["status"]), nodes)
+    except ValueError as error:
+        problem = str(error)
+    except (AttributeError, KeyError, TypeError) as error:
+        problem = f"it lacks status or nodes ({error})"
+    raise HostError("understand", _IMEX, None, f"{problem}: {answer[:60]!r}")

@@ -1,0 +1,242 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit import nvidia_smi
+from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from mlnode.checks.audit.gpus import TOPICS
+from mlnode.checks.model import Verdict
+from mlnode.host.system import Finished
+
+from .looking import look, one
+
+FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
+REASON = "clocks_event_reasons/clocks_event_reason_"
+COUNTER = "clocks_event_reasons_counters/clocks_event_reasons_counters_"
+UUID = "3482beb4-a3cd-48a4-9b6c-a6ba43bc59a4"
+
+
+def elements(node: GpuMachine, **texts: str) -> None:
+    """Of the second GPU; __ stands for a slash."""
+    details = node.details[SECOND]
+    assert details is not None
+    details.update({path.replace("__", "/"): text for path, text in texts.items()})
+
+
+# -- whether all answer --------------------------------------------------------------------
+
+
+def test_a_gpu_that_does_not_answer(node: GpuMachine) -> None:
+    assert one(node, "gpu_answering").found == "2 of 2 on PCI"
+    node.details[SECOND] = None
+    check = one(node, "gpu_answering")
+    assert (check.verdict, check.found) == (Verdict.FAIL, f"1 of 2 on PCI, and not {SECOND}")
+    assert ("gpu_clocks", f"GPU {SECOND}") not in look(node)
+
+
+def test_a_gpu_of_a_guest_is_not_missed(node: GpuMachine) -> None:
+    node.add("0000:1d:00.0", driver="vfio-pci")
+    node.details["0000:1d:00.0"] = None
+    check = one(node, "gpu_answering")
+    assert (check.verdict, check.found) == (Verdict.PASS, "2 of 2 on PCI; 1 with another driver")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not well-formed"),
+        ("Unable to determine the device handle", "not well-formed"),
+        ("<nvidia_smi_log><gpu id='00000000:1B:00.0'>", "not well-formed"),
+        ("<nvidia_smi_log><gpu id='first'/></nvidia_smi_log>", "a GPU has the id 'first'"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "declares entities"),
+    ],
+)
+def test_an_answer_that_is_none(node: GpuMachine, text: str, words: str) -> None:
+    node.answer = Finished(0, text, "")
+    for topic in TOPICS:
+        check = one(node, topic.name)
+        assert check.verdict is Verdict.UNKNOWN
+        assert words in check.found
+
+
+def test_without_the_tool_nothing_is_judged(node: GpuMachine) -> None:
+    node.installed = False
+    for topic in TOPICS:
+        check = one(node, topic.name)
+        assert (check.verdict, check.found) == (Verdict.SKIP, "nvidia-smi is not installed")
+
+
+# -- clocks --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "severity", "found"),
+    [
+        ("sw_power_cap", "pass", "high", "active: gpu_idle, sw_power_cap"),
+        ("hw_slowdown", "fail", "high", "active: gpu_idle, hw_slowdown"),
+        ("hw_thermal_slowdown", "fail", "high", "active: gpu_idle, hw_thermal_slowdown"),
+        ("hw_power_brake_slowdown", "fail", "high", "active: gpu_idle, hw_power_brake_slowdown"),
+        ("sw_thermal_slowdown", "warn", "medium", "active: gpu_idle, sw_thermal_slowdown"),
+        ("board_limit", "unknown", "high", "active: gpu_idle, board_limit: board_limit is not known here"),
+    ],
+)
+def test_reasons_for_lower_clocks(
+    node: GpuMachine, name: str, verdict: str, severity: str, found: str
+) -> None:
+    elements(node, **{f"{REASON}{name}": nvidia_smi.ACTIVE})
+    check = one(node, "gpu_clocks", f"GPU {SECOND}")
+    assert (str(check.verdict), str(check.severity), check.found) == (verdict, severity, found)
+    assert one(node, "gpu_clocks", f"GPU {FIRST}").verdict is Verdict.PASS
+
+
+def test_time_with_lower_clocks_is_reported_and_not_judged(node: GpuMachine) -> None:
+    elements(node, **{f"{COUNTER}hw_therm_slowdown": "12500000 us", f"{COUNTER}sw_power_cap": "99999999 us"})
+    check = one(node, "gpu_clocks", f"GPU {SECOND}")
+    assert check.verdict is Verdict.PASS
+    assert check.found == "active: gpu_idle; hw_therm_slowdown 12 s since the driver was loaded"
+
+
+def test_a_driver_without_reasons(node: GpuMachine) -> None:
+    node.details[SECOND] = {"product_name": "Tesla K80"}
+    assert one(node, "gpu_clocks", f"GPU {SECOND}").verdict is Verdict.UNKNOWN
+    assert one(node, "gpu_fabric", f"GPU {SECOND}").verdict is Verdict.SKIP
+    assert one(node, "gpu_recovery", f"GPU {SECOND}").verdict is Verdict.SKIP
+
+
+# -- NVLink's fabric -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "verdict", "found"),
+    [
+        ({}, "pass", "Completed, Success"),
+        ({"state": "N/A"}, "skip", "this GPU has no NVSwitch to register with"),
+        ({"state": "In Progress"}, "fail", "In Progress; nvidia-fabricmanager.service does not run"),
+        ({"status": "Unknown Error"}, "fail", "Completed, Unknown Error"),
+        ({"health/summary": "Healthy", "health/bandwidth": "Full"}, "pass", "Completed, Success"),
+        ({"health/bandwidth": "Degraded"}, "fail", "Completed, Success, bandwidth Degraded"),
+        (
+            {"health/summary": "Unhealthy", "health/route_unhealthy": "True"},
+            "fail",
+            "Completed, Success, summary Unhealthy, route_unhealthy True",
+        ),
+    ],
+)
+def test_the_registration_with_the_fabric(
+    node: GpuMachine, texts: dict[str, str], verdict: str, found: str
+) -> None:
+    elements(node, **{f"fabric/{name}": text for name, text in texts.items()})
+    check = one(node, "gpu_fabric", f"GPU {SECOND}")
+    assert (str(check.verdict), check.found) == (verdict, found)
+
+
+def test_a_fabric_manager_that_runs_is_not_named(node: GpuMachine) -> None:
+    elements(node, fabric__state="Not Started")
+    node.put("/sys/fs/cgroup/system.slice/nvidia-fabricmanager.service/cgroup.procs", "77\n")
+    assert one(node, "gpu_fabric", f"GPU {SECOND}").found == "Not Started"
+
+
+# -- what waits for a reset ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "verdict", "severity"),
+    [
+        ("gpu_recovery_action", "None", "pass", "high"),
+        ("gpu_recovery_action", "Reset", "fail", "high"),
+        ("gpu_recovery_action", "Drain and Reset", "fail", "high"),
+        ("remapped_rows/remapped_row_failure", "Yes", "fail", "high"),
+        ("remapped_rows/remapped_row_pending", "Yes", "warn", "medium"),
+    ],
+)
+def test_what_waits_for_a_reset(node: GpuMachine, path: str, text: str, verdict: str, severity: str) -> None:
+    elements(node, **{path: text})
+    check = one(node, "gpu_recovery", f"GPU {SECOND}")
+    assert (str(check.verdict), str(check.severity)) == (verdict, severity)
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "found"),
+    [
+        ("", "pass", "None; remapped rows: pending not reported, failure not reported"),
+        ("reset_required", "fail", "Reset; remapped rows: pending not reported, failure not reported"),
+        (
+            "drain_and_reset_recommended",
+            "fail",
+            "Drain and Reset; remapped rows: pending not reported, failure not reported",
+        ),
+    ],
+)
+def test_the_words_of_an_older_driver(node: GpuMachine, name: str, verdict: str, found: str) -> None:
+    node.details[SECOND] = dict(nvidia_smi.OLDER)
+    elements(node, **({f"gpu_reset_status/{name}": "Yes"} if name else {}))
+    check = one(node, "gpu_recovery", f"GPU {SECOND}")
+    assert (str(check.verdict), check.found) == (verdict, found)
+    assert one(node, "gpu_clocks", f"GPU {SECOND}").found == "none active"
+    elements(node, clocks_throttle_reasons__clocks_throttle_reason_hw_slowdown=nvidia_smi.ACTIVE)
+    assert one(node, "gpu_clocks", f"GPU {SECOND}").verdict is Verdict.FAIL
+
+
+# -- memory that nodes share over NVLink ---------------------------------------------------
+
+
+def domain(state: str, **nodes: str) -> str:
+    """As nvidia-imex-ctl -N -j prints it, of nodes 10.0.0.N."""
+    members = {
+        str(number): {"status": status, "host": f"10.0.0.{number}", "connections": {}}
+        for number, status in enumerate(nodes.values(), 1)
+    }
+    return json.dumps({"nodes": members, "timestamp": "9/4/2026 00:37:39.905", "status": state})
+
+
+@pytest.fixture
+def nvl(node: GpuMachine) -> GpuMachine:
+    """A node of a domain of several, with its service and a channel."""
+    elements(node, fabric__clusterUuid=UUID)
+    node.imex = domain("UP", a="READY", b="READY")
+    node.put("/dev/nvidia-caps-imex-channels/channel0", "")
+    return node
+
+
+def test_a_node_without_a_domain_needs_no_service(node: GpuMachine) -> None:
+    assert one(node, "imex").found == "no GPU here shares an NVLink domain with other nodes"
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "found"),
+    [
+        (domain("UP", a="READY", b="READY"), "pass", "UP, 2 of 2 nodes READY"),
+        (
+            domain("DEGRADED", a="READY", b="UNAVAILABLE"),
+            "fail",
+            "DEGRADED, 1 of 2 nodes READY, and not 10.0.0.2 UNAVAILABLE",
+        ),
+        (domain("DOWN", a="INITIALIZING"), "fail", "DOWN, 0 of 1 nodes READY, and not 10.0.0.1 INITIALIZING"),
+        ("Connection failed", "unknown", "Connection failed"),
+        ('{"nodes": {"0": {}}, "status": "UP"}', "unknown", "it lacks status or nodes ('host')"),
+        ("[]", "unknown", "it lacks status or nodes"),
+    ],
+)
+def test_the_domain(nvl: GpuMachine, answer: str, verdict: str, found: str) -> None:
+    nvl.imex = answer
+    check = one(nvl, "imex")
+    assert str(check.verdict) == verdict
+    assert found in check.found
+
+
+def test_a_domain_without_a_channel(nvl: GpuMachine) -> None:
+    nvl.remove("/dev/nvidia-caps-imex-channels/channel0")
+    check = one(nvl, "imex")
+    assert check.verdict is Verdict.FAIL
+    assert check.found == "UP, 2 of 2 nodes READY; no channel is in /dev/nvidia-caps-imex-channels"
+    assert "NVreg_CreateImexChannel0=1" in check.advice
+
+
+def test_a_service_that_is_not_on_the_node_may_be_in_pods(nvl: GpuMachine) -> None:
+    nvl.imex = None
+    check = one(nvl, "imex")
+    assert check.verdict is Verdict.SKIP
+    assert "in the pods of jobs" in check.found

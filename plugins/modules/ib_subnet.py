@@ -14,6 +14,9 @@ description:
   - Looks at the whole subnet from one node, with the tools of infiniband-diags - whether a subnet manager is its master,
     which cables have changed, whether each link is up and as fast and wide as both of its ends can be, and which ports
     have error counters beyond the thresholds of C(ibqueryerrors). Changes nothing of the subnet, and clears no counter.
+  - Of the shape of the subnet, whether each leaf serves one rail, whether all leaves have the same bandwidth up with its
+    cables spread evenly, and, where switches can reduce for SHARP, whether an aggregation manager has registered
+    (C(saquery SR)). The ratio of bandwidth down to up is reported, and not judged.
   - The first look is kept on the node as C(/var/lib/mlnode/ib-subnet.cache), or as C(ib-subnet-PORT.cache) beside it
     where O(port) is given, the cache of C(ibnetdiscover). C(iblinkinfo --diff) compares later looks with it. A cable that
     is gone or moved fails, a new one is a warning, until O(baseline=reset) accepts it. The file is not a setting of
@@ -38,7 +41,7 @@ options:
     choices: [keep, reset]
     default: keep
   timeout:
-    description: Seconds that each of the four tools may take, at most 3600.
+    description: Seconds that each of the tools may take, at most 3600.
     type: int
     default: 300
 extends_documentation_fragment:
@@ -72,7 +75,7 @@ checks:
   elements: dict
   contains:
     name:
-      description: V(manager), V(topology), V(links), V(errors) or V(baseline).
+      description: V(manager), V(topology), V(links), V(leaf_rails), V(uplinks), V(errors), V(sharp) or V(baseline).
       type: str
       sample: links
     target:
@@ -113,7 +116,7 @@ summary:
   description: How many checks ended with each verdict.
   returned: success, and where checks fail
   type: dict
-  sample: {fail: 1, pass: 3}
+  sample: {fail: 1, pass: 4, skip: 1}
 subnet:
   description: How many nodes of each kind there are. Empty where they could not be looked at.
   returned: success, and where checks fail

@@ -13,6 +13,7 @@ from collections import Counter
 from typing import Any, Dict, Iterable, Mapping, Sequence
 
 from ..checks.model import BAD, FAIL_ON, Check, Verdict, summary
+from ..checks.subnet import shape
 from ..model.record import NamedTuple, regex, replace
 
 NAME = "fleet"
@@ -140,6 +141,22 @@ def _again(where: str, one: Mapping[str, Any]) -> Check:
     return Check(verdict=Verdict(word) if word in {*Verdict} else Verdict.UNKNOWN, **texts)
 
 
+#: Check of rdma_check: which port of which switch is at the other end
+_SWITCH_PORT = "switch_port"
+
+
+def _leaves(checked: Mapping[str, Sequence[Mapping[str, Any]] | None]) -> list[Check]:
+    """Ports that are cabled to the leaf of another rail, by what LLDP says of the other ends."""
+    ends = []
+    for node, checks in checked.items():
+        for one in checks or ():
+            _port, of, switch = str(one["found"]).rpartition(" of ")
+            if one["name"] == _SWITCH_PORT and of:
+                ends.append(shape.End(switch, node, str(one["target"]).partition("/")[0]))
+    found = shape.rails(ends, "nodes", _SWITCH_PORT) if ends else []
+    return [check for check in found if check.verdict is Verdict.WARN]
+
+
 # -- comparing -----------------------------------------------------------------------------
 
 
@@ -160,6 +177,7 @@ def compare(nodes: Mapping[str, Any]) -> list[Check]:
     differences = [one for target, names in having.items() for one in _devices(target, names, having, known)]
     differences += [one for place, values in places.items() for one in _different(place, values)]
     compared += _merged(differences)
+    compared += _leaves(checked)
     if all(place.name == "gpus" for place in places):
         summary = f"none of {len(known)} nodes has an RDMA device that is judged"
         return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", summary, "rdma_check")]

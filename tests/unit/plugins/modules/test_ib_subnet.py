@@ -33,10 +33,10 @@ def check(running: Make, node: SubnetMachine) -> Runner:
 
 def test_all_is_well(check: Runner) -> None:
     first = check.ok()
-    assert first.result["summary"] == {"pass": 3, "skip": 1}
+    assert first.result["summary"] == {"pass": 4, "skip": 2}
     done = check.ok(fail_on="warn")
     assert not done.changed
-    assert done.result["summary"] == {"pass": 4}
+    assert done.result["summary"] == {"pass": 5, "skip": 1}
     assert done.result["subnet"] == WHOLE
     assert done.result["failures"] == done.warnings == []
 
@@ -47,12 +47,12 @@ def test_what_is_wrong_fails_with_what_to_do(check: Runner, node: SubnetMachine)
     done = check()
     assert done.rc == 1
     title, line = done.result["msg"].splitlines()
-    assert title == "ib_subnet: 1 of 4 checks are not as expected:"
+    assert title == "ib_subnet: 1 of 6 checks are not as expected:"
     assert line.startswith("leaf2/1 - gpu003 mlx5_0/1: topology fail: ")
     assert line.endswith("if the change was meant, accept it with baseline: reset")
-    assert check.ok(fail_on="never").result["summary"] == {"fail": 1, "pass": 3}
+    assert check.ok(fail_on="never").result["summary"] == {"fail": 1, "pass": 4, "skip": 1}
     assert check.ok(baseline="reset").result["subnet"]["hcas"] == 3
-    assert check.ok(fail_on="warn").result["summary"] == {"pass": 4}
+    assert check.ok(fail_on="warn").result["summary"] == {"pass": 5, "skip": 1}
 
 
 def test_what_is_new_warns(check: Runner, node: SubnetMachine) -> None:

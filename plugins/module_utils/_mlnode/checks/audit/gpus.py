@@ -81,7 +81,7 @@ _REASON = regex(r"clocks_(?:event|throttle)_reason_(\w{1,60})\Z", re.ASCII)
 _COUNTER = regex(r"clocks_event_reasons_counters_(\w{1,60})\Z", re.ASCII)
 _HALVING = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
 _COOLING = ("sw_thermal_slowdown",)
-#: Normal: a cap that jobs of full power reach, clocks that somebody has set, and nothing to do
+#: Normal: a cap that jobs of full power reach, clocks that were set by hand, and nothing to do
 _USUAL = ("gpu_idle", "sw_power_cap", "applications_clocks_setting", "display_clocks_setting", "sync_boost")
 _LOST_TIME = ("hw_therm_slowdown", "hw_power_brake", "sw_therm_slowdown")
 

@@ -17,7 +17,7 @@ from ..expect import Expectations
 from ..model import Check, Verdict
 from ..pcie import checks as pcie
 from . import counters as rdma_counters
-from . import gid, gpudirect, inventory, link, memlock, mlxlink, node, qos, replies, rules, subnet
+from . import gid, gpudirect, inventory, link, memlock, mlxlink, neighbour, node, qos, replies, rules, subnet
 
 MOUNTS: Mounts = {dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
 
@@ -30,6 +30,7 @@ AREAS: tuple[Area, ...] = (
     (rules.NAMES, rules.checks),
     (link.NAMES, link.checks),
     (mlxlink.NAMES, mlxlink.checks),
+    (neighbour.NAMES, neighbour.checks),
     (subnet.NAMES, subnet.checks),
     (gid.NAMES, gid.checks),
     (qos.NAMES, qos.checks),

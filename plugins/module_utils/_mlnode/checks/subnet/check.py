@@ -18,7 +18,7 @@ from ...host.host import Host
 from ...model.errors import DeclarationError, HostError
 from ...model.record import dataclass, field, regex
 from ..model import Check, Verdict
-from . import reports
+from . import fabric, reports
 from .reports import SUBNET, SubnetError
 
 T = TypeVar("T")
@@ -86,16 +86,17 @@ class _Looker:
 
     def run(self) -> None:
         self._judge("manager", ["sminfo"], reports.manager)
-        counts = self._ask("topology", ["ibnetdiscover", "--list", "--cache", self._cache], reports.counts)
-        if counts is None:
+        nodes = self._ask("topology", ["ibnetdiscover", "--list", "--cache", self._cache], reports.nodes)
+        if nodes is None:
             return
-        self._result.counts = counts
+        self._result.counts = reports.counts(nodes)
         report = ["iblinkinfo", "--line", "--load-cache", self._cache]
-        self._judge("links", report, reports.links)
+        self._judge("links", report, lambda text: [*reports.links(text), *fabric.checks(text, nodes)])
         self._topology(report)
-        nodes = sum(counts.values())
         command = ["ibqueryerrors", "--suppress", _NO_ERRORS, "--load-cache", self._cache]
-        self._judge("errors", command, lambda text: reports.errors(text, nodes))
+        self._judge("errors", command, lambda text: reports.errors(text, len(nodes)))
+        if any(node.name == fabric.AGGREGATION_NODE for node in nodes):
+            self._judge("sharp", ["saquery", "SR"], lambda text: fabric.sharp(text, nodes))
 
     def _topology(self, report: Sequence[str]) -> None:
         source = f"iblinkinfo --diff {self._kept}"

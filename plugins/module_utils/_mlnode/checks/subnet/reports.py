@@ -46,11 +46,13 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True)
 class Link:
-    """A port of iblinkinfo, whose whole line is text. could: what both ends support and the link has not.
-    is_silent: it is up, and its other end does not answer."""
+    """A port of iblinkinfo, whose whole line is text. name: of its node. gbits: 0 where it is down. could:
+    what both ends support and the link has not. is_silent: it is up, and its other end does not answer."""
 
     text: str
     label: str
+    name: str
+    gbits: float
     is_up: bool
     other: Port | None
     other_label: str
@@ -58,16 +60,37 @@ class Link:
     is_silent: bool
 
 
-def counts(text: str) -> dict[str, int]:
-    """Nodes of ibnetdiscover --list by their kind. Raises SubnetError."""
-    numbers = dict.fromkeys(KINDS.values(), 0)
+class Node(NamedTuple):
+    """kind: as in KINDS. guid: of a switch also that of its ports, of a host's device not."""
+
+    kind: str
+    guid: str
+    name: str
+
+
+_LISTED = regex(
+    r'(\w{1,10})\t : 0x([0-9a-f]{16}) ports [0-9]{1,5} devid \S{1,20} vendid \S{1,20} "(.*)"\Z', re.ASCII
+)
+
+
+def nodes(text: str) -> list[Node]:
+    """Of ibnetdiscover --list. Raises SubnetError."""
+    nodes = []
     for line in filter(None, text.split("\n")):
-        kind, colon, _rest = line.partition("\t : 0x")
-        if not colon or kind not in KINDS:
+        match = _LISTED.match(line)
+        if match is None or match.group(1) not in KINDS:
             raise SubnetError(f"ibnetdiscover reports {line[:80]!r}, which is not a node")
-        numbers[KINDS[kind]] += 1
-    if not any(numbers.values()):
+        nodes.append(Node(*match.groups()))
+    if not nodes:
         raise SubnetError("ibnetdiscover reports no node")
+    return nodes
+
+
+def counts(nodes: Sequence[Node]) -> dict[str, int]:
+    """Nodes by their kind."""
+    numbers = dict.fromkeys(KINDS.values(), 0)
+    for node in nodes:
+        numbers[KINDS[node.kind]] += 1
     return numbers
 
 
@@ -90,37 +113,48 @@ _PORT = regex(
 )
 
 
-def _ports(lines: Sequence[str]) -> dict[Port, Link]:
+_SPEED = regex(r" *([0-9]{1,2})X +([0-9]{1,4}(?:\.[0-9]{1,3})?) Gbps", re.ASCII)
+
+
+def ports(lines: Sequence[str]) -> dict[Port, Link]:
     """Of iblinkinfo --line. Raises SubnetError."""
-    ports: dict[Port, Link] = {}
+    links: dict[Port, Link] = {}
     for line in filter(None, lines):
         match = _PORT.match(line)
         if match is None:
             raise SubnetError(f"iblinkinfo reports {line[:80]!r}, which is not a link")
         guid, name, number, state, other, other_number, other_name, could, silent = match.groups("")
         port = Port(guid, int(number))
-        if port in ports:
+        if port in links:
             raise SubnetError(f"iblinkinfo reports port {number} of 0x{guid} twice")
-        ports[port] = Link(
+        links[port] = Link(
             " ".join(line.split()),
             f"{name}/{number}",
+            name,
+            _gbits(state),
             state.replace(" ", "").endswith("Active/LinkUp"),
             Port(other, int(other_number)) if other else None,
             f"{other_name}/{other_number}",
             " ".join(could.replace("Could be", "").split()),
             bool(silent),
         )
-    return ports
+    return links
+
+
+def _gbits(state: str) -> float:
+    """Of all lanes of a link; iblinkinfo has the speed of one."""
+    match = _SPEED.match(state)
+    return int(match.group(1)) * float(match.group(2)) if match else 0
 
 
 def links(text: str) -> list[Check]:
     """Of iblinkinfo --line, which has each cable at both of its ends. Raises SubnetError."""
-    ports = _ports(text.split("\n"))
-    if not ports:
+    known = ports(text.split("\n"))
+    if not known:
         raise SubnetError("iblinkinfo reports no link")
     checks: dict[frozenset[Port | None], Check] = {}
-    for port, link in ports.items():
-        if link.other and link.other not in ports:
+    for port, link in known.items():
+        if link.other and link.other not in known:
             raise SubnetError(f"iblinkinfo reports {link.label} - {link.other_label} at one end only")
         cable = frozenset((port, link.other))
         if link.is_silent:
@@ -130,7 +164,7 @@ def links(text: str) -> list[Check]:
             target, expected = f"{link.label} - {link.other_label}", link.could or "Active/LinkUp"
             bad = Check("links", target, Verdict.FAIL, expected, link.text, "iblinkinfo", _LINK)
             checks.setdefault(cable, bad)
-    ends = sum(link.other is not None for link in ports.values())
+    ends = sum(link.other is not None for link in known.values())
     good = f"{ends // 2} cables Active, as fast and wide as both ends can be"
     return [*checks.values()] or [Check("links", SUBNET, Verdict.PASS, "", good, "iblinkinfo")]
 
@@ -143,7 +177,7 @@ def topology(text: str, source: str) -> list[Check]:
         if line[:2] not in sides:
             raise SubnetError(f"iblinkinfo reports {line[:80]!r}, which is not a difference")
         sides[line[:2]].append(line[2:])
-    was, now = _ports(sides["< "]), _ports(sides["> "])
+    was, now = ports(sides["< "]), ports(sides["> "])
     checks: dict[frozenset[Port | None], Check] = {}
     # Ports that are on both sides first: of a node that is gone or new, one side only is reported.
     for port in sorted({**was, **now}, key=lambda port: port not in was or port not in now):

@@ -57,6 +57,28 @@ def test_a_node_that_has_lost_a_gpu() -> None:
     assert "lspci" in line
 
 
+def cabled(result: Any, device: str, switch: str) -> None:
+    """Add what rdma_check reports of a RoCE port where lldpd runs."""
+    more = {"verdict": "skip", "expected": "", "source": "lldpctl -f json0", "advice": ""}
+    found = f"swp1 of {switch}"
+    result["checks"].append({"name": "switch_port", "target": f"{device}/1", "found": found, **more})
+
+
+def test_a_cable_in_the_leaf_of_another_rail() -> None:
+    given = nodes(4)
+    for result in given.values():
+        for rail in range(3):
+            cabled(result, f"mlx5_{rail}", f"leaf{rail}")
+    assert fleet.report(given)["warnings"] == []
+    last = given["gpu004"]["checks"]
+    last[-1]["found"], last[-2]["found"] = last[-2]["found"], last[-1]["found"]
+    warnings = fleet.report(given, "fail")["warnings"]
+    assert [line.partition(" (expected")[0] for line in warnings] == [
+        "leaf1: leaf_rails warn: 3 of mlx5_1, and gpu004 mlx5_2",
+        "leaf2: leaf_rails warn: 3 of mlx5_2, and gpu004 mlx5_1",
+    ]
+
+
 def test_values_are_told_whether_they_are_declared_or_not() -> None:
     values = [fleet._values(checked("roce8", declared)) for declared in (False, True)]
     for known in values:

@@ -17,7 +17,7 @@ from mlnode.checks.subnet import reports as subnet
 from mlnode.checks.subnet.reports import SubnetError
 
 READERS: dict[str, Callable[[str], Any]] = {
-    "whole.nodes": subnet.counts,
+    "whole.nodes": subnet.nodes,
     "whole.links": subnet.links,
     "whole-switch.diff": lambda text: subnet.topology(text, "x"),
     "errors.errors": lambda text: subnet.errors(text, 8),
@@ -46,7 +46,7 @@ def short(checks: list[Check]) -> list[tuple[str, Verdict]]:
 
 def test_nodes_by_their_kind() -> None:
     text = captured("whole.nodes") + 'Router\t : 0x0000000000300000 ports 1 devid 0x0 vendid 0x0 ""\n'
-    assert subnet.counts(text) == {"switches": 4, "hcas": 4, "routers": 1}
+    assert subnet.counts(subnet.nodes(text)) == {"switches": 4, "hcas": 4, "routers": 1}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,36 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Port of the switch at the other end of each RoCE port, where lldpd runs. Reported: fabric_check compares it
+between nodes, as one alone does not know where its rail should be."""
+
+from __future__ import annotations
+
+from ...host.host import Host
+from ...linux import lldp
+from ...model.errors import HostError
+from ...topology.model import Topology
+from ..expect import Expectations
+from ..model import Check
+from . import ports
+from .ports import ETHERNET, skip
+
+NAMES = ("switch_port",)
+(NAME,) = NAMES
+
+_SOURCE = " ".join(lldp.QUERY)
+
+
+def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
+    here = [port for port in ports.subjects(topology, expect).ports if port.layer == ETHERNET and port.nic]
+    if not here:
+        return [skip(NAME, "node", "no RoCE interface is judged", ports.CLASS)]
+    try:
+        neighbours = lldp.neighbours(host)
+    except HostError as error:
+        return [skip(NAME, "node", f"{lldp.TOOL} is not installed" if error.absent else str(error), _SOURCE)]
+    checks = []
+    for port in here:
+        other = neighbours.get(port.nic.name) if port.nic else None
+        found = f"{other.port} of {other.switch}" if other else "no neighbour has announced itself"
+        checks.append(skip(NAME, port.name, found, _SOURCE))
+    return checks

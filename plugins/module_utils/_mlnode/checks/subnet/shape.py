@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shape of a fabric: whether each leaf serves one rail, and whether all leaves have the same way up.
+
+In a fabric that is built by rails, rail n of all nodes of a pod ends at one leaf, so that its collectives
+pass one switch. A cable in the leaf of another rail works, and sends that node's traffic over the spines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Iterable, Mapping, Sequence
+
+from ...model.errors import listed
+from ...model.record import NamedTuple
+from ..model import Check, Verdict
+
+RAILS, UPLINKS = "leaf_rails", "uplinks"
+
+_RAIL_ADVICE = "move the cable to the leaf of its rail, or name the device after its rail: names are compared"
+_UPLINK_ADVICE = "look at the cables and ports between this leaf and the spines"
+_NAMED = 4
+
+
+class End(NamedTuple):
+    """Port of a node, by its device, at a port of a leaf."""
+
+    leaf: str
+    node: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.node} {self.device}"
+
+
+def rails(ends: Iterable[End], target: str, source: str) -> list[Check]:
+    """Ports that are cabled to the leaf of another rail, as the others of that leaf have it."""
+    leaves: dict[str, list[End]] = {}
+    for end in ends:
+        leaves.setdefault(end.leaf, []).append(end)
+    devices = {end.device for several in leaves.values() for end in several}
+    if len(devices) < 2 or len(leaves) < 2:
+        found = f"{len(devices)} device of a node, {len(leaves)} leaf: there are no rails to compare"
+        return [Check(RAILS, target, Verdict.SKIP, "", found, source)]
+    main = {leaf: _main(several) for leaf, several in leaves.items()}
+    by_rail = [leaf for leaf, device in main.items() if device]
+    if len(by_rail) * 2 <= len(leaves):
+        mixed = len(leaves) - len(by_rail)
+        found = f"{mixed} of {len(leaves)} leaves serve several rails alike: not built by rails"
+        return [Check(RAILS, target, Verdict.SKIP, "", found, source)]
+    checks = []
+    for leaf in by_rail:
+        astray = [str(end) for end in leaves[leaf] if end.device != main[leaf]]
+        if astray:
+            found = f"{len(leaves[leaf]) - len(astray)} of {main[leaf]}, and {listed(astray, _NAMED)}"
+            expected = f"{main[leaf]} alone"
+            checks.append(Check(RAILS, leaf, Verdict.WARN, expected, found, source, _RAIL_ADVICE))
+    found = f"{len(by_rail)} of {len(leaves)} leaves serve one rail each"
+    return checks or [Check(RAILS, target, Verdict.PASS, "", found, source)]
+
+
+def _main(ends: Sequence[End]) -> str:
+    """The device of more than half of the ports of a leaf, if there is one."""
+    device, number = Counter(end.device for end in ends).most_common(1)[0]
+    return device if number * 2 > len(ends) else ""
+
+
+class Leaf(NamedTuple):
+    """Of a switch with nodes: Gb/s down to them, and up by the switch at the other end, with the cables."""
+
+    name: str
+    down: float
+    up: Mapping[str, Sequence[float]]
+
+    @property
+    def gbits_up(self) -> float:
+        return sum(sum(several) for several in self.up.values())
+
+
+def uplinks(leaves: Sequence[Leaf], target: str, source: str) -> list[Check]:
+    """Leaves with less bandwidth up than most have, and with cables that are spread unevenly. The ratio of
+    down to up is reported: what it should be was decided when the fabric was built."""
+    above = [leaf for leaf in leaves if leaf.up]
+    if not above:
+        found = f"{len(leaves)} leaf, and no switch above it" if leaves else "no node is at a switch"
+        return [Check(UPLINKS, target, Verdict.SKIP, "", found, source)]
+    usual, votes = Counter(leaf.gbits_up for leaf in leaves).most_common(1)[0]
+    checks = []
+    for leaf in leaves:
+        found = f"{leaf.gbits_up:g} Gb/s up, {leaf.down:g} down ({_ratio(leaf)})"
+        if votes * 2 > len(leaves) and leaf.gbits_up < usual:
+            expected = f"{usual:g} Gb/s up, as {votes} of {len(leaves)} leaves have"
+            checks.append(Check(UPLINKS, leaf.name, Verdict.FAIL, expected, found, source, _UPLINK_ADVICE))
+            continue
+        cables = {spine: len(several) for spine, several in leaf.up.items()}
+        # Of seven cables to two spines one has four: that much is even.
+        if cables and max(cables.values()) - min(cables.values()) > 1:
+            words = ", ".join(f"{number} to {spine}" for spine, number in sorted(cables.items()))
+            found = f"{found}; cables: {words}"
+            expected = "as many to each"
+            checks.append(Check(UPLINKS, leaf.name, Verdict.WARN, expected, found, source, _UPLINK_ADVICE))
+    ratios = sorted({_ratio(leaf) for leaf in above})
+    found = f"{len(leaves)} leaves, oversubscribed {listed(ratios, _NAMED)} (down to up)"
+    return checks or [Check(UPLINKS, target, Verdict.PASS, "", found, source)]
+
+
+def _ratio(leaf: Leaf) -> str:
+    return f"{leaf.down / leaf.gbits_up:.2g}:1" if leaf.gbits_up else "no way up"

@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Neighbours of interfaces as LLDP has them, asked of lldpd by lldpctl(8). Nothing is sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping
+
+from ..host.host import Host
+from ..model.errors import HostError
+from ..model.record import NamedTuple
+
+TOOL = "lldpctl"
+#: Of the JSON formats the one that has the same keys whatever the number of neighbours (lldpcli(8))
+QUERY = (TOOL, "-f", "json0")
+
+
+class Neighbour(NamedTuple):
+    """switch: its system name, or else the id of its chassis. port: as the switch calls it."""
+
+    switch: str
+    port: str
+
+
+def neighbours(host: Host) -> Mapping[str, Neighbour]:
+    """Name of an interface → its neighbour; of several, the first. Raises HostError."""
+    return host.once("lldp", lambda: _parse(host.must_run(QUERY, "ask")))
+
+
+def _parse(text: str) -> dict[str, Neighbour]:
+    try:
+        found: dict[str, Neighbour] = {}
+        for section in json.loads(text)["lldp"]:
+            for one in section.get("interface", []):
+                [chassis], [port] = one["chassis"], one["port"]
+                switch = _value(chassis, "name") or _value(chassis, "id")
+                # The id of a port may be the address of its MAC: people know it by the description then.
+                named = _value(port, "id") if _type(port, "id") == "ifname" else _value(port, "descr")
+                found.setdefault(str(one["name"]), Neighbour(switch, named or _value(port, "id")))
+        return found
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise HostError("understand", TOOL, None, f"{error}: {text[:60]!r}") from error
+
+
+def _value(section: Mapping[str, Any], key: str) -> str:
+    items = section.get(key) or [{}]
+    return str(items[0].get("value", ""))
+
+
+def _type(section: Mapping[str, Any], key: str) -> str:
+    items = section.get(key) or [{}]
+    return str(items[0].get("type", ""))

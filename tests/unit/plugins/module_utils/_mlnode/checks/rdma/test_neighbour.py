@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from mlnode.checks import expect
+from mlnode.checks.model import Check, Verdict
+from mlnode.checks.rdma import neighbour, run
+from mlnode.host.host import Host
+from mlnode.linux import lldp
+from mlnode.linux.lldp import Neighbour
+from mlnode.model.errors import HostError
+from mlnode.topology import read
+
+
+def look(name: str) -> dict[str, Check]:
+    host = Host(tree(name), run.MOUNTS)
+    checks = neighbour.checks(host, read.of(host), expect.parse({}))
+    assert {check.verdict for check in checks} == {Verdict.SKIP}, (
+        "one node does not know where a rail should be"
+    )
+    return {check.target: check for check in checks}
+
+
+def test_each_port_has_its_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
+    netdev = "ens1f0np0"
+    monkeypatch.setattr(lldp, "neighbours", lambda host: {netdev: Neighbour("leaf3", "swp7")})
+    found = {target: check.found for target, check in look("roce8").items()}
+    assert len(found) == 8
+    assert {*found.values()} <= {"swp7 of leaf3", "no neighbour has announced itself"}
+
+
+def test_infiniband_is_left_to_the_subnet() -> None:
+    assert look("ndr-ib")["node"].found == "no RoCE interface is judged"
+
+
+def test_without_lldpd(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "is a captured tree" in look("roce8")["node"].found
+
+    def missing(host: Host) -> None:
+        raise HostError("run", lldp.TOOL, 2)
+
+    monkeypatch.setattr(lldp, "neighbours", missing)
+    assert look("roce8")["node"].found == "lldpctl is not installed"

@@ -1,0 +1,162 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fabrics of leaves and spines, in the words of ibnetdiscover --list and iblinkinfo --line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from mlnode.checks.model import Check, Verdict
+from mlnode.checks.subnet import fabric, reports
+
+#: Of NDR as iblinkinfo has it: lanes, and the speed of one
+NDR, HALF = "( 4X 106.25 Gbps Active/ LinkUp)", "( 2X 106.25 Gbps Active/ LinkUp)"
+DOWN = "( Down/ Polling)"
+
+
+@dataclass
+class Fabric:
+    """Cables, each between two ports that are taken as they come."""
+
+    switches: dict[str, int] = field(default_factory=dict)
+    hosts: dict[str, int] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    ports: dict[int, int] = field(default_factory=dict)
+
+    def end(self, name: str) -> tuple[int, int, str]:
+        known = self.switches if name.startswith(("leaf", "spine", "Quantum")) else self.hosts
+        guid = known.setdefault(name, len(self.switches) + len(self.hosts) * 0x100 + 1)
+        self.ports[guid] = port = self.ports.get(guid, 0) + 1
+        return guid, port, name.partition("#")[0]
+
+    def cable(self, one: str, other: str, state: str = NDR) -> None:
+        ends = self.end(one), self.end(other)
+        for (guid, port, name), (far, at, label) in (ends, ends[::-1]):
+            tail = f'0x{far:016x} 1 {at}[ ] "{label}" ( )' if state != DOWN else '            [  ] "" ( )'
+            self.lines.append(f'0x{guid:016x} "{name:>30}" 1 {port}[ ] =={state}==> {tail}')
+
+    def nodes(self) -> list[reports.Node]:
+        kinds = {"Switch": self.switches, "Ca": self.hosts}
+        return reports.nodes(
+            "\n".join(
+                f'{kind}\t : 0x{guid:016x} ports 64 devid 0xd2f2 vendid 0x2c9 "{name.partition("#")[0]}"'
+                for kind, known in kinds.items()
+                for name, guid in known.items()
+            )
+        )
+
+    def checks(self) -> dict[tuple[str, str], Check]:
+        checks = fabric.checks("\n".join(self.lines), self.nodes())
+        return {(check.name, check.target): check for check in checks}
+
+
+@pytest.fixture
+def by_rails() -> Fabric:
+    """Four nodes with four rails, each rail at its leaf, and two cables from each leaf to both spines."""
+    made = Fabric()
+    for node in range(1, 5):
+        for rail in range(4):
+            made.cable(f"leaf{rail}", f"gpu{node} mlx5_{rail}")
+    for rail in range(4):
+        for spine in ("spine1", "spine2"):
+            made.cable(f"leaf{rail}", spine)
+            made.cable(f"leaf{rail}", spine)
+    return made
+
+
+def test_a_fabric_by_rails(by_rails: Fabric) -> None:
+    found = by_rails.checks()
+    assert {key: str(check.verdict) for key, check in found.items()} == {
+        ("leaf_rails", "subnet"): "pass", ("uplinks", "subnet"): "pass",
+    }  # fmt: skip
+    assert found["leaf_rails", "subnet"].found == "4 of 4 leaves serve one rail each"
+    assert found["uplinks", "subnet"].found == "4 leaves, oversubscribed 1:1 (down to up)"
+
+
+def test_cables_that_were_swapped(by_rails: Fabric) -> None:
+    by_rails.cable("leaf0", "gpu5 mlx5_1")
+    by_rails.cable("leaf1", "gpu5 mlx5_0")
+    found = by_rails.checks()
+    for leaf, own, other in (("leaf0", "mlx5_0", "mlx5_1"), ("leaf1", "mlx5_1", "mlx5_0")):
+        check = found["leaf_rails", leaf]
+        assert check.verdict is Verdict.WARN
+        assert (check.found, check.expected) == (f"4 of {own}, and gpu5 {other}", f"{own} alone")
+    assert ("leaf_rails", "leaf2") not in found
+
+
+def test_a_fabric_whose_leaves_serve_whole_nodes() -> None:
+    made = Fabric()
+    for node in range(1, 5):
+        for rail in range(4):
+            made.cable(f"leaf{node % 2}", f"gpu{node} mlx5_{rail}")
+        made.cable(f"leaf{node % 2}", "spine1")
+    check = made.checks()["leaf_rails", "subnet"]
+    assert check.verdict is Verdict.SKIP
+    assert check.found == "2 of 2 leaves serve several rails alike: not built by rails"
+
+
+def test_names_from_the_factory_say_nothing_of_rails(by_rails: Fabric) -> None:
+    by_rails.cable("leaf0", "ConnectX7#1")
+    check = by_rails.checks()["leaf_rails", "subnet"]
+    assert check.verdict is Verdict.SKIP
+    assert check.found.startswith("1 ports have no name of a node and a device")
+
+
+def test_a_leaf_with_less_way_up(by_rails: Fabric) -> None:
+    by_rails.lines = [line for line in by_rails.lines if "leaf3" not in line or "spine2" not in line]
+    check = by_rails.checks()["uplinks", "leaf3"]
+    assert check.verdict is Verdict.FAIL
+    assert check.found == "850 Gb/s up, 1700 down (2:1)"
+    assert check.expected == "1700 Gb/s up, as 3 of 4 leaves have"
+
+
+def test_a_link_at_half_width_counts_as_half(by_rails: Fabric) -> None:
+    by_rails.lines = [
+        line.replace(NDR, HALF) if "leaf3" in line and "spine2" in line else line for line in by_rails.lines
+    ]
+    assert by_rails.checks()["uplinks", "leaf3"].found == "1275 Gb/s up, 1700 down (1.3:1)"
+
+
+def test_cables_that_are_spread_unevenly(by_rails: Fabric) -> None:
+    for rail in range(4):
+        by_rails.cable(f"leaf{rail}", "spine1")
+        by_rails.cable(f"leaf{rail}", "spine1" if rail == 2 else "spine2")
+    found = by_rails.checks()
+    assert [key for key, check in found.items() if check.verdict is Verdict.WARN] == [("uplinks", "leaf2")]
+    assert found["uplinks", "leaf2"].found.endswith("; cables: 4 to spine1, 2 to spine2")
+
+
+def test_one_switch_has_no_way_up() -> None:
+    made = Fabric()
+    made.cable("leaf1", "gpu1 mlx5_0")
+    made.cable("leaf1", "gpu2 mlx5_0", DOWN)
+    found = made.checks()
+    assert found["uplinks", "subnet"].found == "1 leaf, and no switch above it"
+    assert found["leaf_rails", "subnet"].verdict is Verdict.SKIP
+
+
+def test_switches_of_one_name_are_two() -> None:
+    made = Fabric()
+    for number in range(2):
+        made.cable(f"Quantum#{number}", f"gpu{number} mlx5_0")
+        made.cable(f"Quantum#{number}", "spine1")
+    assert made.checks()["uplinks", "subnet"].found == "2 leaves, oversubscribed 1:1 (down to up)"
+
+
+# -- SHARP ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "words"),
+    [("SHArP.AggregationManager", "pass", "its"), ("Another.Service", "skip", "no"), ("", "skip", "no")],
+)
+def test_the_manager_of_aggregation_nodes(by_rails: Fabric, name: str, verdict: str, words: str) -> None:
+    by_rails.cable("leaf0", fabric.AGGREGATION_NODE)
+    assert ("leaf_rails", "leaf0") not in by_rails.checks(), "it is no node's"
+    record = f"ServiceRecord dump:\n\t\tServiceID...............0x1\n\t\tServiceName.............{name}\n"
+    [check] = fabric.sharp(record if name else "", by_rails.nodes())
+    assert (str(check.verdict), check.found) == (
+        verdict,
+        f"1 aggregation nodes, and {words} aggregation manager",
+    )

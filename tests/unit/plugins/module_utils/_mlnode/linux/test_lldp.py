@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import copy
+import errno
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.host.system import Finished
+from mlnode.linux import lldp
+from mlnode.linux.lldp import Neighbour
+from mlnode.model.errors import HostError
+
+#: What lldpctl 1.0.16 printed of two lldpd in network namespaces, joined by a pair of veth
+CAPTURED = json.loads((pathlib.Path(__file__).parents[5] / "fixtures/lldp.json").read_text())
+
+
+class LldpMachine(Machine):
+    """answer: what lldpctl prints; None where it is not installed."""
+
+    answer: str | None = json.dumps(CAPTURED)
+
+    def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
+        if command[0] != lldp.TOOL:
+            return super().run(command, seconds)
+        if self.answer is None:
+            raise HostError("run", lldp.TOOL, errno.ENOENT)
+        return Finished(0, self.answer, "")
+
+
+@pytest.fixture
+def node(tmp_path: pathlib.Path) -> LldpMachine:
+    return LldpMachine(str(tmp_path / "node"))
+
+
+def test_a_neighbour(node: LldpMachine) -> None:
+    assert lldp.neighbours(node) == {"rail0": Neighbour("leaf0", "swp3")}
+
+
+def changed(**port: Any) -> str:
+    document = copy.deepcopy(CAPTURED)
+    document["lldp"][0]["interface"][0]["port"][0].update(port)
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("port", "name"),
+    [
+        ({"id": [{"type": "ifname", "value": "Ethernet1/3"}]}, "Ethernet1/3"),
+        ({"descr": []}, "4a:9e:54:3a:0d:86"),
+        ({"id": [{"type": "local", "value": "3"}]}, "swp3"),
+    ],
+)
+def test_the_name_of_the_port(node: LldpMachine, port: dict[str, Any], name: str) -> None:
+    node.answer = changed(**port)
+    assert lldp.neighbours(node)["rail0"].port == name
+
+
+@pytest.mark.parametrize("answer", ['{"lldp": [{}]}', '{"lldp": [{"interface": []}]}'])
+def test_no_neighbour(node: LldpMachine, answer: str) -> None:
+    node.answer = answer
+    assert lldp.neighbours(node) == {}
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "[]", '{"lldp": 5}', '{"lldp": [{"interface": [{"name": "a"}]}]}', "{"]
+)
+def test_an_answer_that_is_none(node: LldpMachine, answer: str) -> None:
+    node.answer = answer
+    with pytest.raises(HostError, match="understand lldpctl"):
+        lldp.neighbours(node)
+
+
+def test_a_node_without_lldpd(node: LldpMachine) -> None:
+    node.answer = None
+    with pytest.raises(HostError, match="ENOENT"):
+        lldp.neighbours(node)

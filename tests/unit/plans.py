@@ -32,8 +32,8 @@ PROFILE = "training"
 AREAS = ("thp", "sysctl", "limits", "storage", "nic", "cpu")
 
 THP = "/sys/kernel/mm/transparent_hugepage"
-#: What the trees of hardware do not have: a distribution with Linux 6.12 as it is installed, with what systemd
-#: raises. Values from sysctl of Debian 13 on a machine of the kernel lab.
+#: What the trees of hardware do not have: a distribution with Linux 6.12 as it is installed, with what
+#: systemd raises. Values from sysctl of Debian 13 on a machine of the kernel lab.
 STOCK = {
     f"{THP}/enabled": "[always] madvise never",
     f"{THP}/defrag": "always defer defer+madvise [madvise] never",
@@ -82,8 +82,8 @@ _INSTALLED = ("/proc/sys/", "/etc", "/run", "/usr", "/var", THP)
 
 
 class Installed(NicMachine):
-    """Hardware of a fixture under a distribution that nothing has tuned. Its NICs have short rings, and one queue
-    for each CPU, up to 63, as drivers start them."""
+    """Hardware of a fixture under a distribution that nothing has tuned. Its NICs have short rings, and one
+    queue for each CPU, up to 63, as drivers start them."""
 
     def __init__(self, name: str, system: pathlib.Path) -> None:
         super().__init__(tree(name))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of the profile training for each machine of the fixtures, against texts that were read line by line."""
+"""The plan of the profile training for each machine of the fixtures, against texts that were read by hand."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ KERNEL = (
     "/sys/kernel/mm/hugepages",
     "/sys/kernel/debug/sched",
     "/sys/devices/system/node",
+    "/sys/block/vda/queue",
 )
 
 #: Written by the kernel itself, other at every boot, or a command rather than a value

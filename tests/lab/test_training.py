@@ -19,6 +19,8 @@ OFFERED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control: "
 DEBUG_COST = "/sys/kernel/debug/sched/migration_cost_ns"
 SHARE = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
+#: Of the disk that the profile's rule for data sets means; 128 as the kernel starts it
+READ_AHEAD = "/sys/block/vda/queue/read_ahead_kb"
 
 #: Where all interrupts may go that are not a NIC's
 OTHER_IRQS = (
@@ -83,6 +85,7 @@ class Story:
         assert {"tcp_bbr", "sch_fq"} <= facts.loaded(machine)
         assert machine.read(DEBUG_COST) == "5000000"
         assert facts.chosen(machine, THP) == "madvise"
+        assert machine.read(READ_AHEAD) == "4096"
         if self.two_nodes:
             assert [machine.read(SHARE.format(node)) for node in (0, 1)] == ["16", "48"]
             assert facts.governors(machine) == ["performance"] * 4

@@ -51,6 +51,10 @@ FILES: dict[str, dict[str, str]] = {
     "small-vm": {},
     "container": {},
     "epyc256": {},
+    "tiny-vm": {},
+    "oci-gpu": {},
+    "gcp-gpu": {},
+    "gb200": {},
 }
 
 

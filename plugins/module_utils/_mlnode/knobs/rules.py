@@ -18,12 +18,12 @@ Read = Tuple[str, Setting, Reading]
 
 def unique(settings: Iterable[Setting]) -> list[Setting]:
     """Raises DeclarationError where two rules have one name."""
-    found: dict[str, Setting] = {}
+    by_key: dict[str, Setting] = {}
     for setting in settings:
-        if setting.key in found:
+        if setting.key in by_key:
             raise DeclarationError(f"{setting.key} is declared by two rules: give each its own name")
-        found[setting.key] = setting
-    return list(found.values())
+        by_key[setting.key] = setting
+    return list(by_key.values())
 
 
 class Nothing(Protocol):
@@ -65,15 +65,15 @@ def report_once(
             rank = (order.index(info(setting.key, reading.runtime).severity), setting.key)
             first = bearers.setdefault(_rule_of(setting), rank)
             bearers[_rule_of(setting)] = first if first[0] <= rank[0] else rank
-    found = []
+    results = []
     for setting, reading in zip(settings, readings):
         key = bearers[_rule_of(setting)][1] if reading.refers else ""
         if key and key != setting.key:
-            words = f"the rule {_rule_of(setting)} means no NIC here: see {key}"
-            found.append(reading._replace(runtime=Value(absent=words), refers=key, missing=False))
+            reason = f"the rule {_rule_of(setting)} means no NIC here: see {key}"
+            results.append(reading._replace(runtime=Value(absent=reason), refers=key, missing=False))
         else:
-            found.append(reading._replace(refers=""))
-    return found
+            results.append(reading._replace(refers=""))
+    return results
 
 
 def _rule_of(setting: Setting) -> str:
@@ -87,7 +87,7 @@ def of_others(
     """The settings of other declarations, with what is allowed there. Errors are reported by their run."""
     if not context.runtime:
         return []
-    found: list[tuple[str, Setting, Context]] = []
+    entries: list[tuple[str, Setting, Context]] = []
     for declaration in declared.expected(context.host):
         if declaration.name == context.name or kind not in declaration.kinds:
             continue
@@ -97,8 +97,8 @@ def of_others(
         except MlnodeError:
             continue
         there = context._replace(allow=tuple(spec.get("allow", ())), spec=spec)
-        found += [(declaration.name, item, there) for item in settings]
-    return found
+        entries += [(declaration.name, item, there) for item in settings]
+    return entries
 
 
 def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str] = ()) -> None:
@@ -130,8 +130,8 @@ def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str
 
 
 def _number(text: str) -> float:
-    found = values.number(text)
-    return float("inf") if found is None else found
+    number = values.number(text)
+    return float("inf") if number is None else number
 
 
 def _overlap(path: str, first: str, value: str, second: str, want: str) -> DeclarationError:

@@ -26,13 +26,13 @@ def bindings(
     # A GPU talks to its peers over RDMA where there is any.
     leaving = [port.name for port in ports if port.rdma] or [port.name for port in ports]
     numbered = {port.name for port in rails}
-    found = []
+    gpu_bindings = []
     for gpu in gpus:
         home = homes[gpu.address]
         sharing = sum(other == home for other in homes.values())
         kind, near = distance.nearest(distances, gpu.address, leaving)
         on_rail = tuple(name for name in near if name in numbered)
-        found.append(
+        gpu_bindings.append(
             Binding(
                 gpu=gpu.address,
                 node=home.number if home else None,
@@ -42,18 +42,18 @@ def bindings(
                 distance=kind,
             )
         )
-    return tuple(found)
+    return tuple(gpu_bindings)
 
 
 def _numactl(cpus: Cpus, nodes: tuple[Node, ...], home: Node) -> str:
     """By CPU where some of the node's are not for everybody: --cpunodebind would take those too. On a single
     node there is no memory to choose, and without NUMA the kernel refuses all other options (numactl.c:
     checknuma)."""
-    mine = _housekeeping(cpus, home)
-    if not mine:
+    housekeeping = _housekeeping(cpus, home)
+    if not housekeeping:
         return ""
-    if mine != home.cpus or len(nodes) == 1:
-        where = f"--physcpubind={cpulist.render(mine)}"
+    if housekeeping != home.cpus or len(nodes) == 1:
+        where = f"--physcpubind={cpulist.render(housekeeping)}"
     else:
         where = f"--cpunodebind={home.number}"
     # The kernel refuses to bind memory to a node that has none (mm/mempolicy.c: mpol_new_nodemask).
@@ -63,9 +63,9 @@ def _numactl(cpus: Cpus, nodes: tuple[Node, ...], home: Node) -> str:
 
 def _threads(cpus: Cpus, node: Node, sharing: int) -> int | None:
     """Physical cores of the node for ordinary threads, shared among the processes of its GPUs."""
-    mine = {*_housekeeping(cpus, node)}
-    cores = sum(mine.issuperset(group) for group in cpus.threads)
-    return max(1, cores // sharing) if mine and cores else None
+    housekeeping = {*_housekeeping(cpus, node)}
+    cores = sum(housekeeping.issuperset(group) for group in cpus.threads)
+    return max(1, cores // sharing) if housekeeping and cores else None
 
 
 def _housekeeping(cpus: Cpus, node: Node) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ def _housekeeping(cpus: Cpus, node: Node) -> tuple[int, ...]:
 def warnings(topology: Topology, ports: Sequence[Port], devices: Mapping[str, PciDevice]) -> tuple[str, ...]:
     """Facts that cost speed and that an administrator can change."""
     subjects = _subjects(topology, ports)
-    found = [
+    facts = [
         *_container(topology.machine, topology.cpus),
         *_nodes(topology.nodes),
         *_unplaced(topology.nodes, subjects, devices),
@@ -85,37 +85,37 @@ def warnings(topology: Topology, ports: Sequence[Port], devices: Mapping[str, Pc
         *links.look(subjects, [gpu.address for gpu in topology.gpus], devices, topology.machine.virtual),
     ]
     if topology.machine.kind == "virtual machine" and topology.distances:
-        found.append(
+        facts.append(
             (
                 "",
                 "the PCI tree of a virtual machine is its hypervisor's: GPU and NIC may be nearer than shown",
             )
         )
-    return _grouped(found)
+    return _grouped(facts)
 
 
 def _subjects(topology: Topology, ports: Sequence[Port]) -> dict[str, str]:
     """Address → name of everything that is worth a warning."""
-    found = {gpu.address: _gpu(number, gpu.address) for number, gpu in enumerate(topology.gpus)}
+    subjects = {gpu.address: _gpu(number, gpu.address) for number, gpu in enumerate(topology.gpus)}
     for port in ports:
         # A card with several ports has one link, and what is on no PCI bus has none.
         if port.address:
-            found.setdefault(port.address, f"{port.label} ({port.address})")
-    return found
+            subjects.setdefault(port.address, f"{port.label} ({port.address})")
+    return subjects
 
 
 def _container(machine: Machine, cpus: Cpus) -> list[tuple[str, str]]:
     if machine.kind != "container":
         return []
-    found = [
+    facts = [
         (
             "",
             "sysfs shows a container the CPUs, memory and PCI devices of the whole host, given to it or not",
         )
     ]
     if cpus.allowed != cpus.online:
-        found.append(("", f"this container may run on CPU {cpulist.readable(cpus.allowed) or 'none'} only"))
-    return found
+        facts.append(("", f"this container may run on CPU {cpulist.readable(cpus.allowed) or 'none'} only"))
+    return facts
 
 
 def _nodes(nodes: Sequence[Node]) -> list[tuple[str, str]]:
@@ -135,20 +135,22 @@ def _unplaced(
 def _far(topology: Topology, ports: Sequence[Port]) -> list[tuple[str, str]]:
     """Where the nearest is on another NUMA node of the same socket, a card in another slot gains little."""
     capable = {port.name: port.label for port in ports if port.rdma}
-    found = []
+    facts = []
     for number, gpu in enumerate(topology.gpus):
         kind, near = distance.nearest(topology.distances, gpu.address, capable)
         if kind == "SYS" and not distance.one_socket(topology, gpu.address, near):
             names = listed([capable[name] for name in near])
             text = f"no RDMA NIC on its NUMA node: all traffic crosses to another node (SYS) to {names}"
-            found.append((_gpu(number, gpu.address), text))
-    return found
+            facts.append((_gpu(number, gpu.address), text))
+    return facts
 
 
-def _unbound(found: Sequence[Binding]) -> list[tuple[str, str]]:
+def _unbound(gpu_bindings: Sequence[Binding]) -> list[tuple[str, str]]:
     text = "all CPUs of its NUMA node are isolated, or not given to this container: nothing to bind to"
     return [
-        (_gpu(at, one.gpu), text) for at, one in enumerate(found) if one.node is not None and not one.numactl
+        (_gpu(at, one.gpu), text)
+        for at, one in enumerate(gpu_bindings)
+        if one.node is not None and not one.numactl
     ]
 
 
@@ -156,9 +158,9 @@ def _gpu(number: int, address: str) -> str:
     return f"GPU{number} ({address})"
 
 
-def _grouped(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+def _grouped(facts: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """One line per text, with everything it is true of: eight GPUs in eight bad slots are one story."""
     subjects: dict[str, list[str]] = {}
-    for subject, text in found:
+    for subject, text in facts:
         subjects.setdefault(text, []).append(subject)
     return tuple(f"{listed(names)}: {text}" if names[0] else text for text, names in subjects.items())

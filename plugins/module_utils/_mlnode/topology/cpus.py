@@ -48,17 +48,17 @@ def _all(
 ) -> tuple[Cpu, ...]:
     node_of = {cpu: node.number for node in nodes for cpu in node.cpus}
     kinds = _kinds(reader, [cpu for cpu in present if cpu in awake])
-    found, silent = [], []
+    cpus, silent = [], []
     for number in present:
         if number not in awake:
-            found.append(Cpu(number, online=False))
+            cpus.append(Cpu(number, online=False))
             continue
         folder = f"{CPU}/cpu{number}/topology"
         siblings = _siblings(reader, folder)
         if number not in siblings:
             silent.append(number)
             siblings = ()
-        found.append(
+        cpus.append(
             Cpu(
                 number,
                 online=True,
@@ -75,7 +75,7 @@ def _all(
         reader.note(
             path, f"{path}: the kernel does not say which core CPU {cpulist.render(silent)} belongs to"
         )
-    return tuple(found)
+    return tuple(cpus)
 
 
 def _siblings(reader: Reader, folder: str) -> tuple[int, ...]:
@@ -93,11 +93,11 @@ def _identity(reader: Reader, path: str) -> int | None:
 
 def _kinds(reader: Reader, online: list[int]) -> dict[int, str]:
     """Kinds of core on a hybrid machine; empty on any other."""
-    found: dict[int, str] = {}
+    kinds: dict[int, str] = {}
     for name, kind in _PMUS:
-        found.update((cpu, kind) for cpu in reader.cpus(f"/sys/devices/{name}/cpus", needed=False))
-    if found:
-        return found if len(set(found.values())) > 1 else {}
+        kinds.update((cpu, kind) for cpu in reader.cpus(f"/sys/devices/{name}/cpus", needed=False))
+    if kinds:
+        return kinds if len(set(kinds.values())) > 1 else {}
     return _by_capacity(reader, online)
 
 
@@ -114,9 +114,9 @@ def _by_capacity(reader: Reader, online: list[int]) -> dict[int, str]:
 
 def _allowed(reader: Reader, online: tuple[int, ...]) -> tuple[int, ...]:
     for path in _CPUSETS:
-        mine = reader.cpus(path, needed=False)
-        if mine:
-            return tuple(cpu for cpu in online if cpu in {*mine})
+        allowed = reader.cpus(path, needed=False)
+        if allowed:
+            return tuple(cpu for cpu in online if cpu in {*allowed})
     reader.note(
         _CPUSETS[0], f"{_CPUSETS[0]} does not exist, so the CPUs that this container may use are unknown"
     )

@@ -41,17 +41,17 @@ def ports(
     """All ports of the node by PCI address, and then those on other buses that have an RDMA device; virtual
     functions are parts of one and left out."""
     by_name = {device.name: device for device in rdma}
-    found = [
+    all_ports = [
         _of_nic(nic, devices, [by_name[name] for name in nic.rdma if name in by_name])
         for nic in nics
         if nic.kind in HARDWARE and (nic.address in devices or nic.rdma)
     ]
-    taken = {name for port in found for name in port.rdma}
+    taken = {name for port in all_ports for name in port.rdma}
     for device in rdma:
         on = devices.get(device.address or "")
         if on is not None and on.physfn is None and device.name not in taken and not device.netdevs:
-            found.append(Port(device.name, on.address, 0, (device.name,)))
-    return tuple(sorted(found, key=_order))
+            all_ports.append(Port(device.name, on.address, 0, (device.name,)))
+    return tuple(sorted(all_ports, key=_order))
 
 
 def _of_nic(nic: Nic, devices: Mapping[str, PciDevice], rdma: Sequence[RdmaDevice]) -> Port:
@@ -114,11 +114,11 @@ def nearest(distances: Iterable[Distance], gpu: str, among: Iterable[str]) -> tu
     the next quarter of a socket (NPS4, SNC) as well as to the other socket.
     """
     wanted = {*among}
-    mine = [one for one in distances if one.gpu == gpu and one.nic in wanted and one.kind in KINDS]
-    if not mine:
+    candidates = [one for one in distances if one.gpu == gpu and one.nic in wanted and one.kind in KINDS]
+    if not candidates:
         return UNKNOWN, ()
-    best = min((one.kind for one in mine), key=KINDS.index)
-    near = [one for one in mine if one.kind == best]
+    best = min((one.kind for one in candidates), key=KINDS.index)
+    near = [one for one in candidates if one.kind == best]
     known = [one.numa for one in near if one.numa is not None]
     least = min(known) if len(known) == len(near) else None
     return best, tuple(one.nic for one in near if least is None or one.numa == least)
@@ -131,8 +131,8 @@ def coherent(distances: Iterable[Distance], gpu: Gpu, among: Iterable[str]) -> t
     such a GPU may have a single lane to the CPU.
     """
     wanted = {*among} if gpu.coherent else ()
-    mine = [one for one in distances if one.gpu == gpu.address and one.nic in wanted]
-    return tuple(one.nic for one in mine if one.kind in _ONE_NODE)
+    candidates = [one for one in distances if one.gpu == gpu.address and one.nic in wanted]
+    return tuple(one.nic for one in candidates if one.kind in _ONE_NODE)
 
 
 def one_socket(topology: Topology, gpu: str, nics: Iterable[str]) -> bool:

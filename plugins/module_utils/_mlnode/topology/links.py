@@ -27,7 +27,7 @@ def look(
         )
     # A GPU, or the switch that some bring along on their board, slows its link down when idle.
     sleepy = {address for gpu in gpus for address in devices[gpu].path}
-    found = []
+    deficits = []
     for address, name in named.items():
         device = devices.get(address)
         if device is None or device.link is None or not faces_up(device):
@@ -35,8 +35,8 @@ def look(
         above = devices.get(device.path[-2]) if len(device.path) > 1 and not virtual else None
         text = words(device.link, above.link if above else None, address in sleepy)
         if text:
-            found.append((name, text))
-    return found
+            deficits.append((name, text))
+    return deficits
 
 
 def faces_up(device: PciDevice) -> bool:

@@ -101,12 +101,10 @@ def _virtual(reader: Reader, vendor: str, product: str) -> tuple[bool | None, st
         return False, ""
     text = reader.text("/proc/cpuinfo") or ""
     flags = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
-    if flags and "hypervisor" not in flags.group(1).split():
-        # VirtualBox and QEMU can hide the bit; the machine that they make up keeps its name.
-        made_up = named not in _ALSO_METAL
-        return made_up, named if made_up else ""
     if flags:
-        return True, named
+        # VirtualBox and QEMU can hide the bit; the machine that they make up keeps its name.
+        virtual = "hypervisor" in flags.group(1).split() or named not in _ALSO_METAL
+        return virtual, named if virtual else ""
     if named:
         return True, named
     return (False if vendor or product else None), ""

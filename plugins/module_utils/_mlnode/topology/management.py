@@ -124,8 +124,8 @@ _CARRIES_ROUTE = _Reason(_ROUTE, "it carries the default route", "which carries 
 
 #: The words for what the record says
 _CARRIED = {
-    kind: _Reason(kind, f"it {words}", f"which {words}")
-    for kind, words in (
+    kind: _Reason(kind, f"it {text}", f"which {text}")
+    for kind, text in (
         (_ROUTE, "carried the default route when the node was last set up"),
         (_CONNECTION, "carried the connection when the node was last set up"),
     )
@@ -204,7 +204,7 @@ class _Connection(NamedTuple):
 def _connections(host: Host, pid: int | None) -> list[_Connection]:
     """Those by which a process was started. sudo and the like take the variable away, but only from what they
     start, so the processes above are asked, too. Raises HostError."""
-    found: dict[str, _Connection] = {}
+    connections: dict[str, _Connection] = {}
     closed = ""
     for process in _ancestors(host, pid):
         try:
@@ -217,21 +217,21 @@ def _connections(host: Host, pid: int | None) -> list[_Connection]:
                 text = entry[len(_VARIABLE) :].decode("utf-8", "surrogateescape")
                 item = _parsed(text, process)
                 if item is not None:
-                    found[text] = item
+                    connections[text] = item
     # A user other than root may not look at all that is above, but cannot change an interface either.
-    if closed and host.is_superuser() and not any(item.by_network for item in found.values()):
+    if closed and host.is_superuser() and not any(item.by_network for item in connections.values()):
         raise HostError("determine", "the connection of this run", None, closed)
-    return list(found.values())
+    return list(connections.values())
 
 
 def _ancestors(host: Host, pid: int | None) -> list[int]:
     """The process and those above it. Raises HostError."""
-    found: list[int] = []
-    while pid and pid != _INIT and pid not in found:  # read one by one, they may make a circle
-        found.append(pid)
+    pids: list[int] = []
+    while pid and pid != _INIT and pid not in pids:  # read one by one, they may make a circle
+        pids.append(pid)
         parent = _PARENT.search(_of_process(host, pid, "status"))
         pid = int(parent.group(1)) if parent else None
-    return found
+    return pids
 
 
 def _of_process(host: Host, pid: int, name: str) -> bytes:
@@ -246,13 +246,13 @@ def _of_process(host: Host, pid: int, name: str) -> bytes:
 
 def _parsed(text: str, process: int) -> _Connection | None:
     """ "client port server port", as sshd writes it; None where it is not a network's. Raises HostError."""
-    words = text.split(" ")
+    fields = text.split(" ")
     try:
-        if len(words) != 4:
+        if len(fields) != 4:
             raise ValueError("there should be two addresses and two ports")
-        if any(_NO_ADDRESS.match(word) for word in (words[0], words[2])):
+        if any(_NO_ADDRESS.match(field) for field in (fields[0], fields[2])):
             return None
-        return _Connection(_end(words[0]), _end(words[2]))
+        return _Connection(_end(fields[0]), _end(fields[2]))
     except ValueError as error:
         what = f"SSH_CONNECTION of process {process}"
         raise HostError("understand", what, None, f"{text[:100]!r}: {str(error)[:100]!a}") from error
@@ -273,9 +273,9 @@ def _add(host: Host, reasons: dict[str, _Reason], item: _Connection, routes: Seq
     arrives = (f"the connection from {who} arrives on it", f"on which the connection from {who} arrives")
     leaves = (f"answers to {who} leave through it", f"through which answers to {who} leave")
     arriving, leaving = _reached(host, item.server, routes), _reached(host, item.client, routes)
-    for names, words in ((arriving, arrives), (leaving, leaves)):
+    for names, texts in ((arriving, arrives), (leaving, leaves)):
         for name in names:
-            reasons.setdefault(name, _Reason(_CONNECTION, *words))
+            reasons.setdefault(name, _Reason(_CONNECTION, *texts))
     if not arriving and not leaving:
         what = f"the interface of the connection from {who}"
         raise HostError(
@@ -313,12 +313,12 @@ def _stack(host: Host, reasons: Mapping[str, _Reason], carriers: dict[str, _Carr
 def _below(host: Host, name: str) -> list[str]:
     """The members of a bond, the ports of a bridge, what a VLAN is on (net/core/dev.c:
     netdev_adjacent_sysfs_add), and the physical function of a virtual one."""
-    found = [item[len("lower_") :] for item in host.names(f"{NETS}/{name}") if item.startswith("lower_")]
-    found += host.names(f"{NETS}/{name}/device/physfn/net")
+    names = [item[len("lower_") :] for item in host.names(f"{NETS}/{name}") if item.startswith("lower_")]
+    names += host.names(f"{NETS}/{name}/device/physfn/net")
     if host.exists(f"{NETS}/{_OVS_DATAPATH}"):
         driver = host.value(f"/ethtool/{name}/driver/driver")
-        found += [_OVS_DATAPATH] if driver.text == _OVS_DRIVER else []
-    return found
+        names += [_OVS_DATAPATH] if driver.text == _OVS_DRIVER else []
+    return names
 
 
 def _address(host: Host, name: str) -> str:
@@ -342,8 +342,8 @@ def _recorded(host: Host) -> dict[str, _Carrier]:
     try:
         return {entry["name"]: _entry(entry) for entry in document["interfaces"]}
     except (KeyError, TypeError) as error:
-        words = f"{RECORD} is damaged ({type(error).__name__}: {str(error)[:100]})"
-        raise StoreError(f"{words}: {advice}") from error
+        problem = f"{RECORD} is damaged ({type(error).__name__}: {str(error)[:100]})"
+        raise StoreError(f"{problem}: {advice}") from error
 
 
 def _entry(entry: Any) -> _Carrier:
@@ -356,10 +356,10 @@ def _entry(entry: Any) -> _Carrier:
 
 def _present(host: Host, kept: Mapping[str, _Carrier]) -> dict[str, _Carrier]:
     """Those that are there, by the names of now: what has such a name, and what has such a device."""
-    found: dict[str, _Carrier] = {}
+    carriers: dict[str, _Carrier] = {}
     for name in host.names(NETS):
         address = _address(host, name)
         for then, carrier in kept.items():
             if then == name or (address and carrier.address == address):
-                found.setdefault(name, carrier)
-    return found
+                carriers.setdefault(name, carrier)
+    return carriers

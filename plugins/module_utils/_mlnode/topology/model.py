@@ -89,8 +89,8 @@ class Cpus(NamedTuple):
     @property
     def housekeeping(self) -> tuple[int, ...]:
         """CPUs for ordinary threads: online, allowed here, neither isolated nor without a tick."""
-        mine = {*self.allowed} - self.kept_free
-        return tuple(cpu for cpu in self.online if cpu in mine)
+        usable = {*self.allowed} - self.kept_free
+        return tuple(cpu for cpu in self.online if cpu in usable)
 
 
 class Node(NamedTuple):

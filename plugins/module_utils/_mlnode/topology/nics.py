@@ -29,14 +29,14 @@ _DEVTYPE = regex(r"^DEVTYPE=(\w+)$", re.MULTILINE | re.ASCII)
 
 def read(reader: Reader, devices: Mapping[str, PciDevice]) -> tuple[Nic, ...]:
     """All interfaces of this network namespace: those of PCI functions by address, the others by name."""
-    found = []
+    nics = []
     for name in reader.names(NETS):
         if name == "bonding_masters":  # a file of the bonding driver among the interfaces
             continue
         folder = reader.link(f"{NETS}/{name}")
         if folder:
-            found.append(_nic(reader, name, folder, devices))
-    return tuple(sorted(found, key=_order))
+            nics.append(_nic(reader, name, folder, devices))
+    return tuple(sorted(nics, key=_order))
 
 
 def behind(folder: str, subsystem: str) -> str:

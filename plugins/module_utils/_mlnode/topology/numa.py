@@ -22,7 +22,7 @@ _LOCAL = 10
 def read(reader: Reader, online: tuple[int, ...]) -> tuple[Node, ...]:
     """The nodes that are online, with those of their CPUs that are. A kernel that was built without NUMA is
     one node with everything; that it says so itself by showing none is noted."""
-    folders = sorted(int(found[1]) for found in map(_NODE.match, reader.names(NODES, needed=False)) if found)
+    folders = sorted(int(match[1]) for match in map(_NODE.match, reader.names(NODES, needed=False)) if match)
     # A capture may have the nodes without the list of them.
     if folders and reader.host.value(f"{NODES}/online").absent is not None:
         return tuple(_node(reader, number, online) for number in folders)
@@ -56,11 +56,11 @@ def _memory(reader: Reader, path: str) -> int | None:
 
 
 def _distances(reader: Reader, path: str) -> tuple[int, ...]:
-    words = (reader.text(path) or "").split()
-    if not all(re.match(r"[0-9]{1,9}\Z", word, re.ASCII) for word in words):
-        reader.note(path, f"{path}: {' '.join(words)[:60]!r} is not a list of distances")
+    fields = (reader.text(path) or "").split()
+    if not all(re.match(r"[0-9]{1,9}\Z", field, re.ASCII) for field in fields):
+        reader.note(path, f"{path}: {' '.join(fields)[:60]!r} is not a list of distances")
         return ()
-    return tuple(int(word) for word in words)
+    return tuple(int(field) for field in fields)
 
 
 def with_cpus(nodes: tuple[Node, ...]) -> tuple[Node, ...]:

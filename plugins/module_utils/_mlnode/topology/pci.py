@@ -44,7 +44,7 @@ def upstream(folder: str) -> tuple[str, tuple[str, ...]]:
     """The host bridge and the functions, root first, in a path of sysfs."""
     parts = folder.split("/")
     roots = [part for part in parts if _ROOT.match(part)]
-    functions = [found for found in map(normal, parts) if found]
+    functions = [address for address in map(normal, parts) if address]
     return (roots[0] if roots else ""), tuple(functions)
 
 

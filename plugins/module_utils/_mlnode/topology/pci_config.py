@@ -86,8 +86,8 @@ class Acs:
 
     def __str__(self) -> str:
         """0x001d (SrcValid+ ReqRedir+ CmpltRedir+ UpstreamFwd+)"""
-        words = " ".join(f"{word}+" for bit, word in _ACS_WORDS if self.control & bit)
-        return f"0x{self.control:04x}" + (f" ({words})" if words else "")
+        flags = " ".join(f"{word}+" for bit, word in _ACS_WORDS if self.control & bit)
+        return f"0x{self.control:04x}" + (f" ({flags})" if flags else "")
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,8 @@ def _link(now: int, most: int) -> Link | None:
 def _word(data: bytes, at: int) -> int:
     if at + 2 > len(data):
         raise ConfigError(_short(data))
-    found: int = struct.unpack_from("<H", data, at)[0]
-    return found
+    word: int = struct.unpack_from("<H", data, at)[0]
+    return word
 
 
 def _short(data: bytes) -> str:

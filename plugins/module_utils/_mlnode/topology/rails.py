@@ -39,9 +39,9 @@ def management(reader: Reader, nics: Sequence[Nic]) -> frozenset[str]:
         return frozenset()
     text = reader.text(_ROUTES) or ""
     text6 = reader.text(_ROUTES6, needed=False) or ""
-    found = {*_DEFAULT.findall(text), *_DEFAULT6.findall(text6)} - {"lo"} or _recorded(reader, nics)
+    names = {*_DEFAULT.findall(text), *_DEFAULT6.findall(text6)} - {"lo"} or _recorded(reader, nics)
     by_name = {nic.name: nic for nic in nics}
-    todo = [name for name in found if name in by_name]
+    todo = [name for name in names if name in by_name]
     while todo:
         name = todo.pop()
         # Bonds, bridges and VLANs have a link for each interface below them.
@@ -49,9 +49,9 @@ def management(reader: Reader, nics: Sequence[Nic]) -> frozenset[str]:
             item[len("lower_") :] for item in _links(reader, name, by_name[name]) if item.startswith("lower_")
         }
         below.update(nic.name for nic in nics if nic.master == name)
-        todo += [lower for lower in below - found if lower in by_name]
-        found |= below
-    return frozenset(found)
+        todo += [lower for lower in below - names if lower in by_name]
+        names |= below
+    return frozenset(names)
 
 
 def _recorded(reader: Reader, nics: Sequence[Nic]) -> set[str]:
@@ -62,14 +62,14 @@ def _recorded(reader: Reader, nics: Sequence[Nic]) -> set[str]:
         if reader.exists(RECORD):
             reader.note(RECORD, unknown(reader.host, pid=0))
         return set()
-    found: set[str] = set()
+    names: set[str] = set()
     for entry in json.loads(content)["interfaces"]:
         if entry["carries"] != _ROUTE:
             continue
         there = {nic.name for nic in nics if entry["address"] and nic.address == entry["address"]}
         # Two ports may share an address, so that only the name distinguishes them.
-        found |= {entry["name"]} if entry["name"] in there or not there else there
-    return found
+        names |= {entry["name"]} if entry["name"] in there or not there else there
+    return names
 
 
 def choose(
@@ -94,10 +94,10 @@ def choose(
     names = [port.name for port in capable]
     near = {name for gpu in gpus for name in distance.nearest(distances, gpu.address, names)[1]}
     near.update(name for gpu in gpus for name in distance.coherent(distances, gpu, names))
-    found = [port for port in capable if not near or port.name in near]
-    models = Counter(_model(port, devices) for port in found)
+    candidates = [port for port in capable if not near or port.name in near]
+    models = Counter(_model(port, devices) for port in candidates)
     most = max(models.values(), default=0)
-    alike = tuple(port for port in found if models[_model(port, devices)] == most)
+    alike = tuple(port for port in candidates if models[_model(port, devices)] == most)
     unwanted = {*avoid}
     return tuple(port for port in alike if port.name not in unwanted) or alike
 

@@ -30,10 +30,10 @@ class _Known(NamedTuple):
 def read(reader: Reader, known: Sequence[Nic], devices: Mapping[str, PciDevice]) -> tuple[RdmaDevice, ...]:
     """All RDMA devices by name; none where no driver of one is loaded."""
     names = sorted(reader.names(RDMA, needed=False), key=natural)
-    found = [(name, reader.link(f"{RDMA}/{name}")) for name in names]
-    owned = frozenset(nics.behind(folder, "infiniband") for _name, folder in found)
+    folders = [(name, reader.link(f"{RDMA}/{name}")) for name in names]
+    owned = frozenset(nics.behind(folder, "infiniband") for _name, folder in folders)
     here = _Known({nic.name: nic for nic in known}, owned)
-    return tuple(_device(reader, name, folder, here, devices) for name, folder in found if folder)
+    return tuple(_device(reader, name, folder, here, devices) for name, folder in folders if folder)
 
 
 def joined(known: Sequence[Nic], rdma: Sequence[RdmaDevice]) -> tuple[Nic, ...]:
@@ -115,12 +115,12 @@ def _on_hardware(
 
 def _beneath(reader: Reader, name: str, known: _Known) -> list[str]:
     """The hardware below an interface in software, such as a bond or a VLAN on it."""
-    found: list[str] = []
+    names: list[str] = []
     todo, seen = [name], {name}
     while todo:
         here = todo.pop(0)
         if known.nics[here].folder:
-            found += [here] if here != name else []
+            names += [here] if here != name else []
             continue
         links = reader.names(f"{nics.NETS}/{here}", needed=False)
         lower = {link[len("lower_") :] for link in links if link.startswith("lower_")}
@@ -128,7 +128,7 @@ def _beneath(reader: Reader, name: str, known: _Known) -> list[str]:
         fresh = sorted((lower - seen) & {*known.nics}, key=natural)
         seen.update(fresh)
         todo += fresh
-    return sorted(found, key=natural)
+    return sorted(names, key=natural)
 
 
 def _same(behind: str, number: int, several: bool, known: _Known) -> tuple[str, ...]:

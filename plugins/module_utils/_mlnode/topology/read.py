@@ -30,10 +30,10 @@ def read(host: Host) -> Topology:
     interfaces = nics.read(reader, devices)
     adapters = rdma.read(reader, interfaces, devices)
     interfaces = rdma.joined(interfaces, adapters)
-    found = gpus.find(functions)
+    accelerators = gpus.find(functions)
     ports = distance.ports(interfaces, adapters, devices)
-    matrix = distance.matrix(found, ports, devices, nodes)
-    chosen = rails.choose(ports, found, matrix, devices, avoid=rails.management(reader, interfaces))
+    matrix = distance.matrix(accelerators, ports, devices, nodes)
+    chosen = rails.choose(ports, accelerators, matrix, devices, avoid=rails.management(reader, interfaces))
     interfaces, adapters = rails.numbered(interfaces, adapters, chosen)
     known = Topology(
         machine=kind,
@@ -42,9 +42,9 @@ def read(host: Host) -> Topology:
         pci=functions,
         nics=interfaces,
         rdma=adapters,
-        gpus=found,
+        gpus=accelerators,
         distances=matrix,
-        bindings=advice.bindings(processors, nodes, found, matrix, ports, chosen),
+        bindings=advice.bindings(processors, nodes, accelerators, matrix, ports, chosen),
         problems=tuple(reader.problems),
     )
     return known._replace(warnings=advice.warnings(known, ports, devices))

@@ -44,10 +44,10 @@ class Reader:
         text = self.text(path, needed)
         if text is None:
             return None
-        found = integer(text)
-        if found is None:
+        number = integer(text)
+        if number is None:
             self.note(path, f"{path}: {text[:60]!r} is not a number")
-        return found
+        return number
 
     def cpus(self, path: str, needed: bool = True) -> tuple[int, ...]:
         text = self.text(path, needed)
@@ -62,13 +62,13 @@ class Reader:
     def names(self, path: str, needed: bool = True) -> list[str]:
         """Names in a folder, sorted."""
         try:
-            found = self.host.names(path)
-            if not found and needed and not self.host.exists(path):
+            names = self.host.names(path)
+            if not names and needed and not self.host.exists(path):
                 self.note(path, f"{path} does not exist", missing=True)
         except HostError as error:
             self.note(path, str(error))
             return []
-        return found
+        return names
 
     def exists(self, path: str) -> bool:
         try:

@@ -170,8 +170,8 @@ def _scheduler(host: Host) -> AuditCheck:
     dead = [line for line in lines if line is not None and line.value is not None and not line.is_glob]
     if not dead:
         return model.told(NAMES_GONE, "no file sets a name that this kernel does not have", "/etc/sysctl.d")
-    found = ", ".join(f"{line.key.replace('/', '.')} ({line.where})" for line in dead)
-    return model.told(NAMES_GONE, f"unknown to this kernel: {found}", "/etc/sysctl.d")
+    settings = ", ".join(f"{line.key.replace('/', '.')} ({line.where})" for line in dead)
+    return model.told(NAMES_GONE, f"unknown to this kernel: {settings}", "/etc/sysctl.d")
 
 
 def _napi(host: Host, topology: Topology, version: Version) -> AuditCheck:

@@ -84,8 +84,8 @@ def _buffers(host: Host) -> AuditCheck:
     largest: dict[str, int] = {}
     for path in (_TCP_RMEM, _TCP_WMEM):
         value = host.value(path)
-        words = (value.text or "").split()
-        number = values.number(words[2]) if len(words) == 3 else None
+        fields = (value.text or "").split()
+        number = values.number(fields[2]) if len(fields) == 3 else None
         if value.text is None or number is None:
             return model.missing(BUFFERS, value, path) if value.text is None else _not_three(path)
         largest[path.rpartition("/")[2]] = number

@@ -38,13 +38,13 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     if not bridges:
         yield nothing(NAME, _why_none(subjects), "/sys/bus/pci/devices")
     leave = _left_alone(subjects) if want == "auto" else ""
-    found = {}
+    results = {}
     for address, pairs in bridges.items():
         device = subjects.devices.get(address)
         may_lack = device is not None and links.faces_up(device)
-        found[address] = _bridge(host, address, pairs, "off" if want == "auto" else want, leave, may_lack)
-    failed = [address for address, check in found.items() if check.verdict is Verdict.FAIL]
-    for address, check in found.items():
+        results[address] = _bridge(host, address, pairs, "off" if want == "auto" else want, leave, may_lack)
+    failed = [address for address, check in results.items() if check.verdict is Verdict.FAIL]
+    for address, check in results.items():
         if address in failed:
             advice = _ON if want == "on" else _off(host, subjects, address, failed)
             check = replace(check, advice=advice)

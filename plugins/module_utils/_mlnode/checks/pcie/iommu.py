@@ -110,13 +110,13 @@ def _next_boot(host: Host, want: str) -> str:
     line = host.value(cmdline.COMMAND_LINE).text or ""
     if any(_brings(want, word) for name in _names(want) for word in cmdline.of(line, name)):
         return ""
-    found = ""
+    parameter = ""
     for entry in loaders.find(host).entries:
         words = [word for name in _names(want) for word in entry.of(name)[0] if _brings(want, word)]
         if not words:
             return ""
-        found = found or f"{words[-1]} ({entry.where})"
-    return found
+        parameter = parameter or f"{words[-1]} ({entry.where})"
+    return parameter
 
 
 def _names(want: str) -> Iterator[str]:

@@ -84,7 +84,7 @@ def _no_setting(declared: bool) -> Verdict:
     return Verdict.FAIL if declared else Verdict.SKIP
 
 
-def _read_request(card: Card, found: Express) -> Check:
+def _read_request(card: Card, express: Express) -> Check:
     want, declared = pcie_values.wanted(card.expect, "mrrs")
     # setpci(8) changes the bits of the mask only: bits 14 to 12 of Device Control
     code = pcie_values.READ_REQUESTS.index(want) << 12
@@ -95,18 +95,18 @@ def _read_request(card: Card, found: Express) -> Check:
     return judged(
         "max_read_request",
         card.label,
-        found.read_request == want,
+        express.read_request == want,
         f"{want} bytes",
-        f"{found.read_request} bytes",
+        f"{express.read_request} bytes",
         pci_config.path(card.address),
         advice,
         severity(declared),
     )
 
 
-def _relaxed_ordering(card: Card, found: Express) -> Check:
+def _relaxed_ordering(card: Card, express: Express) -> Check:
     want, declared = pcie_values.wanted(card.expect, "relaxed_ordering")
-    now = "on" if found.relaxed_ordering else "off"
+    now = "on" if express.relaxed_ordering else "off"
     if want == "on":
         advice = (
             "switch it on in the BIOS; if the kernel log says that Relaxed Ordering is disabled below this "

@@ -226,5 +226,5 @@ def _undeclared(name: str, port: Port, value: Value, source: str, what: str, wan
     if value.text is None:
         return nothing(name, port.name, value, source)
     scheme = any(group in wanted for group in _SCHEME)
-    words = f"{what}: {value.text}; {'nothing of it' if scheme else 'no scheme'} is declared"
-    return Check(name, port.name, Verdict.SKIP, "", words, source, "" if scheme else _NO_SCHEME)
+    found = f"{what}: {value.text}; {'nothing of it' if scheme else 'no scheme'} is declared"
+    return Check(name, port.name, Verdict.SKIP, "", found, source, "" if scheme else _NO_SCHEME)

@@ -138,5 +138,5 @@ class _Looker:
             self._unknown(name, str(error), tool, _HELP.get(name, _LOOK))
         return None
 
-    def _unknown(self, name: str, words: str, source: str, advice: str) -> None:
-        self._result.checks.append(Check(name, SUBNET, Verdict.UNKNOWN, "", words, source, advice))
+    def _unknown(self, name: str, found: str, source: str, advice: str) -> None:
+        self._result.checks.append(Check(name, SUBNET, Verdict.UNKNOWN, "", found, source, advice))

@@ -36,12 +36,12 @@ def files(host: Host) -> list[str]:
 def entries(host: Host) -> list[Entry]:
     """The command line of each kernel. Raises HostError."""
     known = variables(host)
-    found = []
+    kernels = []
     for path in files(host):
         options = _options(host.read(path))
         where = f"{path}:{options[0][0] + 1}" if options else path
-        found.append(entry(where, " ".join(match.group(2) for _number, match in options), known))
-    return found
+        kernels.append(entry(where, " ".join(match.group(2) for _number, match in options), known))
+    return kernels
 
 
 def _options(text: str) -> list[tuple[int, re.Match[str]]]:
@@ -51,7 +51,7 @@ def _options(text: str) -> list[tuple[int, re.Match[str]]]:
 
 def variables(host: Host) -> dict[str, tuple[str, str]]:
     """Name → value and place; the last name of a file that is there. Raises HostError."""
-    found: dict[str, tuple[str, str]] = {}
+    values: dict[str, tuple[str, str]] = {}
     for path in ENVIRONMENT:
         try:
             text = host.read(path)
@@ -62,8 +62,8 @@ def variables(host: Host) -> dict[str, tuple[str, str]]:
         for number, line in enumerate(text.splitlines(), 1):
             name, equals, value = line.partition("=")
             if equals and not line.startswith("#"):
-                found[name] = (value, f"{path}:{number}")
-    return found
+                values[name] = (value, f"{path}:{number}")
+    return values
 
 
 def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:

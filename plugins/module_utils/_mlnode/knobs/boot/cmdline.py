@@ -49,14 +49,14 @@ def key_of(name: str) -> str:
 
 def split(line: str, quotes: str = KERNEL_QUOTES) -> list[Word]:
     """The words for the kernel, in their order; spaces within quotes divide nothing."""
-    found: list[Word] = []
+    words: list[Word] = []
     start, quote = None, ""
     for at, sign in enumerate(line + " "):
         if sign in _SPACE and (not quote or at == len(line)):
             if start is not None:
                 if line[start:at] == _FOR_INIT:
-                    return found
-                found.append(Word(line[start:at], start))
+                    return words
+                words.append(Word(line[start:at], start))
             start = None
             continue
         start = at if start is None else start
@@ -64,7 +64,7 @@ def split(line: str, quotes: str = KERNEL_QUOTES) -> list[Word]:
             quote = sign
         elif sign == quote:
             quote = ""
-    return found
+    return words
 
 
 def of(line: str, name: str, quotes: str = KERNEL_QUOTES) -> tuple[str, ...]:
@@ -93,12 +93,12 @@ def reached(line: str) -> str:
 
 def _all_reached(lines: Sequence[str]) -> list[str]:
     """The same of lines that make up one: what ends the command takes the lines behind with it."""
-    found: list[str] = []
+    parts: list[str] = []
     for line in lines:
-        found.append(reached(line))
-        if found[-1] != line:
+        parts.append(reached(line))
+        if parts[-1] != line:
             break
-    return found
+    return parts
 
 
 def _quoted(word: str) -> str:

@@ -43,12 +43,12 @@ def beside(text: str, path: str, known: Sequence[Entry], variables: Variables, n
     wanted = _wanted(text, variables)
     if wanted[:1].isdigit() and not numbers:
         return None
-    found = _find(_items(text, path), wanted)
-    if found is None or found.kernel is None or _ELSEWHERE.match(found.id):
+    item = _find(_items(text, path), wanted)
+    if item is None or item.kernel is None or _ELSEWHERE.match(item.id):
         return None
-    if any(found.kernel.where == one.where for one in known):
+    if any(item.kernel.where == one.where for one in known):
         return None
-    return found.kernel._replace(by_hand=True)
+    return item.kernel._replace(by_hand=True)
 
 
 def _wanted(text: str, variables: Variables) -> str:
@@ -85,7 +85,7 @@ def _find(items: Sequence[_Item], wanted: str) -> _Item | None:
     """The item by number, title or id, and in submenus behind > (GRUB manual, default)."""
     first, _sign, rest = wanted.partition(">")
     if first.isdigit():
-        found = items[int(first)] if len(first) < 5 and int(first) < len(items) else None
+        target = items[int(first)] if len(first) < 5 and int(first) < len(items) else None
     else:
-        found = next((item for item in items if first in (item.title, item.id)), None)
-    return _find(found.items, rest) if found is not None and rest else found
+        target = next((item for item in items if first in (item.title, item.id)), None)
+    return _find(target.items, rest) if target is not None and rest else target

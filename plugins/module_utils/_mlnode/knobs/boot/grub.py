@@ -60,7 +60,7 @@ def entries(text: str, path: str) -> list[Entry]:
     Those that 10_linux makes of what is installed, else all: an entry written by hand beside them is
     meant to be another one.
     """
-    found: list[tuple[str, Entry]] = []
+    kernels: list[tuple[str, Entry]] = []
     variables: dict[str, tuple[str, str]] = {}
     section, title = "", ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -73,9 +73,9 @@ def entries(text: str, path: str) -> list[Entry]:
         elif value:
             variables[value.group(1)] = (value.group(2), f"{path}:{number}")
         elif kernel and not _NOT_OURS.search(title):
-            found.append((section, entry(f"{path}:{number}", kernel.group(1) or "", variables)))
-    own = [item for name, item in found if name.startswith("10_linux")]
-    return own or [item for _name, item in found]
+            kernels.append((section, entry(f"{path}:{number}", kernel.group(1) or "", variables)))
+    own = [item for name, item in kernels if name.startswith("10_linux")]
+    return own or [item for _name, item in kernels]
 
 
 def entry(where: str, line: str, variables: Mapping[str, tuple[str, str]]) -> Entry:
@@ -132,13 +132,13 @@ def drop_in(name: str, changes: Mapping[str, Sequence[str]]) -> bytes:
 
     Several declarations' files can follow each other in any order, as each speaks of its own parameters only.
     """
-    (words,) = cmdline.merged([""], changes, cmdline.LOADER_QUOTES)
-    words = f"{words} ".replace('"', '\\"') if words else ""
+    (text,) = cmdline.merged([""], changes, cmdline.LOADER_QUOTES)
+    text = f"{text} ".replace('"', '\\"') if text else ""
     lines = [
         _HEAD.format(name=name),
         *(_case(parameter) for parameter in changes),
         _TAIL,
-        f'GRUB_CMDLINE_LINUX="{words}$(_mlnode_others "$GRUB_CMDLINE_LINUX")"\n',
+        f'GRUB_CMDLINE_LINUX="{text}$(_mlnode_others "$GRUB_CMDLINE_LINUX")"\n',
         'GRUB_CMDLINE_LINUX_DEFAULT="$(_mlnode_others "$GRUB_CMDLINE_LINUX_DEFAULT")"\n',
         "unset -f _mlnode_others\n",
     ]
@@ -153,8 +153,8 @@ def given(text: str, name: str) -> tuple[str, ...] | None:
     """The words that a drop-in of mlnode gives to a parameter; None if it does not set it."""
     if _case(name) not in text:
         return None
-    words = _GIVEN.search(text)
-    return cmdline.of(_unquoted(f'"{words.group(1)}"'), name, cmdline.LOADER_QUOTES) if words else ()
+    match = _GIVEN.search(text)
+    return cmdline.of(_unquoted(f'"{match.group(1)}"'), name, cmdline.LOADER_QUOTES) if match else ()
 
 
 def emptying(text: str) -> list[int]:
@@ -196,7 +196,7 @@ def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
 
 def _assignment(lines: Sequence[str], name: str) -> tuple[int, str, str, str] | None:
     """The last assignment: index, value, and what stands before and after it; None if there is none."""
-    found = None
+    assignment = None
     for index, line in enumerate(lines):
         match = _ASSIGNMENT.match(line)
         if not match or match.group(1) != name:
@@ -206,8 +206,8 @@ def _assignment(lines: Sequence[str], name: str) -> tuple[int, str, str, str] | 
             raise ValueError(
                 f'{DEFAULTS}:{index + 1} is not a plain {name}="...", which alone can be edited safely'
             )
-        found = (index, _unquoted(value.group(1)), line[: match.start(3)], value.group(2))
-    return found
+        assignment = (index, _unquoted(value.group(1)), line[: match.start(3)], value.group(2))
+    return assignment
 
 
 def _unquoted(text: str) -> str:

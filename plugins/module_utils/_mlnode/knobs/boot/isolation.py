@@ -68,12 +68,12 @@ def _meaning(word: str) -> object:
 
 def taken(words: Iterable[str]) -> tuple[int, ...]:
     """All CPUs that these words take away from ordinary work."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for word in words:
         name, _equals, value = word.partition("=")
         if cmdline.key_of(name) in TAKING:
-            found.update(named(cmdline.key_of(name), value)[1])
-    return tuple(sorted(found))
+            cpus.update(named(cmdline.key_of(name), value)[1])
+    return tuple(sorted(cpus))
 
 
 def unclear(topology: Topology, host: Host) -> str:
@@ -106,17 +106,17 @@ def missing(cpus: Sequence[int], known: Cpus) -> str:
 def too_few_left(cpus: Sequence[int], topology: Topology) -> str:
     """Reason why isolating these leaves too little for all other work; empty if enough is left."""
     isolated = set(cpus)
-    found = ["CPU 0, on which the kernel keeps time, would be isolated"] if 0 in isolated else []
+    reasons = ["CPU 0, on which the kernel keeps time, would be isolated"] if 0 in isolated else []
     nodes = [(f"NUMA node {node.number}", node.cpus) for node in topology.nodes if node.cpus]
     for name, all_cpus in nodes or [("this machine", topology.cpus.online)]:
         left = [cpu for cpu in all_cpus if cpu not in isolated]
         # A node with so few from the start, which loses none of them, is not the declaration's fault.
         if len(left) < _LEAST and len(left) < len(all_cpus):
-            found.append(f"{name} would keep {len(left)} of its CPUs {cpulist.render(all_cpus)}")
-    if not found:
+            reasons.append(f"{name} would keep {len(left)} of its CPUs {cpulist.render(all_cpus)}")
+    if not reasons:
         return ""
     return (
-        f"{'; '.join(found)}: at least {_LEAST} on each node, and CPU 0, have to be left for all other work"
+        f"{'; '.join(reasons)}: at least {_LEAST} on each node, and CPU 0, have to be left for all other work"
     )
 
 

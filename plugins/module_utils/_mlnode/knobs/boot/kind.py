@@ -92,14 +92,14 @@ def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[i
 
 def _others(context: Context) -> list[Setting]:
     """Settings of the node's other declarations. An invalid one is reported by its own request."""
-    found: list[Setting] = []
+    settings: list[Setting] = []
     for declaration in declared.expected(context.host):
         if declaration.name != context.name and KIND in declaration.kinds:
             try:
-                found += boot_parse.parse(declaration.kinds[KIND])
+                settings += boot_parse.parse(declaration.kinds[KIND])
             except DeclarationError:
                 continue
-    return found
+    return settings
 
 
 def _too_long(settings: Sequence[Setting], node: _Node) -> str:
@@ -140,24 +140,24 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         absent = Value(absent=choice.reason)
         return Reading(cmdline.COMMAND_LINE, absent, Boot(absent), native=True, elsewhere=choice.needless)
     want = _wanted(setting, node) if runtime.text is not None else setting.want
-    found = Reading(cmdline.COMMAND_LINE, runtime, Boot(runtime), want, native=True, at_boot=True)
+    reading = Reading(cmdline.COMMAND_LINE, runtime, Boot(runtime), want, native=True, at_boot=True)
     if runtime.text is None:
-        return found
+        return reading
     if want is None:
-        return found._replace(invalid="no CPU of this machine would be left for interrupts")
+        return reading._replace(invalid="no CPU of this machine would be left for interrupts")
     wanted = cmdline.wanted(want)
     if isolation.alike(cmdline.wanted(runtime.text), wanted):
         runtime = Value(text=want)  # in the spelling that it is compared in
     else:
-        found = found._replace(
+        reading = reading._replace(
             refusal=_refusal(setting, want, node),
             blocked=_blocked(node),
             invalid=node.too_long if wanted else "",
         )
-    return found._replace(
+    return reading._replace(
         runtime=runtime,
         boot=_boot(setting, want, runtime, node),
-        invalid=_invalid(setting, want, node) or found.invalid,
+        invalid=_invalid(setting, want, node) or reading.invalid,
         note=_note(setting, node),
     )
 
@@ -177,11 +177,11 @@ def _read_unseen(setting: Setting, node: _Node) -> Reading:
             path, boot = "", Boot(Value(unreadable=str(error)))
         if path:
             boot, note = Boot(Value(text=want), path), _MENU_LATER
-    found = Reading(
+    reading = Reading(
         cmdline.COMMAND_LINE, Value(), boot, want,
         refusal=_refusal(setting, want, node), native=True, at_boot=True, note=note,
     )  # fmt: skip
-    return found._replace(invalid=node.too_long if cmdline.wanted(want) else "")
+    return reading._replace(invalid=node.too_long if cmdline.wanted(want) else "")
 
 
 def _menu_source(setting: Setting, want: str, node: _Node) -> str:
@@ -220,13 +220,13 @@ def _wanted(setting: Setting, node: _Node) -> str | None:
 
 def _named_cpus(setting: Setting, want: str) -> tuple[int, ...]:
     """The CPUs that a parameter's words name; none for parameters that name none."""
-    found: set[int] = set(boot_parse.all_but(setting) or ())
+    cpus: set[int] = set(boot_parse.all_but(setting) or ())
     for word in cmdline.wanted(want):
         name, equals, value = word.partition("=")
         key = cmdline.key_of(name)
         if key in isolation.PARAMETERS and equals:
-            found.update(isolation.named(key, value)[1])
-    return tuple(sorted(found))
+            cpus.update(isolation.named(key, value)[1])
+    return tuple(sorted(cpus))
 
 
 def _invalid(setting: Setting, want: str, node: _Node) -> str:
@@ -306,8 +306,8 @@ def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _No
         return Boot(Value(unreadable=str(error)))
     hint = f" ({node.loader.lacks})" if node.loader.lacks else ""
     if not words:
-        found = f"{later} takes it away" if later else f"{where} does not have it{hint}"
-        return Boot(Value(absent=found), later or where, bool(later))
+        reason = f"{later} takes it away" if later else f"{where} does not have it{hint}"
+        return Boot(Value(absent=reason), later or where, bool(later))
     return Boot(Value(text=cmdline.shown(words)), later or f"{where}{hint}", foreign or bool(later))
 
 
@@ -352,8 +352,8 @@ def _kept(row: Row, loader: Loader, name: str, host: Host) -> dict[str, tuple[st
     parameter = boot_parse.name_of(row.setting)
     # An automatic one without words for this machine may have been given under either name.
     names = passthrough.names(parameter) if boot_parse.is_automatic(row.setting) else (parameter,)
-    found = {one: loaders.given(host, name, one) for one in names}
-    return {one: words for one, words in found.items() if words is not None}
+    parameters = {one: loaders.given(host, name, one) for one in names}
+    return {one: words for one, words in parameters.items() if words is not None}
 
 
 def _is_stale(row: Row) -> bool:
@@ -383,12 +383,12 @@ def facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
 
 def boot_sources(key: str, host: Host) -> list[str]:
     """The words of the running kernel, and every line of a loader's file that names the parameter."""
-    found = []
+    lines = []
     for name in passthrough.names(key[len(KIND) + 1 :]):
         words = cmdline.of(host.value(cmdline.COMMAND_LINE).text or "", name)
-        found += [f"{cmdline.COMMAND_LINE}: {cmdline.shown(words)}"] if words else []
-        found += loaders.boot_sources(host, name)
-    return found
+        lines += [f"{cmdline.COMMAND_LINE}: {cmdline.shown(words)}"] if words else []
+        lines += loaders.boot_sources(host, name)
+    return lines
 
 
 info = boot_info.info

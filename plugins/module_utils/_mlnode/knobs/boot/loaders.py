@@ -60,24 +60,24 @@ def _find(host: Host, image: bool) -> Loader:
         return _from_entries(host, text, menu)
     if grub.command(host, menu) is None:
         return Loader(lacks=f"{menu} exists, but no grub-mkconfig that could regenerate it")
-    found = boot_grub.entries(text, menu)
-    if not found:
+    entries = boot_grub.entries(text, menu)
+    if not entries:
         return Loader(lacks=f"{menu} starts no kernel of this system; is /boot mounted?")
-    started = default.beside(text, menu, found, boot_bls.variables(host), numbers=True)
-    kernels = (*found, started) if started else (*found,)
+    started = default.beside(text, menu, entries, boot_bls.variables(host), numbers=True)
+    kernels = (*entries, started) if started else (*entries,)
     if _sources_drop_ins(host):
         return Loader(kernels, "drop-in")
     return Loader(kernels, "defaults", lacks=_not_editable(host))
 
 
 def _without_grub(host: Host) -> str:
-    words = f"neither {' nor '.join(grub.CONFIGS)} exists"
+    reason = f"neither {' nor '.join(grub.CONFIGS)} exists"
     if host.matching(f"{boot_bls.ENTRIES}/*.conf") or host.exists(boot_bls.CMDLINE):
         return (
-            f"{words}: it is systemd-boot or another loader; write the words into {boot_bls.CMDLINE}, and "
+            f"{reason}: it is systemd-boot or another loader; write the words into {boot_bls.CMDLINE}, and "
             "run kernel-install add for each kernel"
         )
-    return f"{words}: what starts this kernel (container, hypervisor, network boot) sets its parameters"
+    return f"{reason}: what starts this kernel (container, hypervisor, network boot) sets its parameters"
 
 
 def _reads_entries(host: Host, menu: str) -> bool:
@@ -89,16 +89,16 @@ def _reads_entries(host: Host, menu: str) -> bool:
 
 
 def _from_entries(host: Host, text: str, menu: str) -> Loader:
-    found = boot_bls.entries(host)
-    for entry in found:
+    entries = boot_bls.entries(host)
+    for entry in entries:
         if boot_bls.KERNEL_OPTS in entry.line or "${kernelopts}" in entry.line:
             return Loader(
                 lacks=f"{entry.where} takes its parameters from {boot_bls.KERNEL_OPTS}, which only grubby "
                 "edits: run grubby --update-kernel=ALL --args=... --remove-args=..."
             )
     # Numbers count the files as well, in an order of GRUB's own.
-    started = default.beside(text, menu, found, boot_bls.variables(host), numbers=False)
-    kernels = (*found, started) if started else (*found,)
+    started = default.beside(text, menu, entries, boot_bls.variables(host), numbers=False)
+    kernels = (*entries, started) if started else (*entries,)
     return Loader(kernels, "entries", lacks=_not_editable(host))
 
 
@@ -170,11 +170,13 @@ def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) 
         content = _edited(host, boot_grub.DEFAULTS, boot_grub.edited, changes)
         return [BootFile(boot_grub.DEFAULTS, content, BOOT_LOADER, stale)]
     # The entries first: they are what counts at the next boot, the others at the next kernel.
-    found = [BootFile(path, _edited(host, path, boot_bls.edited, changes)) for path in boot_bls.files(host)]
+    boot_files = [
+        BootFile(path, _edited(host, path, boot_bls.edited, changes)) for path in boot_bls.files(host)
+    ]
     for path, edit in ((boot_bls.CMDLINE, boot_bls.edited_line), (boot_grub.DEFAULTS, boot_grub.edited)):
         if host.exists(path):
-            found.append(BootFile(path, _edited(host, path, edit, changes)))
-    return found
+            boot_files.append(BootFile(path, _edited(host, path, edit, changes)))
+    return boot_files
 
 
 def _edited(host: Host, path: str, edit: Callable[[str, Changes], str], changes: Changes) -> bytes:
@@ -185,8 +187,8 @@ def boot_sources(host: Host, parameter: str) -> list[str]:
     """Every line of a file of a loader that names a parameter, as `path:line: text`. Raises HostError."""
     paths = [*grub.CONFIGS, *boot_bls.ENVIRONMENT, boot_grub.DEFAULTS, boot_bls.CMDLINE]
     paths += host.matching(f"{boot_grub.DROP_INS}/*.cfg") + host.matching(f"{boot_bls.ENTRIES}/*.conf")
-    found = []
+    lines = []
     for path in paths:
         text = host.text(path)
-        found += [f"{path}:{number}: {line}" for number, line in boot_grub.naming(text, parameter)]
-    return found
+        lines += [f"{path}:{number}: {line}" for number, line in boot_grub.naming(text, parameter)]
+    return lines

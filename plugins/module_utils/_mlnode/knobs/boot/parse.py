@@ -48,18 +48,18 @@ _ALL_BUT = "all CPUs but "
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """All settings of one declaration, isolation first. Raises DeclarationError."""
     given = schema.checked(KIND, spec, OPTIONS)
-    found = _isolated(given["isolate"]) if "isolate" in given else []
+    settings = _isolated(given["isolate"]) if "isolate" in given else []
     for name, value in given.get("parameters", {}).items():
         if name == passthrough.PARAMETER and value == passthrough.AUTO:
             key = f"{KIND}.{passthrough.PARAMETER}"
-            found.append(Setting(KIND, key, cmdline.COMMAND_LINE, None, passthrough.AUTO))
+            settings.append(Setting(KIND, key, cmdline.COMMAND_LINE, None, passthrough.AUTO))
         else:
-            found.append(_setting(_name(name), _words(_name(name), value)))
-    found += [_setting(_name(name), ()) for name in given.get("absent", ())]
-    _refuse_doubles(found)
-    _refuse_beside_automatic(found)
-    _refuse_length(found)
-    return found
+            settings.append(_setting(_name(name), _words(_name(name), value)))
+    settings += [_setting(_name(name), ()) for name in given.get("absent", ())]
+    _refuse_doubles(settings)
+    _refuse_beside_automatic(settings)
+    _refuse_length(settings)
+    return settings
 
 
 def all_but(setting: Setting) -> tuple[int, ...] | None:
@@ -92,14 +92,14 @@ def _isolated(given: Mapping[str, Any]) -> list[Setting]:
     on = {name: given.get(name, True) for name in ISOLATED_FROM}
     cpus = given["cpus"]
     flags = [name for name in ("managed_irq", "domain") if on[name]]
-    found = [_setting("isolcpus", [f"isolcpus={','.join([*flags, cpus])}"])] if flags else []
-    found += [_setting(name, [f"{name}={cpus}"]) for name in ("nohz_full", "rcu_nocbs") if on[name]]
+    settings = [_setting("isolcpus", [f"isolcpus={','.join([*flags, cpus])}"])] if flags else []
+    settings += [_setting(name, [f"{name}={cpus}"]) for name in ("nohz_full", "rcu_nocbs") if on[name]]
     if on["irqaffinity"]:
         claim = f"{_ALL_BUT}{cpus}"
-        found.append(Setting(KIND, f"{KIND}.irqaffinity", cmdline.COMMAND_LINE, None, claim))
-    if not found:
+        settings.append(Setting(KIND, f"{KIND}.irqaffinity", cmdline.COMMAND_LINE, None, claim))
+    if not settings:
         raise DeclarationError(f"boot.isolate: all of {', '.join(on)} are off, so nothing is declared")
-    return found
+    return settings
 
 
 # -- parameters ----------------------------------------------------------------------------
@@ -159,9 +159,9 @@ def _check_cpus(name: str, key: str, word: str) -> None:
         raise DeclarationError(f"boot.{name}: {shown(value)}: {error}; write CPUs as 2-31,34-63") from error
 
 
-def _refuse_doubles(found: Sequence[Setting]) -> None:
+def _refuse_doubles(settings: Sequence[Setting]) -> None:
     seen: set[str] = set()
-    for setting in found:
+    for setting in settings:
         if setting.key in seen:
             raise DeclarationError(
                 f"{setting.key} is declared twice (isolate, parameters, absent; - and _ are one): keep one"
@@ -169,10 +169,10 @@ def _refuse_doubles(found: Sequence[Setting]) -> None:
         seen.add(setting.key)
 
 
-def _refuse_beside_automatic(found: Sequence[Setting]) -> None:
+def _refuse_beside_automatic(settings: Sequence[Setting]) -> None:
     """An automatic parameter may become another name, which cannot have words of its own then."""
-    keys = {setting.key for setting in found}
-    for setting in filter(is_automatic, found):
+    keys = {setting.key for setting in settings}
+    for setting in filter(is_automatic, settings):
         parameter = setting.key[len(KIND) + 1 :]
         for name in passthrough.names(parameter):
             if name != parameter and f"{KIND}.{name}" in keys:
@@ -182,8 +182,8 @@ def _refuse_beside_automatic(found: Sequence[Setting]) -> None:
                 )
 
 
-def _refuse_length(found: Sequence[Setting]) -> None:
-    length = sum(len(setting.want or "") + 1 for setting in found)
+def _refuse_length(settings: Sequence[Setting]) -> None:
+    length = sum(len(setting.want or "") + 1 for setting in settings)
     if length > LONGEST:
         raise DeclarationError(
             f"boot: {length} characters of parameters; the kernel reads {LONGEST} of its whole command line"

@@ -102,8 +102,8 @@ def _switch(node: Node, policy: Policy, want: str, before: tuple[Write, ...] = (
 def percent(node: Node, _scope: Scope, wanted: Mapping[str, str]) -> Files:
     """intel_pstate/min_perf_pct, which the kernel clamps silently."""
     if node.value(_MIN_PCT).absent is not None:
-        words = "intel_pstate alone has it, and not with intel_pstate=per_cpu_perf_limits"
-        raise absent(f"{_MIN_PCT} does not exist: {words}")
+        reason = "intel_pstate alone has it, and not with intel_pstate=per_cpu_perf_limits"
+        raise absent(f"{_MIN_PCT} does not exist: {reason}")
     want, now = wanted["min_perf_pct"], node.text(_MIN_PCT)
     undo = (Write(_MIN_PCT, now),)
     moved = "boost" if wanted.get("boost") == "off" and node.value(_NO_TURBO).text == "0" else ""

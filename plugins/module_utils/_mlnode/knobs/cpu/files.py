@@ -143,8 +143,8 @@ def _not_offered(want: str, offers: Mapping[int, tuple[str, ...]]) -> str:
     lacking = [number for number, words in offers.items() if words and want not in words]
     if not lacking:
         return ""
-    words = ", ".join(offers[lacking[0]])
-    return f"{subject('policy', lacking, 'does', 'do')} not offer {want!r}, but {words}"
+    choices = ", ".join(offers[lacking[0]])
+    return f"{subject('policy', lacking, 'does', 'do')} not offer {want!r}, but {choices}"
 
 
 def _common(offers: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:

@@ -55,27 +55,29 @@ def _read_one(setting: Setting, wanted: Mapping[str, str], node: Node, context: 
     name, cpus = cpu_parse.split(setting.key)
     try:
         scope = node.scope(cpus)
-        found = _READERS[name](node, scope, wanted)
+        cpu_files = _READERS[name](node, scope, wanted)
     except NoReadingError as error:
         return Reading(setting.path, error.value, boot, setting.want)
     return Reading(
-        path=found.path or setting.path,
-        runtime=Value(text=_summary(found, {part.path: _now(part) for part in found.parts})),
+        path=cpu_files.path or setting.path,
+        runtime=Value(text=_summary(cpu_files, {part.path: _now(part) for part in cpu_files.parts})),
         boot=boot,
         want=setting.want,
-        offered=found.offered,
-        blocked=found.blocked or _blocked(found, context.host),
-        invalid=_not_here(scope, node) or found.invalid,
-        refusal=found.refusal,
-        parts=tuple(found.parts),
-        origin=_summary(found, context.origins) or None,
-        note="; ".join(words for words in (_left_out(scope), *found.notes) if words),
+        offered=cpu_files.offered,
+        blocked=cpu_files.blocked or _blocked(cpu_files, context.host),
+        invalid=_not_here(scope, node) or cpu_files.invalid,
+        refusal=cpu_files.refusal,
+        parts=tuple(cpu_files.parts),
+        origin=_summary(cpu_files, context.origins) or None,
+        note="; ".join(note for note in (_left_out(scope), *cpu_files.notes) if note),
     )
 
 
-def _summary(found: Files, texts: Mapping[str, str]) -> str:
+def _summary(cpu_files: Files, texts: Mapping[str, str]) -> str:
     """Values of the parts in these texts (path → value), as in a declaration; others are left out."""
-    shown = {part.number: files.shown(part, texts[part.path]) for part in found.parts if part.path in texts}
+    shown = {
+        part.number: files.shown(part, texts[part.path]) for part in cpu_files.parts if part.path in texts
+    }
     machine = shown.pop(WHOLE, None)
     each = values.grouped(shown)
     if machine is None or machine == each:
@@ -91,8 +93,8 @@ def _now(part: KnobFile) -> str:
     )
 
 
-def _blocked(found: Files, host: Host) -> str:
-    return next((words for part in found.parts for words in [host.blocked(part.path)] if words), "")
+def _blocked(cpu_files: Files, host: Host) -> str:
+    return next((reason for part in cpu_files.parts for reason in [host.blocked(part.path)] if reason), "")
 
 
 def _not_here(scope: Scope, node: Node) -> str:
@@ -174,7 +176,7 @@ _INFO: Mapping[str, Info] = {
 def info(key: str, runtime: Value) -> Info:
     """Severity and reason; another governor than performance at run time is severity high."""
     name = cpu_parse.split(key)[0]
-    found = _INFO[name]
+    entry = _INFO[name]
     if name == "governor" and runtime.text not in (None, "performance"):
-        return Info(Severity.HIGH, found.reason, found.source)
-    return found
+        return Info(Severity.HIGH, entry.reason, entry.source)
+    return entry

@@ -132,10 +132,10 @@ class Node:
         except HostError as error:
             raise NoReadingError(Value(unreadable=str(error))) from error
         numbers = sorted(int(match.group(1)) for match in map(_POLICY.match, names) if match)
-        found = [policy for policy in map(self._policy, numbers) if policy.cpus]
-        if not found:
+        online_policies = [policy for policy in map(self._policy, numbers) if policy.cpus]
+        if not online_policies:
             raise absent(f"{CPUFREQ} has no policy: no cpufreq driver is loaded, as in most virtual machines")
-        return tuple(found)
+        return tuple(online_policies)
 
     def _policy(self, number: int) -> Policy:
         path = f"{CPUFREQ}/policy{number}/affected_cpus"

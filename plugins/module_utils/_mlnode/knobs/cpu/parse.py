@@ -37,13 +37,13 @@ def parse(spec: Spec) -> list[Setting]:
             "cpu.min_perf_pct: there is one for the whole machine; declare it under a name without cpus"
         )
     bracket = "" if listed == ALL else f"[{listed}]"
-    found = []
+    settings = []
     for name, path in PATHS.items():
         if name in given:
             value = given[name]
             want = str(value) if name != "boost" else "on" if value else "off"
-            found.append(Setting(KIND, f"{KIND}.{name}{bracket}", path, want, want))
-    return found
+            settings.append(Setting(KIND, f"{KIND}.{name}{bracket}", path, want, want))
+    return settings
 
 
 def split(key: str) -> tuple[str, tuple[int, ...] | None]:

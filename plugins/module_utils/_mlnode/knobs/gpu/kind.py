@@ -59,20 +59,20 @@ def _read_one(setting: Setting, context: Context) -> Reading:
     if not context.runtime:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
     host = context.host
-    found = _look(host, want)
-    if not found.parts:
-        problem = Value(absent=found.lacking or None, unreadable="; ".join(found.problems) or None)
+    files = _look(host, want)
+    if not files.parts:
+        problem = Value(absent=files.lacking or None, unreadable="; ".join(files.problems) or None)
         return Reading(setting.path, problem, context.boot_by_agent(setting, want), want)
     container = topology.of(host).machine.kind == "container"
     return Reading(
         path=setting.path,
-        runtime=Value(text=_summary(found.parts, lambda part: part.runtime)),
+        runtime=Value(text=_summary(files.parts, lambda part: part.runtime)),
         boot=_boot(setting, context),
-        want=_summary(found.parts, lambda part: part.want),
+        want=_summary(files.parts, lambda part: part.want),
         blocked=_CONTAINER if container else "",
-        parts=tuple(found.parts),
-        origin=_origin(found.parts, context),
-        note="; ".join(found.notes),
+        parts=tuple(files.parts),
+        origin=_origin(files.parts, context),
+        note="; ".join(files.notes),
     )
 
 
@@ -103,39 +103,39 @@ def _look(host: Host, want: str) -> Files:
     chosen = [gpu for gpu in gpus if gpu.vendor == _VENDOR]
     if not chosen:
         others = ", ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
-        words = f"GPUs of {others} have no such mode" if others else "there is no GPU of NVIDIA here"
-        return Files(lacking=words)
+        reason = f"GPUs of {others} have no such mode" if others else "there is no GPU of NVIDIA here"
+        return Files(lacking=reason)
     driver = host.value(nvidia.DRIVER)
     if driver.absent is not None:
         return Files(lacking=f"{nvidia.DRIVER} does not exist: NVIDIA's driver is not loaded")
     try:
         modes = nvidia.persistence(host)
-        found = Files(parts=_daemon(host, want))
+        files = Files(parts=_daemon(host, want))
     except HostError as error:
         if error.absent:
             return Files(lacking=f"{nvidia.TOOL}, which sets it, is not installed")
         return Files(problems=[str(error)])
     for number, gpu in enumerate(chosen):
-        _add(found, number, gpu, modes, want)
-    if not found.problems and not any(part.number != _DAEMON_NUMBER for part in found.parts):
-        found.lacking = "; ".join(found.notes)
-    if found.problems or found.lacking:
-        found.parts.clear()
-    return found
+        _add(files, number, gpu, modes, want)
+    if not files.problems and not any(part.number != _DAEMON_NUMBER for part in files.parts):
+        files.lacking = "; ".join(files.notes)
+    if files.problems or files.lacking:
+        files.parts.clear()
+    return files
 
 
-def _add(found: Files, number: int, gpu: Gpu, modes: dict[str, str], want: str) -> None:
+def _add(files: Files, number: int, gpu: Gpu, modes: dict[str, str], want: str) -> None:
     mode = modes.get(gpu.address)
     if mode is None and gpu.driver not in (None, "nvidia"):
-        found.notes.append(f"GPU {gpu.address} belongs to {gpu.driver}")
+        files.notes.append(f"GPU {gpu.address} belongs to {gpu.driver}")
     elif mode is None:
-        words = f"{nvidia.TOOL} does not show GPU {gpu.address}: it may have failed (look for Xid in dmesg)"
-        found.problems = [words]
+        problem = f"{nvidia.TOOL} does not show GPU {gpu.address}: it may have failed (look for Xid in dmesg)"
+        files.problems = [problem]
     elif mode in nvidia.NOT_THERE:
-        found.notes.append(f"GPU {gpu.address} has no persistence mode")
+        files.notes.append(f"GPU {gpu.address} has no persistence mode")
     else:
         path = nvidia.file_of(gpu.address)
-        found.parts.append(KnobFile(number, path, mode, want, (Write(path, mode),)))
+        files.parts.append(KnobFile(number, path, mode, want, (Write(path, mode),)))
 
 
 def _daemon(host: Host, want: str) -> list[KnobFile]:
@@ -189,8 +189,8 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 def boot_sources(key: str, host: Host) -> list[str]:
     """Files and lines that start the daemon."""
     del key
-    found = [f"{path} starts it" for path in services.starters(host, DAEMON)]
-    return found + [
+    sources = [f"{path} starts it" for path in services.starters(host, DAEMON)]
+    return sources + [
         f"{line.where}: ExecStart={line.value}" for line in systemd_conf.service(host, [DAEMON], "ExecStart")
     ]
 

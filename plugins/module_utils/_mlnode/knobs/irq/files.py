@@ -38,27 +38,27 @@ FLOW_TABLE = "/proc/sys/net/core/rps_sock_flow_entries"
 
 def interrupts(host: Host, port: Port, pool: plan.Pool) -> Files:
     """The queue interrupts of a NIC: queue i on CPU i of its pool, modulo their number."""
-    found = Files(Target(port.label))
-    found.refusal = pool.refusal and f"{port.label}: {pool.refusal}"
-    found.invalid = pool.invalid
-    found.note(pool.note)
+    files = Files(Target(port.label))
+    files.refusal = pool.refusal and f"{port.label}: {pool.refusal}"
+    files.invalid = pool.invalid
+    files.note(pool.note)
     vectors = irq_vectors.of(host, port.address)
     if vectors.problem:
-        found.problems.append(vectors.problem)
+        files.problems.append(vectors.problem)
     if vectors.unnamed:
-        found.note("no interrupt is named after a queue, so all of them are taken for queues")
-    marked = frozenset(_names(host, MARKERS, found))
+        files.note("no interrupt is named after a queue, so all of them are taken for queues")
+    marked = frozenset(_names(host, MARKERS, files))
     for vector in vectors.queues:
         want = str(pool.cpus[vector.queue % len(pool.cpus)]) if pool.cpus else ""
-        _interrupt(host, port, vector, want, marked, found)
-    _follow(host, found)
-    if found.managed:
-        found.note(f"interrupts that the kernel keeps to itself: {found.managed}")
-    return found
+        _interrupt(host, port, vector, want, marked, files)
+    _follow(host, files)
+    if files.managed:
+        files.note(f"interrupts that the kernel keeps to itself: {files.managed}")
+    return files
 
 
 def _interrupt(
-    host: Host, port: Port, vector: irq_vectors.Vector, want: str, marked: frozenset[str], found: Files
+    host: Host, port: Port, vector: irq_vectors.Vector, want: str, marked: frozenset[str], files: Files
 ) -> None:
     path = f"/proc/irq/{vector.irq}/smp_affinity_list"
     marker = f"{port.address}-{vector.irq}"
@@ -68,33 +68,33 @@ def _interrupt(
             return
         # Since Linux 6.12 the file of a managed interrupt is read-only (kernel/irq/proc.c).
         if not int(saved.get("mode", 0)) & 0o200 or marker in marked:
-            found.managed += 1
+            files.managed += 1
             return
         now = host.read(path).strip()
     except HostError as error:
-        found.problems.append(str(error))
+        files.problems.append(str(error))
         return
     device = f"{irq_vectors.msi_folder(port.address)}/{vector.irq}"
     owned = Marker(f"{MARKERS}/{marker}", _KERNEL_OWNS)
-    found.parts.append(KnobFile(vector.irq, path, now, want, (Write(path, now),), device, owned))
+    files.parts.append(KnobFile(vector.irq, path, now, want, (Write(path, now),), device, owned))
 
 
-def _names(host: Host, folder: str, found: Files) -> list[str]:
+def _names(host: Host, folder: str, files: Files) -> list[str]:
     try:
         return host.names(folder)
     except HostError as error:
-        found.problems.append(str(error))
+        files.problems.append(str(error))
         return []
 
 
-def _follow(host: Host, found: Files) -> None:
+def _follow(host: Host, files: Files) -> None:
     """Report the CPU on which an interrupt arrives, where that is not the one it is set to.
 
     Many can be moved only as the next of them arrives (kernel/irq/migration.c), so that one which is idle
     still shows its old CPU: that is not a fault.
     """
     late: dict[int, tuple[int, ...]] = {}
-    for part in found.parts:
+    for part in files.parts:
         if part.runtime == part.want:
             effective = _effective(host, part.number)
             if effective and effective != (int(part.want),):
@@ -105,12 +105,12 @@ def _follow(host: Host, found: Files) -> None:
     # The very interrupt that was counted may have moved it: only those still there are late.
     late = {irq: cpus for irq, cpus in late.items() if _effective(host, irq) == cpus}
     busy &= {*late}
-    found.parts = [
+    files.parts = [
         part._replace(runtime=cpulist.render(late[part.number])) if part.number in busy else part
-        for part in found.parts
+        for part in files.parts
     ]
     if len(busy) < len(late):
-        found.note(f"interrupts that move when the next of them arrives: {len(late) - len(busy)}")
+        files.note(f"interrupts that move when the next of them arrives: {len(late) - len(busy)}")
 
 
 def _effective(host: Host, irq: int) -> tuple[int, ...]:
@@ -136,7 +136,7 @@ def _counts(host: Host, late: dict[int, tuple[int, ...]]) -> dict[int, int]:
     columns = (
         {cpu: at for at, cpu in enumerate(re.findall(r"CPU([0-9]+)", lines[0], re.ASCII))} if lines else {}
     )
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for line in lines[1:]:
         name, _colon, rest = line.partition(":")
         irq = values.number(name)
@@ -145,8 +145,8 @@ def _counts(host: Host, late: dict[int, tuple[int, ...]]) -> dict[int, int]:
         numbers = rest.split(None, len(columns))
         wanted = [columns[str(cpu)] for cpu in late[irq] if str(cpu) in columns]
         cells = [numbers[at] for at in wanted if at < len(numbers)]
-        found[irq] = sum(values.number(cell) or 0 for cell in cells)
-    return found
+        counts[irq] = sum(values.number(cell) or 0 for cell in cells)
+    return counts
 
 
 # -- queues --------------------------------------------------------------------------------
@@ -156,71 +156,71 @@ def steering(
     host: Host, topology: Topology, port: Port, rule: Rule, topic: str, served: Sequence[int]
 ) -> Files:
     """rps_cpus or xps_cpus of every queue of a NIC. served: as of plan.sending()."""
-    found = Files(Target(port.label))
+    files = Files(Target(port.label))
     want = rule.rps if topic == "rps" else rule.xps
     folder, file = ("rx", "rps_cpus") if topic == "rps" else ("tx", "xps_cpus")
     if want is not None and want.cpus:
-        found.invalid = plan.unusable(topology, want.cpus)
+        files.invalid = plan.unusable(topology, want.cpus)
         isolated = topology.cpus.kept_free & {*want.cpus}
-        if topic == "rps" and isolated and not found.invalid:
+        if topic == "rps" and isolated and not files.invalid:
             kept = cpulist.render(isolated)
-            found.invalid = f"CPUs {kept} are isolated, and the kernel takes such CPUs out of rps_cpus"
+            files.invalid = f"CPUs {kept} are isolated, and the kernel takes such CPUs out of rps_cpus"
     for nic in port.nics:
-        queues = _queues(host, nic, folder, found)
+        queues = _queues(host, nic, folder, files)
         if not queues:
             continue
         if topic == "xps" and want is not None and want.word == "auto":
             masks: Sequence[tuple[int, ...]] = plan.sending(topology, port.node, len(queues), served)
         else:
-            masks = _masks(topology, port, want, len(queues), found)
+            masks = _masks(topology, port, want, len(queues), files)
         for number, mask in zip(queues, masks):
-            _queue(host, nic, f"{folder}-{number}", file, number, cpulist.mask(mask), found)
-    return found
+            _queue(host, nic, f"{folder}-{number}", file, number, cpulist.mask(mask), files)
+    return files
 
 
 def _masks(
-    topology: Topology, port: Port, want: Steering | None, queues: int, found: Files
+    topology: Topology, port: Port, want: Steering | None, queues: int, files: Files
 ) -> Sequence[tuple[int, ...]]:
     if want is None or want.word == "off":
         return ((),) * queues
     if want.cpus:
         return (want.cpus,) * queues
     takers = plan.receiving(topology, port.node, queues)
-    found.refusal = takers.refusal and f"{port.label}: {takers.refusal}"
-    found.note(takers.note)
+    files.refusal = takers.refusal and f"{port.label}: {takers.refusal}"
+    files.note(takers.note)
     return (takers.cpus,) * queues
 
 
 def receive_flows(host: Host, port: Port, entries: int) -> Files:
     """rps_flow_cnt of every receive queue of a NIC."""
-    found = Files(Target(port.label))
+    files = Files(Target(port.label))
     for nic in port.nics:
-        queues = _queues(host, nic, "rx", found)
+        queues = _queues(host, nic, "rx", files)
         if not queues:
             continue
         share = plan.flows(entries, len(queues))
         if entries and not share:
-            found.invalid = f"{entries} entries are fewer than the {len(queues)} queues of {nic.name}"
+            files.invalid = f"{entries} entries are fewer than the {len(queues)} queues of {nic.name}"
         for number in queues:
-            _queue(host, nic, f"rx-{number}", "rps_flow_cnt", number, str(share), found)
-    return found
+            _queue(host, nic, f"rx-{number}", "rps_flow_cnt", number, str(share), files)
+    return files
 
 
-def _queues(host: Host, nic: Nic, kind: str, found: Files) -> list[int]:
+def _queues(host: Host, nic: Nic, kind: str, files: Files) -> list[int]:
     """The numbers of a NIC's receive or transmit queues."""
-    names = _names(host, f"/sys/class/net/{nic.name}/queues", found)
+    names = _names(host, f"/sys/class/net/{nic.name}/queues", files)
     matches = (re.match(rf"{kind}-([0-9]{{1,6}})\Z", name, re.ASCII) for name in names)
     return sorted(int(match.group(1)) for match in matches if match)
 
 
-def _queue(host: Host, nic: Nic, folder: str, file: str, number: int, want: str, found: Files) -> None:
+def _queue(host: Host, nic: Nic, folder: str, file: str, number: int, want: str, files: Files) -> None:
     device = f"/sys/class/net/{nic.name}/queues/{folder}"
     now = host.value(f"{device}/{file}")
     if now.unreadable is not None:
-        found.problems.append(now.unreadable)
+        files.problems.append(now.unreadable)
     elif now.text is not None:  # a NIC with one transmit queue has no choice, and so no xps_cpus
         path = f"{device}/{file}"
-        found.parts.append(KnobFile(number, path, now.text, want, (Write(path, now.text),), device))
+        files.parts.append(KnobFile(number, path, now.text, want, (Write(path, now.text),), device))
 
 
 def flow_table(host: Host, entries: int) -> tuple[KnobFile | None, Value]:

@@ -127,15 +127,15 @@ def devices(host: Host, pairs: Iterable[tuple[Setting, Reading]]) -> tuple[str, 
 
     Those of NICs that are down as well, so that a list does not come and go with a link.
     """
-    found: set[str] = set()
+    addresses: set[str] = set()
     for setting, reading in pairs:
         if isinstance(setting, RuleSetting) and setting.topic == "irq":
             selected = ports.find(host, setting.rule.nics)
             if selected.problem.unreadable:
                 return None
             if not reading.invalid and not reading.refusal:
-                found.update(port.address for port in selected.ports if port.address)
-    return tuple(sorted(found))
+                addresses.update(port.address for port in selected.ports if port.address)
+    return tuple(sorted(addresses))
 
 
 # -- the service ---------------------------------------------------------------------------
@@ -154,13 +154,13 @@ def _directives(host: Host) -> list[tuple[str, str]]:
         for folder in reversed(_UNIT_FOLDERS)
         for path in host.matching(f"{folder}/{IRQBALANCE_UNIT}.d/*.conf")
     }
-    found = []
+    directives = []
     for path in filter(None, (_unit(host), *(drop_ins[name] for name in sorted(drop_ins)))):
         for line in host.text(path).splitlines():
             name, equals, value = line.strip().partition("=")
             if equals and name[:1] not in "#;":
-                found.append((name.strip(), value.strip()))
-    return found
+                directives.append((name.strip(), value.strip()))
+    return directives
 
 
 def _service(host: Host) -> Service:
@@ -179,8 +179,8 @@ def _service(host: Host) -> Service:
     arguments, unfit = "", ""
     for path in files:
         own = _without_block(host.text(path))
-        found = _assigned(own)
-        arguments = arguments if found is None else found
+        own_arguments = _assigned(own)
+        arguments = arguments if own_arguments is None else own_arguments
         unfit = unfit if _closed(own) else f"a value in {path} goes on beyond its line"
     if unfit:
         pass
@@ -193,14 +193,14 @@ def _service(host: Host) -> Service:
 
 def _assigned(text: str) -> str | None:
     """The last value that a file of arguments gives, without its quotes; None where it gives none."""
-    found = None
+    arguments = None
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
         if equals and name.rstrip() == _VARIABLE:
-            found = value.strip()
-            if len(found) > 1 and found[0] == found[-1] and found[0] in "'\"":
-                found = found[1:-1]
-    return found
+            arguments = value.strip()
+            if len(arguments) > 1 and arguments[0] == arguments[-1] and arguments[0] in "'\"":
+                arguments = arguments[1:-1]
+    return arguments
 
 
 def _closed(text: str) -> bool:
@@ -253,8 +253,8 @@ def _read(setting: Setting, meant: Sequence[str] | None, context: Context) -> Re
         service = _service(host)
         path, wrong = service.file, _disagreement(host, service, context.name, meant)
         if service.unfit:
-            words = f"{service.unfit}: give it {_OPTION} there by hand and declare leave, or declare disable"
-            return Reading(setting.path, Value(absent=words), Boot(Value(absent=words)), want)
+            reason = f"{service.unfit}: give it {_OPTION} there by hand and declare leave, or declare disable"
+            return Reading(setting.path, Value(absent=reason), Boot(Value(absent=reason)), want)
     if not wrong:
         return Reading(path, right, Boot(right, path), want, native=True)
     blocked = "" if context.boot else "irqbalance is configured by files, which are of the layer boot"
@@ -267,9 +267,9 @@ def _left(setting: Setting, context: Context) -> Reading:
     right = Value(text="leave")
     if not active(context.host):
         return Reading(setting.path, right, Boot(right, "nothing starts it"), "leave")
-    words = f"{IRQBALANCE_UNIT} moves interrupts that are declared; declare agree or disable"
-    boot = Boot(Value(absent=words), IRQBALANCE_UNIT, foreign=True)
-    return Reading(setting.path, right, boot, "leave", note=words)
+    reason = f"{IRQBALANCE_UNIT} moves interrupts that are declared; declare agree or disable"
+    boot = Boot(Value(absent=reason), IRQBALANCE_UNIT, foreign=True)
+    return Reading(setting.path, right, boot, "leave", note=reason)
 
 
 def _enabled(host: Host, may_look: bool) -> str:
@@ -328,37 +328,37 @@ def files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         if not service.unfit:
             pairs = ((item.setting, item.reading) for item in rows)
             return _agreeing(host, service, name, devices(host, pairs) if context.runtime else None)
-    found = _withdrawn(host, name)
+    boot_files = _withdrawn(host, name)
     if want == "disable":
         stale = context.runtime and running(host) and not host.is_link(IRQBALANCE_LINK)
-        found.append(BootFile(IRQBALANCE_LINK, None, IRQBALANCE_SERVICE, stale))
-    return found
+        boot_files.append(BootFile(IRQBALANCE_LINK, None, IRQBALANCE_SERVICE, stale))
+    return boot_files
 
 
 def _agreeing(host: Host, service: Service, name: str, meant: Sequence[str] | None) -> list[BootFile]:
-    found = [] if meant is None else [BootFile(_list(name), _listed(host, name, meant), IRQBALANCE)]
-    found.append(BootFile(IRQBALANCE_POLICY, _SCRIPT_BYTES, IRQBALANCE, _lacks_mode(host), mode=0o755))
+    boot_files = [] if meant is None else [BootFile(_list(name), _listed(host, name, meant), IRQBALANCE)]
+    boot_files.append(BootFile(IRQBALANCE_POLICY, _SCRIPT_BYTES, IRQBALANCE, _lacks_mode(host), mode=0o755))
     text = _with_block(host.text(service.file), service.arguments)
-    return [*found, BootFile(service.file, _bytes(text), IRQBALANCE)]
+    return [*boot_files, BootFile(service.file, _bytes(text), IRQBALANCE)]
 
 
 def _withdrawn(host: Host, name: str) -> list[BootFile]:
     """Without this declaration's list, and without all the rest if no other declaration wants it."""
-    found = [BootFile(_list(name), None, IRQBALANCE)]
+    boot_files = [BootFile(_list(name), None, IRQBALANCE)]
     for other in declared.expected(host):
         if other.name != name and other.kinds.get(KIND, {}).get("irqbalance") == "agree":
-            return found
+            return boot_files
     try:
         path = _service(host).file
         text = host.text(path) if path else ""
     except HostError:
         if host.exists(IRQBALANCE_POLICY):
             raise
-        return found  # a file that mlnode cannot read has no block of mlnode
-    found.append(BootFile(IRQBALANCE_POLICY, None, IRQBALANCE))
+        return boot_files  # a file that mlnode cannot read has no block of mlnode
+    boot_files.append(BootFile(IRQBALANCE_POLICY, None, IRQBALANCE))
     if _BEGIN in text:
-        found.append(BootFile(path, _bytes(_without_block(text)) or None, IRQBALANCE))
-    return found
+        boot_files.append(BootFile(path, _bytes(_without_block(text)) or None, IRQBALANCE))
+    return boot_files
 
 
 def _bytes(text: str) -> bytes:
@@ -367,12 +367,12 @@ def _bytes(text: str) -> bytes:
 
 def boot_sources(host: Host) -> list[str]:
     """Every line that gives irqbalance an argument or a setting."""
-    found = []
+    sources = []
     for path in [value.lstrip("-") for name, value in _directives(host) if name == "EnvironmentFile"]:
         lines = host.text(path).splitlines() if path else []
-        found += [
+        sources += [
             f"{path}:{number}: {line}"
             for number, line in enumerate(lines, 1)
             if line.startswith("IRQBALANCE_")
         ]
-    return found
+    return sources

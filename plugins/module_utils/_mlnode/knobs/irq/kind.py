@@ -60,15 +60,15 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
         shared=[files.FLOW_TABLE],  # only ever raised
     )
     devices = irqbalance.devices(context.host, zip(ruled, readings)) if context.runtime else None
-    words = "" if balanced or not devices else irqbalance.warning(context, devices)
-    found = {
-        item.key: _noted(reading, words if item.topic == "irq" and reading.parts else "")
+    warning = "" if balanced or not devices else irqbalance.warning(context, devices)
+    readings_by_key = {
+        item.key: _noted(reading, warning if item.topic == "irq" and reading.parts else "")
         for item, reading in zip(ruled, rules.report_once(ruled, readings, info))
     }
     for item in settings:
-        if item.key not in found:
-            found[item.key] = irqbalance.read(item, devices, context)
-    return [found[item.key] for item in settings]
+        if item.key not in readings_by_key:
+            readings_by_key[item.key] = irqbalance.read(item, devices, context)
+    return [readings_by_key[item.key] for item in settings]
 
 
 # -- one rule ------------------------------------------------------------------------------
@@ -85,11 +85,11 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
     pools = _pools(setting, machine, context)
     # What is on no PCI bus has no vectors of its own to move, but queues to steer.
     movable = [port for port in selected.ports if port.address or setting.topic != "irq"]
-    found = [
+    all_files = [
         _found(setting, port, machine, pools.get(plan.key(port), plan.Pool()), context)
         for port in movable or selected.ports
     ]
-    return _noted(_assembled(setting, found, flows, context), selected.note)
+    return _noted(_assembled(setting, all_files, flows, context), selected.note)
 
 
 def _pools(setting: RuleSetting, machine: Topology, context: Context) -> Mapping[str, plan.Pool]:
@@ -105,31 +105,31 @@ _SPREAD = irq_parse.Rule(strategy="spread")
 def _found(setting: RuleSetting, port: Port, machine: Topology, pool: plan.Pool, context: Context) -> Files:
     host, rule = context.host, setting.rule
     if setting.topic == "irq":
-        found = files.interrupts(host, port, pool)
+        port_files = files.interrupts(host, port, pool)
     elif setting.topic == "rfs":
-        found = files.receive_flows(host, port, rule.rfs_entries or 0)
+        port_files = files.receive_flows(host, port, rule.rfs_entries or 0)
     else:
-        found = files.steering(host, machine, port, rule, setting.topic, pool.cpus)
-    if found.parts:
+        port_files = files.steering(host, machine, port, rule, setting.topic, pool.cpus)
+    if port_files.parts:
         # One file stands for all of them: what blocks is a file system mounted read-only.
-        found.blocked = host.blocked(found.parts[0].path)
-    elif not found.managed and not found.problems:
-        found.lacking = _LACKING[setting.topic]
-    return found
+        port_files.blocked = host.blocked(port_files.parts[0].path)
+    elif not port_files.managed and not port_files.problems:
+        port_files.lacking = _LACKING[setting.topic]
+    return port_files
 
 
-def _assembled(setting: RuleSetting, found: Sequence[Files], flows: int, context: Context) -> Reading:
+def _assembled(setting: RuleSetting, all_files: Sequence[Files], flows: int, context: Context) -> Reading:
     show = _SHOWN[setting.topic]
-    row = Summary(found, lambda parts, value: show([value(part) for part in parts]))
+    row = Summary(all_files, lambda parts, value: show([value(part) for part in parts]))
     # NICs that are down beside others that are not. One without a queue by choice is not reported.
     idle = row.notes if setting.topic == "irq" else []
-    notes = [*grouped((words, one.label) for one in found for words in one.notes), *idle]
+    notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *idle]
     reading = row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)
-    kept = sum(one.managed for one in found)
+    kept = sum(one.managed for one in all_files)
     if kept and not reading.parts and reading.runtime.unreadable is None:
-        labels = ", ".join(one.label for one in found)
-        words = f"the kernel keeps all interrupts of {labels} to itself ({kept})"
-        return reading._replace(runtime=Value(text="left to the kernel"), managed=words)
+        labels = ", ".join(one.label for one in all_files)
+        reason = f"the kernel keeps all interrupts of {labels} to itself ({kept})"
+        return reading._replace(runtime=Value(text="left to the kernel"), managed=reason)
     if setting.topic == "rfs" and setting.rule.rfs_entries and reading.runtime.text is not None:
         return _with_table(setting, reading, flows, context)
     return reading
@@ -162,10 +162,10 @@ def _masked(texts: Sequence[str]) -> str:
 
 
 def _counted(texts: Sequence[str]) -> str:
-    words = list(dict.fromkeys(texts))
-    if words == ["0"]:
+    counts = list(dict.fromkeys(texts))
+    if counts == ["0"]:
         return "off"
-    return f"{words[0]} per queue" if len(words) == 1 else f"{', '.join(words)} in its queues"
+    return f"{counts[0]} per queue" if len(counts) == 1 else f"{', '.join(counts)} in its queues"
 
 
 #: Topic → how the values of one NIC's files are put in one line
@@ -202,8 +202,8 @@ def _flow_conflict(entries: int, context: Context) -> str:
     return ""
 
 
-def _noted(reading: Reading, words: str) -> Reading:
-    return reading._replace(note="; ".join(text for text in (reading.note, words) if text))
+def _noted(reading: Reading, note: str) -> Reading:
+    return reading._replace(note="; ".join(text for text in (reading.note, note) if text))
 
 
 # -- the rest of a kind --------------------------------------------------------------------

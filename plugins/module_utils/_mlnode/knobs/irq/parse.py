@@ -70,11 +70,11 @@ def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     given = schema.checked(KIND, spec, OPTIONS)
     parsed = [_rule(raw, f"{KIND}.rules[{place}]") for place, raw in enumerate(given.get("rules", ()))]
-    found = rules.unique(setting for rule in parsed for setting in _settings(rule))
+    settings = rules.unique(setting for rule in parsed for setting in _settings(rule))
     if "irqbalance" in given:
         balance = given["irqbalance"]
-        found.append(Setting(KIND, BALANCE_KEY, "/etc/default/irqbalance", balance, balance))
-    return found
+        settings.append(Setting(KIND, BALANCE_KEY, "/etc/default/irqbalance", balance, balance))
+    return settings
 
 
 def _settings(rule: Rule) -> list[Setting]:
@@ -93,11 +93,11 @@ def _settings(rule: Rule) -> list[Setting]:
             key=f"{KIND}.{rule.name}" + ("" if topic == "irq" else f".{topic}"),
             path=PATHS[topic],
             want=None,
-            claim=f"{words} ({rule.nics})",
+            claim=f"{text} ({rule.nics})",
             rule=rule,
             topic=topic,
         )
-        for topic, words in wants
+        for topic, text in wants
     ]
 
 

@@ -48,13 +48,13 @@ def cores(cpus: Cpus, among: Iterable[int]) -> tuple[int, ...]:
     no thread of the core is left in peace.
     """
     siblings = {cpu.number: cpu.siblings for cpu in cpus.all}
-    found: list[int] = []
+    threads: list[int] = []
     taken: set[int] = set()
     for cpu in sorted(among):
         if cpu not in taken:
-            found.append(cpu)
+            threads.append(cpu)
             taken.update(siblings.get(cpu, ()))
-    return tuple(found)
+    return tuple(threads)
 
 
 def near(topology: Topology, node: int | None) -> tuple[tuple[int, ...], str]:
@@ -133,12 +133,12 @@ def key(port: Port) -> str:
     return port.address or port.label
 
 
-def _from(found: Pool, place: int, places: int, rule: Rule) -> Pool:
+def _from(node_pool: Pool, place: int, places: int, rule: Rule) -> Pool:
     """A list is used in its own order. Of more NICs than CPUs those that are neighbours do not meet."""
-    count = len(found.cpus)
+    count = len(node_pool.cpus)
     start = place * count // places if places < count else place % max(1, count)
     start = 0 if rule.strategy == "list" else start
-    return found._replace(cpus=(*found.cpus[start:], *found.cpus[:start]))
+    return node_pool._replace(cpus=(*node_pool.cpus[start:], *node_pool.cpus[:start]))
 
 
 _GUARD = "isolated_cpus"
@@ -158,8 +158,8 @@ def _isolated(cpus: Iterable[int]) -> str:
 
 
 def _cpus(cpus: Iterable[int]) -> str:
-    found = sorted(cpus)
-    return f"CPU {found[0]} is" if len(found) == 1 else f"CPUs {cpulist.render(found)} are"
+    numbers = sorted(cpus)
+    return f"CPU {numbers[0]} is" if len(numbers) == 1 else f"CPUs {cpulist.render(numbers)} are"
 
 
 def unusable(topology: Topology, cpus: Sequence[int]) -> str:
@@ -175,14 +175,14 @@ def unusable(topology: Topology, cpus: Sequence[int]) -> str:
 def housekeeping(topology: Topology, quiet: frozenset[int]) -> tuple[int, ...]:
     """The first cores of each socket: CPU 0, which the kernel itself keeps busy, among them. The NUMA nodes
     of a socket give one after the other, and each as many as the interrupts of its NICs need."""
-    found: list[int] = []
+    threads: list[int] = []
     for nodes in _sockets(topology):
         free = [cores(topology.cpus, cpus - quiet) for _node, cpus in nodes]
         turns = [at for turn in range(HOUSEKEEPING_CORES) for at, own in enumerate(free) if turn < len(own)]
         dealt = Counter(turns[:HOUSEKEEPING_CORES])
         for at, (node, _cpus) in enumerate(nodes):
-            found += free[at][: max(dealt[at], _needed(topology, node))]
-    return tuple(sorted(found))
+            threads += free[at][: max(dealt[at], _needed(topology, node))]
+    return tuple(sorted(threads))
 
 
 def _needed(topology: Topology, node: int) -> int:
@@ -198,13 +198,13 @@ def _sockets(topology: Topology) -> Sequence[Sequence[tuple[int, frozenset[int]]
     virtual machine whose every CPU is one, is one, and so is a node whose socket is not known."""
     online = frozenset(topology.cpus.online)
     packages = {cpu.number: cpu.package for cpu in topology.cpus.all}
-    found: dict[tuple[bool, int], list[tuple[int, frozenset[int]]]] = {}
+    sockets: dict[tuple[bool, int], list[tuple[int, frozenset[int]]]] = {}
     for node in topology.nodes:
         cpus = online & {*node.cpus}
         known = [package for package in map(packages.get, cpus) if package is not None]
         socket = (True, min(known)) if known else (False, node.number)
-        found.setdefault(socket, []).append((node.number, cpus))
-    return [*found.values()] or [[(0, online)]]
+        sockets.setdefault(socket, []).append((node.number, cpus))
+    return [*sockets.values()] or [[(0, online)]]
 
 
 class Takers(NamedTuple):
@@ -243,11 +243,11 @@ def sending(
     taken = frozenset(cpu for first in served for cpu in (first, *siblings.get(first, ())))
     local = frozenset(near(topology, node)[0]) - taken
     others = frozenset(topology.cpus.online) - local - taken
-    found: list[set[int]] = [set() for _queue in range(queues)]
+    masks: list[set[int]] = [set() for _queue in range(queues)]
     order = (*served, *cores(topology.cpus, local), *cores(topology.cpus, others))
     for at, first in enumerate(order):
-        found[at % queues].update((first, *siblings.get(first, ())))
-    return tuple(tuple(sorted(cpus)) for cpus in found)
+        masks[at % queues].update((first, *siblings.get(first, ())))
+    return tuple(tuple(sorted(cpus)) for cpus in masks)
 
 
 def flows(entries: int, queues: int) -> int:
@@ -260,31 +260,31 @@ def flows(entries: int, queues: int) -> int:
 def summary(lists: Sequence[str]) -> str:
     """The CPUs of many queues in one line: `0..27` is queue 0 on CPU 0, queue 1 on CPU 1 and so on;
     `0..54:2` takes every second CPU, `0-7 x4` is four queues that may all use CPUs 0 to 7."""
-    found: list[tuple[str, int]] = []
+    groups: list[tuple[str, int]] = []
     for run in _runs(lists):
-        if found and found[-1][0] == run:
-            found[-1] = (run, found[-1][1] + 1)
+        if groups and groups[-1][0] == run:
+            groups[-1] = (run, groups[-1][1] + 1)
         else:
-            found.append((run, 1))
-    text = " ".join(run if times == 1 else f"{run} x{times}" for run, times in found)
-    if len(found) > _SPELLED or (len(found) > 1 and len(text) > _READABLE):
+            groups.append((run, 1))
+    text = " ".join(run if times == 1 else f"{run} x{times}" for run, times in groups)
+    if len(groups) > _SPELLED or (len(groups) > 1 and len(text) > _READABLE):
         return f"{len(lists)} queues over {_union(lists)}"
     return text
 
 
 def _runs(lists: Sequence[str]) -> list[str]:
     """Queues on single CPUs whose numbers rise evenly become one run; all others stand for themselves."""
-    found: list[str] = []
+    runs: list[str] = []
     at = 0
     while at < len(lists):
         end, step = _rise(lists, at)
         if end - at > 1 or (end - at == 1 and step == 1):
-            found.append(f"{lists[at]}..{lists[end]}" + (f":{step}" if step > 1 else ""))
+            runs.append(f"{lists[at]}..{lists[end]}" + (f":{step}" if step > 1 else ""))
             at = end + 1
         else:
-            found.append(lists[at] or "none")
+            runs.append(lists[at] or "none")
             at += 1
-    return found
+    return runs
 
 
 def _rise(lists: Sequence[str], at: int) -> tuple[int, int]:

@@ -78,25 +78,25 @@ def _read_one(setting: Setting, node: scopes.Node) -> Reading:
     except HostError as error:
         problem = Value(unreadable=str(error))
         return Reading(setting.path, problem, Boot(problem))
-    found = _found(setting, wants or {ALL: Amount(None, None)}, node)
+    given = _found(setting, wants or {ALL: Amount(None, None)}, node)
     if not wants:
-        return _left(setting, found.runtime, node)
+        return _left(setting, given.runtime, node)
     want, most = scopes.shown(wants), max(wants.values(), key=_hard)
     ceiling, refusal = node.guards.ceiling(limit, most), node.guards.refusal(limit, most)
-    runtime = _not_given(found.runtime, want) if ceiling or refusal else found.runtime
-    if refusal and found.runtime.unreadable is not None:
-        refusal = f"{refusal}; {found.runtime.unreadable}"
+    runtime = _not_given(given.runtime, want) if ceiling or refusal else given.runtime
+    if refusal and given.runtime.unreadable is not None:
+        refusal = f"{refusal}; {given.runtime.unreadable}"
     return Reading(
         path=setting.path,
-        runtime=runtime if node.context.runtime or found.nowhere else Value(),
-        boot=found.boot,
+        runtime=runtime if node.context.runtime or given.nowhere else Value(),
+        boot=given.boot,
         want=want,
         blocked=ceiling or ("" if node.context.boot or refusal else _ONLY_BOOT),
         refusal=refusal,
         native=True,
-        note=found.note if node.context.runtime else "",
+        note=given.note if node.context.runtime else "",
         # What a foreign file decides cannot be corrected here, nor what a process was started with.
-        at_boot=found.waits or found.boot.foreign,
+        at_boot=given.waits or given.boot.foreign,
     )
 
 

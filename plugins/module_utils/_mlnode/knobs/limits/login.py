@@ -65,23 +65,23 @@ class Logins(NamedTuple):
 
 def load(host: Host) -> Logins:
     """Raises HostError."""
-    found = tuple(
+    ulimits = tuple(
         one
         for pattern in _PROFILES
         for path in host.matching(pattern)
         for one in _ulimits(host.text(path), path)
     )
-    return Logins(_sshd(host), found)
+    return Logins(_sshd(host), ulimits)
 
 
 def overridden(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amount) -> Overridden | None:
     """The cause of less than is wanted for some of the logins of a domain; a certain one comes first."""
-    found = [
+    causes = [
         *(_by_line(line, want) for line in pam.closer(domain, limit.name)),
         logins.sshd,
         *(_by_ulimit(one, limit, want) for one in logins.ulimits if one.name == limit.name),
     ]
-    known = [one for one in found if one is not None]
+    known = [one for one in causes if one is not None]
     return next((one for one in known if not one.unknown), next(iter(known), None))
 
 
@@ -106,7 +106,7 @@ def is_less(number: int | None, want: Amount, *, soft: bool, hard: bool) -> bool
 
 
 def _by_ulimit(one: Ulimit, limit: Limit, want: Amount) -> Overridden | None:
-    words = f"{one.where} has shells do `{one.text}`"
+    reason = f"{one.where} has shells do `{one.text}`"
     if one.value == "hard" or (one.value == "soft" and not one.hard):
         return None
     if one.value == "soft":
@@ -117,8 +117,8 @@ def _by_ulimit(one: Ulimit, limit: Limit, want: Amount) -> Overridden | None:
         number = int(one.value) * (_ULIMIT_UNIT if limit.in_bytes else 1)
         less = is_less(number, want, soft=one.soft, hard=one.hard)
     else:
-        return Overridden("shells", f"{words}, which only the shell can evaluate", one.where, True)
-    return Overridden("shells", words, one.where) if less else None
+        return Overridden("shells", f"{reason}, which only the shell can evaluate", one.where, True)
+    return Overridden("shells", reason, one.where) if less else None
 
 
 def _ulimits(text: str, path: str) -> Iterator[Ulimit]:
@@ -174,8 +174,8 @@ def _sshd(host: Host) -> Overridden | None:
     return None
 
 
-def _over_ssh(words: str, where: str) -> Overridden:
-    return Overridden("SSH", f"{words}: logins over SSH get what sshd has", where)
+def _over_ssh(reason: str, where: str) -> Overridden:
+    return Overridden("SSH", f"{reason}: logins over SSH get what sshd has", where)
 
 
 def _keywords(host: Host, files: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:

@@ -134,21 +134,21 @@ def shown(texts: Mapping[str, str]) -> str:
 
 def named(pairs: Iterable[tuple[str, str]]) -> str:
     """Texts, each with the names that it is for."""
-    found: dict[str, list[str]] = {}
+    names_by_text: dict[str, list[str]] = {}
     for text, name in pairs:
-        found.setdefault(text, []).append(name)
+        names_by_text.setdefault(text, []).append(name)
     return "; ".join(
-        f"{text} ({', '.join(names)})" if names != [ALL] else text for text, names in found.items()
+        f"{text} ({', '.join(names)})" if names != [ALL] else text for text, names in names_by_text.items()
     )
 
 
 def wanted(limit: Limit, text: str) -> dict[str, Amount]:
     """The amounts that shown() made a text of."""
-    found: dict[str, Amount] = {}
+    amounts: dict[str, Amount] = {}
     for part in text.split("; "):
-        words, _blank, names = part.partition(" ")
-        found.update(dict.fromkeys(names.strip("()").split(", "), amount(limit, words)))
-    return found
+        value, _blank, names = part.partition(" ")
+        amounts.update(dict.fromkeys(names.strip("()").split(", "), amount(limit, value)))
+    return amounts
 
 
 def is_within(number: int | None, most: int | None) -> bool:
@@ -163,21 +163,21 @@ def parse(spec: Spec) -> list[Setting]:
     """Settings of a declaration, pure. Raises DeclarationError."""
     given = schema.checked(KIND, spec, OPTIONS)
     domains, chosen = dict.fromkeys(given.get("domains", DOMAINS)), services(given)
-    found: list[Setting] = []
+    settings: list[Setting] = []
     for limit in LIMITS.values():
         if limit.name not in given:
             continue
         texts = {scope: declared(given, scope, limit) for scope in (LOGIN, MANAGER, SERVICES)}
         if texts[LOGIN]:
             logins = [f"{LOGIN}.{domain}.{limit.name}" for domain in domains]
-            found += [_setting(login, FOLDERS[LOGIN], texts[LOGIN]) for login in logins]
+            settings += [_setting(login, FOLDERS[LOGIN], texts[LOGIN]) for login in logins]
         if texts[MANAGER] and given.get("defaults", True):
-            found.append(_setting(f"{MANAGER}.{limit.name}", FOLDERS[MANAGER], texts[MANAGER]))
+            settings.append(_setting(f"{MANAGER}.{limit.name}", FOLDERS[MANAGER], texts[MANAGER]))
         if texts[SERVICES]:
             of_whom = () if chosen == (AUTO,) else chosen
             rest = f"{SERVICES}.{limit.name}"
-            found.append(_setting(rest, "/etc/systemd/system", texts[SERVICES], of_whom))
-    return found
+            settings.append(_setting(rest, "/etc/systemd/system", texts[SERVICES], of_whom))
+    return settings
 
 
 def declared(spec: Spec, scope: str, limit: Limit) -> dict[str, str]:

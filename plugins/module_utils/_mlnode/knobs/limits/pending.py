@@ -25,18 +25,18 @@ def next_start(host: Host, limit: Limit, process: str) -> tuple[str, Assigned]:
     services, _missing = units.installed(host, names) if names else ([], [])
     if not services:
         return "", Assigned()
-    found = units.effective(limit, systemd_conf.service(host, services[0].names, limit.key))
-    if found.amount is None:
-        found = units.effective(limit, systemd_conf.manager(host, f"Default{limit.key}"))
-    return services[0].unit, found
+    assigned = units.effective(limit, systemd_conf.service(host, services[0].names, limit.key))
+    if assigned.amount is None:
+        assigned = units.effective(limit, systemd_conf.manager(host, f"Default{limit.key}"))
+    return services[0].unit, assigned
 
 
 def of_logins(host: Host, limit: Limit) -> tuple[Amount | None, str]:
     """The limit that PAM gives to every login, whatever sshd itself runs with, and its line; None if it
     gives none, or that is unknown."""
     pam = limits_pam.load(host)
-    found = pam.of("*", limit.name)
-    if pam.unreadable or pam.unused or not found.lines or not (found.soft and found.hard):
+    limits = pam.of("*", limit.name)
+    if pam.unreadable or pam.unused or not limits.lines or not (limits.soft and limits.hard):
         return None, ""
-    soft, hard = (None if text == UNLIMITED else int(text) for text in (found.soft, found.hard))
-    return Amount(soft, hard), found.lines[-1].where
+    soft, hard = (None if text == UNLIMITED else int(text) for text in (limits.soft, limits.hard))
+    return Amount(soft, hard), limits.lines[-1].where

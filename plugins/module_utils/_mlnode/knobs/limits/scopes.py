@@ -78,12 +78,12 @@ def of_login(domain: str, limit: Limit, want: Amount, node: Node) -> Given:
     if pam.unreadable:
         raise HostError("read", limits_pam.FOLDER, None, pam.unreadable)
     logins = node.logins
-    found = pam.of(domain, limit.name)
-    boot = _login_boot(domain, want, found, f"{_PAM}/{file_of(node.context.name)}")
+    limits = pam.of(domain, limit.name)
+    boot = _login_boot(domain, want, limits, f"{_PAM}/{file_of(node.context.name)}")
     if pam.unused and logins.sshd is None:
         return Given(Value(absent=pam.unused), boot)
-    now = str(found) if found.lines else UNSET
-    if found.exempt is not None:
+    now = str(limits) if limits.lines else UNSET
+    if limits.exempt is not None:
         now = "none at all"
     overridden = login.overridden(pam, logins, domain, limit, want)
     if overridden is None or now != str(want):
@@ -96,18 +96,18 @@ def of_login(domain: str, limit: Limit, want: Amount, node: Node) -> Given:
     return Given(runtime, Boot(Value(absent=overridden.words), overridden.where, foreign=True))
 
 
-def _login_boot(domain: str, want: Amount, found: limits_pam.Found, own: str) -> Boot:
-    if found.exempt is not None:
+def _login_boot(domain: str, want: Amount, limits: limits_pam.Found, own: str) -> Boot:
+    if limits.exempt is not None:
         return Boot(
-            Value(absent=f"{found.exempt.where} takes all limits from {domain}"), found.exempt.where, True
+            Value(absent=f"{limits.exempt.where} takes all limits from {domain}"), limits.exempt.where, True
         )
-    if not found.lines:
+    if not limits.lines:
         return Boot(Value(absent=f"no line of {_PAM} gives it to {domain}"))
-    wrong = [line for line in found.lines if not _agrees(line, want)]
-    deciding = (wrong or found.lines)[0]
+    wrong = [line for line in limits.lines if not _agrees(line, want)]
+    deciding = (wrong or limits.lines)[0]
     # The whole path, as limits.conf is read before limits.d.
     foreign = bool(wrong) and deciding.file.startswith(f"{_PAM}/") and deciding.file > own
-    return Boot(Value(text=str(found)), deciding.where, foreign and not _is_ours(deciding.file))
+    return Boot(Value(text=str(limits)), deciding.where, foreign and not _is_ours(deciding.file))
 
 
 def _agrees(line: Line, want: Amount) -> bool:
@@ -166,26 +166,28 @@ def of_services(limit: Limit, wants: Mapping[str, Amount], node: Node) -> Given:
         return Given(Value(absent=_NO_SYSTEMD), boot)
     if node.seen.hidden:
         return Given(Value(unreadable=f"some processes are hidden: {node.seen.hidden}"), boot)
-    now = [_service_now(service, limit, want, found, node) for (service, want), found in zip(pairs, boots)]
+    now = [
+        _service_now(service, limit, want, own_boot, node) for (service, want), own_boot in zip(pairs, boots)
+    ]
     if now == [(str(want), "") for _service, want in pairs]:
         notes = [missing, *_pending(limit, pairs, boots, node)]
         return Given(Value(text=shown(wants)), boot, "; ".join(text for text in notes if text))
     texts: dict[tuple[str, str], list[str]] = {}
     for (service, _want), found_now in zip(pairs, now):
         texts.setdefault(found_now, []).append(service.unit.partition(".")[0])
-    words = "; ".join(f"{text} ({', '.join(names)}{late})" for (text, late), names in texts.items())
-    return Given(Value(text=words), boot, missing, any(late for _text, late in texts))
+    summary = "; ".join(f"{text} ({', '.join(names)}{late})" for (text, late), names in texts.items())
+    return Given(Value(text=summary), boot, missing, any(late for _text, late in texts))
 
 
 def with_wants(services: Sequence[Service], wants: Mapping[str, Amount]) -> list[tuple[Service, Amount]]:
     """Each service with the amount that it is to have, without those that are left alone."""
-    found = []
+    pairs = []
     for service in services:
         names = [name.partition(".")[0] for name in service.names]
         own = next((wants[name] for name in names if name in wants), wants.get(ALL))
         if own is not None:
-            found.append((service, own))
-    return found
+            pairs.append((service, own))
+    return pairs
 
 
 def _service_boot(service: Service, limit: Limit, want: Amount, node: Node) -> Boot:

@@ -42,7 +42,7 @@ class Service(NamedTuple):
 def installed(host: Host, wanted: Sequence[str]) -> tuple[list[Service], list[str]]:
     """Wanted services that are installed, each once, and the units of those that were named and are not.
     What is masked is not installed. Raises HostError."""
-    found: dict[str, Service] = {}
+    services: dict[str, Service] = {}
     missing: list[str] = []
     for name in SERVICE_NAMES:
         if wanted != (AUTO,) and name not in wanted:
@@ -53,10 +53,10 @@ def installed(host: Host, wanted: Sequence[str]) -> tuple[list[Service], list[st
         if not path or (own and not systemd_conf.fragment(host, own)):
             missing.append(unit)
             continue
-        known = found.get(own or unit, Service((own or unit,), SERVICE_NAMES[name]))
+        known = services.get(own or unit, Service((own or unit,), SERVICE_NAMES[name]))
         names = tuple(dict.fromkeys([*known.names, unit]))
-        found[own or unit] = Service(names, known.process)
-    return list(found.values()), [] if wanted == (AUTO,) else missing
+        services[own or unit] = Service(names, known.process)
+    return list(services.values()), [] if wanted == (AUTO,) else missing
 
 
 def amount(limit: Limit, text: str) -> Amount | None:
@@ -73,8 +73,8 @@ def amount(limit: Limit, text: str) -> Amount | None:
 def _number(limit: Limit, text: str) -> int | None:
     if text == "infinity":
         return _INFINITY
-    found = _size(text) if limit.in_bytes else _count(text)
-    return found if found is not None and found < _INFINITY else None
+    number = _size(text) if limit.in_bytes else _count(text)
+    return number if number is not None and number < _INFINITY else None
 
 
 def _count(text: str) -> int | None:
@@ -109,9 +109,9 @@ class Assigned(NamedTuple):
 def effective(limit: Limit, assignments: Sequence[Assignment]) -> Assigned:
     """The last one that systemd takes: it passes over what it does not understand."""
     for one in reversed(assignments):
-        found = amount(limit, one.value)
-        if found is not None:
-            return Assigned(found, one.file, one.where)
+        value = amount(limit, one.value)
+        if value is not None:
+            return Assigned(value, one.file, one.where)
     return Assigned()
 
 
@@ -122,7 +122,7 @@ def of_processes(
     host: Host, limit: Limit, service: Service, seen: daemons.Running
 ) -> list[tuple[Amount, bool]]:
     """The limit of each process of a service, and whether its soft one is irrelevant. Raises HostError."""
-    found: list[tuple[Amount, bool]] = []
+    amounts: list[tuple[Amount, bool]] = []
     for daemon in seen.named(service.process):
         # A container may have a dockerd of its own, with limits of its own.
         if not daemons.belongs(host, daemon.pid, service.names):
@@ -130,8 +130,8 @@ def of_processes(
         now = of_process(host, limit, daemon.limits)
         if now is not None:
             raising = limit.name == "nofile" and service.process in _RAISING and now.soft == now.hard
-            found.append((now, raising))
-    return found
+            amounts.append((now, raising))
+    return amounts
 
 
 def of_process(host: Host, limit: Limit, path: str) -> Amount | None:

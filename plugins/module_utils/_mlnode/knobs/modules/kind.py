@@ -107,7 +107,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         sure = not node.container and setting.claim != needed.CLAIM
         return Reading(setting.path, problem, Boot(problem), setting.want, native=sure)
     barred = None if built_in else barred or node.config.barred(name)
-    words = node.words.get(name, ())
+    arguments = node.words.get(name, ())
     # modprobe, too, would do nothing: only another boot can bring it.
     waits = node.disabled or (barred is not None and barred.for_all)
     return Reading(
@@ -117,7 +117,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         want=LOADED,
         blocked=_CONTAINER if node.container else "",
         native=not node.container,
-        load=(" ".join([name, *words]),) if runtime.text == NOT_LOADED and not waits else (),
+        load=(" ".join([name, *arguments]),) if runtime.text == NOT_LOADED and not waits else (),
         note=_BUILT_IN if built_in else "",
         at_boot=waits,
     )
@@ -176,9 +176,9 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     boot that it could not be loaded."""
     del context
     native = [row for row in rows if row.reading.native]
-    found = [(options.split(row.setting.key), row) for row in native]
+    pairs = [(options.split(row.setting.key), row) for row in native]
     names = [
-        module for (module, parameter), row in found if not parameter and row.reading.runtime.absent is None
+        module for (module, parameter), row in pairs if not parameter and row.reading.runtime.absent is None
     ]
     head = [
         f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
@@ -186,7 +186,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     ]
     content = "\n".join([*head, *names, ""]).encode("ascii") if names else None
     # A parameter that a module does not show may still be one.
-    given = options.file(name, [row.setting for (_module, parameter), row in found if parameter])
+    given = options.file(name, [row.setting for (_module, parameter), row in pairs if parameter])
     return [BootFile(f"{DROP_IN}{name}.conf", content), BootFile(*given)]
 
 
@@ -197,8 +197,8 @@ def boot_sources(key: str, host: Host) -> list[str]:
         lines = options.given(modules_load.load(host), host, name, parameter)
         return [f"{one.where} gives {one.value}" for one in lines]
     _listed, barred = modules_load.on_command_line(host, name)
-    found = [barred.words] if barred else []
-    return found + [f"{line.where}: {line.text}" for line in modules_load.load(host).boot_sources(name)]
+    sources = [barred.words] if barred else []
+    return sources + [f"{line.where}: {line.text}" for line in modules_load.load(host).boot_sources(name)]
 
 
 #: Never: each module stands for itself.

@@ -36,15 +36,15 @@ _NO_MODULE = "{0} is not loaded, and this kernel has no such module to load"
 
 def parse(kind: str, given: Mapping[str, Mapping[str, Any]]) -> list[Setting]:
     """One setting for each parameter. Raises DeclarationError."""
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for module, parameters in given.items():
         for name, text in parameters.items():
             names = modules_load.underscored(module), modules_load.underscored(name)
             key = f"module.{'.'.join(names)}"
-            if key in found:
+            if key in settings:
                 raise DeclarationError(f"{key} is declared twice (- and _ are one): keep one")
-            found[key] = Setting(kind, key, _path(*names), text, text)
-    return [*found.values()]
+            settings[key] = Setting(kind, key, _path(*names), text, text)
+    return [*settings.values()]
 
 
 def split(key: str) -> tuple[str, str]:
@@ -55,23 +55,23 @@ def split(key: str) -> tuple[str, str]:
 
 def words_of(settings: Iterable[Setting]) -> dict[str, list[str]]:
     """Module → `PARAMETER=VALUE` of each of these settings."""
-    found: dict[str, list[str]] = {}
+    arguments: dict[str, list[str]] = {}
     for setting in settings:
         module, parameter = split(setting.key)
         if parameter:
-            found.setdefault(module, []).append(f"{parameter}={setting.want}")
-    return found
+            arguments.setdefault(module, []).append(f"{parameter}={setting.want}")
+    return arguments
 
 
 def file(name: str, settings: Iterable[Setting]) -> tuple[str, bytes | None]:
     """Path and content of the drop-in of a declaration; no content where it has no parameter."""
-    words = words_of(settings)
+    arguments = words_of(settings)
     head = [
         f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
         f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain module.NAME.PARAMETER",
     ]
-    lines = [f"options {module} {' '.join(given)}" for module, given in words.items()]
-    content = "\n".join([*head, *lines, ""]).encode("ascii") if words else None
+    lines = [f"options {module} {' '.join(given)}" for module, given in arguments.items()]
+    content = "\n".join([*head, *lines, ""]).encode("ascii") if arguments else None
     return f"{DROP_IN}{name}.conf", content
 
 
@@ -92,12 +92,12 @@ def read(setting: Setting, config: Config, host: Host, release: str, blocked: st
         now = Value(text=_spelled(now.text, want))
     boot = boot_of(lines, config, want)
     if built_in and not any(one.where == modules_load.COMMAND_LINE for one in lines[-1:]):
-        words = f"{module} is built in, and takes {module}.{parameter}= from the kernel command line, which"
-        boot = Boot(now, words, foreign=True)
+        source = f"{module} is built in, and takes {module}.{parameter}= from the kernel command line, which"
+        boot = Boot(now, source, foreign=True)
     if blocked:
         boot = Boot(now, "the container's host")
-    found = Reading(path, now, boot, want, blocked=blocked, native=not blocked, at_boot=True)
-    return found._replace(note=_losing(lines))
+    reading = Reading(path, now, boot, want, blocked=blocked, native=not blocked, at_boot=True)
+    return reading._replace(note=_losing(lines))
 
 
 def _not_loaded(setting: Setting, lines: Sequence[Given], config: Config, never: str) -> Reading:
@@ -149,8 +149,8 @@ def _shown(host: Host, module: str, parameter: str) -> tuple[str, Value]:
     path = _path(module, parameter)
     now = host.value(path)
     if now.absent is not None:
-        words = f"{module} has no such parameter, or does not show it"
-        return path, Value(absent=f"{path} does not exist: {words}")
+        reason = f"{module} has no such parameter, or does not show it"
+        return path, Value(absent=f"{path} does not exist: {reason}")
     if path != _NVIDIA or now.text is None:
         return path, now
     name = parameter[len(_NVIDIA_PREFIX) :]

@@ -63,17 +63,17 @@ def rails(host: Host) -> tuple[tuple[Rail, ...], Value]:
     if not devices:
         has = "RDMA device that is a rail" if known.rdma else "RDMA device"
         return (), Value(absent=f"{RDMA}: this machine has no {has}")
-    found = tuple(rail for device in devices for rail in _ports(device, known))
-    odd = next((rail.device for rail in found if not values.HCA.match(rail.device)), None)
+    nccl_rails = tuple(rail for device in devices for rail in _ports(device, known))
+    odd = next((rail.device for rail in nccl_rails if not values.HCA.match(rail.device)), None)
     if odd is not None:
         return (), Value(absent=f"the name of the RDMA device {odd!r} cannot be part of a list: rename it")
-    if not found:
+    if not nccl_rails:
         names = ", ".join(device.name for device in devices)
         return (), Value(
             absent=f"{names}: neither InfiniBand nor Ethernet, and NCCL by itself takes nothing else; it "
             "needs a plugin (EFA: aws-ofi-nccl), which finds its devices without this"
         )
-    return found, Value()
+    return nccl_rails, Value()
 
 
 def _ports(device: RdmaDevice, known: Topology) -> Iterator[Rail]:
@@ -87,20 +87,20 @@ def _ports(device: RdmaDevice, known: Topology) -> Iterator[Rail]:
 
 
 def _hcas(host: Host) -> Answer:
-    found, problem = rails(host)
-    if not found:
+    nccl_rails, problem = rails(host)
+    if not nccl_rails:
         return Answer(problem=problem)
-    if len(found) > values.MAX_HCAS:
+    if len(nccl_rails) > values.MAX_HCAS:
         return Answer(
-            problem=Value(absent=f"{len(found)} rails, and NCCL takes {values.MAX_HCAS}: name them")
+            problem=Value(absent=f"{len(nccl_rails)} rails, and NCCL takes {values.MAX_HCAS}: name them")
         )
-    layers = {rail.link_layer for rail in found}
+    layers = {rail.link_layer for rail in nccl_rails}
     note = (
         ""
         if len(layers) == 1
         else "some rails are InfiniBand, others Ethernet, and NCCL joins only like with like"
     )
-    return Answer(f"={','.join(map(str, found))}", note)
+    return Answer(f"={','.join(map(str, nccl_rails))}", note)
 
 
 # -- where jobs meet -----------------------------------------------------------------------
@@ -109,22 +109,22 @@ def _hcas(host: Host) -> Answer:
 def _interface(host: Host) -> Answer:
     """The interface of the default route: the same at boot as over a connection, and on all nodes."""
     try:
-        found = _default(routes.ipv4(host))[:1] or _default(routes.ipv6(host))
-        found = found or _tops(host, [*management.interfaces(host)])
+        nics = _default(routes.ipv4(host))[:1] or _default(routes.ipv6(host))
+        nics = nics or _tops(host, [*management.interfaces(host)])
     except HostError as error:
         return Answer(problem=Value(unreadable=str(error)))
-    if not found:
+    if not nics:
         note = "no default route is there, and no earlier run has left what the node was reached over"
         return Answer(NOT_LOCAL, note)
-    odd = next((name for name in found if not values.NIC.match(name)), None)
+    odd = next((name for name in nics if not values.NIC.match(name)), None)
     if odd is not None:
         return Answer(problem=Value(absent=f"the name of the interface {odd!r} cannot be part of a list"))
-    return Answer(f"={','.join(found)}")
+    return Answer(f"={','.join(nics)}")
 
 
-def _default(found: Sequence[routes.Route]) -> list[str]:
+def _default(all_routes: Sequence[routes.Route]) -> list[str]:
     """NICs of default routes, the preferred one first (net/ipv4/fib_trie.c keeps them by their metric)."""
-    return list(dict.fromkeys(route.nic for route in found if route.is_default))
+    return list(dict.fromkeys(route.nic for route in all_routes if route.is_default))
 
 
 def _tops(host: Host, names: Sequence[str]) -> list[str]:
@@ -143,14 +143,14 @@ def _gid_index(host: Host) -> Answer:
     """Certain only where every rail has one address of RoCE v2 of the family that all use, and all have it
     in one place. An index that is right on some rails alone fails on the others, and NCCL has chosen well by
     itself since 2.21."""
-    found, problem = rails(host)
-    if not found:
+    nccl_rails, problem = rails(host)
+    if not nccl_rails:
         return Answer(problem=problem)
-    if any(rail.link_layer != _ETHERNET for rail in found):
+    if any(rail.link_layer != _ETHERNET for rail in nccl_rails):
         return Answer(note="left out: the index is RoCE's, and these rails are InfiniBand")
     try:
-        family = _family(host, found)
-        indexes = {str(rail): usable(host, rail, family) for rail in found}
+        family = _family(host, nccl_rails)
+        indexes = {str(rail): usable(host, rail, family) for rail in nccl_rails}
     except HostError as error:
         return Answer(problem=Value(unreadable=str(error)))
     for name, places in indexes.items():
@@ -159,22 +159,22 @@ def _gid_index(host: Host) -> Answer:
             must = f"each rail must have one {_WORDS[family]} address of RoCE v2"
             return Answer(note=f"left out: {must}, and {name} has {has}")
     if len({places[0] for places in indexes.values()}) > 1:
-        words = ", ".join(f"{name} {places[0]}" for name, places in indexes.items())
-        return Answer(note=f"left out: the rails have their addresses in different places ({words})")
+        listing = ", ".join(f"{name} {places[0]}" for name, places in indexes.items())
+        return Answer(note=f"left out: the rails have their addresses in different places ({listing})")
     return Answer(str(next(iter(indexes.values()))[0]))
 
 
 def _address_family(host: Host) -> Answer:
     """NCCL looks for addresses of IPv4, and passes over all others, unless the variable names the family."""
-    found, problem = rails(host)
-    if not found:
+    nccl_rails, problem = rails(host)
+    if not nccl_rails:
         return Answer(problem=problem)
-    if any(rail.link_layer != _ETHERNET for rail in found):
+    if any(rail.link_layer != _ETHERNET for rail in nccl_rails):
         return Answer(note="left out: the family is RoCE's, and these rails are InfiniBand")
     try:
-        if _family(host, found) == _IPV4:
+        if _family(host, nccl_rails) == _IPV4:
             return Answer(note="left out: NCCL looks for IPv4 by itself")
-        lacking = [str(rail) for rail in found if not usable(host, rail, _IPV6)]
+        lacking = [str(rail) for rail in nccl_rails if not usable(host, rail, _IPV6)]
     except HostError as error:
         return Answer(problem=Value(unreadable=str(error)))
     if lacking:
@@ -182,11 +182,11 @@ def _address_family(host: Host) -> Answer:
     return Answer(_IPV6)
 
 
-def _family(host: Host, found: Sequence[Rail]) -> str:
+def _family(host: Host, nccl_rails: Sequence[Rail]) -> str:
     """IPv6 where some rail has such an address, and none has one of IPv4. Raises HostError."""
-    if any(usable(host, rail, _IPV4) for rail in found):
+    if any(usable(host, rail, _IPV4) for rail in nccl_rails):
         return _IPV4
-    return _IPV6 if any(usable(host, rail, _IPV6) for rail in found) else _IPV4
+    return _IPV6 if any(usable(host, rail, _IPV6) for rail in nccl_rails) else _IPV4
 
 
 def usable(host: Host, rail: Rail, family: str) -> list[int]:
@@ -218,18 +218,18 @@ def _text(host: Host, path: str) -> str:
 
 
 def _traffic_class(host: Host) -> Answer:
-    found, problem = rails(host)
-    if not found:
+    nccl_rails, problem = rails(host)
+    if not nccl_rails:
         return Answer(problem=problem)
-    if all(rail.link_layer == _INFINIBAND for rail in found):
+    if all(rail.link_layer == _INFINIBAND for rail in nccl_rails):
         return Answer(note="left out: these rails are InfiniBand, whose traffic goes by its service level")
     classes = traffic_classes(host)
     if not classes:
         return Answer(note=f"left out: no declaration of kind {QOS} names a traffic class")
     if len(classes) > 1:
-        words = ", ".join(f"{number} ({', '.join(where)})" for number, where in classes.items())
-        return Answer(note=f"left out: NICs have different traffic classes: {words}")
-    lacking = lossless.lacking(host, found)
+        listing = ", ".join(f"{number} ({', '.join(where)})" for number, where in classes.items())
+        return Answer(note=f"left out: NICs have different traffic classes: {listing}")
+    lacking = lossless.lacking(host, nccl_rails)
     if lacking:
         return Answer(note=f"left out: {lacking}")
     return Answer(str(next(iter(classes))))
@@ -237,11 +237,11 @@ def _traffic_class(host: Host) -> Answer:
 
 def traffic_classes(host: Host) -> dict[int, list[str]]:
     """Traffic class → the declarations that give it to RoCE."""
-    found: dict[int, dict[str, None]] = {}
+    classes: dict[int, dict[str, None]] = {}
     for path, setting in lossless.priorities(host):
         if setting.group == TRAFFIC_CLASS:
-            found.setdefault(setting.value, {})[path] = None
-    return {number: [*paths] for number, paths in found.items()}
+            classes.setdefault(setting.value, {})[path] = None
+    return {number: [*paths] for number, paths in classes.items()}
 
 
 #: Variable → what finds out its value, and how
@@ -278,10 +278,10 @@ def doubts(host: Host, name: str, value: str) -> str:
 
 
 def _wrong_index(host: Host, value: str) -> str:
-    found, _problem = rails(host)
+    nccl_rails, _problem = rails(host)
     wrong = [
         str(rail)
-        for rail in found
+        for rail in nccl_rails
         if rail.link_layer == _ETHERNET and value != "-1" and _text(host, _kind(rail, value)) != _ROCE_V2
     ]
     return f"{', '.join(wrong)}: no address of RoCE v2 at {value}" if wrong else ""

@@ -109,10 +109,10 @@ def read(host: Host) -> Places:
             problems.append(str(error))
             continue
         for path in paths:
-            for found in _file(host, path, problems):
-                texts.append((path, found))
+            for content in _file(host, path, problems):
+                texts.append((path, content))
                 if path == _SLURM:
-                    prologs = {match.group(1) for match in _PROLOG.finditer(found)}
+                    prologs = {match.group(1) for match in _PROLOG.finditer(content)}
                     texts += [
                         (name, text) for name in sorted(prologs) for text in _file(host, name, problems)
                     ]

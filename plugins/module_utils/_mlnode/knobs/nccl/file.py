@@ -69,10 +69,10 @@ class Conf(NamedTuple):
         declarations that no longer exist, and their blocks with them."""
         kept = {name: rows for name, rows in self.blocks.items() if name not in gone}
         blocks = {**kept, owner: tuple(f"{name}={value}\n" for name, value in variables.items())}
-        found = [
+        block_texts = [
             "".join([_begin(name), *lines, _end(name)]) for name, lines in sorted(blocks.items()) if lines
         ]
-        return "".join(found) + self.others
+        return "".join(block_texts) + self.others
 
 
 def parse(text: str) -> Conf:

@@ -131,8 +131,8 @@ def _left_out(name: str, why: str, node: _Node) -> Reading:
     line = node.conf.effective(name)
     if theirs is not None and not any(item.name == name and item.owner for item in node.conf.lines):
         note = f"{why}; {theirs.where} sets {theirs.value}"
-        found = Value(text=theirs.value)
-        return Reading(PATH, found, Boot(found, theirs.where), native=True, note=note)
+        foreign_value = Value(text=theirs.value)
+        return Reading(PATH, foreign_value, Boot(foreign_value, theirs.where), native=True, note=note)
     boot = _boot(name, UNSET, node)
     if line is not None and not boot.foreign:
         boot = Boot(Value(absent=f"{line.where} sets {line.value}, and it is {why}"), line.where)
@@ -200,8 +200,8 @@ def _conflict(name: str, want: str, host: Host) -> str:
     classes = auto.traffic_classes(host) if name == "NCCL_IB_TC" else {}
     if not classes or int(want) in classes:
         return ""
-    words = "; ".join(f"{number} by {', '.join(where)}" for number, where in classes.items())
-    return f"NCCL_IB_TC is declared as {want}, and the traffic class of RoCE as {words}: the two must agree"
+    listing = "; ".join(f"{number} by {', '.join(where)}" for number, where in classes.items())
+    return f"NCCL_IB_TC is declared as {want}, and the traffic class of RoCE as {listing}: the two must agree"
 
 
 # -- the file ------------------------------------------------------------------------------
@@ -260,9 +260,9 @@ def boot_sources(key: str, host: Host) -> list[str]:
     """Every line that sets the variable, in the order in which they count: a job with it in its environment
     needs no file."""
     name = name_of(key)
-    found = [f"{item.where}: {item.text.strip()}" for item in environment.read(host).of(name)]
+    sources = [f"{item.where}: {item.text.strip()}" for item in environment.read(host).of(name)]
     lines = file.parse(host.text(PATH)).lines
-    return found + [f"{line.where}: {name}={line.value}" for line in lines if line.name == name]
+    return sources + [f"{line.where}: {name}={line.value}" for line in lines if line.name == name]
 
 
 #: Never: each variable has lines of its own.

@@ -41,18 +41,18 @@ def lacking(host: Host, rails: Sequence[Rail]) -> str:
     settings = [setting for _path, setting in priorities(host) if setting.group in _GROUPS]
     if not settings:
         return ""
-    found = [
+    all_files = [
         qos_files.of(host, setting, target)
         for setting in settings
         for target in nic_targets.find(host, setting.rule.nics, "pause").targets
         if target.name in names
     ]
-    if not found:
+    if not all_files:
         return f"no rule of kind {qos_parse.KIND} that makes priorities means a rail ({_listed(host, rails)})"
-    if any(_has(one) for one in found):
+    if any(_has(one) for one in all_files):
         return ""
-    words = grouped(dict.fromkeys((one.lacking, one.label) for one in found if one.lacking))
-    return f"the priorities that give it a meaning are unsupported on every rail: {'; '.join(words)}"
+    reasons = grouped(dict.fromkeys((one.lacking, one.label) for one in all_files if one.lacking))
+    return f"the priorities that give it a meaning are unsupported on every rail: {'; '.join(reasons)}"
 
 
 def _has(one: Files) -> bool:

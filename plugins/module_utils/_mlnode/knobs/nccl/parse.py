@@ -32,9 +32,9 @@ def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are declared. Raises DeclarationError."""
     given = schema.checked(KIND, spec, OPTIONS)
     allow = given.get("allow", ())
-    found = [_setting(name, raw, allow) for name, raw in given.get("variables", {}).items()]
-    _refuse_too_many_sockets({setting.key: setting.want for setting in found})
-    return found
+    settings = [_setting(name, raw, allow) for name, raw in given.get("variables", {}).items()]
+    _refuse_too_many_sockets({setting.key: setting.want for setting in settings})
+    return settings
 
 
 def key_of(name: str) -> str:

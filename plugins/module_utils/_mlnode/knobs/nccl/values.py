@@ -56,16 +56,16 @@ def check(name: str) -> Form:
 
 def _whole(low: str, high: str) -> Form:
     """Spelled as a decimal number, so that two declarations of 0x6a and 106 agree."""
-    words = f"a whole number{f' of {low} or more' if low else ''}, without a unit"
+    description = f"a whole number{f' of {low} or more' if low else ''}, without a unit"
     if high:
-        words = "0 or 1" if (low, high) == ("0", "1") else f"a whole number from {low} to {high}"
+        description = "0 or 1" if (low, high) == ("0", "1") else f"a whole number from {low} to {high}"
 
     def read(text: str) -> str:
         if not int(low or _INT64_MIN) <= int(text, 0) <= int(high or _INT64_MAX):
             raise ValueError
         return str(int(text, 0))
 
-    return Form(_NUMBER, words, read)
+    return Form(_NUMBER, description, read)
 
 
 def _some_of(words: Sequence[str]) -> Form:
@@ -77,18 +77,18 @@ def _some_of(words: Sequence[str]) -> Form:
     )
 
 
-def _listed(words: str, name: str, most: int = LONGEST) -> Form:
+def _listed(description: str, name: str, most: int = LONGEST) -> Form:
     """A list of names, or beginnings of names, behind ^ for all but those and = for whole names."""
 
     def read(text: str) -> str:
-        found = text.lstrip("^=").split(",")
-        if not len({*found}) == len(found) <= most:
+        entries = text.lstrip("^=").split(",")
+        if not len({*entries}) == len(entries) <= most:
             raise ValueError
         return text
 
     return Form(
         regex(rf"\^?=?{name}(?:,{name})*\Z", re.ASCII),
-        f"{words} with commas; behind = whole names, behind ^ all but those",
+        f"{description} with commas; behind = whole names, behind ^ all but those",
         read,
     )
 

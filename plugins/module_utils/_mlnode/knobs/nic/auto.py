@@ -55,11 +55,11 @@ def _ring(host: Host, rule: Rule, target: Target, name: str, maximum: int) -> Re
     fitting = sizing.fitting_entries(wanted, queues, entry, facts.memory_bytes())
     if fitting == wanted:
         return Resolved(wanted)
-    words = (
+    reason = (
         f"{wanted} {name} ring entries of {entry // sizing.KIB} KiB in {queues} queues would take "
         f"{wanted * entry * queues // sizing.MIB} MiB, over 1 % of memory, so it gets {fitting}"
     )
-    return Resolved(fitting, clamped=words)
+    return Resolved(fitting, clamped=reason)
 
 
 def _channels(host: Host, target: Target, maximum: int) -> Resolved:
@@ -73,8 +73,8 @@ def _channels(host: Host, target: Target, maximum: int) -> Resolved:
     number = sizing.channels(maximum, len(irq_plan.cores(machine.cpus, free or local)))
     if rail:
         return Resolved(min(number, sizing.RAIL_CHANNELS), "a rail, and RDMA does not use these channels")
-    words = "the firmware names no NUMA node for it, so the cores of all nodes are counted"
-    return Resolved(number, words if elsewhere else "")
+    note = "the firmware names no NUMA node for it, so the cores of all nodes are counted"
+    return Resolved(number, note if elsewhere else "")
 
 
 def _is_for_rdma(host: Host, name: str) -> bool:

@@ -53,54 +53,54 @@ _GENERIC_CHECKSUM = "tx-checksum-ip-generic"
 
 def of(host: Host, setting: NicSetting, target: Target) -> Files:
     """All files of a setting on one NIC."""
-    found = Files(target)
+    files = Files(target)
     try:
         if setting.amount is not None and setting.group == "mtu":
-            _mtu(host, setting, setting.amount, found)
+            _mtu(host, setting, setting.amount, files)
         elif setting.amount is not None:
-            _amounts(host, setting, setting.amount, found)
+            _amounts(host, setting, setting.amount, files)
         elif setting.group == "feature":
-            _features(host, setting, found)
+            _features(host, setting, files)
         else:
-            _plain(host, setting, found)
-        if found.parts:
-            found.blocked = host.blocked(found.parts[0].path)
+            _plain(host, setting, files)
+        if files.parts:
+            files.blocked = host.blocked(files.parts[0].path)
     except HostError as error:  # a list that cannot be had
-        found.problems.append(str(error))
-    return found
+        files.problems.append(str(error))
+    return files
 
 
-def _read(host: Host, path: str, found: Files) -> str | None:
-    """The text of a file, or None with the reason in found."""
+def _read(host: Host, path: str, files: Files) -> str | None:
+    """The text of a file, or None with the reason in files."""
     value = host.value(path)
     if value.unreadable is not None:
-        found.problems.append(value.unreadable)
+        files.problems.append(value.unreadable)
     elif value.absent is not None:
-        found.lacking = found.lacking or value.absent
+        files.lacking = files.lacking or value.absent
     return value.text
 
 
-def _part(host: Host, setting: NicSetting, found: Files, name: str, want: str) -> None:
-    interface = found.target.name
+def _part(host: Host, setting: NicSetting, files: Files, name: str, want: str) -> None:
+    interface = files.target.name
     path = path_of(interface, setting.group, name)
-    now = _read(host, path, found)
+    now = _read(host, path, files)
     if now is None:
         return
     place = _place(host, interface, setting.group, name)
     marker = Marker(f"{MARKERS}/{place}", _NEVER.get(setting.group, ()))
     made = f"{MADE}/{place}" if setting.group in _ROUNDED and want.isdigit() else ""
     if marker.errnos and host.exists(marker.path):
-        found.lacking = f"the driver {found.target.driver} refused {name}: {host.text(marker.path)}"
+        files.lacking = f"the driver {files.target.driver} refused {name}: {host.text(marker.path)}"
         return
     # Many drivers report all that the port could do (ice, bnxt_en, cxgb4: get_fecparam).
     among = setting.group == "fec"
     asked, _blank, has = host.text(made).partition(" ") if made else ("", "", "")
     if has and asked == want:
-        found.clamped = f"asked for {want}, and the driver made it {has}"
+        files.clamped = f"asked for {want}, and the driver made it {has}"
         want = has
     elif among and fits(now, want, among):
         now = want
-    found.parts.append(
+    files.parts.append(
         KnobFile(
             number=0,
             path=path,
@@ -121,7 +121,7 @@ def _moved_along(host: Host, interface: str, setting: NicSetting, want: str) -> 
     (net/8021q/vlan.c: vlan_device_event): nearest first, as none may have more than what it stands on."""
     if setting.group != "mtu":
         return []
-    found: list[Write] = []
+    writes: list[Write] = []
     todo, seen = [interface], {interface}
     while todo:
         for entry in host.names(f"/sys/class/net/{todo.pop(0)}"):
@@ -133,8 +133,8 @@ def _moved_along(host: Host, interface: str, setting: NicSetting, want: str) -> 
             path = path_of(upper, "mtu", "")
             mtu = (host.value(path).text or "").strip()
             if (values.number(mtu) or 0) > int(want):
-                found.append(Write(path, mtu))
-    return found
+                writes.append(Write(path, mtu))
+    return writes
 
 
 def _is_joined(setting: NicSetting) -> bool:
@@ -143,8 +143,8 @@ def _is_joined(setting: NicSetting) -> bool:
     return setting.group not in (*SYSFS, "fec") and not setting.field.startswith("adaptive-")
 
 
-def _plain(host: Host, setting: NicSetting, found: Files) -> None:
-    _part(host, setting, found, setting.field, setting.text)
+def _plain(host: Host, setting: NicSetting, files: Files) -> None:
+    _part(host, setting, files, setting.field, setting.text)
 
 
 def _undone(setting: NicSetting, now: str) -> str:
@@ -161,18 +161,18 @@ def _place(host: Host, interface: str, group: str, name: str) -> str:
 # -- MTU -----------------------------------------------------------------------------------
 
 
-def _mtu(host: Host, setting: NicSetting, amount: Amount, found: Files) -> None:
+def _mtu(host: Host, setting: NicSetting, amount: Amount, files: Files) -> None:
     """The maximum is asked for only where the MTU has to grow: what there is the device can do."""
-    text = _read(host, path_of(found.target.name, "mtu", ""), found)
+    text = _read(host, path_of(files.target.name, "mtu", ""), files)
     now = values.number(text)
     if now is None:
         return
     want = max(now, amount.number) if amount.word == "at_least" else amount.number
-    most = _largest_mtu(host, found.target.name) if want > now else None
+    most = _largest_mtu(host, files.target.name) if want > now else None
     if most is not None and want > most:
-        _beyond(setting, found, f"asked for an MTU of {amount}, and the most it has is {most}")
+        _beyond(setting, files, f"asked for an MTU of {amount}, and the most it has is {most}")
         want = max(now, most)
-    _part(host, setting, found, "", str(want))
+    _part(host, setting, files, "", str(want))
 
 
 def _largest_mtu(host: Host, name: str) -> int | None:
@@ -187,81 +187,81 @@ def _largest_mtu(host: Host, name: str) -> int | None:
     return min((known[one] for one in (name, *beneath(host, name)) if one in known), default=None)
 
 
-def _beyond(setting: NicSetting, found: Files, note: str) -> None:
+def _beyond(setting: NicSetting, files: Files, note: str) -> None:
     if setting.rule.beyond_max == "fail":
-        found.invalid = f"{found.label}: {note}"
+        files.invalid = f"{files.label}: {note}"
     else:
-        found.clamped = note
+        files.clamped = note
 
 
 # -- amounts -------------------------------------------------------------------------------
 
 
-def _amounts(host: Host, setting: NicSetting, amount: Amount, found: Files) -> None:
+def _amounts(host: Host, setting: NicSetting, amount: Amount, files: Files) -> None:
     left: list[str] = []
-    for name in [setting.field] if setting.field else _channel_kinds(host, found):
-        path = path_of(found.target.name, f"{setting.group}/max", name)
-        text = _read(host, path, found)
+    for name in [setting.field] if setting.field else _channel_kinds(host, files):
+        path = path_of(files.target.name, f"{setting.group}/max", name)
+        text = _read(host, path, files)
         if text is None:
             return
         maximum = int(text)
-        want = auto.resolved(host, setting.rule, found.target, setting.group, name, amount, maximum)
-        found.note(want.note)
-        found.clamped = want.clamped or found.clamped
+        want = auto.resolved(host, setting.rule, files.target, setting.group, name, amount, maximum)
+        files.note(want.note)
+        files.clamped = want.clamped or files.clamped
         if want.number is None:
-            left.append(_read(host, path_of(found.target.name, setting.group, name), found) or "")
+            left.append(_read(host, path_of(files.target.name, setting.group, name), files) or "")
             continue
         if amount.word == "number" and amount.number > maximum:
             note = f"asked for {amount.number} {_nouns(setting, name)}, and the most it has is {maximum}"
-            _beyond(setting, found, note)
-        _part(host, setting, found, name, str(want.number))
+            _beyond(setting, files, note)
+        _part(host, setting, files, name, str(want.number))
     if left:
-        found.kept = f"{', '.join(dict.fromkeys(left))} [left]"
+        files.kept = f"{', '.join(dict.fromkeys(left))} [left]"
 
 
 def _nouns(setting: NicSetting, name: str) -> str:
     return f"{name} {'ring entries' if setting.group == 'ring' else 'channels'}"
 
 
-def _channel_kinds(host: Host, found: Files) -> Sequence[str]:
-    if not host.names(f"/ethtool/{found.target.name}/channels/max"):
-        _read(host, path_of(found.target.name, "channels/max", "combined"), found)
-    return auto.kinds_in_use(host, found.target.name)
+def _channel_kinds(host: Host, files: Files) -> Sequence[str]:
+    if not host.names(f"/ethtool/{files.target.name}/channels/max"):
+        _read(host, path_of(files.target.name, "channels/max", "combined"), files)
+    return auto.kinds_in_use(host, files.target.name)
 
 
 # -- features ------------------------------------------------------------------------------
 
 
-def _features(host: Host, setting: NicSetting, found: Files) -> None:
+def _features(host: Host, setting: NicSetting, files: Files) -> None:
     """One part for each of the kernel's features that a name stands for, see words.members()."""
-    folder = f"/ethtool/{found.target.name}/feature"
+    folder = f"/ethtool/{files.target.name}/feature"
     here = [name for name in host.names(folder) if name not in ("fixed", "requested")]
     if not here:
-        _read(host, f"{folder}/{setting.field}", found)
+        _read(host, f"{folder}/{setting.field}", files)
         return
     names = [name for name in words.members(setting.field, here) if name not in _APART - {setting.field}]
     if not names:
-        found.lacking = f"this kernel has no feature {setting.field}{_nearest(setting.field, here)}"
+        files.lacking = f"this kernel has no feature {setting.field}{_nearest(setting.field, here)}"
         return
-    state = {name: _read(host, f"{folder}/{name}", found) for name in names}
-    fixed = {name: _read(host, f"{folder}/fixed/{name}", found) == "yes" for name in names}
-    if found.problems:
+    state = {name: _read(host, f"{folder}/{name}", files) for name in names}
+    fixed = {name: _read(host, f"{folder}/fixed/{name}", files) == "yes" for name in names}
+    if files.problems:
         return
     for name in _demanded(setting, state, fixed):
         asked = not fixed[name] and host.value(f"{folder}/requested/{name}").text == setting.text
         if asked and state[name] != setting.text:
             # However often it is asked for: the kernel switches it as soon as it can.
-            found.lacking = f"{name} is requested, and {state[name]} as long as what it needs is off"
+            files.lacking = f"{name} is requested, and {state[name]} as long as what it needs is off"
         else:
-            _part(host, setting, found, name, setting.text)
-    stuck = [part.path.rpartition("/")[2] for part in found.parts if fixed[part.path.rpartition("/")[2]]]
-    if any(part.differs for part in found.parts if part.path.rpartition("/")[2] in stuck):
-        found.parts.clear()
+            _part(host, setting, files, name, setting.text)
+    stuck = [part.path.rpartition("/")[2] for part in files.parts if fixed[part.path.rpartition("/")[2]]]
+    if any(part.differs for part in files.parts if part.path.rpartition("/")[2] in stuck):
+        files.parts.clear()
         other = "off" if setting.text == "on" else "on"
-        found.lacking = f"the driver {found.target.driver} keeps {setting.field} {other} [fixed]"
-    elif stuck and len(stuck) == len(found.parts):
-        found.kept = f"{setting.text} [fixed]"
-        found.parts.clear()
+        files.lacking = f"the driver {files.target.driver} keeps {setting.field} {other} [fixed]"
+    elif stuck and len(stuck) == len(files.parts):
+        files.kept = f"{setting.text} [fixed]"
+        files.parts.clear()
 
 
 def _demanded(setting: NicSetting, state: dict[str, str | None], fixed: dict[str, bool]) -> Sequence[str]:
@@ -282,8 +282,8 @@ def _demanded(setting: NicSetting, state: dict[str, str | None], fixed: dict[str
 
 
 def _family(name: str) -> str:
-    found: Sequence[Family] = [family for family in words.FAMILIES if name in (family.short, family.long)]
-    return found[0].short if found else ""
+    families: Sequence[Family] = [family for family in words.FAMILIES if name in (family.short, family.long)]
+    return families[0].short if families else ""
 
 
 def _nearest(name: str, features: Sequence[str]) -> str:

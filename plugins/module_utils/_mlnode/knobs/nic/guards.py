@@ -53,11 +53,11 @@ class Guards:
         if held:
             return held
         if risk and interrupts and "management" not in self.allow:
-            words = f"{risk}, and this change {_EFFECT[effect]}"
-            return unless_allowed("management", words, self.allow)
+            reason = f"{risk}, and this change {_EFFECT[effect]}"
+            return unless_allowed("management", reason, self.allow)
         if effect > self.limit:
-            words = f"{target.name}: this change {_EFFECT[effect]} (driver {target.driver})"
-            return f"{words}; to do it all the same: max_disruption: {effect}"
+            reason = f"{target.name}: this change {_EFFECT[effect]} (driver {target.driver})"
+            return f"{reason}; to do it all the same: max_disruption: {effect}"
         if effect is Disruption.NONE or "busy" in self.allow:
             return ""
         running = self._running()
@@ -65,8 +65,8 @@ class Guards:
             return ""
         more = f" and {len(running) - _LISTED} more" if len(running) > _LISTED else ""
         names = ", ".join(running[:_LISTED])
-        words = f"{target.name}: this change {_EFFECT[effect]}, under what runs here: {names}{more}"
-        return unless_allowed("busy", words, self.allow)
+        reason = f"{target.name}: this change {_EFFECT[effect]}, under what runs here: {names}{more}"
+        return unless_allowed("busy", reason, self.allow)
 
     def guarded(self, setting: NicSetting, target: Target, part: KnobFile) -> KnobFile:
         """The part with all that is to be known before it is written."""

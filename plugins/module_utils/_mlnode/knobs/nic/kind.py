@@ -73,11 +73,11 @@ def _read(setting: NicSetting, context: Context) -> Reading:
     if not targets.targets:
         return rules.unread(setting, targets, context)
     guards = Guards(host, context.allow, nic_parse.limit(context.spec))
-    found = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
-    row = Summary(found)
-    others = _others(setting, found, context.host)
+    all_files = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
+    row = Summary(all_files)
+    others = _others(setting, all_files, context.host)
     boot = _boot(setting, row.want, others, context)
-    notes = [*grouped((words, one.label) for one in found for words in one.notes), *row.notes]
+    notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes]
     maybe = [
         (f"{word.source} ({word.owner}) may set {word.value}", one) for one, word in others if not word.sure
     ]
@@ -103,12 +103,12 @@ def _boot(setting: NicSetting, want: str, others: Sequence[_Other], context: Con
     return context.boot_by_agent(setting, want)
 
 
-def _others(setting: NicSetting, found: Sequence[Files], host: Host) -> list[_Other]:
+def _others(setting: NicSetting, all_files: Sequence[Files], host: Host) -> list[_Other]:
     """The lines that have another value than is wanted, each with the NIC."""
     words = owners.of(host, _all_interfaces(host))
     lines = (
         (one.label, word)
-        for one in found
+        for one in all_files
         for part in one.parts
         for word in words.get(one.label, ())
         if owners.means(word, setting.group, part.path.rpartition("/")[2])

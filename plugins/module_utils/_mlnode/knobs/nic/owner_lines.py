@@ -111,8 +111,8 @@ def file_of(line: Line) -> str:
         return known or _NETPLAN.get(line.key.replace("-", ""), "")
     coalesce = _COALESCE.match(line.key)
     if line.section == "Link" and coalesce:
-        words = (coalesce[1], "usecs" if coalesce[3] == "Sec" else "frames", coalesce[2] or "")
-        return f"coalesce/{'-'.join(words).strip('-').lower()}"
+        parts = (coalesce[1], "usecs" if coalesce[3] == "Sec" else "frames", coalesce[2] or "")
+        return f"coalesce/{'-'.join(parts).strip('-').lower()}"
     return _LINK.get(line.key, "") if line.section == "Link" else known
 
 
@@ -150,7 +150,7 @@ def commands(text: str, own: str, name: str) -> Iterator[tuple[str, str]]:
 
 def lines(text: str, path: str) -> list[Line]:
     """Lines of the form KEY=VALUE that are not comments."""
-    found, section = [], ""
+    entries, section = [], ""
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip()
         key, equals, rest = line.partition("=")
@@ -158,8 +158,8 @@ def lines(text: str, path: str) -> list[Line]:
             section = line[1:-1]
         elif equals and not line.startswith(("#", ";")):
             word = re.split(r"\s#", rest)[0].strip().strip("\"'")
-            found.append(Line(section, key.strip(), word, source(path, number)))
-    return found
+            entries.append(Line(section, key.strip(), word, source(path, number)))
+    return entries
 
 
 def source(path: str, number: int) -> str:

@@ -216,7 +216,7 @@ def _ifupdown(search: _Search) -> None:
 def _netplan(search: _Search) -> None:
     """Lines of which netplan has made nothing yet, as before its first run and after a change. For which
     interface each line is, only netplan resolves."""
-    words = [word for found in search.words.values() for word in found if word.owner == NETPLAN]
+    words = [word for entries in search.words.values() for word in entries if word.owner == NETPLAN]
     made = {(word.file, word.value) for word in words}
     for path in search.paths(*_YAML, end=".yaml"):
         text = search.text(path)

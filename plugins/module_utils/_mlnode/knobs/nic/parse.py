@@ -91,8 +91,8 @@ def path_of(interface: str, group: str, field: str) -> str:
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     given = schema.checked(KIND, spec, OPTIONS)
-    found = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
-    ordered: list[NicSetting] = sorted(found, key=_place)
+    settings = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
+    ordered: list[NicSetting] = sorted(settings, key=_place)
     return rules.unique(ordered)
 
 

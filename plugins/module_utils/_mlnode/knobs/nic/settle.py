@@ -69,8 +69,8 @@ def _downs(host: Host, target: Target) -> dict[str, int]:
         f"/sys/class/net/{target.name}/carrier_down_count",
         *(f"/sys/class/infiniband/{name}/ports/{port}/counters/link_downed" for name, port in ports),
     ]
-    found = {path: integer(host.value(path).text or "") for path in paths}
-    return {path: number for path, number in found.items() if number is not None}
+    counts = {path: integer(host.value(path).text or "") for path in paths}
+    return {path: number for path, number in counts.items() if number is not None}
 
 
 def _ports(host: Host, target: Target) -> list[str]:

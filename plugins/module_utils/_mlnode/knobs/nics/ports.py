@@ -71,8 +71,8 @@ class Port(NamedTuple):
 
     @property
     def rails(self) -> tuple[int, ...]:
-        found = (*(nic.rail for nic in self.nics), *(device.rail for device in self.rdma))
-        return tuple(sorted({rail for rail in found if rail is not None}))
+        numbers = (*(nic.rail for nic in self.nics), *(device.rail for device in self.rdma))
+        return tuple(sorted({rail for rail in numbers if rail is not None}))
 
 
 def ports(topology: Topology) -> tuple[Port, ...]:
@@ -89,7 +89,7 @@ def ports(topology: Topology) -> tuple[Port, ...]:
         if device.address is not None:
             rdma.setdefault(device.address, []).append(device)
     functions = {function.address: function for function in topology.pci}
-    found = []
+    all_ports = []
     for address in sorted({*nics} if _in_container(topology) else {*nics, *rdma}, key=_order):
         members, function = nics.get(address, []), functions.get(address)
         # A sub-function is an interface on the NIC's own function (mlx5): it comes and goes with a container.
@@ -103,7 +103,7 @@ def ports(topology: Topology) -> tuple[Port, ...]:
         known = [*(nic.node for nic in members), *(device.node for device in joined)]
         nodes = [node for node in known if node is not None]
         drivers = {nic.driver for nic in members} or {function.driver if function else None}
-        found.append(
+        all_ports.append(
             Port(
                 address="" if address.startswith("/") else address,
                 node=nodes[0] if nodes else None,
@@ -114,7 +114,7 @@ def ports(topology: Topology) -> tuple[Port, ...]:
                 pci_id=f"{function.vendor:04x}:{function.device:04x}" if function else "",
             )
         )
-    return tuple(found)
+    return tuple(all_ports)
 
 
 def _order(place: str) -> tuple[bool, tuple[int, str]]:
@@ -160,8 +160,8 @@ def find(host: Host, selection: Selection) -> Found:
         carrying = () if blind else management.interfaces(host)
     if blind:
         return Found(problem=Value(unreadable=blind))
-    found = chosen(selection, here, carrying)
-    if not found:
+    matches = chosen(selection, here, carrying)
+    if not matches:
         others = chosen(selection.of_any_kind, here, carrying)
         elsewhere = bool(selection.link_layer) and any(port.rdma for port in others)
         return Found(
@@ -170,7 +170,7 @@ def find(host: Host, selection: Selection) -> Found:
             missing=_is_missing(selection, others, machine),
             elsewhere=elsewhere,
         )
-    return Found(found, note=unmatched(selection, found))
+    return Found(matches, note=unmatched(selection, matches))
 
 
 def _is_missing(selection: Selection, others: Sequence[Port], machine: Topology) -> bool:
@@ -219,8 +219,8 @@ def unmatched(selection: Selection, found: Sequence[Port]) -> str:
     return f"no NIC here matches {rest}" if rest != ALL else ""
 
 
-def _without(wanted: tuple[T, ...], found: Iterable[T]) -> tuple[T, ...]:
-    have = {*found}
+def _without(wanted: tuple[T, ...], present: Iterable[T]) -> tuple[T, ...]:
+    have = {*present}
     return tuple(item for item in wanted if item not in have)
 
 
@@ -229,15 +229,15 @@ def none_found(selection: Selection, among: tuple[Port, ...], topology: Topology
     for nic in topology.nics:
         if nic.name in selection.names and nic.kind not in _KINDS:
             slaves = [other.name for other in topology.nics if other.master == nic.name]
-            words = f"; name what it stands on: {', '.join(slaves)}" if slaves else ""
-            return f"{nic.name} ({nic.kind}) has no interrupts of its own{words}"
+            slaves_hint = f"; name what it stands on: {', '.join(slaves)}" if slaves else ""
+            return f"{nic.name} ({nic.kind}) has no interrupts of its own{slaves_hint}"
     listed = [_described(port) for port in among[:_LISTED]]
     if len(among) > _LISTED:
         listed.append(f"{len(among) - _LISTED} more")
-    words = f"no NIC here matches {selection}" if selection != ALL else "no physical NIC is here"
-    words += f"; here are: {', '.join(listed)}" if listed else ", nor any other on PCI"
+    reason = f"no NIC here matches {selection}" if selection != ALL else "no physical NIC is here"
+    reason += f"; here are: {', '.join(listed)}" if listed else ", nor any other on PCI"
     hint = "; what a container sees without an interface is its host's, and declared there"
-    return words + hint if _in_container(topology) else words
+    return reason + hint if _in_container(topology) else reason
 
 
 def _described(port: Port) -> str:

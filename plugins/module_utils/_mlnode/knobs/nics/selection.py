@@ -45,24 +45,24 @@ class Selection(NamedTuple):
         return self._replace(drivers=(), pci_ids=(), nodes=(), speeds=(), link_layer="")
 
     def __str__(self) -> str:
-        words = [
+        parts = [
             f"{kind.replace('_', ' ')} {', '.join(map(str, getattr(self, kind)))}"
             for kind in ("names", "drivers", "addresses", "pci_ids", "rdma")
             if getattr(self, kind)
         ]
         if self.rails is not None:
-            words.append(f"rails {cpulist.render(self.rails)}" if self.rails else "all rails")
+            parts.append(f"rails {cpulist.render(self.rails)}" if self.rails else "all rails")
         if self.nodes:
-            words.append(f"nodes {cpulist.render(self.nodes)}")
+            parts.append(f"nodes {cpulist.render(self.nodes)}")
         if self.speeds:
-            words.append(f"speeds {', '.join(map(str, self.speeds))}")
+            parts.append(f"speeds {', '.join(map(str, self.speeds))}")
         if self.link:
-            words.append(f"link {self.link}")
+            parts.append(f"link {self.link}")
         if self.link_layer:
-            words.append(f"link layer {self.link_layer}")
+            parts.append(f"link layer {self.link_layer}")
         if self.management is not None:
-            words.append(f"{'' if self.management else 'not '}management")
-        return "; ".join(words) or "all NICs"
+            parts.append(f"{'' if self.management else 'not '}management")
+        return "; ".join(parts) or "all NICs"
 
 
 #: What a rule is for that names nothing

@@ -62,38 +62,38 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
         else:
             names.update(below)
     if selection.names and not names:
-        words = f"no NIC here matches {selection}"
+        reason = f"no NIC here matches {selection}"
         if own:
             return Targets(tuple(own))
-        return Targets(problem=Value(absent=words), nowhere=True, missing=True)
-    found = ports.find(host, selection._replace(names=tuple(sorted(names))))
+        return Targets(problem=Value(absent=reason), nowhere=True, missing=True)
+    matches = ports.find(host, selection._replace(names=tuple(sorted(names))))
     targets = [*own]
-    for port in found.ports:
+    for port in matches.ports:
         for nic in port.nics:
             master = nics.get(nic.master or "")
             on = master if group == "mtu" and master is not None and master.kind == "bond" else nic
             targets.append(_target(host, on, port.node))
     unique = {target.name: target for target in targets}
-    if not unique and found.ports:
-        words = f"{', '.join(port.label for port in found.ports)}: no interface, only an RDMA device"
-        return Targets(problem=Value(absent=words))
+    if not unique and matches.ports:
+        reason = f"{', '.join(port.label for port in matches.ports)}: no interface, only an RDMA device"
+        return Targets(problem=Value(absent=reason))
     if not unique:
-        return Targets((), found.problem, found.note, found.nowhere, found.missing, found.elsewhere)
-    return Targets(tuple(unique.values()), note=found.note)
+        return Targets((), matches.problem, matches.note, matches.nowhere, matches.missing, matches.elsewhere)
+    return Targets(tuple(unique.values()), note=matches.note)
 
 
 def beneath(host: Host, name: str) -> list[str]:
     """The interfaces with nothing more below them on which this one stands; none if it stands on nothing."""
-    found: list[str] = []
+    leaves: list[str] = []
     todo, seen = [name], {name}
     while todo:
         here = todo.pop()
         lower = _lower(host, here)
         if not lower and here != name:
-            found.append(here)
+            leaves.append(here)
         todo += [one for one in lower if one not in seen]
         seen.update(lower)
-    return sorted(found)
+    return sorted(leaves)
 
 
 def _is_hardware(nic: Nic) -> bool:

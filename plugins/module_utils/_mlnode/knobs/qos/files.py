@@ -41,14 +41,14 @@ _NO_ECN = (
 
 def of(host: Host, setting: QosSetting, target: Target) -> Files:
     """All files of a setting on one NIC."""
-    found = Files(target)
+    files = Files(target)
     try:
-        _READERS[setting.group](host, setting, found)
-        found.parts = _undone_together(found.parts)
-        found.blocked = next(filter(None, (host.blocked(part.path) for part in found.parts)), "")
+        _READERS[setting.group](host, setting, files)
+        files.parts = _undone_together(files.parts)
+        files.blocked = next(filter(None, (host.blocked(part.path) for part in files.parts)), "")
     except HostError as error:  # a list that cannot be had
-        found.problems.append(str(error))
-    return found
+        files.problems.append(str(error))
+    return files
 
 
 def _undone_together(parts: Sequence[KnobFile]) -> list[KnobFile]:
@@ -64,24 +64,24 @@ def _undone(part: KnobFile, joined: Sequence[KnobFile]) -> KnobFile:
     return part._replace(undo=(Write(f"{part.joined}/{names}", " ".join(one.runtime for one in joined)),))
 
 
-def _read(host: Host, path: str, found: Files) -> str | None:
-    """The text of a file, or None with the reason in found."""
+def _read(host: Host, path: str, files: Files) -> str | None:
+    """The text of a file, or None with the reason in files."""
     value = host.value(path)
     if value.unreadable is not None:
-        found.problems.append(value.unreadable)
+        files.problems.append(value.unreadable)
     elif value.absent is not None:
-        found.lacking = found.lacking or value.absent
+        files.lacking = files.lacking or value.absent
     return None if value.text is None else value.text.strip()
 
 
 def _part(
-    host: Host, found: Files, path: str, want: str, device: str = "", moved: str = ""
+    host: Host, files: Files, path: str, want: str, device: str = "", moved: str = ""
 ) -> KnobFile | None:
-    now = _read(host, path, found)
-    return None if now is None else _known(found, path, now, want, device, moved)
+    now = _read(host, path, files)
+    return None if now is None else _known(files, path, now, want, device, moved)
 
 
-def _known(found: Files, path: str, now: str, want: str, device: str = "", moved: str = "") -> KnobFile:
+def _known(files: Files, path: str, now: str, want: str, device: str = "", moved: str = "") -> KnobFile:
     folder, _slash, name = path.rpartition("/")
     part = KnobFile(
         number=0,
@@ -89,125 +89,125 @@ def _known(found: Files, path: str, now: str, want: str, device: str = "", moved
         runtime=now,
         want=want,
         undo=(Write(path, now),),
-        device=device or f"{_NETS}/{found.target.name}",
+        device=device or f"{_NETS}/{files.target.name}",
         joined=folder if folder.endswith(_TOGETHER) and "," not in name else "",
         moved=moved,
     )
-    found.parts.append(part)
+    files.parts.append(part)
     return part
 
 
 # -- data center bridging ------------------------------------------------------------------
 
 
-def _global_pause(host: Host, setting: QosSetting, found: Files) -> None:
+def _global_pause(host: Host, setting: QosSetting, files: Files) -> None:
     for name in ("rx", "tx"):
-        _part(host, found, f"/ethtool/{found.target.name}/pause/{name}", setting.text)
+        _part(host, files, f"/ethtool/{files.target.name}/pause/{name}", setting.text)
 
 
-def _trust(host: Host, setting: QosSetting, found: Files) -> None:
-    folder = f"/dcb/{found.target.name}"
-    part = _part(host, found, f"{folder}/trust/state", setting.text)
+def _trust(host: Host, setting: QosSetting, files: Files) -> None:
+    folder = f"/dcb/{files.target.name}"
+    part = _part(host, files, f"{folder}/trust/state", setting.text)
     if part is not None and part.differs and setting.text == "pcp":
         # No trust in DSCPs may mean that there are no priorities of DSCPs any more.
         path = f"{folder}/dscp-prio/{','.join(str(dscp) for dscp in DSCPS)}"
-        entries = _read(host, path, found)
+        entries = _read(host, path, files)
         if entries is not None:
-            found.parts[-1] = part._replace(undo=(*part.undo, Write(path, entries)))
+            files.parts[-1] = part._replace(undo=(*part.undo, Write(path, entries)))
 
 
-def _dscp(host: Host, setting: QosSetting, found: Files) -> None:
-    folder = f"/dcb/{found.target.name}/dscp-prio"
-    now = _read(host, f"{folder}/{','.join(str(dscp) for dscp in setting.value)}", found)
+def _dscp(host: Host, setting: QosSetting, files: Files) -> None:
+    folder = f"/dcb/{files.target.name}/dscp-prio"
+    now = _read(host, f"{folder}/{','.join(str(dscp) for dscp in setting.value)}", files)
     if now is not None:
         for (dscp, priority), text in zip(setting.value.items(), now.split()):
-            _known(found, f"{folder}/{dscp}", text, str(priority))
+            _known(files, f"{folder}/{dscp}", text, str(priority))
 
 
-def _pfc(host: Host, setting: QosSetting, found: Files) -> None:
-    folder = f"/dcb/{found.target.name}/pfc"
-    if _part(host, found, f"{folder}/prio-pfc", setting.text) is None:
+def _pfc(host: Host, setting: QosSetting, files: Files) -> None:
+    folder = f"/dcb/{files.target.name}/pfc"
+    if _part(host, files, f"{folder}/prio-pfc", setting.text) is None:
         return
-    most = _most(host, f"{folder}/pfc-cap", found)
+    most = _most(host, f"{folder}/pfc-cap", files)
     if most and len(setting.value) > most:
-        found.invalid = (
-            f"{found.label}: PFC for {len(setting.value)} priorities, and the NIC has it for {most}"
+        files.invalid = (
+            f"{files.label}: PFC for {len(setting.value)} priorities, and the NIC has it for {most}"
         )
 
 
-def _ets(host: Host, setting: QosSetting, found: Files) -> None:
-    folder = f"/dcb/{found.target.name}/ets"
-    if _part(host, found, f"{folder}/prio-tc,tc-tsa,tc-bw", setting.text) is None:
+def _ets(host: Host, setting: QosSetting, files: Files) -> None:
+    folder = f"/dcb/{files.target.name}/ets"
+    if _part(host, files, f"{folder}/prio-tc,tc-tsa,tc-bw", setting.text) is None:
         return
-    most = _most(host, f"{folder}/ets-cap", found)
+    most = _most(host, f"{folder}/ets-cap", files)
     classes = max(setting.value[0]) + 1
     if most and classes > most:
-        found.invalid = f"{found.label}: {classes} traffic classes, and the NIC has {most}"
+        files.invalid = f"{files.label}: {classes} traffic classes, and the NIC has {most}"
 
 
-def _buffer(host: Host, setting: QosSetting, found: Files) -> None:
-    folder = f"/dcb/{found.target.name}/buffer"
+def _buffer(host: Host, setting: QosSetting, files: Files) -> None:
+    folder = f"/dcb/{files.target.name}/buffer"
     if _part(
-        host, found, f"{folder}/prio-buffer,buffer-size", setting.text, moved=_moved(host, setting, found)
+        host, files, f"{folder}/prio-buffer,buffer-size", setting.text, moved=_moved(host, setting, files)
     ):
-        most = _most(host, f"{folder}/total-size", found)
+        most = _most(host, f"{folder}/total-size", files)
         wanted = sum(setting.value[1])
         if most and wanted > most:
-            found.invalid = f"{found.label}: buffers of {wanted} bytes together, and the NIC has {most}"
+            files.invalid = f"{files.label}: buffers of {wanted} bytes together, and the NIC has {most}"
 
 
-def _moved(host: Host, setting: QosSetting, found: Files) -> str:
+def _moved(host: Host, setting: QosSetting, files: Files) -> str:
     """A driver resizes its buffers when PFC is set (mellanox/mlx5/core/en_dcbnl.c:
     mlx5e_dcbnl_ieee_setpfc)."""
     if "pfc" not in setting.rule.given:
         return ""
     wanted = ",".join(str(number) for number in setting.rule.given["pfc"]) or NONE
-    now = host.value(f"/dcb/{found.target.name}/pfc/prio-pfc").text
+    now = host.value(f"/dcb/{files.target.name}/pfc/prio-pfc").text
     return "" if now is None or now == wanted else "PFC is changed before"
 
 
-def _most(host: Host, path: str, found: Files) -> int:
+def _most(host: Host, path: str, files: Files) -> int:
     """0 where the driver knows no limit."""
-    return int(_read(host, path, found) or 0)
+    return int(_read(host, path, files) or 0)
 
 
 # -- congestion, and RDMA devices ----------------------------------------------------------
 
 
-def _ecn(host: Host, setting: QosSetting, found: Files) -> None:
+def _ecn(host: Host, setting: QosSetting, files: Files) -> None:
     """At both ends: the one that notes congestion (np), and the one that reacts to it (rp)."""
-    folder = f"{_NETS}/{found.target.name}/ecn"
+    folder = f"{_NETS}/{files.target.name}/ecn"
     if not host.exists(folder):
-        found.lacking = _NO_ECN
+        files.lacking = _NO_ECN
         return
     for end in ("roce_np", "roce_rp"):
         for priority in setting.value:
-            _part(host, found, f"{folder}/{end}/enable/{priority}", setting.text)
+            _part(host, files, f"{folder}/{end}/enable/{priority}", setting.text)
 
 
-def _cnp(host: Host, setting: QosSetting, found: Files) -> None:
+def _cnp(host: Host, setting: QosSetting, files: Files) -> None:
     theirs, kernels = _CNP[setting.group]
-    path = f"{_NETS}/{found.target.name}/ecn/roce_np/{theirs}"
+    path = f"{_NETS}/{files.target.name}/ecn/roce_np/{theirs}"
     if not host.exists(path):
-        path = f"/sys/kernel/debug/mlx5/{found.target.address}/cc_params/{kernels}"
-        if not found.target.address or not host.exists(path):
-            found.lacking = "its driver does not show what its congestion notifications (CNP) look like"
+        path = f"/sys/kernel/debug/mlx5/{files.target.address}/cc_params/{kernels}"
+        if not files.target.address or not host.exists(path):
+            files.lacking = "its driver does not show what its congestion notifications (CNP) look like"
             return
-    _part(host, found, path, setting.text)
+    _part(host, files, path, setting.text)
 
 
-def _roce(host: Host, setting: QosSetting, found: Files) -> None:
+def _roce(host: Host, setting: QosSetting, files: Files) -> None:
     file = {"rdma_cm_tos": "cm-tos", "traffic_class": "traffic-class"}[setting.group]
-    devices = rdma(host, found.target)
+    devices = rdma(host, files.target)
     if not devices:
-        found.lacking = "there is no RDMA device on it"
+        files.lacking = "there is no RDMA device on it"
     for device in devices:
         for port in device.ports:
             if port.link_layer == "InfiniBand":
-                found.lacking = f"{device.name} is InfiniBand, which has service levels instead"
+                files.lacking = f"{device.name} is InfiniBand, which has service levels instead"
                 continue
             path = f"/roce/{device.name}/{port.number}/{file}"
-            _part(host, found, path, setting.text, device=f"{_RDMA}/{device.name}")
+            _part(host, files, path, setting.text, device=f"{_RDMA}/{device.name}")
 
 
 def rdma(host: Host, target: Target) -> list[RdmaDevice]:

@@ -49,13 +49,13 @@ class QosGuards(Guards):
 
     def protected(self, setting: QosSetting, target: Target, part: KnobFile) -> KnobFile:
         """The part as of guarded(), with the guards of these settings before those of NICs."""
-        found = self.guarded(as_nic(setting), target, part)
+        guarded_part = self.guarded(as_nic(setting), target, part)
         if setting.group in _QUIET:
-            found = found._replace(risk="")
+            guarded_part = guarded_part._replace(risk="")
         if not part.differs:
-            return found
-        refusal = several(setting, self.allow) or paused(self.host, setting, target) or found.refusal
-        return found._replace(refusal=refusal)
+            return guarded_part
+        refusal = several(setting, self.allow) or paused(self.host, setting, target) or guarded_part.refusal
+        return guarded_part._replace(refusal=refusal)
 
 
 def as_nic(setting: QosSetting) -> NicSetting:
@@ -76,11 +76,11 @@ def several(setting: QosSetting, allow: Sequence[str]) -> str:
     """Reason why PFC for these priorities is refused, on whatever NIC; empty if it is not."""
     if setting.group != "pfc" or len(setting.value) < 2:
         return ""
-    words = (
+    reason = (
         f"PFC on priorities {answers.numbers(setting.value)}: each takes buffers from the others, and is one "
         "more that can stand still all over the fabric"
     )
-    return unless_allowed("pfc_priorities", words, allow)
+    return unless_allowed("pfc_priorities", reason, allow)
 
 
 def paused(host: Host, setting: QosSetting, target: Target) -> str:
@@ -92,13 +92,13 @@ def paused(host: Host, setting: QosSetting, target: Target) -> str:
     if not on:
         return ""
     blind = next((value.unreadable for value in states.values() if value.unreadable), "")
-    words = f"{target.name}: global pause {'may be' if blind else 'is'} on ({blind or ', '.join(on)})"
-    return f"{words}, which excludes PFC: declare global_pause: off beside it"
+    reason = f"{target.name}: global pause {'may be' if blind else 'is'} on ({blind or ', '.join(on)})"
+    return f"{reason}, which excludes PFC: declare global_pause: off beside it"
 
 
 def wants_pause(host: Host) -> dict[str, str]:
     """NIC → who declares that it pauses all of its traffic: a setting of nic_ethtool, and its declaration."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for declaration in declared.expected(host):
         try:
             settings = nic_parse.parse(declaration.kinds.get(nic_parse.KIND, {}))
@@ -109,5 +109,5 @@ def wants_pause(host: Host) -> dict[str, str]:
                 if setting.field == "autoneg":  # negotiated to what rx and tx allow
                     continue
                 for target in nic_targets.find(host, setting.rule.nics, "pause").targets:
-                    found.setdefault(target.name, f"{setting.key} (declared by {declaration.name})")
-    return found
+                    sources.setdefault(target.name, f"{setting.key} (declared by {declaration.name})")
+    return sources

@@ -86,9 +86,9 @@ def _refuse_together(looks: Sequence[_Look]) -> None:
     for look in looks:
         for files in look.found:
             key = stopped.get((look.setting.rule.name, files.target.name))
-            words = f"{files.target.name}: goes together with {key}, which is refused"
+            reason = f"{files.target.name}: goes together with {key}, which is refused"
             files.parts = [
-                part._replace(refusal=words) if key and part.differs and not part.refusal else part
+                part._replace(refusal=reason) if key and part.differs and not part.refusal else part
                 for part in files.parts
             ]
 
@@ -106,21 +106,21 @@ def _look(setting: QosSetting, context: Context) -> _Look:
     host = context.host
     targets = nic_targets.find(host, setting.rule.nics, "pause")
     guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
-    found = [_guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets]
-    return _Look(setting, targets, found)
+    all_files = [_guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets]
+    return _Look(setting, targets, all_files)
 
 
 def _reading(look: _Look, context: Context, pausing: Mapping[str, str]) -> Reading:
-    host, setting, targets, found = context.host, look.setting, look.targets, look.found
+    host, setting, targets, all_files = context.host, look.setting, look.targets, look.found
     if not targets.targets:
         return rules.unread(setting, targets, context)
-    row = Summary(found, _text)
+    row = Summary(all_files, _text)
     return row.reading(
         setting.path,
         context.boot_by_agent(setting, row.want),
         context.origins,
-        [*row.notes, *_notes(host, setting, found), targets.note],
-        _contradicted(setting, found, pausing),
+        [*row.notes, *_notes(host, setting, all_files), targets.note],
+        _contradicted(setting, all_files, pausing),
     )
 
 
@@ -129,23 +129,25 @@ def _guarded(files: Files, setting: QosSetting, guards: QosGuards) -> Files:
     return files
 
 
-def _contradicted(setting: QosSetting, found: Sequence[Files], pausing: Mapping[str, str]) -> Iterable[str]:
+def _contradicted(
+    setting: QosSetting, all_files: Sequence[Files], pausing: Mapping[str, str]
+) -> Iterable[str]:
     """Conflicts with what another kind declares of the same NICs."""
     wants_none = setting.value if setting.group == "pfc" else setting.text == "off"
     if setting.group not in ("pfc", "global_pause") or not wants_none:
         return
-    for one in found:
+    for one in all_files:
         if one.label in pausing:
             yield f"{one.label}: {pausing[one.label]} wants global pause on: remove one of the two"
 
 
-def _notes(host: Host, setting: QosSetting, found: Sequence[Files]) -> list[str]:
+def _notes(host: Host, setting: QosSetting, all_files: Sequence[Files]) -> list[str]:
     notes: list[str] = []
     if setting.group == "pfc" and setting.value:
         notes.append(f"switches must match: {qos_switch.pfc(setting.value, {})}")
     if setting.path.startswith("/dcb/"):
         notes += [*_tool(host), *boot_sources(setting.key, host)]
-        notes += grouped((_negotiates(host, one), one.label) for one in found if _negotiates(host, one))
+        notes += grouped((_negotiates(host, one), one.label) for one in all_files if _negotiates(host, one))
     return notes
 
 
@@ -204,10 +206,10 @@ def boot_sources(key: str, host: Host) -> list[str]:
     """Other sources that set priorities at boot."""
     del key
     try:
-        found = host.is_link(_LLDPAD)
+        enabled = host.is_link(_LLDPAD)
     except HostError as error:
         return [str(error)]
-    return [f"{_LLDPAD}: lldpad negotiates priorities with the switch, which may differ"] if found else []
+    return [f"{_LLDPAD}: lldpad negotiates priorities with the switch, which may differ"] if enabled else []
 
 
 _REASONS = {

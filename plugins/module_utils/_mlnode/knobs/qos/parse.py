@@ -68,9 +68,9 @@ class QosSetting(Setting):
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     given = schema.checked(KIND, spec, OPTIONS)
-    found = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
-    found.sort(key=_place)
-    return rules.unique(found)
+    settings = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
+    settings.sort(key=_place)
+    return rules.unique(settings)
 
 
 def _place(setting: QosSetting) -> int:
@@ -86,13 +86,13 @@ def _settings(given: Mapping[str, Any]) -> list[QosSetting]:
 
 def _values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The groups that are given, as values. Raises DeclarationError, also for what contradicts itself."""
-    found = {
+    values = {
         group: _READERS.get(group, _same)(f"{where}.{group}", given[group])
         for group in GROUPS
         if group in given
     }
-    _refuse_contradictions(where, found)
-    return found
+    _refuse_contradictions(where, values)
+    return values
 
 
 #: What a check can expect of a port
@@ -185,13 +185,13 @@ def _global_pause(_where: str, given: bool) -> str:
 
 def _dscp(where: str, given: Mapping[str, int]) -> dict[int, int]:
     """DSCPs by number, or several such as 24-31."""
-    found: dict[int, int] = {}
+    priorities: dict[int, int] = {}
     for listed, priority in given.items():
         for dscp in dscps(listed):
-            if dscp in found:
+            if dscp in priorities:
                 raise DeclarationError(f"{where}: DSCP {dscp} is there twice")
-            found[dscp] = priority
-    return dict(sorted(found.items()))
+            priorities[dscp] = priority
+    return dict(sorted(priorities.items()))
 
 
 def _priorities(_where: str, given: Sequence[int]) -> tuple[int, ...]:
@@ -227,18 +227,18 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
 }
 
 
-def _refuse_contradictions(where: str, found: Mapping[str, Any]) -> None:
+def _refuse_contradictions(where: str, values: Mapping[str, Any]) -> None:
     """Refuse what no switch could match, as it does not fit together on the NIC itself."""
-    pfc = found.get("pfc", ())
-    if pfc and found.get("global_pause") == "on":
+    pfc = values.get("pfc", ())
+    if pfc and values.get("global_pause") == "on":
         raise DeclarationError(
             f"{where}: PFC and global pause exclude each other (IEEE 802.1Q): a port that pauses all of its "
             "traffic pauses priorities that must not wait, too"
         )
-    priorities = found.get("dscp", {})
-    if priorities and found.get("trust") == "pcp":
+    priorities = values.get("dscp", {})
+    if priorities and values.get("trust") == "pcp":
         raise DeclarationError(f"{where}: with trust: pcp DSCPs are ignored, so dscp would do nothing")
-    cnp = found.get("cnp", {})
+    cnp = values.get("cnp", {})
     theirs = priorities.get(cnp.get("dscp"))
     if theirs is not None and cnp.get("priority", theirs) != theirs:
         raise DeclarationError(
@@ -246,9 +246,9 @@ def _refuse_contradictions(where: str, found: Mapping[str, Any]) -> None:
             f"{cnp['priority']} by cnp.priority"
         )
     for group in ("rdma_cm_tos", "traffic_class"):
-        dscp = found.get(group, 0) >> 2
-        if group in found and pfc and priorities.get(dscp, pfc[0]) not in pfc:
+        dscp = values.get(group, 0) >> 2
+        if group in values and pfc and priorities.get(dscp, pfc[0]) not in pfc:
             raise DeclarationError(
-                f"{where}.{group}: {found[group]} is DSCP {dscp}, which has priority {priorities[dscp]} by "
+                f"{where}.{group}: {values[group]} is DSCP {dscp}, which has priority {priorities[dscp]} by "
                 f"dscp, and PFC is for {answers.numbers(pfc)}"
             )

@@ -17,8 +17,10 @@ from .parse import QosSetting
 def words(rows: Iterable[Row]) -> list[str]:
     """Requirements for switch ports and all other nodes of the fabric."""
     settings = [row.setting for row in rows if isinstance(row.setting, QosSetting)]
-    found = (_WORDS[item.group](item.value, item.rule.given) for item in settings if item.group in _WORDS)
-    return list(dict.fromkeys(filter(None, found)))
+    requirements = (
+        _WORDS[item.group](item.value, item.rule.given) for item in settings if item.group in _WORDS
+    )
+    return list(dict.fromkeys(filter(None, requirements)))
 
 
 Given = Mapping[str, Any]

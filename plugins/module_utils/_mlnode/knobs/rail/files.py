@@ -27,19 +27,19 @@ _ALL = "all"
 
 def of(host: Host, setting: RailSetting, target: Target, allow: Sequence[str]) -> Files:
     """The file of a setting on one interface."""
-    found = Files(target)
+    files = Files(target)
     path = path_of(target.name, setting.group)
     try:
         value = host.value(path)
         if value.text is None:
-            found.problems += [value.unreadable] if value.unreadable is not None else []
-            found.lacking = value.absent or ""
+            files.problems += [value.unreadable] if value.unreadable is not None else []
+            files.lacking = value.absent or ""
         else:
-            found.parts = [_part(host, setting, target, path, value.text.strip(), allow)]
-            found.blocked = host.blocked(path)
+            files.parts = [_part(host, setting, target, path, value.text.strip(), allow)]
+            files.blocked = host.blocked(path)
     except HostError as error:
-        found.problems.append(str(error))
-    return found
+        files.problems.append(str(error))
+    return files
 
 
 def _part(
@@ -92,10 +92,10 @@ def at_boot(host: Host, setting: RailSetting, names: Sequence[str]) -> tuple[str
             lines[line.where] = line
     beats = config.winner(_key(_ALL, setting))
     value = _number(beats)
-    words = [f"{line.where} sets {line.text}, and the agent comes after it" for line in lines.values()]
-    words += [f"{text}: whether it sets another value is unknown" for text in config.unreadable]
+    notes = [f"{line.where} sets {line.text}, and the agent comes after it" for line in lines.values()]
+    notes += [f"{text}: whether it sets another value is unknown" for text in config.unreadable]
     overrules = value is not None and value > int(setting.text)
-    return "; ".join(words), beats if overrules else None
+    return "; ".join(notes), beats if overrules else None
 
 
 def _number(line: sysctl_d.Line | None) -> int | None:
@@ -117,9 +117,9 @@ def back_refusal(host: Host, path: str, value: str, allow: Sequence[str]) -> str
 
 def _refusal(host: Host, name: str, group: str, value: str, allow: Sequence[str]) -> str:
     """Reason why an interface does not get a value; empty if it does."""
-    words = _CUTS_OFF.get((group, value))
-    carried = _carried(host, name) if words else ""
-    reason = f"{name}: {carried}, and {words}" if carried else ""
+    effect = _CUTS_OFF.get((group, value))
+    carried = _carried(host, name) if effect else ""
+    reason = f"{name}: {carried}, and {effect}" if carried else ""
     return unless_allowed("management", reason, allow)
 
 

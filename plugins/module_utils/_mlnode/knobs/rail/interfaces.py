@@ -40,7 +40,7 @@ class Places(NamedTuple):
 def find(host: Host, selection: Selection) -> Places:
     """Interfaces with the addresses of the chosen NICs. Raises nothing: what is unknown is the problem."""
     chosen = nic_targets.find(host, selection, _GROUP)
-    found: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     notes = [chosen.note] if chosen.note else []
     try:
         for target in chosen.targets:
@@ -48,11 +48,11 @@ def find(host: Host, selection: Selection) -> Places:
             if names != [target.name]:
                 notes.append(f"{target.name}: its address is on {', '.join(names)}, which is what counts")
             for name in names:
-                found.setdefault(name, target if name == target.name else Target(name))
+                targets.setdefault(name, target if name == target.name else Target(name))
     except HostError as error:
         return Places(problem=Value(unreadable=str(error)))
     return Places(
-        tuple(found.values()),
+        tuple(targets.values()),
         chosen.problem,
         tuple(notes),
         chosen.nowhere,
@@ -73,14 +73,14 @@ def speaking(host: Host, name: str) -> list[str]:
 
 def _above(host: Host, name: str, nics: Mapping[str, Nic]) -> list[str]:
     """Nearest first."""
-    found: list[str] = []
+    uppers: list[str] = []
     todo = [name]
     while todo:
         here = todo.pop(0)
         for entry in host.names(f"{_NETS}/{here}"):
             upper = entry[len("upper_") :]
-            known = entry.startswith("upper_") and upper in nics and upper not in found
+            known = entry.startswith("upper_") and upper in nics and upper not in uppers
             if known and nics[upper].kind in _ABOVE:
-                found.append(upper)
+                uppers.append(upper)
                 todo.append(upper)
-    return found
+    return uppers

@@ -70,32 +70,32 @@ class _Look(NamedTuple):
 def _look(name: str, setting: RailSetting, context: Context) -> _Look:
     host = context.host
     places = interfaces.find(host, setting.rule.nics)
-    found = [files.of(host, setting, want, context.allow) for want in places.targets]
-    return _Look(name, setting, context, places, found)
+    all_files = [files.of(host, setting, want, context.allow) for want in places.targets]
+    return _Look(name, setting, context, places, all_files)
 
 
 def _reading(look: _Look) -> Reading:
-    setting, context, found = look.setting, look.context, look.found
-    if not found:
+    setting, context, all_files = look.setting, look.context, look.found
+    if not all_files:
         return rules.unread(setting, look.places, context)
-    row = Summary(found)
-    boot, hints = _boot(setting, context, found, row.want)
+    row = Summary(all_files)
+    boot, hints = _boot(setting, context, all_files, row.want)
     return row.reading(setting.path, boot, context.origins, [*row.notes, *look.places.notes, *hints])
 
 
 def _boot(
-    setting: RailSetting, context: Context, found: Sequence[Files], want: str
+    setting: RailSetting, context: Context, all_files: Sequence[Files], want: str
 ) -> tuple[Boot, list[str]]:
     """State after the next boot, and notes on it."""
     boot = context.boot_by_agent(setting, want)
     try:
-        names = [one.target.name for one in found]
-        words, beats = files.at_boot(context.host, setting, names)
+        names = [one.target.name for one in all_files]
+        hint, beats = files.at_boot(context.host, setting, names)
         if beats is not None:
             boot = Boot(Value(text=f"{beats.text} and so overrules it"), beats.where, foreign=True)
     except HostError as error:  # files that are only looked at for a hint
-        words = str(error)
-    return boot, [words] if words else []
+        hint = str(error)
+    return boot, [hint] if hint else []
 
 
 # -- the rest of a kind --------------------------------------------------------------------

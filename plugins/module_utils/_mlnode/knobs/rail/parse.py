@@ -42,9 +42,9 @@ class RailSetting(Setting):
 def parse(spec: Mapping[str, Any]) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     given = schema.checked(KIND, spec, OPTIONS)
-    found = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
-    found.sort(key=lambda setting: GROUPS.index(setting.group))
-    return rules.unique(found)
+    settings = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
+    settings.sort(key=lambda setting: GROUPS.index(setting.group))
+    return rules.unique(settings)
 
 
 def _settings(given: Mapping[str, Any]) -> list[RailSetting]:

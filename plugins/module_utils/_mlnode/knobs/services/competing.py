@@ -43,8 +43,8 @@ def look(host: Host, service: Service) -> Rivalry:
         return Rivalry(note=f"{actor}: what it sets otherwise than declared is drift of that setting")
     keys = [key for key in service.moves if key in wanted]
     if keys:
-        words = ", ".join(f"{key} (declared by {wanted[key]})" for key in keys)
-        return Rivalry(f"{actor} may set {words}: declare stop")
+        listing = ", ".join(f"{key} (declared by {wanted[key]})" for key in keys)
+        return Rivalry(f"{actor} may set {listing}: declare stop")
     return Rivalry(note=f"it {service.reason}")
 
 

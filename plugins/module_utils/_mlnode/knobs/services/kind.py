@@ -124,22 +124,22 @@ def _boot(unit: str, fragment: str, context: Context) -> Boot:
     if host.content(path) == _content(context.name):
         lifted = _lifted_by(host, unit, path)
         if lifted:
-            words = f"{lifted} takes the condition of {path} back: take that line out"
-            return Boot(Value(absent=words), lifted, foreign=True)
+            reason = f"{lifted} takes the condition of {path} back: take that line out"
+            return Boot(Value(absent=reason), lifted, foreign=True)
         return Boot(Value(text=STOPPED), path)
     starter = next(starters(host, unit), "")
-    words = f"{starter} starts it" if starter else "nothing keeps others from starting it, as by D-Bus"
-    return Boot(Value(absent=words), starter)
+    reason = f"{starter} starts it" if starter else "nothing keeps others from starting it, as by D-Bus"
+    return Boot(Value(absent=reason), starter)
 
 
 def _lifted_by(host: Host, unit: str, path: str) -> str:
     """The line for which a drop-in of mlnode does not count, as an empty condition of any name takes back all
     before it (systemd.unit(5)); empty if it counts. Raises HostError."""
-    found = systemd_unit.load(host, unit)
-    if any(line.file == path for line in found.conditions("Condition")):
+    loaded_unit = systemd_unit.load(host, unit)
+    if any(line.file == path for line in loaded_unit.conditions("Condition")):
         return ""
     empty = [
-        line.where for line in found.lines
+        line.where for line in loaded_unit.lines
         if line.section == "[Unit]" and line.key.startswith("Condition") and not line.value
     ]  # fmt: skip
     return empty[-1] if empty else f"{unit}.d"
@@ -200,13 +200,13 @@ def _left(setting: Setting, context: Context) -> Reading:
         return Reading(
             setting.path, right, Boot(right, "nothing starts it"), setting.want, note="nothing starts it"
         )
-    found = competing.look(host, service)
+    rivalry = competing.look(host, service)
     boot = Boot(right, service.unit)
-    if found.problem:
-        boot = Boot(Value(unreadable=found.problem), service.unit)
-    elif found.words:
-        boot = Boot(Value(absent=found.words), service.unit, foreign=True)
-    return Reading(setting.path, right, boot, setting.want, note=found.note)
+    if rivalry.problem:
+        boot = Boot(Value(unreadable=rivalry.problem), service.unit)
+    elif rivalry.words:
+        boot = Boot(Value(absent=rivalry.words), service.unit, foreign=True)
+    return Reading(setting.path, right, boot, setting.want, note=rivalry.note)
 
 
 # -- the rest of a kind --------------------------------------------------------------------
@@ -225,10 +225,10 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 def boot_sources(key: str, host: Host) -> list[str]:
     """Files that start it or keep it stopped, and tuned's profile."""
     service = service_of(key)
-    found = [f"{path} starts it" for path in starters(host, service.unit)]
+    sources = [f"{path} starts it" for path in starters(host, service.unit)]
     kept = stopped_by(host, service.unit)
-    found += [f"{kept} keeps it stopped"] if kept else []
-    return found + competing.boot_sources(host, service)
+    sources += [f"{kept} keeps it stopped"] if kept else []
+    return sources + competing.boot_sources(host, service)
 
 
 #: Never: each service stands for itself.

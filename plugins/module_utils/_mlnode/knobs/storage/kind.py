@@ -46,10 +46,10 @@ class Devices(NamedTuple):
     rotational: bool | None = None
 
     def __str__(self) -> str:
-        words = [", ".join(self.names), ", ".join(self.types)]
+        parts = [", ".join(self.names), ", ".join(self.types)]
         if self.rotational is not None:
-            words.append("rotational" if self.rotational else "not rotational")
-        return "; ".join(filter(None, words)) or "all disks"
+            parts.append("rotational" if self.rotational else "not rotational")
+        return "; ".join(filter(None, parts)) or "all disks"
 
 
 class Rule(NamedTuple):
@@ -94,16 +94,16 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 def _settings(given: Mapping[str, Any]) -> list[Setting]:
     where, rule = f"{KIND}.{given['name']}", _rule(given)
-    found: list[Setting] = []
+    settings: list[Setting] = []
     if "read_ahead_kb" in given:
         folder = f"{_BLOCK}/*/queue" if rule.nfs is None else f"{_BDI}/*"
         at_least, number = _read_ahead(f"{where}.read_ahead_kb", given["read_ahead_kb"])
-        found.append(_setting(rule, f"{folder}/read_ahead_kb", str(number), at_least))
+        settings.append(_setting(rule, f"{folder}/read_ahead_kb", str(number), at_least))
     if "scheduler" in given:
         if rule.nfs is not None:
             raise DeclarationError(f"{where}.scheduler: an NFS mount has none; declare it for devices")
-        found.append(_setting(rule, f"{_BLOCK}/*/queue/scheduler", given["scheduler"]))
-    return found
+        settings.append(_setting(rule, f"{_BLOCK}/*/queue/scheduler", given["scheduler"]))
+    return settings
 
 
 def _rule(given: Mapping[str, Any]) -> Rule:
@@ -159,13 +159,13 @@ def _devices(host: Host, rule: Rule) -> tuple[list[_Device], Value, str]:
     if rule.nfs is not None:
         return _mounts(host, rule.nfs)
     here = host.names(_BLOCK)
-    found = [name for name in here if _is_meant(host, name, rule.devices)]
+    names = [name for name in here if _is_meant(host, name, rule.devices)]
     lacking = [name for name in rule.devices.names if name not in here]
-    if not found:
+    if not names:
         known = ", ".join(f"{name} ({_type(host, name)})" for name in here if _type(host, name))
         return [], Value(absent=f"no block device here matches {rule}; here are: {known or 'none'}"), ""
-    words = f"no {', '.join(lacking)} in {_BLOCK}" if lacking else ""
-    return [_device(host, name) for name in found], Value(), words
+    note = f"no {', '.join(lacking)} in {_BLOCK}" if lacking else ""
+    return [_device(host, name) for name in names], Value(), note
 
 
 def _device(host: Host, name: str) -> _Device:
@@ -204,21 +204,21 @@ def _type(host: Host, name: str) -> str:
 
 def _mounts(host: Host, points: Sequence[str]) -> tuple[list[_Device], Value, str]:
     """NFS mounts: several of one export share a device, and so the value."""
-    found: dict[str, list[str]] = {}
+    mounts: dict[str, list[str]] = {}
     for line in _mount_table(host).split("\n"):
         mounted, _dash, source = line.partition(" - ")
         fields = mounted.split(" ")
         if source.split(" ")[0] not in _NFS or len(fields) < 5 or not _NUMBER.match(fields[2]):
             continue
-        found.setdefault(fields[2], []).append(mountinfo.plain(fields[4]))
-    lacking = [point for point in points if not any(point in seen for seen in found.values())]
+        mounts.setdefault(fields[2], []).append(mountinfo.plain(fields[4]))
+    lacking = [point for point in points if not any(point in seen for seen in mounts.values())]
     devices = [
         _Device(", ".join(seen), f"{_BDI}/{number}", f"{_BDI}/{number}")
-        for number, seen in found.items()
+        for number, seen in mounts.items()
         if not points or not {*points}.isdisjoint(seen)
     ]
-    words = f"no NFS is mounted on {', '.join(lacking)}" if lacking else ""
-    return devices, Value(absent=words or "no NFS is mounted") if not devices else Value(), words
+    note = f"no NFS is mounted on {', '.join(lacking)}" if lacking else ""
+    return devices, Value(absent=note or "no NFS is mounted") if not devices else Value(), note
 
 
 def _mount_table(host: Host) -> str:
@@ -256,67 +256,67 @@ def _read_one(setting: RuleSetting, context: Context) -> Reading:
     if not context.runtime:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
     host = context.host
-    found: list[Files] = []
+    all_files: list[Files] = []
     try:
         devices, problem, lacking = _devices(host, setting.rule)
-        found += [_FILES[setting.topic](host, setting, device) for device in devices]
+        all_files += [_FILES[setting.topic](host, setting, device) for device in devices]
     except HostError as error:
-        found, problem, lacking = [], Value(unreadable=str(error)), ""
-    if not found:
+        all_files, problem, lacking = [], Value(unreadable=str(error)), ""
+    if not all_files:
         # What is named has to be here; a kind of device only distinguishes kinds of node.
         named = bool(setting.rule.devices.names or setting.rule.nfs) and problem.absent is not None
         return Reading(setting.path, problem, context.boot_by_agent(setting, None), missing=named)
     container = machine.read(Reader(host)).kind == "container"
-    for one in found:
+    for one in all_files:
         one.blocked = _CONTAINER if container else host.blocked(one.parts[0].path) if one.parts else ""
-    row = Summary(found)
-    notes = [*grouped((words, one.label) for one in found for words in one.notes), *row.notes, lacking]
+    row = Summary(all_files)
+    notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes, lacking]
     return row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)
 
 
 def _read_ahead_file(host: Host, setting: RuleSetting, device: _Device) -> Files:
-    found, path = Files(Target(device.name)), f"{device.folder}/read_ahead_kb"
+    files, path = Files(Target(device.name)), f"{device.folder}/read_ahead_kb"
     if device.part:
-        found.lacking = f"left alone, as it is a part of {device.part}, which reads ahead"
-        return found
+        files.lacking = f"left alone, as it is a part of {device.part}, which reads ahead"
+        return files
     now = host.value(path)
     number = values.number(now.text)
     if number is None:
-        return _without(found, path, now)
+        return _without(files, path, now)
     want = max(number, int(setting.value)) if setting.raise_only else int(setting.value)
-    _add(found, path, str(number), str(want), device)
-    return found
+    _add(files, path, str(number), str(want), device)
+    return files
 
 
 def _scheduler_file(host: Host, setting: RuleSetting, device: _Device) -> Files:
-    found, path = Files(Target(device.name)), f"{device.folder}/scheduler"
+    files, path = Files(Target(device.name)), f"{device.folder}/scheduler"
     now, want = host.value(path), setting.value
     if not now.text:
-        return _without(found, path, now)
+        return _without(files, path, now)
     offered = values.choices(now.text)
     if not offered and want == now.text.strip():
-        found.kept = f"{want} [fixed]"
+        files.kept = f"{want} [fixed]"
     elif not offered:
-        found.lacking = "hands its requests on to others, and has no scheduler to choose"
+        files.lacking = "hands its requests on to others, and has no scheduler to choose"
     else:
         if want not in offered:
-            found.invalid = (
+            files.invalid = (
                 f"{path} does not offer {want!r}, but {', '.join(offered)}; if it is a module, load it first"
             )
-        _add(found, path, values.chosen(now.text), want, device)
-    return found
+        _add(files, path, values.chosen(now.text), want, device)
+    return files
 
 
-def _without(found: Files, path: str, now: Value) -> Files:
+def _without(files: Files, path: str, now: Value) -> Files:
     if now.absent is not None:
-        found.lacking = now.absent
+        files.lacking = now.absent
     else:
-        found.problems = [now.unreadable or f"{path} says {now.text!r}"]
-    return found
+        files.problems = [now.unreadable or f"{path} says {now.text!r}"]
+    return files
 
 
-def _add(found: Files, path: str, now: str, want: str, device: _Device) -> None:
-    found.parts = [KnobFile(0, path, now, want, (Write(path, now),), device=device.home)]
+def _add(files: Files, path: str, now: str, want: str, device: _Device) -> None:
+    files.parts = [KnobFile(0, path, now, want, (Write(path, now),), device=device.home)]
 
 
 _FILES: Mapping[str, Callable[[Host, RuleSetting, _Device], Files]] = {
@@ -337,13 +337,13 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 def boot_sources(key: str, host: Host) -> list[str]:
     """Lines of udev rules that set the same of some device; the agent has its turn after them."""
     name = key.rpartition(".")[2]
-    found = []
+    lines = []
     for folder in ("/etc", "/run", "/usr/lib"):
         for path in host.matching(f"{folder}/udev/rules.d/*.rules"):
             for number, line in enumerate(host.text(path).split("\n"), start=1):
                 if f"{name}}}" in line and not line.lstrip().startswith("#"):
-                    found.append(f"{path}:{number}: {line.strip()}")
-    return found
+                    lines.append(f"{path}:{number}: {line.strip()}")
+    return lines
 
 
 #: Never by their names alone: read() compares the files that two rules want.

@@ -162,12 +162,12 @@ def _path_here(setting: Setting, context: Context) -> str:
 
 
 def _runtime(setting: Setting, path: str, context: Context) -> Value:
-    found = context.host.value(path)
-    if path == _DEBUG_MIGRATION_COST and (found.absent or _locked_down(found, context)):
-        why = f"lockdown denies {path}" if found.absent is None else f"{path} does not exist (is it mounted?)"
+    value = context.host.value(path)
+    if path == _DEBUG_MIGRATION_COST and (value.absent or _locked_down(value, context)):
+        why = f"lockdown denies {path}" if value.absent is None else f"{path} does not exist (is it mounted?)"
         return Value(absent=f"moved to debugfs in Linux 5.13, and {why}")
-    if found.absent is None:
-        return found
+    if value.absent is None:
+        return value
     if "/hugepages-" in path:
         return Value(absent=f"{path} does not exist: no such NUMA node or page size here")
     if setting.path.startswith("/proc/sys/net/"):
@@ -176,9 +176,9 @@ def _runtime(setting: Setting, path: str, context: Context) -> Value:
     return Value(absent=f"{path} does not exist: this kernel has no such setting")
 
 
-def _locked_down(found: Value, context: Context) -> bool:
+def _locked_down(value: Value, context: Context) -> bool:
     """Root itself is denied: kernel lockdown closes debugfs (kernel_lockdown(7))."""
-    return context.host.is_superuser() and any(name in found.problem for name in ("EPERM", "EACCES"))
+    return context.host.is_superuser() and any(name in value.problem for name in ("EPERM", "EACCES"))
 
 
 def _wanted(setting: Setting, runtime: str) -> str | None:

@@ -83,17 +83,17 @@ def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
     """All settings of one declaration. Raises DeclarationError naming the key and what to write instead."""
     given = schema.checked("sysctl", spec, OPTIONS)
     size = Sizing(**given.get("sizing", {}))
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for raw_key, raw_value in given.get("settings", {}).items():
         key = canonical(raw_key)
         setting = _one(key, raw_value, size, facts)
-        if key in found and found[key].claim != setting.claim:
+        if key in settings and settings[key].claim != setting.claim:
             raise DeclarationError(
-                f"{key} is declared twice, as {found[key].claim!r} and {setting.claim!r}: keep one"
+                f"{key} is declared twice, as {settings[key].claim!r} and {setting.claim!r}: keep one"
             )
-        found[key] = setting
-    _refuse_families(found)
-    return list(found.values())
+        settings[key] = setting
+    _refuse_families(settings)
+    return list(settings.values())
 
 
 def canonical(key: str) -> str:
@@ -130,8 +130,8 @@ def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
         return Setting("sysctl", key, path_of(key), want, claim, raise_only)
     claim += _sized(key, size)
     raise_only = raise_only or key in RAISE_ONLY_AUTO
-    computed, words, clamped = _resolve(key, text, size, facts)
-    return Setting("sysctl", key, path_of(key), computed, claim, raise_only, words, clamped)
+    computed, explanation, clamped = _resolve(key, text, size, facts)
+    return Setting("sysctl", key, path_of(key), computed, claim, raise_only, explanation, clamped)
 
 
 def _floor(key: str, text: str) -> str:
@@ -173,10 +173,10 @@ def path_of(key: str) -> str:
     return "/proc/sys/" + slashed(key)
 
 
-def _refuse_families(found: Mapping[str, Setting]) -> None:
-    for key in found:
+def _refuse_families(settings: Mapping[str, Setting]) -> None:
+    for key in settings:
         for other in conflicts(key):
-            if other in found:
+            if other in settings:
                 raise DeclarationError(
                     f"{key} and {other} are declared together, but writing one changes the other: "
                     "declare one and leave the other out (null)"
@@ -203,9 +203,9 @@ def _resolve(key: str, text: str, size: Sizing, facts: Facts | None) -> tuple[st
         raise DeclarationError(f"{key}: `auto` needs sizing.hosts and sizing.rails")
     if facts is None:
         return None, "", ""
-    found = formula(facts, size)
-    want = " ".join(str(found.number) if word == "auto" else word for word in tokens(text))
-    return want, found.words, found.clamped
+    computed = formula(facts, size)
+    want = " ".join(str(computed.number) if word == "auto" else word for word in tokens(text))
+    return want, computed.words, computed.clamped
 
 
 def _sized(key: str, size: Sizing) -> str:
@@ -269,8 +269,8 @@ def _neighbours(share: int) -> Callable[[Facts, Sizing], Computed]:
     def formula(_facts: Facts, size: Sizing) -> Computed:
         hosts, rails = size.hosts or 1, size.rails or 1
         number = sizing.neighbour_gc_thresh3(hosts, rails) // share
-        words = f"2^n >= 4 x {hosts} hosts x {rails} rails, 1/{share} of it, never lowered"
-        return Computed(max(1, number), words)
+        explanation = f"2^n >= 4 x {hosts} hosts x {rails} rails, 1/{share} of it, never lowered"
+        return Computed(max(1, number), explanation)
 
     return formula
 

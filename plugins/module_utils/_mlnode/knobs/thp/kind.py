@@ -42,13 +42,13 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     del facts  # nothing here is automatic
     given = schema.checked(KIND, spec, OPTIONS)
-    found = [(name, f"{BASE}/{name}", given[name]) for name in _FILES if name in given]
+    entries = [(name, f"{BASE}/{name}", given[name]) for name in _FILES if name in given]
     for name, number in given.get("khugepaged", {}).items():
-        found.append((f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", number))
+        entries.append((f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", number))
     for size, files in given.get("sizes", {}).items():
         folder = f"hugepages-{size}"
-        found += [(f"{folder}.{name}", f"{BASE}/{folder}/{name}", word) for name, word in files.items()]
-    return [Setting(KIND, f"{KIND}.{name}", path, str(value), str(value)) for name, path, value in found]
+        entries += [(f"{folder}.{name}", f"{BASE}/{folder}/{name}", word) for name, word in files.items()]
+    return [Setting(KIND, f"{KIND}.{name}", path, str(value), str(value)) for name, path, value in entries]
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
@@ -128,7 +128,7 @@ def _from_command_line(name: str, facts: Facts) -> tuple[str, str] | None:
 def sized_policies(text: str) -> dict[int, str]:
     """`16K,32K:always;64K-2M:madvise` as size in kB → policy. What the kernel would reject is left out:
     it then drops the whole parameter (mm/huge_memory.c: setup_thp_anon)."""
-    found: dict[int, str] = {}
+    policies: dict[int, str] = {}
     for clause in text.split(";"):
         sizes, colon, policy = clause.partition(":")
         if not colon or policy not in _POLICIES:
@@ -140,9 +140,9 @@ def sized_policies(text: str) -> dict[int, str]:
                 return {}
             size = low
             while size <= high:
-                found[size] = policy
+                policies[size] = policy
                 size *= 2
-    return found
+    return policies
 
 
 def _kilobytes(text: str) -> int | None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import pathlib
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import nvidia_smi
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from mlnode.checks.audit import run as audit
 from mlnode.checks.audit.gpus import TOPICS
 from mlnode.checks.model import Verdict
 from mlnode.host.system import Finished
+from mlnode.report.audit import report
 
 from .looking import look, one
 
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
 REASON = "clocks_event_reasons/clocks_event_reason_"
 COUNTER = "clocks_event_reasons_counters/clocks_event_reasons_counters_"
+PAGE = pathlib.Path(__file__).parents[7] / "docs/checks/audit.md"
 UUID = "3482beb4-a3cd-48a4-9b6c-a6ba43bc59a4"
 
 
@@ -240,3 +244,22 @@ def test_a_service_that_is_not_on_the_node_may_be_in_pods(nvl: GpuMachine) -> No
     check = one(nvl, "imex")
     assert check.verdict is Verdict.SKIP
     assert "in the pods of jobs" in check.found
+
+
+def test_the_page_shows_what_is_printed(tmp_path: pathlib.Path) -> None:
+    node = GpuMachine.of(str(tmp_path / "eight"), 8)
+    heat = {
+        f"{REASON}hw_thermal_slowdown": nvidia_smi.ACTIVE, f"{COUNTER}hw_therm_slowdown": "5412000000 us",
+    }  # fmt: skip
+    for address, texts in {
+        "0000:1e:00.0": heat,
+        "0000:1f:00.0": {"fabric/state": "In Progress"},
+        "0000:20:00.0": {"remapped_rows/remapped_row_pending": "Yes"},
+    }.items():
+        node.details[address] = {**nvidia_smi.WELL, **texts}
+    node.details["0000:22:00.0"] = None
+    names = {topic.name for topic in TOPICS}
+    printed = report([check for check in audit.all_checks(node) if check.name in names], 110)
+    blocks = [block for block in printed.split("\n\n") if block.startswith(("HIGH", "MEDIUM"))]
+    assert len(blocks) == 4
+    assert "\n\n".join(blocks) in PAGE.read_text(encoding="utf-8")

@@ -33,7 +33,8 @@ AREAS = ("thp", "sysctl", "limits", "storage", "nic", "cpu")
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 #: What the trees of hardware do not have: a distribution with Linux 6.12 as it is installed, with what
-#: systemd raises. Values from sysctl of Debian 13 on a machine of the kernel lab.
+#: systemd raises. Values are those of Debian 13 in the kernel lab; of the three that the kernel computes from
+#: memory (max_user_watches, tcp_max_syn_backlog, tcp_max_tw_buckets) those of a large machine.
 STOCK = {
     f"{THP}/enabled": "[always] madvise never",
     f"{THP}/defrag": "always defer defer+madvise [madvise] never",

@@ -98,14 +98,14 @@ sys.exit(main())
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
 ELSEWHERE = (
-    *("agent.everything", "checks", "linux.perftest", "linux.ping"),
+    *("agent.everything", "checks", "linux.lldp", "linux.perftest", "linux.ping"),
     *("report.fleet", "report.reverted", "topology.pci_config"),
 )
 #: What `mlnode audit` needs of the former all the same
 AUDIT = (
     *("checks", "checks.audit", "checks.pcie"),
-    *(f"checks.audit.{part}" for part in ("cpu", "devices", "facts", "kernel", "memory", "model", "network")),
-    *(f"checks.audit.{part}" for part in ("run", "services", "xid")),
+    *(f"checks.audit.{part}" for part in ("cpu", "devices", "facts", "gpus", "kernel", "memory", "model")),
+    *(f"checks.audit.{part}" for part in ("network", "run", "services", "xid")),
     *(f"checks.{name}" for name in ("expect", "model", "pcie_values", "rdma_limits", "rdma_values")),
     *(f"checks.pcie.{part}" for part in ("link", "subjects")),
 )

@@ -66,5 +66,5 @@ def sharp(text: str, nodes: Sequence[Node]) -> list[Check]:
     services = {match.group(1) for match in map(_SERVICE.match, text.split("\n")) if match}
     runs = _AGGREGATION_MANAGER in services
     found = f"{number} aggregation nodes, and {'its' if runs else 'no'} aggregation manager"
-    # Switches have the nodes whether or not anybody means to use them (NCCL_COLLNET_ENABLE).
+    # Switches have the nodes whether or not jobs use them (NCCL_COLLNET_ENABLE).
     return [Check("sharp", SUBNET, Verdict.PASS if runs else Verdict.SKIP, "", found, source)]

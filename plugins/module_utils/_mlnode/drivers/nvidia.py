@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import TypeVar
+from typing import Sequence, TypeVar
 
 from ..host.host import Host
+from ..host.system import USUAL_SECONDS
 from ..model.errors import HostError, MissingError
 from ..model.record import regex
 
@@ -86,9 +87,13 @@ def _answer(host: Host) -> str:
         except HostError as error:
             if not error.absent:  # which is said by what is asked instead
                 raise
-    done = host.run(QUERY)
+    return ask(host, QUERY)
+
+
+def ask(host: Host, command: Sequence[str], seconds: float = USUAL_SECONDS) -> str:
+    """Output of the tool. Raises HostError with its complaint, which may be on either of its two outputs."""
+    done = host.run(command, seconds)
     if done.rc != 0:
-        # It complains on either of its two outputs.
         lines = [line for line in (done.err + "\n" + done.out).splitlines() if line.strip()]
         raise HostError("run", TOOL, None, lines[0].strip() if lines else f"exit status {done.rc}")
     return done.out

@@ -84,7 +84,7 @@ def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     yield from _ecc(host)
     yield from _xid(host)
     yield from _persistence(host, gpus)
-    yield from _details(host, gpus)
+    yield from gpu_details.checks(host, gpus)
 
 
 def _nodes(topology: Topology) -> AuditCheck:
@@ -108,9 +108,9 @@ def _none(topology: Topology) -> str:
 
 def _ecc(host: Host) -> Iterator[AuditCheck]:
     try:
-        table = nvidia.rows(host.must_run(ECC_QUERY, "run"), 3)
+        table = nvidia.rows(nvidia.ask(host, ECC_QUERY), 3)
     except HostError as error:
-        yield _unasked(ECC, error)
+        yield model.unasked(ECC, error)
         return
     for address, (mode, corrected, uncorrected) in table.items():
         target = f"GPU {address}"
@@ -133,14 +133,14 @@ def _xid(host: Host) -> Iterator[AuditCheck]:
     try:
         yield from xid.checks(host)
     except HostError as error:
-        yield _unasked(XID, error)
+        yield model.unasked(XID, error)
 
 
 def _persistence(host: Host, gpus: list[Gpu]) -> Iterator[AuditCheck]:
     try:
         modes = nvidia.persistence(host)
     except HostError as error:
-        yield _unasked(PERSISTENCE, error)
+        yield model.unasked(PERSISTENCE, error)
         return
     source = " ".join(nvidia.QUERY[:2])
     for gpu in gpus:
@@ -154,18 +154,3 @@ def _persistence(host: Host, gpus: list[Gpu]) -> Iterator[AuditCheck]:
         else:
             why = f"{nvidia.TOOL} does not show this GPU: it may have failed"
             yield model.unknown(PERSISTENCE, why, source, target)
-
-
-def _details(host: Host, gpus: list[Gpu]) -> Iterator[AuditCheck]:
-    try:
-        yield from gpu_details.checks(host, gpus)
-    except HostError as error:
-        for topic in gpu_details.TOPICS:
-            yield _unasked(topic, error)
-
-
-def _unasked(topic: Topic, error: HostError) -> AuditCheck:
-    """A tool that is not installed leaves nothing to judge; one that fails leaves it unknown."""
-    if error.absent:
-        return model.told(topic, f"{error.path} is not installed", error.path)
-    return model.unknown(topic, str(error), error.path)

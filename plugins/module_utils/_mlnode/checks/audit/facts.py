@@ -63,9 +63,7 @@ _RDMA = "/sys/class/infiniband"
 _UNITS = {"K": 0, "M": 10, "G": 20}
 #: Kexec handover came with 6.16, and a kernel may be built with it on (CONFIG_KEXEC_HANDOVER_ENABLE_DEFAULT)
 _KHO_SINCE = (6, 16)
-#: As kstrtobool() reads them
-_ON, _OFF = ("on", "1", "y", "t"), ("off", "0", "n", "f")
-Version = Optional[Tuple[int, int]]
+_Version = Optional[Tuple[int, int]]
 #: Of CFS, until 5.13 below /proc/sys/kernel
 _CFS = (
     "sched_latency_ns",
@@ -94,7 +92,16 @@ def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     yield _napi(host, topology, version)
 
 
-def _kho(host: Host, facts: Facts, given: list[str], version: Version) -> AuditCheck:
+def _switch(word: str) -> bool | None:
+    """As kstrtobool() reads it: by the first letter, of `on` and `off` the second; None where it refuses."""
+    beginning = word[:2].lower()
+    for value, beginnings in ((True, ("y", "t", "1", "on")), (False, ("n", "f", "0", "of"))):
+        if beginning.startswith(beginnings):
+            return value
+    return None
+
+
+def _kho(host: Host, facts: Facts, given: list[str], version: _Version) -> AuditCheck:
     """Scratch memory counts as free memory of CMA and belongs to no area of it, so that more may be free than
     there is. Once movable pages are in it, this no longer shows."""
     try:
@@ -107,9 +114,10 @@ def _kho(host: Host, facts: Facts, given: list[str], version: Version) -> AuditC
         )
     kept = f"CmaFree {free} kB, CmaTotal {total} kB"
     if free <= total:
-        if (version is not None and version < _KHO_SINCE) or (given and given[-1].lower() in _OFF):
+        switched_on = _switch(given[-1]) if given else None
+        if (version is not None and version < _KHO_SINCE) or switched_on is False:
             return model.made(KHO, Verdict.PASS, f"none: {kept}", _MEMINFO, "no scratch memory")
-        if given and given[-1].lower() in _ON:
+        if switched_on:
             return model.unknown(KHO, f"on by the command line, and used memory hides it: {kept}", _MEMINFO)
         return model.told(KHO, f"not visible, and used memory may hide it: {kept}", _MEMINFO)
     found = f"{(free - total) / (1 << 20):.2f} GiB at least: {kept}"
@@ -142,7 +150,7 @@ def _kilobytes(text: str) -> int | None:
     return number << _UNITS[match.group(2).upper()] if match.group(2) else number >> 10
 
 
-def _preempt(host: Host, asked: list[str], version: Version) -> AuditCheck:
+def _preempt(host: Host, asked: list[str], version: _Version) -> AuditCheck:
     """The preemption that is asked for, against what debugfs offers, or else what the version has."""
     if not asked:
         return model.told(PREEMPT, "not on the command line", _CMDLINE)
@@ -174,7 +182,7 @@ def _scheduler(host: Host) -> AuditCheck:
     return model.told(NAMES_GONE, f"unknown to this kernel: {settings}", "/etc/sysctl.d")
 
 
-def _napi(host: Host, topology: Topology, version: Version) -> AuditCheck:
+def _napi(host: Host, topology: Topology, version: _Version) -> AuditCheck:
     names = [nic.name for nic in topology.nics if nic.kind in ("physical", "virtual function")]
     folder = "/sys/class/net"
     if version is None:

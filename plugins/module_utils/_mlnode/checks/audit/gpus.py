@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 from ...drivers import nvidia
 from ...drivers import services as service_files
 from ...host.host import Host
+from ...host.system import USUAL_SECONDS
 from ...model.errors import HostError, listed
 from ...model.record import NamedTuple, regex, replace
 from ...model.setting import Severity
@@ -73,10 +74,12 @@ TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, IMEX)
 
 QUERY = (nvidia.TOOL, "-q", "-x")
 _SOURCE = " ".join(QUERY)
-#: Eight GPUs answer in two seconds with the persistence mode on, and are initialized one by one without it
-_SECONDS = 120
+#: Twice the usual: without the persistence mode the driver initializes each GPU for the question
+_SECONDS = 2 * USUAL_SECONDS
+#: Begin of its complaint about a GPU that the driver has lost, after which it may end with any status
+_NO_HANDLE = "Unable to determine the device handle"
 
-#: Until driver 530 they were called throttle reasons
+#: Before driver 535 they were called throttle reasons
 _REASON = regex(r"clocks_(?:event|throttle)_reason_(\w{1,60})\Z", re.ASCII)
 _COUNTER = regex(r"clocks_event_reasons_counters_(\w{1,60})\Z", re.ASCII)
 _HALVING = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
@@ -87,12 +90,16 @@ _LOST_TIME = ("hw_therm_slowdown", "hw_power_brake", "sw_therm_slowdown")
 
 _MANAGER = "nvidia-fabricmanager.service"
 _READY = ("Completed", "Success")
+#: Of the elements of the fabric's health; no other is known here
+_WELL = ("", "Full", "False", "Healthy", "None", "Not Supported", *nvidia.NOT_THERE)
+_BAD = ("Degraded", "Limited Capacity", "True", "Unhealthy")
 _NO_UUID = regex(r"[0-]*\Z", re.ASCII)
 
 _IMEX = "nvidia-imex-ctl"
 _DOMAIN = (_IMEX, "-N", "-j")
 _CHANNELS = "/dev/nvidia-caps-imex-channels"
 _MOST = 4
+_ALL = "every GPU that the driver holds"
 
 
 class _Seen(NamedTuple):
@@ -112,16 +119,25 @@ class _Seen(NamedTuple):
 
 
 def checks(host: Host, gpus: Sequence[Gpu]) -> Iterator[AuditCheck]:
-    """gpus: those of NVIDIA on PCI. Raises HostError where nvidia-smi does not answer."""
-    seen = _seen(host.must_run(QUERY, "run", _SECONDS))
-    yield from _answering(gpus, seen)
+    """gpus: those of NVIDIA on PCI."""
+    try:
+        seen = _seen(nvidia.ask(host, QUERY, _SECONDS))
+    except HostError as error:
+        yield from _silent(error)
+        return
+    yield _answering(gpus, seen)
     for one in seen:
-        yield _clocks(one)
-    for one in seen:
-        yield _fabric(host, one)
-    for one in seen:
-        yield _recovery(one)
+        yield from (_clocks(one), _fabric(host, one), _recovery(one))
     yield _imex(host, seen)
+
+
+def _silent(error: HostError) -> Iterator[AuditCheck]:
+    lost = _NO_HANDLE in str(error)
+    for topic in TOPICS:
+        if lost and topic is ANSWERING:
+            yield model.judged(topic, False, str(error), _SOURCE, _ALL)
+        else:
+            yield model.unasked(topic, error)
 
 
 def _seen(answer: str) -> list[_Seen]:
@@ -131,16 +147,15 @@ def _seen(answer: str) -> list[_Seen]:
             "understand", nvidia.TOOL, None, "its XML declares entities, which the tool never does"
         )
     try:
-        root = ET.fromstring(answer)  # noqa: S314  of a tool of root's, and without entities
+        root = ET.fromstring(answer)  # noqa: S314  from a program of the system, and without entities
     except ET.ParseError as error:
         raise HostError("understand", nvidia.TOOL, None, f"its XML is not well-formed: {error}") from error
     seen = []
-    for element in root.iter("gpu"):
-        address = nvidia.address(element.get("id", ""))
+    for element in root.findall("gpu"):
+        bus_id = element.get("id", "")
+        address = nvidia.address(bus_id)
         if address is None:
-            raise HostError(
-                "understand", nvidia.TOOL, None, f"a GPU has the id {element.get('id', '')[:40]!r}"
-            )
+            raise HostError("understand", nvidia.TOOL, None, f"a GPU has the id {bus_id[:40]!r}")
         seen.append(_Seen(address, element))
     return seen
 
@@ -148,7 +163,7 @@ def _seen(answer: str) -> list[_Seen]:
 # -- whether all answer --------------------------------------------------------------------
 
 
-def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> Iterator[AuditCheck]:
+def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> AuditCheck:
     here = {one.address for one in seen}
     ours = [gpu for gpu in gpus if gpu.driver in (None, "nvidia")]
     lost = [gpu.address for gpu in ours if gpu.address not in here]
@@ -157,7 +172,7 @@ def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> Iterator[AuditChec
         found += f", and not {listed(lost, _MOST)}"
     others = len(gpus) - len(ours)
     found += f"; {others} with another driver" if others else ""
-    yield model.judged(ANSWERING, not lost, found, _SOURCE, "every GPU that the driver holds")
+    return model.judged(ANSWERING, not lost, found, _SOURCE, _ALL)
 
 
 # -- clocks --------------------------------------------------------------------------------
@@ -170,14 +185,12 @@ def _clocks(one: _Seen) -> AuditCheck:
     active = [name for name, text in reasons.items() if text == "Active"]
     found = f"active: {', '.join(active)}" if active else "none active"
     found += _lost_time(one)
-    if any(name in _HALVING for name in active):
-        return model.judged(CLOCKS, False, found, _SOURCE, "no slowdown", one.target)
-    if any(name in _COOLING for name in active):
-        return model.judged(_SOFTWARE, False, found, _SOURCE, "no slowdown", one.target)
-    if strange := [name for name in active if name not in _USUAL]:
-        why = f"{found}: {', '.join(strange)} is not known here"
-        return model.unknown(CLOCKS, why, _SOURCE, one.target)
-    return model.judged(CLOCKS, True, found, _SOURCE, "no slowdown", one.target)
+    halved, cooled = ({*active}.intersection(names) for names in (_HALVING, _COOLING))
+    strange = [name for name in active if name not in (*_HALVING, *_COOLING, *_USUAL)]
+    if strange and not halved and not cooled:
+        return model.unknown(CLOCKS, f"{found}: not known here: {', '.join(strange)}", _SOURCE, one.target)
+    topic = _SOFTWARE if cooled and not halved else CLOCKS
+    return model.judged(topic, not halved and not cooled, found, _SOURCE, "no slowdown", one.target)
 
 
 def _lost_time(one: _Seen) -> str:
@@ -210,11 +223,14 @@ def _fabric(host: Host, one: _Seen) -> AuditCheck:
     # Only a registration that has come to its end has a status (nvmlGpuFabricInfo_v3_t).
     found = f"{state}, {status}" if state == _READY[0] else state
     health = {child.tag: (child.text or "").strip() for child in one.element.iterfind("fabric/health/*")}
-    bad = [f"{name} {text}" for name, text in health.items() if text in ("Degraded", "True", "Unhealthy")]
-    found += "".join(f", {words}" for words in bad)
-    good = (state, status) == _READY and not bad
+    deviating = {name: text for name, text in health.items() if text not in _WELL}
+    found += "".join(f", {name} {text}" for name, text in deviating.items())
+    bad = any(text in _BAD for text in deviating.values())
     if state != _READY[0]:
         found += _manager(host)
+    elif deviating and not bad and status == _READY[1]:
+        return model.unknown(FABRIC, f"{found}: not known here", _SOURCE, one.target)
+    good = (state, status) == _READY and not bad
     return model.judged(FABRIC, good, found, _SOURCE, ", ".join(_READY), one.target)
 
 
@@ -245,13 +261,13 @@ def _recovery(one: _Seen) -> AuditCheck:
 
 
 def _older(one: _Seen) -> str:
-    """The action in the words of drivers before 565."""
+    """The action in the words of driver 535."""
     wanted = {
         "Reset": one.text("gpu_reset_status/reset_required"),
         "Drain and Reset": one.text("gpu_reset_status/drain_and_reset_recommended"),
     }
-    asked = [name for name, text in wanted.items() if text == "Yes"]
-    return asked[0] if asked else "None" if "No" in wanted.values() else ""
+    asked = next((name for name, text in wanted.items() if text == "Yes"), "")
+    return asked or ("None" if "No" in wanted.values() else "")
 
 
 # -- memory that nodes share over NVLink ---------------------------------------------------

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...model.errors import HostError
 from ...model.record import dataclass
 from ...model.setting import Severity, Value
 from ..model import Check, Verdict
@@ -76,6 +77,13 @@ def told(topic: Topic, found: str, source: str, target: str = NODE) -> AuditChec
 
 def unknown(topic: Topic, why: str, source: str, target: str = NODE) -> AuditCheck:
     return made(topic, Verdict.UNKNOWN, why, source, "", target)
+
+
+def unasked(topic: Topic, error: HostError) -> AuditCheck:
+    """A tool that is not installed leaves nothing to judge; one that fails leaves it unknown."""
+    if error.absent:
+        return told(topic, f"{error.path} is not installed", error.path)
+    return unknown(topic, str(error), error.path)
 
 
 def missing(topic: Topic, value: Value, source: str, target: str = NODE) -> AuditCheck:

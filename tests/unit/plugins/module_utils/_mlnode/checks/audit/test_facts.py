@@ -52,6 +52,8 @@ def test_cma_without_scratch_memory(node: GpuMachine) -> None:
         ("6.12.48", "kho=on", "pass", "none: CmaFree 1024"),  # a word that this kernel does not know
         ("6.16.0", "kho=off", "pass", "none: CmaFree 1024"),
         ("7.0.0", "kho=on kho=N", "pass", "none: CmaFree 1024"),
+        ("7.0.0", "kho=yes", "unknown", "on by the command line, and used memory hides it: CmaFree 1024"),
+        ("7.0.0", "kho=?", "skip", "not visible, and used memory may hide it: CmaFree 1024"),
         ("6.16.0", "kho=on", "unknown", "on by the command line, and used memory hides it: CmaFree 1024"),
         ("7.0.0", "", "skip", "not visible, and used memory may hide it: CmaFree 1024"),
         ("none", "", "skip", "not visible, and used memory may hide it: CmaFree 1024"),

@@ -52,7 +52,6 @@ def test_a_gpu_of_a_guest_is_not_missed(node: GpuMachine) -> None:
     ("text", "words"),
     [
         ("", "not well-formed"),
-        ("Unable to determine the device handle", "not well-formed"),
         ("<nvidia_smi_log><gpu id='00000000:1B:00.0'>", "not well-formed"),
         ("<nvidia_smi_log><gpu id='first'/></nvidia_smi_log>", "a GPU has the id 'first'"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "declares entities"),
@@ -64,6 +63,19 @@ def test_an_answer_that_is_none(node: GpuMachine, text: str, words: str) -> None
         check = one(node, topic.name)
         assert check.verdict is Verdict.UNKNOWN
         assert words in check.found
+
+
+@pytest.mark.parametrize("outputs", [("{}\n", ""), ("", "{}\n")])
+def test_a_gpu_that_has_fallen_off_the_bus(node: GpuMachine, outputs: tuple[str, str]) -> None:
+    """The tool complains on either of its outputs, and ends with a status of its own."""
+    complaint = f"Unable to determine the device handle for GPU1: {SECOND}: Unknown Error"
+    node.answer = Finished(15, *(text.format(complaint) for text in outputs))
+    check = one(node, "gpu_answering")
+    assert check.verdict is Verdict.FAIL
+    assert complaint in check.found
+    for name in ("gpu_clocks", "gpu_recovery", "imex"):
+        assert one(node, name).verdict is Verdict.UNKNOWN
+        assert complaint in one(node, name).found
 
 
 def test_without_the_tool_nothing_is_judged(node: GpuMachine) -> None:
@@ -84,7 +96,7 @@ def test_without_the_tool_nothing_is_judged(node: GpuMachine) -> None:
         ("hw_thermal_slowdown", "fail", "high", "active: gpu_idle, hw_thermal_slowdown"),
         ("hw_power_brake_slowdown", "fail", "high", "active: gpu_idle, hw_power_brake_slowdown"),
         ("sw_thermal_slowdown", "warn", "medium", "active: gpu_idle, sw_thermal_slowdown"),
-        ("board_limit", "unknown", "high", "active: gpu_idle, board_limit: board_limit is not known here"),
+        ("board_limit", "unknown", "high", "active: gpu_idle, board_limit: not known here: board_limit"),
     ],
 )
 def test_reasons_for_lower_clocks(
@@ -121,6 +133,12 @@ def test_a_driver_without_reasons(node: GpuMachine) -> None:
         ({"state": "In Progress"}, "fail", "In Progress; nvidia-fabricmanager.service does not run"),
         ({"status": "Unknown Error"}, "fail", "Completed, Unknown Error"),
         ({"health/summary": "Healthy", "health/bandwidth": "Full"}, "pass", "Completed, Success"),
+        ({"health/incorrect_configuration": "None"}, "pass", "Completed, Success"),
+        (
+            {"health/incorrect_configuration": "Wrong Chassis"},
+            "unknown",
+            "Completed, Success, incorrect_configuration Wrong Chassis: not known here",
+        ),
         ({"health/bandwidth": "Degraded"}, "fail", "Completed, Success, bandwidth Degraded"),
         (
             {"health/summary": "Unhealthy", "health/route_unhealthy": "True"},

@@ -14,9 +14,9 @@ description:
   - Looks at the whole subnet from one node, with the tools of infiniband-diags - whether a subnet manager is its master,
     which cables have changed, whether each link is up and as fast and wide as both of its ends can be, and which ports
     have error counters beyond the thresholds of C(ibqueryerrors). Changes nothing of the subnet, and clears no counter.
-  - Of the shape of the subnet, whether each leaf serves one rail, whether all leaves have the same bandwidth up with its
-    cables spread evenly, and, where switches can reduce for SHARP, whether an aggregation manager has registered
-    (C(saquery SR)). The ratio of bandwidth down to up is reported, and not judged.
+  - Of the shape of the subnet, whether each leaf serves one rail, whether all leaves have the same ratio of bandwidth
+    down to bandwidth up with cables spread evenly, and, where switches can reduce for SHARP, whether an aggregation
+    manager has registered (C(saquery SR)).
   - The first look is kept on the node as C(/var/lib/mlnode/ib-subnet.cache), or as C(ib-subnet-PORT.cache) beside it
     where O(port) is given, the cache of C(ibnetdiscover). C(iblinkinfo --diff) compares later looks with it. A cable that
     is gone or moved fails, a new one is a warning, until O(baseline=reset) accepts it. The file is not a setting of

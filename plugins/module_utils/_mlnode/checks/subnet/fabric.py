@@ -18,8 +18,7 @@ AGGREGATION_NODE = "Mellanox Technologies Aggregation Node"
 _AGGREGATION_MANAGER = "SHArP.AggregationManager"
 
 _SOURCE = "iblinkinfo"
-
-
+#: As dump_service_record() of saquery.c writes it
 _SERVICE = regex(r"\s*ServiceName\.+(\S{1,64})\s*\Z", re.ASCII)
 
 
@@ -54,7 +53,7 @@ def _labels(nodes: Sequence[Node]) -> dict[str, str]:
 def _rails(ends: Sequence[shape.End]) -> list[Check]:
     nameless = sum(not end.node for end in ends)
     if nameless:
-        found = f"{nameless} ports have no name of a node and a device, as rdma-ndd of rdma-core gives them"
+        found = f"ports without the name of a node and a device, which rdma-ndd gives them: {nameless}"
         return [Check(shape.RAILS, SUBNET, Verdict.SKIP, "", found, _SOURCE)]
     return shape.rails(ends, SUBNET, _SOURCE)
 
@@ -65,6 +64,6 @@ def sharp(text: str, nodes: Sequence[Node]) -> list[Check]:
     number = sum(node.name == AGGREGATION_NODE for node in nodes)
     services = {match.group(1) for match in map(_SERVICE.match, text.split("\n")) if match}
     runs = _AGGREGATION_MANAGER in services
-    found = f"{number} aggregation nodes, and {'its' if runs else 'no'} aggregation manager"
+    found = f"aggregation nodes: {number}; aggregation manager: {'registered' if runs else 'none'}"
     # Switches have the nodes whether or not jobs use them (NCCL_COLLNET_ENABLE).
     return [Check("sharp", SUBNET, Verdict.PASS if runs else Verdict.SKIP, "", found, source)]

@@ -75,15 +75,15 @@ _LISTED = regex(
 
 def nodes(text: str) -> list[Node]:
     """Of ibnetdiscover --list. Raises SubnetError."""
-    nodes = []
+    members = []
     for line in filter(None, text.split("\n")):
         match = _LISTED.match(line)
         if match is None or match.group(1) not in KINDS:
             raise SubnetError(f"ibnetdiscover reports {line[:80]!r}, which is not a node")
-        nodes.append(Node(*match.groups()))
-    if not nodes:
+        members.append(Node(*match.groups()))
+    if not members:
         raise SubnetError("ibnetdiscover reports no node")
-    return nodes
+    return members
 
 
 def counts(nodes: Sequence[Node]) -> dict[str, int]:

@@ -8,6 +8,7 @@ pass one switch. A cable in the leaf of another rail works, and sends that node'
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Iterable, Mapping, Sequence
 
@@ -18,7 +19,7 @@ from ..model import Check, Verdict
 RAILS, UPLINKS = "leaf_rails", "uplinks"
 
 _RAIL_ADVICE = "move the cable to the leaf of its rail, or name the device after its rail: names are compared"
-_UPLINK_ADVICE = "look at the cables and ports between this leaf and the spines"
+_UPLINK_ADVICE = "look at the cables and ports between this leaf and the switches above"
 _NAMED = 4
 
 
@@ -40,7 +41,7 @@ def rails(ends: Iterable[End], target: str, source: str) -> list[Check]:
         leaves.setdefault(end.leaf, []).append(end)
     devices = {end.device for several in leaves.values() for end in several}
     if len(devices) < 2 or len(leaves) < 2:
-        found = f"{len(devices)} device of a node, {len(leaves)} leaf: there are no rails to compare"
+        found = f"leaves: {len(leaves)}, devices of a node: {len(devices)}: no rails to compare"
         return [Check(RAILS, target, Verdict.SKIP, "", found, source)]
     main = {leaf: _main(several) for leaf, several in leaves.items()}
     by_rail = [leaf for leaf, device in main.items() if device]
@@ -66,7 +67,7 @@ def _main(ends: Sequence[End]) -> str:
 
 
 class Leaf(NamedTuple):
-    """Of a switch with nodes: Gb/s down to them, and up by the switch at the other end, with the cables."""
+    """Of a switch with nodes: Gb/s down to them, and up by the switch at the other end, for each cable."""
 
     name: str
     down: float
@@ -76,33 +77,31 @@ class Leaf(NamedTuple):
     def gbits_up(self) -> float:
         return sum(sum(several) for several in self.up.values())
 
+    @property
+    def ratio(self) -> float:
+        """Of down to up, as exact as it is shown."""
+        return round(self.down / self.gbits_up, 2) if self.gbits_up else math.inf
+
 
 def uplinks(leaves: Sequence[Leaf], target: str, source: str) -> list[Check]:
-    """Leaves with less bandwidth up than most have, and with cables that are spread unevenly. The ratio of
-    down to up is reported: what it should be was decided when the fabric was built."""
-    above = [leaf for leaf in leaves if leaf.up]
-    if not above:
-        found = f"{len(leaves)} leaf, and no switch above it" if leaves else "no node is at a switch"
+    """Leaves with a greater ratio of bandwidth down to bandwidth up than most have, and those whose cables
+    are spread unevenly. A leaf may be built so, which the subnet does not know."""
+    if not any(leaf.up for leaf in leaves):
+        found = f"leaves: {len(leaves)}, and no switch above"
         return [Check(UPLINKS, target, Verdict.SKIP, "", found, source)]
-    usual, votes = Counter(leaf.gbits_up for leaf in leaves).most_common(1)[0]
+    usual, votes = Counter(leaf.ratio for leaf in leaves).most_common(1)[0]
     checks = []
     for leaf in leaves:
-        found = f"{leaf.gbits_up:g} Gb/s up, {leaf.down:g} down ({_ratio(leaf)})"
-        if votes * 2 > len(leaves) and leaf.gbits_up < usual:
-            expected = f"{usual:g} Gb/s up, as {votes} of {len(leaves)} leaves have"
-            checks.append(Check(UPLINKS, leaf.name, Verdict.FAIL, expected, found, source, _UPLINK_ADVICE))
-            continue
-        cables = {spine: len(several) for spine, several in leaf.up.items()}
+        found, expected = f"{leaf.down:g} Gb/s down, {leaf.gbits_up:g} up ({leaf.ratio:g}:1)", ""
+        cables = {spine: len(several) for spine, several in sorted(leaf.up.items())}
+        if votes * 2 > len(leaves) and leaf.ratio > usual:
+            expected = f"{usual:g}:1, as {votes} of {len(leaves)} leaves have"
         # Of seven cables to two spines one has four: that much is even.
-        if cables and max(cables.values()) - min(cables.values()) > 1:
-            words = ", ".join(f"{number} to {spine}" for spine, number in sorted(cables.items()))
-            found = f"{found}; cables: {words}"
-            expected = "as many to each"
+        elif cables and max(cables.values()) - min(cables.values()) > 1:
+            expected = "as many cables to each"
+            found += "; " + ", ".join(f"{number} to {spine}" for spine, number in cables.items())
+        if expected:
             checks.append(Check(UPLINKS, leaf.name, Verdict.WARN, expected, found, source, _UPLINK_ADVICE))
-    ratios = sorted({_ratio(leaf) for leaf in above})
-    found = f"{len(leaves)} leaves, oversubscribed {listed(ratios, _NAMED)} (down to up)"
+    ratios = [f"{ratio:g}:1" for ratio in sorted({leaf.ratio for leaf in leaves})]
+    found = f"leaves: {len(leaves)}, down to up {listed(ratios, _NAMED)}"
     return checks or [Check(UPLINKS, target, Verdict.PASS, "", found, source)]
-
-
-def _ratio(leaf: Leaf) -> str:
-    return f"{leaf.down / leaf.gbits_up:.2g}:1" if leaf.gbits_up else "no way up"

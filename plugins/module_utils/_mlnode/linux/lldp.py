@@ -22,6 +22,15 @@ class Neighbour(NamedTuple):
     switch: str
     port: str
 
+    def __str__(self) -> str:
+        return f"{self.port} of {self.switch}"
+
+    @classmethod
+    def of(cls, text: str) -> Neighbour | None:
+        """The one of which this is the text; None where it is another text."""
+        port, separator, switch = text.rpartition(" of ")
+        return cls(switch, port) if separator else None
+
 
 def neighbours(host: Host) -> Mapping[str, Neighbour]:
     """Name of an interface → its neighbour; of several, the first. Raises HostError."""
@@ -30,24 +39,19 @@ def neighbours(host: Host) -> Mapping[str, Neighbour]:
 
 def _parse(text: str) -> dict[str, Neighbour]:
     try:
-        found: dict[str, Neighbour] = {}
+        neighbours: dict[str, Neighbour] = {}
         for section in json.loads(text)["lldp"]:
             for one in section.get("interface", []):
                 [chassis], [port] = one["chassis"], one["port"]
-                switch = _value(chassis, "name") or _value(chassis, "id")
-                # The id of a port may be the address of its MAC: people know it by the description then.
-                named = _value(port, "id") if _type(port, "id") == "ifname" else _value(port, "descr")
-                found.setdefault(str(one["name"]), Neighbour(switch, named or _value(port, "id")))
-        return found
+                switch = _first(chassis, "name") or _first(chassis, "id")
+                # Where the id of a port is an address, its name is in the description.
+                named = _first(port, "id" if _first(port, "id", "type") == "ifname" else "descr")
+                neighbours.setdefault(str(one["name"]), Neighbour(switch, named or _first(port, "id")))
+        return neighbours
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise HostError("understand", TOOL, None, f"{error}: {text[:60]!r}") from error
 
 
-def _value(section: Mapping[str, Any], key: str) -> str:
+def _first(section: Mapping[str, Any], key: str, field: str = "value") -> str:
     items = section.get(key) or [{}]
-    return str(items[0].get("value", ""))
-
-
-def _type(section: Mapping[str, Any], key: str) -> str:
-    items = section.get(key) or [{}]
-    return str(items[0].get("type", ""))
+    return str(items[0].get(field, ""))

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterable, Mapping, Sequence
 
 from ..checks.model import BAD, FAIL_ON, Check, Verdict, summary
 from ..checks.subnet import shape
+from ..linux.lldp import Neighbour
 from ..model.record import NamedTuple, regex, replace
 
 NAME = "fleet"
@@ -36,6 +37,9 @@ _ADVICE = {
     "gpus": "look for the GPU with lspci and in dmesg (Xid 79), and reboot or drain the node",
     "gid": "leave the index to the library (no NCCL_IB_GID_INDEX), or give all interfaces the same addresses",
 }
+
+#: Check of rdma_check with the port of the switch at the other end
+_SWITCH_PORT = "switch_port"
 
 #: The first usable entry in the words of checks/rdma/gid.py
 _INDEX = regex(r"index ([0-9]{1,5}):", re.ASCII)
@@ -141,22 +145,6 @@ def _again(where: str, one: Mapping[str, Any]) -> Check:
     return Check(verdict=Verdict(word) if word in {*Verdict} else Verdict.UNKNOWN, **texts)
 
 
-#: Check of rdma_check: which port of which switch is at the other end
-_SWITCH_PORT = "switch_port"
-
-
-def _leaves(checked: Mapping[str, Sequence[Mapping[str, Any]] | None]) -> list[Check]:
-    """Ports that are cabled to the leaf of another rail, by what LLDP says of the other ends."""
-    ends = []
-    for node, checks in checked.items():
-        for one in checks or ():
-            _port, of, switch = str(one["found"]).rpartition(" of ")
-            if one["name"] == _SWITCH_PORT and of:
-                ends.append(shape.End(switch, node, str(one["target"]).partition("/")[0]))
-    found = shape.rails(ends, "nodes", _SWITCH_PORT) if ends else []
-    return [check for check in found if check.verdict is Verdict.WARN]
-
-
 # -- comparing -----------------------------------------------------------------------------
 
 
@@ -207,6 +195,19 @@ def _value(one: Mapping[str, Any]) -> Value:
     return (
         Value(match.group(1)) if match and verdict == "pass" else Value("", f"none is usable: {text}", True)
     )
+
+
+def _leaves(checked: Mapping[str, Sequence[Mapping[str, Any]] | None]) -> list[Check]:
+    """Ports that are cabled to the leaf of another rail, by what LLDP reports of the other ends."""
+    ends = []
+    for node, checks in checked.items():
+        for one in checks or ():
+            device, port, _number = str(one["target"]).partition("/")
+            neighbour = Neighbour.of(str(one["found"])) if port and one["name"] == _SWITCH_PORT else None
+            if neighbour:
+                ends.append(shape.End(neighbour.switch, node, device))
+    results = shape.rails(ends, "nodes", _SWITCH_PORT) if ends else []
+    return [check for check in results if check.verdict is Verdict.WARN]
 
 
 def _devices(

@@ -21,16 +21,16 @@ _SOURCE = " ".join(lldp.QUERY)
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
-    here = [port for port in ports.subjects(topology, expect).ports if port.layer == ETHERNET and port.nic]
-    if not here:
+    known = ports.subjects(topology, expect).ports
+    interfaces = {port.name: port.nic.name for port in known if port.layer == ETHERNET and port.nic}
+    if not interfaces:
         return [skip(NAME, "node", "no RoCE interface is judged", ports.CLASS)]
     try:
         neighbours = lldp.neighbours(host)
     except HostError as error:
         return [skip(NAME, "node", f"{lldp.TOOL} is not installed" if error.absent else str(error), _SOURCE)]
-    checks = []
-    for port in here:
-        other = neighbours.get(port.nic.name) if port.nic else None
-        found = f"{other.port} of {other.switch}" if other else "no neighbour has announced itself"
-        checks.append(skip(NAME, port.name, found, _SOURCE))
-    return checks
+    nothing = "no neighbour has announced itself"
+    return [
+        skip(NAME, port, str(neighbours.get(interface, nothing)), _SOURCE)
+        for port, interface in interfaces.items()
+    ]

@@ -17,7 +17,8 @@ from ..model import Check, Verdict
 from . import ports
 from .ports import CLASS, Subjects, judged, nothing, skip, told
 
-NAMES = ("uverbs", "rdma_ucm", "netns", "multi_rail", "gpus")
+_OF_RDMA = ("uverbs", "rdma_ucm", "netns", "multi_rail")
+NAMES = (*_OF_RDMA, "gpus")
 
 _VERBS = "/sys/class/infiniband_verbs"
 _DEV = "/dev/infiniband"
@@ -43,14 +44,9 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     known = ports.subjects(topology, expect)
     gpus = _gpus(topology, expect)
     if not known.devices:
-        needless = [
-            skip(name, "node", "no RDMA device is judged", CLASS) for name in NAMES if name != gpus.name
-        ]
-        return [*needless, gpus]
-    return [
-        *_uverbs(host, known), _ucm(host, known), _netns(host, expect), *_multi_rail(host, known),
-        gpus,
-    ]  # fmt: skip
+        return [*(skip(name, "node", "no RDMA device is judged", CLASS) for name in _OF_RDMA), gpus]
+    of_rdma = [*_uverbs(host, known), _ucm(host, known), _netns(host, expect), *_multi_rail(host, known)]
+    return [*of_rdma, gpus]
 
 
 def _uverbs(host: Host, known: Subjects) -> list[Check]:

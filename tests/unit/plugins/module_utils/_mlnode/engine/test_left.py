@@ -59,7 +59,7 @@ def refuse(machine: Machine, path: str) -> None:
             raise HostError("write", path, 5)
         write(asked, value)
 
-    machine.write_kernel = refusing  # type: ignore[method-assign]  # the mood of this kernel
+    machine.write_kernel = refusing  # type: ignore[method-assign]  # of this machine alone
 
 
 # -- together with what stays ------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.checks import expect
-from mlnode.checks.rdma import run
+from mlnode.checks.rdma import neighbour, run
 from mlnode.host.host import Host
+from mlnode.linux.lldp import Neighbour
 from mlnode.report import fleet
 
 Nodes = Dict[str, Any]
@@ -60,8 +61,8 @@ def test_a_node_that_has_lost_a_gpu() -> None:
 def cabled(result: Any, device: str, switch: str) -> None:
     """Add what rdma_check reports of a RoCE port where lldpd runs."""
     more = {"verdict": "skip", "expected": "", "source": "lldpctl -f json0", "advice": ""}
-    found = f"swp1 of {switch}"
-    result["checks"].append({"name": "switch_port", "target": f"{device}/1", "found": found, **more})
+    found = str(Neighbour(switch, "swp1"))
+    result["checks"].append({"name": neighbour.NAME, "target": f"{device}/1", "found": found, **more})
 
 
 def test_a_cable_in_the_leaf_of_another_rail() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import pathlib
 import re
 
 import pytest
@@ -57,6 +58,9 @@ def test_what_applies_is_really_judged(name: str, least: int) -> None:
         assert check.verdict is Verdict.SKIP or check.source, check
 
 
+#: With the sample of the sick node
+PAGE = pathlib.Path(__file__).parents[7] / "docs/checks/rdma_check.md"
+
 #: What the docstring of fabric.sick() says is wrong, and all that follows from it
 PLANTED = {
     ("rate", "mlx5_3/1"): ("fail", "2X NDR", "cable"),
@@ -79,6 +83,10 @@ def test_on_a_sick_node_exactly_the_planted_faults_are_found() -> None:
     for key, (_verdict, words, advice) in PLANTED.items():
         assert words in checks[key].found
         assert advice in checks[key].advice
+    counts = summary(checks.values())
+    page = PAGE.read_text(encoding="utf-8")
+    assert f"rdma_check: {counts['fail']} of {len(checks)} checks are not as expected:" in page
+    assert f"`{{{', '.join(f'{word}: {counts[word]}' for word in sorted(counts))}}}`" in page
 
 
 def test_without_a_declaration_the_rails_are_judged() -> None:

@@ -173,8 +173,8 @@ def of_services(limit: Limit, wants: Mapping[str, Amount], node: Node) -> Given:
         notes = [missing, *_pending(limit, pairs, boots, node)]
         return Given(Value(text=shown(wants)), boot, "; ".join(text for text in notes if text))
     texts: dict[tuple[str, str], list[str]] = {}
-    for (service, _want), found_now in zip(pairs, now):
-        texts.setdefault(found_now, []).append(service.unit.partition(".")[0])
+    for (service, _want), limit_now in zip(pairs, now):
+        texts.setdefault(limit_now, []).append(service.unit.partition(".")[0])
     summary = "; ".join(f"{text} ({', '.join(names)}{late})" for (text, late), names in texts.items())
     return Given(Value(text=summary), boot, missing, any(late for _text, late in texts))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Mapping, Sequence
 
+from ..host.host import Host
 from ..model.record import NamedTuple, dataclass, field
 from ..model.setting import Boot, KnobFile, Reading, Value
 
@@ -76,6 +77,15 @@ class Files:
     def note(self, words: str) -> None:
         if words:
             self.notes.append(words)
+
+    def read(self, host: Host, path: str) -> str | None:
+        """The text of a file; None, and why is kept, where it is absent or cannot be read."""
+        value = host.value(path)
+        if value.unreadable is not None:
+            self.problems.append(value.unreadable)
+        elif value.absent is not None:
+            self.lacking = self.lacking or value.absent
+        return None if value.text is None else value.text.strip()
 
 
 class Summary(NamedTuple):

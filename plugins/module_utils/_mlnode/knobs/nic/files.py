@@ -12,6 +12,7 @@ from ...drivers.ethtool.words import Family
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
+from ...model.schema import meant
 from ...model.setting import KnobFile, Marker, Write
 from ...model.values import fits
 from ..nics.targets import SYSFS, beneath
@@ -70,20 +71,10 @@ def of(host: Host, setting: NicSetting, target: Target) -> Files:
     return files
 
 
-def _read(host: Host, path: str, files: Files) -> str | None:
-    """The text of a file, or None with the reason in files."""
-    value = host.value(path)
-    if value.unreadable is not None:
-        files.problems.append(value.unreadable)
-    elif value.absent is not None:
-        files.lacking = files.lacking or value.absent
-    return value.text
-
-
 def _part(host: Host, setting: NicSetting, files: Files, name: str, want: str) -> None:
     interface = files.target.name
     path = path_of(interface, setting.group, name)
-    now = _read(host, path, files)
+    now = files.read(host, path)
     if now is None:
         return
     place = _place(host, interface, setting.group, name)
@@ -104,7 +95,7 @@ def _part(host: Host, setting: NicSetting, files: Files, name: str, want: str) -
         KnobFile(
             number=0,
             path=path,
-            runtime=now.strip(),
+            runtime=now,
             want=want,
             undo=(Write(path, _undone(setting, now)), *_moved_along(host, interface, setting, want)),
             device=f"/sys/class/net/{interface}",
@@ -149,7 +140,7 @@ def _plain(host: Host, setting: NicSetting, files: Files) -> None:
 
 def _undone(setting: NicSetting, now: str) -> str:
     """The value to put back: `auto` if a driver reports it among other FEC modes."""
-    return "auto" if setting.group == "fec" and "auto" in now.split() else now.strip()
+    return "auto" if setting.group == "fec" and "auto" in now.split() else now
 
 
 def _place(host: Host, interface: str, group: str, name: str) -> str:
@@ -163,7 +154,7 @@ def _place(host: Host, interface: str, group: str, name: str) -> str:
 
 def _mtu(host: Host, setting: NicSetting, amount: Amount, files: Files) -> None:
     """The maximum is asked for only where the MTU has to grow: what there is the device can do."""
-    text = _read(host, path_of(files.target.name, "mtu", ""), files)
+    text = files.read(host, path_of(files.target.name, "mtu", ""))
     now = values.number(text)
     if now is None:
         return
@@ -201,7 +192,7 @@ def _amounts(host: Host, setting: NicSetting, amount: Amount, files: Files) -> N
     left: list[str] = []
     for name in [setting.field] if setting.field else _channel_kinds(host, files):
         path = path_of(files.target.name, f"{setting.group}/max", name)
-        text = _read(host, path, files)
+        text = files.read(host, path)
         if text is None:
             return
         maximum = int(text)
@@ -209,7 +200,7 @@ def _amounts(host: Host, setting: NicSetting, amount: Amount, files: Files) -> N
         files.note(want.note)
         files.clamped = want.clamped or files.clamped
         if want.number is None:
-            left.append(_read(host, path_of(files.target.name, setting.group, name), files) or "")
+            left.append(files.read(host, path_of(files.target.name, setting.group, name)) or "")
             continue
         if amount.word == "number" and amount.number > maximum:
             note = f"asked for {amount.number} {_nouns(setting, name)}, and the most it has is {maximum}"
@@ -225,7 +216,7 @@ def _nouns(setting: NicSetting, name: str) -> str:
 
 def _channel_kinds(host: Host, files: Files) -> Sequence[str]:
     if not host.names(f"/ethtool/{files.target.name}/channels/max"):
-        _read(host, path_of(files.target.name, "channels/max", "combined"), files)
+        files.read(host, path_of(files.target.name, "channels/max", "combined"))
     return auto.kinds_in_use(host, files.target.name)
 
 
@@ -237,14 +228,15 @@ def _features(host: Host, setting: NicSetting, files: Files) -> None:
     folder = f"/ethtool/{files.target.name}/feature"
     here = [name for name in host.names(folder) if name not in ("fixed", "requested")]
     if not here:
-        _read(host, f"{folder}/{setting.field}", files)
+        files.read(host, f"{folder}/{setting.field}")
         return
     names = [name for name in words.members(setting.field, here) if name not in _APART - {setting.field}]
     if not names:
-        files.lacking = f"this kernel has no feature {setting.field}{_nearest(setting.field, here)}"
+        known = [*here, *(name for family in words.FAMILIES for name in (family.short, family.long))]
+        files.lacking = f"this kernel has no feature {setting.field}{meant(setting.field, known)}"
         return
-    state = {name: _read(host, f"{folder}/{name}", files) for name in names}
-    fixed = {name: _read(host, f"{folder}/fixed/{name}", files) == "yes" for name in names}
+    state = {name: files.read(host, f"{folder}/{name}") for name in names}
+    fixed = {name: files.read(host, f"{folder}/fixed/{name}") == "yes" for name in names}
     if files.problems:
         return
     for name in _demanded(setting, state, fixed):
@@ -284,12 +276,3 @@ def _demanded(setting: NicSetting, state: dict[str, str | None], fixed: dict[str
 def _family(name: str) -> str:
     families: Sequence[Family] = [family for family in words.FAMILIES if name in (family.short, family.long)]
     return families[0].short if families else ""
-
-
-def _nearest(name: str, features: Sequence[str]) -> str:
-    known = [*features, *(one for family in words.FAMILIES for one in (family.short, family.long))]
-    # Only here: most names are right.
-    import difflib
-
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""

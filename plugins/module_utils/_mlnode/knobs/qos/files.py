@@ -64,20 +64,10 @@ def _undone(part: KnobFile, joined: Sequence[KnobFile]) -> KnobFile:
     return part._replace(undo=(Write(f"{part.joined}/{names}", " ".join(one.runtime for one in joined)),))
 
 
-def _read(host: Host, path: str, files: Files) -> str | None:
-    """The text of a file, or None with the reason in files."""
-    value = host.value(path)
-    if value.unreadable is not None:
-        files.problems.append(value.unreadable)
-    elif value.absent is not None:
-        files.lacking = files.lacking or value.absent
-    return None if value.text is None else value.text.strip()
-
-
 def _part(
     host: Host, files: Files, path: str, want: str, device: str = "", moved: str = ""
 ) -> KnobFile | None:
-    now = _read(host, path, files)
+    now = files.read(host, path)
     return None if now is None else _known(files, path, now, want, device, moved)
 
 
@@ -111,14 +101,14 @@ def _trust(host: Host, setting: QosSetting, files: Files) -> None:
     if part is not None and part.differs and setting.text == "pcp":
         # No trust in DSCPs may mean that there are no priorities of DSCPs any more.
         path = f"{folder}/dscp-prio/{','.join(str(dscp) for dscp in DSCPS)}"
-        entries = _read(host, path, files)
+        entries = files.read(host, path)
         if entries is not None:
             files.parts[-1] = part._replace(undo=(*part.undo, Write(path, entries)))
 
 
 def _dscp(host: Host, setting: QosSetting, files: Files) -> None:
     folder = f"/dcb/{files.target.name}/dscp-prio"
-    now = _read(host, f"{folder}/{','.join(str(dscp) for dscp in setting.value)}", files)
+    now = files.read(host, f"{folder}/{','.join(str(dscp) for dscp in setting.value)}")
     if now is not None:
         for (dscp, priority), text in zip(setting.value.items(), now.split()):
             _known(files, f"{folder}/{dscp}", text, str(priority))
@@ -168,7 +158,7 @@ def _moved(host: Host, setting: QosSetting, files: Files) -> str:
 
 def _most(host: Host, path: str, files: Files) -> int:
     """0 where the driver knows no limit."""
-    return int(_read(host, path, files) or 0)
+    return int(files.read(host, path) or 0)
 
 
 # -- congestion, and RDMA devices ----------------------------------------------------------

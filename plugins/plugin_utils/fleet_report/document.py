@@ -23,7 +23,7 @@ COUNTED = (str(Status.OK), str(Verdict.PASS), str(Verdict.SKIP))
 
 
 def lines(fleet: Fleet) -> Iterator[str]:
-    """An outlier, a finding or a host to a line, so that grep and diff work, and no fleet is in memory twice."""
+    """An outlier, a finding or a host to a line: grep and diff work, and no fleet is in memory twice."""
     head = json.dumps(_head(fleet), ensure_ascii=False, indent=1)
     yield head.removesuffix("\n}")
     yield from _list("outliers", (item._asdict() for item in fleet.outliers()))

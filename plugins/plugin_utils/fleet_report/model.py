@@ -249,10 +249,10 @@ class Fleet:
         return sorted(found.items(), key=rank)
 
     def ranked(self) -> list[Host]:
-        """The worst host first. Of hosts that are equally bad, the one with the rarest trouble is: forty nodes
-        without an agent do not stand above the only one whose link is down."""
+        """The worst host first, and of equally bad ones that with the rarest trouble: forty nodes with
+        another governor do not stand above the only one whose link is down."""
         hosts = self.ordered()
-        words = Counter((host.state, *host.words) for host in hosts)
+        words = Counter((host.state, tuple(host.words)) for host in hosts)
         often = Counter(
             (finding.kind, finding.key, finding.severity) for host in hosts for finding in host.bad
         )
@@ -263,7 +263,7 @@ class Fleet:
             counts = Counter(severity for _kind, _key, severity in bad)
             return (
                 STATES.index(host.state),
-                words[host.state, *host.words] if host.words else 0,
+                words[host.state, tuple(host.words)] if host.words else 0,
                 SEVERITIES.index(worst) if worst else len(SEVERITIES),
                 min((often[one] for one in bad if one[2] == worst), default=0),
                 *(-counts[severity] for severity in SEVERITIES),

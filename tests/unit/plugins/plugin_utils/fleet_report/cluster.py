@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A made-up fleet that reports as much as a real one: all settings of the profile `training`, and all checks of
-a captured node with RoCE rails, with the drift that a fleet has on a bad day."""
+"""A made-up fleet that reports as much as a real one: all settings of the profile `training`, and all checks
+of a captured node with RoCE rails, with the drift that a fleet has on a bad day."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from mlnode.host.host import Host
 
 #: Everything of the profile that is no sysctl: kind, key, value
 _OTHERS = (
-    *(("services", f"service.{name}", "stopped") for name in ("tuned-ppd", "auto-cpufreq", "tlp", "ondemand")),
+    *(
+        ("services", f"service.{name}", "stopped")
+        for name in ("tuned-ppd", "auto-cpufreq", "tlp", "ondemand")
+    ),
     ("thp", "thp.enabled", "madvise"),
     ("thp", "thp.defrag", "madvise"),
     *(("limits", f"limits.{who}.nofile", "65536:1048576") for who in ("login.*", "login.root", "systemd")),
@@ -29,7 +32,10 @@ _OTHERS = (
     ("gpu", "gpu.persistence", "on"),
     ("storage", "storage.dataset.read_ahead_kb", "nvme0n1: 4096, nvme1n1: 4096"),
     *(("nic", f"nic.fabric.{what}", "8192 (8 NICs)") for what in ("channels", "ring.rx", "ring.tx")),
-    *(("nic", f"nic.fabric.feature.{what}", "on (8 NICs)") for what in ("rx", "tx", "sg", "tso", "gso", "gro")),
+    *(
+        ("nic", f"nic.fabric.feature.{what}", "on (8 NICs)")
+        for what in ("rx", "tx", "sg", "tso", "gso", "gro")
+    ),
     ("qos", "qos.rails.pfc", "3"),
     ("qos", "qos.rails.trust", "dscp"),
     ("irq", "irq.nics", "eth0: 0-15 x16; rails: 0-7 x8, 8-15 x8, 16-23 x8, 24-31 x8"),
@@ -48,7 +54,9 @@ _NO_FILE = "boot: no file in sysctl.d sets it: the kernel's default comes back"
 
 @functools.lru_cache(maxsize=None)
 def _checks() -> tuple[dict[str, str], ...]:
-    found = run.all_checks(Host(tree("roce8"), run.MOUNTS), expect.parse({"rails": {"count": 8, "rate": 400}}))
+    found = run.all_checks(
+        Host(tree("roce8"), run.MOUNTS), expect.parse({"rails": {"count": 8, "rate": 400}})
+    )
     # The captured tree has faults of its own, and this fleet has those that are planted below.
     return tuple({**one.document(), "verdict": _fine(str(one.verdict))} for one in found)
 
@@ -92,13 +100,17 @@ def _drift(at: int, hosts: int, untuned: bool) -> dict[str, dict[str, Any]]:
         own = f"eth0: 0-15 x16; rails: {at % 97}-{at % 97 + 7} x64"
         found["irq.nics"] = {"status": "drifted", "runtime": own, "reason": f"runtime is {own}"}
     if at % 100 == 61:
-        found["gpu.persistence"] = {"status": "unknown", "runtime": None, "reason": "nvidia-smi: no answer in 60 s"}
+        found["gpu.persistence"] = {
+            "status": "unknown",
+            "runtime": None,
+            "reason": "nvidia-smi: no answer in 60 s",
+        }
     return found
 
 
 def fleet(hosts: int, checks: bool = True, untuned: bool = False) -> Fleet:
-    """gpu001 and so on; the last has a link at half its rate, the last but one is unreachable. untuned: nothing
-    is as declared on any of them, as before the first run."""
+    """The last has a link at half its rate, the last but one is unreachable. untuned: nothing is as declared
+    on any of them, as before the first run."""
     made = fleets.empty()
     for at in range(1, hosts + 1):
         host = made.host(f"gpu{at:03d}.hall2.example", ["fabric", f"rack{(at - 1) // 40:03d}", "training"])
@@ -115,6 +127,8 @@ def fleet(hosts: int, checks: bool = True, untuned: bool = False) -> Fleet:
 
 def _check(one: dict[str, str], at: int, hosts: int) -> dict[str, str]:
     if at == hosts and one["name"] == "rate" and one["target"] == "mlx5_5/1":
-        advice = "the link trained down: look at cable and transceiver (mlxlink), and at the switch port's speed"
+        advice = (
+            "the link trained down: look at cable and transceiver (mlxlink), and at the switch port's speed"
+        )
         return {**one, "verdict": "fail", "found": "200 Gb/sec (2X NDR)", "advice": advice}
     return {**one, "found": _OWN.sub(lambda match: f"{match[0]}{at:04x}", one["found"])}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,13 +55,15 @@ def folded(names: Iterable[str]) -> list[str]:
     return [word for _first, word in sorted(pairs, key=lambda pair: natural(pair[0]))]
 
 
-def _forms(name: str) -> list[tuple[_Form, str]]:
-    """A form and its number for each number of a name, the last one first."""
+@functools.lru_cache(maxsize=1 << 16)
+def _forms(name: str) -> tuple[tuple[_Form, str], ...]:
+    """A form and its number for each number of a name, the last one first. Kept, as a report names a host
+    many times."""
     found = [
         ((name[: match.start()], name[match.end() :], len(match[0])), match[0])
         for match in _NUMBER.finditer(name)
     ]
-    return found[::-1]
+    return tuple(found[::-1])
 
 
 def _runs(numbers: Sequence[str]) -> Iterator[list[str]]:

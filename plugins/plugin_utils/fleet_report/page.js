@@ -395,13 +395,13 @@
     });
     line.children[1].append(...tags(item).map(tag));
     if (item.parts.length > 1) line.children[2].append(make("div", "also", item.parts.slice(1, 4).map(keyOf).join(", ") + (item.parts.length > 4 ? ", …" : "")));
-    const open = () => {
+    const choose = () => {
       detailGroup(item);
       for (const old of list.querySelectorAll("[aria-current]")) old.removeAttribute("aria-current");
       line.setAttribute("aria-current", "true");
     };
-    line.addEventListener("click", open);
-    line.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
+    line.addEventListener("click", choose);
+    line.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(); });
     return line;
   }
 

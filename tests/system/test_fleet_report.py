@@ -98,6 +98,7 @@ def test_a_large_map_is_scrolled_to_its_end(tab: browser.Page, folder: pathlib.P
     [
         ("#severity", "0", ["gpu002", "gpu003"]),
         ("#status", "drifted", ["gpu002"]),
+        ("#status", "bad", ["gpu004", "gpu005", "gpu002", "gpu003", "gpu006"]),
         ("#status", "ok", ["gpu002", "gpu001"]),
         ("#group", None, ["gpu003"]),
     ],

@@ -137,8 +137,10 @@
         columns[knob] = 1;
         any += 1;
       });
-      // A host that could not be looked at has no findings, and is found by its name and its words.
-      if (!finding && inHost.every((one) => one[at])) named.add(at);
+      // A host that could not be looked at has no findings, and is found by its name and its words. It is not as
+      // expected either.
+      const lost = wanted.status === "bad" && wanted.severity === "" && states[host[STATE]] in STATE_RANKS;
+      if ((!finding || lost) && inHost.every((one) => one[at])) named.add(at);
       if (!any && !named.has(at)) return;
       found += any;
       matches.set(at, fits);

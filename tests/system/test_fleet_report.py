@@ -8,9 +8,20 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import page
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import model, page
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.names import few
 from ansible_collections.mlnode.tuning.tests.system import browser
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
+
+#: What stands in each row of the list
+LIST = "[...document.querySelectorAll('#list tbody tr')].map((one) => one.innerText)"
+
+#: Names of hosts that fold in different ways
+NAMES = (
+    *(f"gpu{at:03d}.hall2.example" for at in (1, 2, 3, 4, 6, 7, 9, 10, 11)),
+    *(f"r{rack}n{at}" for rack in (1, 2) for at in (8, 9, 10, 11)),
+    *("login", "10.0.0.1", "10.0.0.2", "10.0.0.3", "x12345678901", "x12345678902", "x12345678903"),
+)
 
 ROWS = "[...document.querySelectorAll('#rows .name')].map((one) => one.textContent)"
 
@@ -30,6 +41,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """One file for each fleet, as a page of 2,000 hosts takes a second to be made."""
     found = tmp_path_factory.mktemp("pages")
     made = {"mixed": fleets.mixed(), "hostile": fleets.hostile(), "large": fleets.synthetic(2000)}
+    made["link"] = fleets.link_and_governors()
+    made["names"] = fleets.empty()
+    for name in NAMES:
+        made["names"].take(made["names"].host(name), {"settings": [fleets.drifted()]}, "node_drift")
     made["ten"] = fleets.synthetic(10, drift=0.02)
     for name, fleet in made.items():
         (found / f"{name}.html").write_text("".join(page.lines(fleet)), "utf-8", "backslashreplace")
@@ -83,6 +98,7 @@ def test_a_large_map_is_scrolled_to_its_end(tab: browser.Page, folder: pathlib.P
     [
         ("#severity", "0", ["gpu002", "gpu003"]),
         ("#status", "drifted", ["gpu002"]),
+        ("#status", "bad", ["gpu004", "gpu005", "gpu002", "gpu003", "gpu006"]),
         ("#status", "ok", ["gpu002", "gpu001"]),
         ("#group", None, ["gpu003"]),
     ],
@@ -146,11 +162,81 @@ def test_the_list_has_what_hosts_say_alike_in_a_line(tab: browser.Page, folder: 
 
     tab.click("#view-list")
 
-    lines = tab.ask("[...document.querySelectorAll('#list tbody tr')].map((one) => one.innerText)")
-    assert len(lines) == 2
-    assert all(word in lines[0] for word in ("vm.swappiness", "drifted", "high", "60", "1: gpu002"))
+    lines = tab.ask(LIST)
+    assert len(lines) == 5
+    assert all(word in lines[0] for word in ("unreachable", "Connection timed out", "1: gpu004"))
+    assert all(word in lines[1] for word in ("failed", "Declare kernel settings: EINVAL", "1: gpu005"))
+    assert all(word in lines[2] for word in ("vm.swappiness", "drifted", "high", "60", "1: gpu002"))
+    assert all(word in lines[3] for word in ("rate mlx5_0/1", "fail", "look at the cable", "1: gpu003"))
+    assert all(word in lines[4] for word in ("not checked", "no module reported anything", "1: gpu006"))
+    tab.click("#list tbody tr:nth-child(3)")
+    assert "1 of 6: gpu002" in tab.ask("document.getElementById('details').innerText")
+
+
+@pytest.mark.parametrize(("row", "hosts"), [(1, ["gpu004"]), (3, ["gpu002"]), (4, ["gpu003"])])
+def test_a_row_of_the_list_is_a_filter_of_the_map(
+    tab: browser.Page, folder: pathlib.Path, row: int, hosts: list[str]
+) -> None:
+    opened(tab, folder, "mixed")
+    tab.click("#view-list")
+
+    tab.click(f"#list tbody tr:nth-child({row})")
+    tab.click("#only")
+
+    assert tab.ask(ROWS) == hosts
+    assert tab.ask("document.getElementById('details').hidden") is True
+
+
+def test_a_failed_link_stands_above_forty_governors(tab: browser.Page, folder: pathlib.Path) -> None:
+    opened(tab, folder, "link")
+
+    assert tab.ask(ROWS)[:2] == ["gpu045", "gpu001"]
+    chips = tab.ask("[...document.querySelectorAll('#outliers button')].map((one) => one.innerText)")
+    assert chips == ["1 of 50 differs in rate mlx5_0/1", "40 of 50 differ in cpu.governor"]
+    labels = tab.ask("[...document.querySelectorAll('#head .label')].map((one) => one.title)")
+    assert labels == ["rate mlx5_0/1", "cpu.governor"]
+    tab.click("#view-list")
+    lines = tab.ask(LIST)
+    assert "rate mlx5_0/1" in lines[0]
+    assert "40: gpu[001:040]" in lines[1]
+
+
+@pytest.mark.parametrize("most", [6, 200])
+def test_hosts_are_folded_as_in_the_table(tab: browser.Page, folder: pathlib.Path, most: int) -> None:
+    opened(tab, folder, "names")
+    tab.click("#view-list")
     tab.click("#list tbody tr")
-    assert "gpu002" in tab.ask("document.getElementById('details').innerText")
+
+    place = "#list td.hosts" if most == 6 else "#details-values dd:last-child"
+
+    told = tab.ask(f"document.querySelector('{place}').textContent").partition(": ")[2]
+    assert told == few(NAMES, most)
+
+
+def test_what_has_one_cause_is_one_row(tab: browser.Page, tmp_path: pathlib.Path) -> None:
+    fleet = fleets.empty()
+    reason = "boot: no file in sysctl.d sets it"
+    for host in ("n1", "n2", "n3"):
+        settings = [
+            fleets.drifted(f"vm.s{at}", runtime=str(at), reason=f"runtime is {at}; {reason}")
+            for at in range(9)
+        ]
+        fleet.take(fleet.host(host), {"settings": [*settings, fleets.drifted("vm.own")]}, "node_drift")
+    (tmp_path / "cause.html").write_text("".join(page.lines(fleet)), "utf-8")
+    opened(tab, tmp_path, "cause")
+
+    tab.click("#view-list")
+
+    lines = tab.ask(LIST)
+    assert len(lines) == 2
+    [cause] = [line for line in lines if "vm.s0 and 8 more" in line]
+    assert all(word in cause for word in (reason, "9 values", "3: n[1:3]"))
+    tab.ask("[...document.querySelectorAll('#list tr')].find((one) => /8 more/.test(one.innerText)).click()")
+    parts = tab.ask("[...document.querySelectorAll('#details-parts li')].map((one) => one.innerText)")
+    assert len(parts) == 9
+    assert parts[4] == "vm.s4 want 1, runtime 4, boot 1"
+    tab.click("#only")
+    assert "27 findings" in tab.ask("document.getElementById('found').textContent")
 
 
 def test_everything_is_reached_with_keys(tab: browser.Page, folder: pathlib.Path) -> None:
@@ -164,6 +250,8 @@ def test_everything_is_reached_with_keys(tab: browser.Page, folder: pathlib.Path
     tab.key("Enter")
     assert "gpu002" in tab.ask("document.getElementById('details').innerText")
     assert "runtime is 60" in tab.ask("document.getElementById('details').innerText")
+    # What differs on any host is left of what does not.
+    tab.key("ArrowRight")
     tab.key("ArrowRight")
     assert "vm.b" in tab.ask("document.getElementById('details-title').textContent")
     assert tab.ask("document.getElementById('map').getAttribute('aria-activedescendant')") == "active"
@@ -241,3 +329,50 @@ def test_the_page_itself_never_scrolls_sideways(tab: browser.Page, folder: pathl
         assert tab.ask("document.documentElement.scrollWidth") <= width
     finally:
         tab.size(1440, 900)
+
+
+INSIDE = (
+    "(() => {{ const box = document.querySelector('{}').getBoundingClientRect();"
+    " return box.width > 0 && box.left >= 0 && box.top >= 0"
+    " && box.right <= innerWidth && box.bottom <= innerHeight; }})()"
+)
+
+
+@pytest.fixture
+def phone(tab: browser.Page) -> Iterator[browser.Page]:
+    tab.size(390, 844)
+    yield tab
+    tab.size(1440, 900)
+
+
+def test_on_a_phone_a_row_and_its_details_are_on_the_screen(
+    phone: browser.Page, folder: pathlib.Path
+) -> None:
+    opened(phone, folder, "link")
+
+    assert phone.ask("document.getElementById('list').hidden") is False
+    assert phone.ask(INSIDE.format("#list tbody tr:nth-child(2) td.hosts")) is True
+    phone.click("#list tbody tr:nth-child(2)")
+    assert phone.ask(INSIDE.format("#details")) is True
+    assert phone.ask(INSIDE.format("#close")) is True
+    phone.click("#close")
+    assert phone.ask("document.getElementById('details').hidden") is True
+
+
+def test_on_a_phone_every_filter_is_reached(phone: browser.Page, folder: pathlib.Path) -> None:
+    opened(phone, folder, "large")
+    phone.click("#view-map")
+    assert phone.ask("document.querySelectorAll('#outliers button').length") == 7
+
+    phone.ask("document.querySelector('#outliers .more').click()")
+
+    shown = phone.ask(
+        "[...document.querySelectorAll('#outliers button, #states button, #filter select')].map((one) => {"
+        " one.scrollIntoView(); const box = one.getBoundingClientRect();"
+        " const seen = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);"
+        " return box.left >= 0 && box.right <= innerWidth && one.contains(seen); })"
+    )
+    assert len(shown) == len(model.causes(fleets.synthetic(2000).outliers())) + 2 + 4
+    assert all(shown)
+    phone.ask("document.querySelector('#outliers button:last-child').click()")
+    assert phone.ask("document.querySelectorAll('#rows .line').length") >= 1

@@ -5,9 +5,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ...module_utils._mlnode.checks.model import Verdict
+from ...module_utils._mlnode.model.setting import Status
 from ...module_utils._mlnode.model.version import VERSION
 from .model import Fleet, Host
 
@@ -15,13 +18,25 @@ from .model import Fleet, Host
 FORMAT = 1
 
 
+#: Settings and checks of these are counted for each host, and not listed: most of a fleet is like that.
+COUNTED = (str(Status.OK), str(Verdict.PASS), str(Verdict.SKIP))
+
+
 def lines(fleet: Fleet) -> Iterator[str]:
-    """One host to a line, so that grep and diff work, and no fleet is in memory twice."""
+    """An outlier, a finding or a host to a line: grep and diff work, and no fleet is in memory twice."""
     head = json.dumps(_head(fleet), ensure_ascii=False, indent=1)
-    yield head.removesuffix("\n}") + ',\n "hosts": ['
-    for number, host in enumerate(fleet.ordered()):
-        yield ("," if number else "") + "\n  " + json.dumps(_host(host), ensure_ascii=False)
-    yield "\n ]\n}\n"
+    yield head.removesuffix("\n}")
+    yield from _list("outliers", (item._asdict() for item in fleet.outliers()))
+    yield from _list("findings", _findings(fleet))
+    yield from _list("hosts", map(_host, fleet.ordered()))
+    yield "\n}\n"
+
+
+def _list(name: str, items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    yield f',\n "{name}": ['
+    for number, item in enumerate(items):
+        yield ("," if number else "") + "\n  " + json.dumps(item, ensure_ascii=False)
+    yield "\n ]"
 
 
 def _head(fleet: Fleet) -> dict[str, Any]:
@@ -37,11 +52,15 @@ def _head(fleet: Fleet) -> dict[str, Any]:
         "ended": fleet.ended,
         "states": fleet.states(),
         "counts": counts,
-        "outliers": [item._asdict() for item in fleet.outliers()],
         "exceptions": [
             {**waiver._asdict(), "hosts": dict(states)} for waiver, states in fleet.waivers.items()
         ],
     }
+
+
+def _findings(fleet: Fleet) -> Iterator[dict[str, Any]]:
+    for finding, names in fleet.alike(lambda finding: finding.status not in COUNTED):
+        yield {**finding._asdict(), "hosts": names}
 
 
 def _host(host: Host) -> dict[str, Any]:
@@ -49,8 +68,9 @@ def _host(host: Host) -> dict[str, Any]:
         "name": host.name,
         "groups": list(host.groups),
         "state": host.state,
+        "worst": host.worst,
         "unreachable": host.unreachable,
         "failures": host.failures,
         "errors": host.errors,
-        "findings": [finding._asdict() for finding in host.findings.values()],
+        "counts": dict(Counter(finding.state for finding in host.findings.values())),
     }

@@ -8,7 +8,7 @@ Equal findings are kept once: of 2,000 hosts with 80 settings each, most have th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -66,6 +66,21 @@ class Finding(NamedTuple):
     def bad(self) -> bool:
         return self.status in BAD and not self.ignored
 
+    @property
+    def state(self) -> str:
+        """The status, and `ignored` where an exception holds for it."""
+        return "ignored" if self.ignored and self.status in BAD else self.status
+
+    @property
+    def why(self) -> str:
+        """The reason without the runtime value that it begins with, which has its own field: what is left is
+        the same for all settings that have one cause, such as an agent that does not run."""
+        reason = self.reason or ""
+        value = f"runtime is {self.runtime}"
+        if reason == value or reason.startswith(f"{value}; "):
+            return reason[len(value) + 2 :]
+        return reason
+
 
 class Waiver(NamedTuple):
     """An exception as node_drift was given it."""
@@ -113,7 +128,8 @@ class Host:
 
 
 class Outlier(NamedTuple):
-    """A setting that is not as expected on some hosts. of: number of hosts that reported it."""
+    """A setting that is not as expected on some hosts. of: number of hosts that reported it. why: the reason,
+    where it is one on all of these hosts."""
 
     kind: str
     key: str
@@ -121,6 +137,7 @@ class Outlier(NamedTuple):
     statuses: tuple[str, ...]
     hosts: tuple[str, ...]
     of: int
+    why: str = ""
 
 
 @dataclass
@@ -182,7 +199,7 @@ class Fleet:
         """(status, severity) → findings; an ignored one has the status `ignored`."""
         return dict(
             Counter(
-                ("ignored" if finding.ignored and finding.status in BAD else finding.status, finding.severity)
+                (finding.state, finding.severity)
                 for host in self.hosts.values()
                 for finding in host.findings.values()
             )
@@ -201,6 +218,7 @@ class Fleet:
         for knob, items in bad.items():
             severities = {finding.severity for _host, finding in items}
             statuses = {finding.status for _host, finding in items}
+            reasons = {finding.why for _host, finding in items}
             outliers.append(
                 Outlier(
                     *knob,
@@ -208,13 +226,63 @@ class Fleet:
                     tuple(one for one in BAD if one in statuses),
                     tuple(host for host, _finding in items),
                     seen[knob],
+                    reasons.pop() if len(reasons) == 1 else "",
                 )
             )
         return sorted(outliers, key=lambda item: (SEVERITIES.index(item.severity), len(item.hosts)))
 
+    def alike(self, wanted: Callable[[Finding], bool]) -> list[tuple[Finding, list[str]]]:
+        """Findings with the names of all hosts that report exactly this; in the order of outliers, and what
+        does not count after them."""
+        place = {(item.kind, item.key): number for number, item in enumerate(self.outliers())}
+        found: dict[Finding, list[str]] = {}
+        for host in self.ordered():
+            for finding in host.findings.values():
+                if wanted(finding):
+                    found.setdefault(finding, []).append(host.name)
+
+        def rank(item: tuple[Finding, list[str]]) -> tuple[int, int, int]:
+            finding, names = item
+            at = place[finding.kind, finding.key] if finding.bad else len(place)
+            return at, SEVERITIES.index(finding.severity), len(names)
+
+        return sorted(found.items(), key=rank)
+
+    def ranked(self) -> list[Host]:
+        """The worst host first, and of equally bad ones that with the rarest trouble: forty nodes with
+        another governor do not stand above the only one whose link is down."""
+        hosts = self.ordered()
+        words = Counter((host.state, tuple(host.words)) for host in hosts)
+        often = Counter(
+            (finding.kind, finding.key, finding.severity) for host in hosts for finding in host.bad
+        )
+
+        def rank(host: Host) -> tuple[int, ...]:
+            worst = host.worst
+            bad = [(finding.kind, finding.key, finding.severity) for finding in host.bad]
+            counts = Counter(severity for _kind, _key, severity in bad)
+            return (
+                STATES.index(host.state),
+                words[host.state, tuple(host.words)] if host.words else 0,
+                SEVERITIES.index(worst) if worst else len(SEVERITIES),
+                min((often[one] for one in bad if one[2] == worst), default=0),
+                *(-counts[severity] for severity in SEVERITIES),
+            )
+
+        return sorted(hosts, key=rank)
+
     def unused(self) -> list[Waiver]:
         """Exceptions that no host has a use for."""
         return [waiver for waiver, states in self.waivers.items() if {*states} == {"unused"}]
+
+
+def causes(outliers: Iterable[Outlier]) -> list[list[Outlier]]:
+    """Outliers in their order; those that have one reason on the same hosts are together, as one repair is
+    enough for them."""
+    found: dict[Any, list[Outlier]] = {}
+    for item in outliers:
+        found.setdefault((item.why, item.hosts) if item.why else item, []).append(item)
+    return [*found.values()]
 
 
 def findings(result: Mapping[str, Any], module: str) -> Iterator[Finding]:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 #: More digits than these are an address or a serial number, not a count
@@ -14,7 +16,10 @@ _DIGITS = 9
 _LEAST = 3
 
 # [0-9] and not \d, which takes digits of every script.
-_NUMBER = re.compile(rf"(?s)(.*?)([0-9]{{1,{_DIGITS}}})([^0-9]*)\Z")
+_NUMBER = re.compile(rf"(?<![0-9])[0-9]{{1,{_DIGITS}}}(?![0-9])")
+
+#: Text before a number, text after it, digits of the number
+_Form = tuple[str, str, int]
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -28,17 +33,18 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def folded(names: Iterable[str]) -> list[str]:
-    """Runs of numbers as an inventory writes them: gpu[001:004].example. Of two numbers in a name it is the
-    last that counts, and all of a run have as many digits."""
+    """Runs of numbers as an inventory writes them: gpu[001:004].hall2.example. Of two numbers in a name that
+    one counts in which most of the names differ, or the last; all of a run have as many digits."""
+    forms = {name: _forms(name) for name in names}
+    sizes = Counter(form for known in forms.values() for form, _number in known)
     pairs: list[tuple[str, str]] = []
-    alike: dict[tuple[str, str, int], list[str]] = {}
-    for name in {*names}:
-        match = _NUMBER.match(name)
-        if match is None:
-            pairs.append((name, name))
+    alike: dict[_Form, list[str]] = {}
+    for name, known in forms.items():
+        if known:
+            form, number = max(known, key=lambda item: sizes[item[0]])
+            alike.setdefault(form, []).append(number)
         else:
-            before, number, after = match.groups()
-            alike.setdefault((before, after, len(number)), []).append(number)
+            pairs.append((name, name))
     for (before, after, _width), numbers in alike.items():
         for run in _runs(sorted(numbers)):
             first = f"{before}{run[0]}{after}"
@@ -47,6 +53,17 @@ def folded(names: Iterable[str]) -> list[str]:
             else:
                 pairs.append((first, f"{before}[{run[0]}:{run[-1]}]{after}"))
     return [word for _first, word in sorted(pairs, key=lambda pair: natural(pair[0]))]
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _forms(name: str) -> tuple[tuple[_Form, str], ...]:
+    """A form and its number for each number of a name, the last one first. Kept, as a report names a host
+    many times."""
+    found = [
+        ((name[: match.start()], name[match.end() :], len(match[0])), match[0])
+        for match in _NUMBER.finditer(name)
+    ]
+    return tuple(found[::-1])
 
 
 def _runs(numbers: Sequence[str]) -> Iterator[list[str]]:

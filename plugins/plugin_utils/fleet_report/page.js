@@ -25,6 +25,53 @@
       : value;
   const number = new Intl.NumberFormat("en").format;
 
+  // -- names of hosts: runs of numbers in one word, as in names.py --
+
+  const natural = new Intl.Collator("en", { numeric: true }).compare;
+  const DIGITS = 9, LEAST = 3;
+
+  function forms(name) {
+    const found = [];
+    for (const match of name.matchAll(/[0-9]+/g)) {
+      const [digits] = match, end = match.index + digits.length;
+      if (digits.length > DIGITS) continue;
+      const [before, after] = [name.slice(0, match.index), name.slice(end)];
+      found.unshift({ key: `${before}\n${digits.length}\n${after}`, before, after, digits });
+    }
+    return found;
+  }
+
+  function folded(names) {
+    const sizes = new Map(), alike = new Map(), words = [];
+    const known = names.map((name) => [name, forms(name)]);
+    for (const [, found] of known) for (const form of found) sizes.set(form.key, (sizes.get(form.key) || 0) + 1);
+    for (const [name, found] of known) {
+      if (!found.length) { words.push({ first: name, word: name, count: 1 }); continue; }
+      const best = found.reduce((most, form) => (sizes.get(form.key) > sizes.get(most.key) ? form : most));
+      if (!alike.has(best.key)) alike.set(best.key, { ...best, numbers: [] });
+      alike.get(best.key).numbers.push(best.digits);
+    }
+    for (const { before, after, numbers } of alike.values()) {
+      numbers.sort();
+      for (let start = 0, end = 0; start < numbers.length; start = end) {
+        end = start + 1;
+        while (end < numbers.length && +numbers[end] === +numbers[end - 1] + 1) end += 1;
+        const run = numbers.slice(start, end);
+        if (run.length < LEAST) for (const one of run) words.push({ first: before + one + after, word: before + one + after, count: 1 });
+        else words.push({ first: before + run[0] + after, word: `${before}[${run[0]}:${run[run.length - 1]}]${after}`, count: run.length });
+      }
+    }
+    return words.sort((one, other) => natural(one.first, other.first));
+  }
+
+  // At most so many words, and how many hosts the rest are.
+  function few(at, most) {
+    const words = folded(at.map((one) => shown(texts[hosts[one][NAME]])));
+    const named = words.slice(0, most);
+    const rest = at.length - named.reduce((sum, one) => sum + one.count, 0);
+    return named.map((one) => one.word).join(", ") + (rest ? ` and ${number(rest)} more` : "");
+  }
+
   // -- what a finding looks like: a colour and a sign, so that no colour has to be distinguished from another --
 
   const bad = new Set(data.bad), neither = new Set(data.neither);
@@ -39,13 +86,13 @@
   const isBad = (row) => looks[row].rank < 4;
   const statusOf = (row) => (looks[row].name === "ignored" ? "ignored" : statuses[rows[row][STATUS]]);
 
-  const worst = hosts.map((host) => {
-    const counts = severities.map(() => 0);
-    for (const row of host[CELLS]) if (row >= 0 && isBad(row)) counts[rows[row][SEVERITY]] += 1;
-    return counts;
-  });
   const badKnobs = new Uint32Array(knobs.length);
   for (const host of hosts) host[CELLS].forEach((row, at) => { if (row >= 0 && isBad(row)) badKnobs[at] += 1; });
+
+  const longestName = hosts.reduce((most, host) => Math.max(most, shown(texts[host[NAME]]).length), 0);
+
+  // Columns: what differs is in sight without a scroll, however many there are.
+  const worstFirst = [...new Set([...data.outliers.flatMap(([at]) => at), ...knobs.keys()])];
 
   // -- filter --
 
@@ -57,7 +104,7 @@
     return known.includes(word);
   };
   const wanted = { words: [], severity: "", status: "", group: "", state: "" };
-  let shownHosts = [], shownKnobs = [], matches = null, narrowed = false;
+  let shownHosts = [], shownKnobs = [], matches = null, named = null, narrowed = false;
 
   function apply() {
     const finding = wanted.severity !== "" || wanted.status !== "";
@@ -74,6 +121,7 @@
     const group = wanted.group === "" ? -1 : +wanted.group;
     const columns = new Uint8Array(knobs.length);
     matches = new Map();
+    named = new Set();
     shownHosts = [];
     let found = 0;
     hosts.forEach((host, at) => {
@@ -89,23 +137,18 @@
         columns[knob] = 1;
         any += 1;
       });
-      // A host that could not be looked at has no findings, and is found by its name and its words.
-      const named = !finding && inHost.every((one) => one[at]);
-      if (!any && !named) return;
+      // A host that could not be looked at has no findings, and is found by its name and its words. It is not as
+      // expected either.
+      const lost = wanted.status === "bad" && wanted.severity === "" && states[host[STATE]] in STATE_RANKS;
+      if ((!finding || lost) && inHost.every((one) => one[at])) named.add(at);
+      if (!any && !named.has(at)) return;
       found += any;
       matches.set(at, fits);
       shownHosts.push(at);
     });
-    shownKnobs = knobs.map((_, at) => at).filter((at) => !narrowed || columns[at]);
-    if (byId("order").value === "worst") {
-      shownHosts.sort((one, other) => {
-        const state = hosts[one][STATE] - hosts[other][STATE];
-        if (state) return state;
-        for (let at = 0; at < severities.length; at += 1)
-          if (worst[one][at] !== worst[other][at]) return worst[other][at] - worst[one][at];
-        return one - other;
-      });
-    }
+    const byWorst = byId("order").value === "worst";
+    shownKnobs = (byWorst ? worstFirst : knobs.map((_, at) => at)).filter((at) => !narrowed || columns[at]);
+    if (byWorst) shownHosts.sort((one, other) => data.places[one] - data.places[other]);
     byId("found").textContent =
       `${number(shownHosts.length)} of ${number(hosts.length)} hosts` +
       (narrowed ? `, ${number(found)} finding${found === 1 ? "" : "s"}` : "");
@@ -118,6 +161,7 @@
 
   const map = byId("map"), list = byId("list"), lines = byId("rows"), head = byId("head");
   let ROW = 22;
+  const phone = matchMedia("(max-width: 760px)");
   let active = { host: 0, knob: 0 };
   let drawn = new Map();
 
@@ -125,6 +169,7 @@
     const asMap = byId("view-map").getAttribute("aria-pressed") === "true";
     map.hidden = !asMap;
     list.hidden = asMap;
+    byId("outliers").hidden = !asMap || !data.outliers.length;
     if (asMap) drawMap(); else drawList();
   }
 
@@ -132,14 +177,17 @@
     drawn.clear();
     lines.replaceChildren();
     const style = getComputedStyle(document.documentElement);
-    const name = parseInt(style.getPropertyValue("--name"), 10);
+    // As wide as the longest name needs, at 14 px.
+    const name = Math.min(parseInt(style.getPropertyValue("--longest-name"), 10), Math.max(80, longestName * 8 + 18));
+    map.style.setProperty("--name", `${name}px`);
+    ROW = parseInt(style.getPropertyValue("--row"), 10);
     const room = map.clientWidth - name - 18;
-    const cell = Math.max(16, Math.min(30, Math.floor(room / Math.max(1, shownKnobs.length))));
+    const cell = Math.max(phone.matches ? 26 : 16, Math.min(30, Math.floor(room / Math.max(1, shownKnobs.length))));
     map.style.setProperty("--columns", shownKnobs.length);
     map.style.setProperty("--cell", `${cell}px`);
     // As high as the longest name needs, at 12 px.
     const longest = shownKnobs.reduce((most, at) => Math.max(most, shown(texts[knobs[at][1]]).length), 0);
-    map.style.setProperty("--labels", `${Math.max(60, Math.min(235, longest * 7 + 14))}px`);
+    map.style.setProperty("--labels", `${Math.max(60, Math.min(phone.matches ? 150 : 235, longest * 7 + 14))}px`);
     map.setAttribute("aria-rowcount", shownHosts.length + 1);
     map.setAttribute("aria-colcount", shownKnobs.length + 1);
     drawHead();
@@ -261,9 +309,25 @@
     if (!byId("details").hidden) detailActive();
   }
 
-  // -- list: hosts that say the same share a line --
+  // -- list: what has one cause, or is one setting on many hosts, is a row --
 
-  function drawList() {
+  // Ranks of hosts as a whole, among those of findings: before all of them, or after all that are not right.
+  const STATE_RANKS = { unreachable: -2, failed: -1, "not checked": 3.5 };
+
+  function troubles() {
+    const alike = new Map();
+    for (const at of shownHosts) {
+      const rank = STATE_RANKS[states[hosts[at][STATE]]];
+      if (rank === undefined || !named.has(at)) continue;
+      const words = hosts[at][WORDS].map((one) => texts[one]).join("; ") || "no module reported anything about it";
+      const key = `${rank} ${words}`;
+      if (!alike.has(key)) alike.set(key, { rank, state: hosts[at][STATE], why: words, hosts: [], parts: [] });
+      alike.get(key).hosts.push(at);
+    }
+    return [...alike.values()];
+  }
+
+  function findings() {
     const alike = new Map();
     for (const at of shownHosts) {
       const fits = matches.get(at);
@@ -271,40 +335,96 @@
         const row = hosts[at][CELLS][knob];
         // Without a filter, what is fine is not listed.
         if (row < 0 || !fits[knob] || (!narrowed && !isBad(row))) continue;
-        const key = `${knob} ${row}`;
-        const known = alike.get(key);
-        if (known) known.hosts.push(at); else alike.set(key, { knob, row, hosts: [at] });
+        const key = `${knob} ${statusOf(row)} ${looks[row].rank}`;
+        let part = alike.get(key);
+        if (!part) alike.set(key, (part = { knob, rank: looks[row].rank, hosts: [], cells: new Map() }));
+        part.hosts.push(at);
+        const cell = part.cells.get(row);
+        if (cell) cell.push(at); else part.cells.set(row, [at]);
       }
     }
-    const found = [...alike.values()].sort((one, other) =>
-      looks[one.row].rank - looks[other.row].rank || one.hosts.length - other.hosts.length);
+    const merged = new Map();
+    for (const part of alike.values()) {
+      const reasons = new Set([...part.cells.keys()].map((row) => rows[row][field.why]));
+      const why = reasons.size === 1 ? text([...reasons][0]) || "" : `${number(reasons.size)} reasons`;
+      const key = reasons.size === 1 && why ? `${part.rank < 4} ${why} ${part.hosts}` : merged.size;
+      const known = merged.get(key);
+      if (!known) merged.set(key, { rank: part.rank, why, hosts: part.hosts, parts: [part] });
+      else { known.parts.push(part); known.rank = Math.min(known.rank, part.rank); }
+    }
+    for (const item of merged.values()) item.parts.sort((one, other) => one.rank - other.rank);
+    return [...merged.values()];
+  }
+
+  // The one value that all have; otherwise how many there are.
+  function common(item, name) {
+    const values = new Set();
+    for (const part of item.parts) for (const row of part.cells.keys()) values.add(rows[row][field[name]]);
+    if (values.size > 1) return `${number(values.size)} values`;
+    return values.size ? text([...values][0]) : null;
+  }
+
+  const keyOf = (part) => shown(texts[knobs[part.knob][1]]);
+
+  function titleOf(item) {
+    if (!item.parts.length) return "the whole host";
+    return keyOf(item.parts[0]) + (item.parts.length > 1 ? ` and ${number(item.parts.length - 1)} more` : "");
+  }
+
+  function tags(item) {
+    if (!item.parts.length) return [[states[item.state], item.rank < 0 ? "high" : "none"]];
+    const found = new Map();
+    for (const part of item.parts) for (const row of part.cells.keys()) if (!found.has(statusOf(row))) found.set(statusOf(row), looks[row].name);
+    return [...found];
+  }
+
+  const tag = ([word, look]) => make("span", `tag ${look}`, word);
+  const severityOf = (item) => (item.parts.length && item.rank < 4 ? severities[item.rank] : "");
+  const COLUMNS = ["severity", "status", "setting or check", "want", "runtime", "boot", "why", "hosts"];
+
+  function oneRow(item) {
+    const line = make("tr");
+    line.setAttribute("role", "row");
+    line.tabIndex = 0;
+    const cells = [severityOf(item), null, titleOf(item), ...["want", "runtime", "boot"].map((name) => common(item, name)), item.why,
+      `${number(item.hosts.length)}: ${few(item.hosts, 6)}`];
+    cells.forEach((value, at) => {
+      const name = COLUMNS[at].split(" ")[0];
+      const cell = make("td", `${name}${at > 2 && at < 6 ? " value" : ""}`, value === null ? "" : shown(value));
+      cell.setAttribute("role", "cell");
+      cell.dataset.name = COLUMNS[at];
+      line.append(cell);
+    });
+    line.children[1].append(...tags(item).map(tag));
+    if (item.parts.length > 1) line.children[2].append(make("div", "also", item.parts.slice(1, 4).map(keyOf).join(", ") + (item.parts.length > 4 ? ", …" : "")));
+    const choose = () => {
+      detailGroup(item);
+      for (const old of list.querySelectorAll("[aria-current]")) old.removeAttribute("aria-current");
+      line.setAttribute("aria-current", "true");
+    };
+    line.addEventListener("click", choose);
+    line.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(); });
+    return line;
+  }
+
+  function drawList() {
+    const found = [...troubles(), ...findings()].sort((one, other) => one.rank - other.rank || one.hosts.length - other.hosts.length);
     if (!found.length) {
       list.replaceChildren(make("div", "nothing", narrowed ? "Nothing fits this filter." : "Everything that was checked is as expected."));
       return;
     }
-    const most = 3000;
-    const table = make("table"), body = make("tbody"), top = make("tr");
-    for (const title of ["setting or check", "status", "severity", "want", "runtime", "boot", "why", "hosts"]) {
+    const most = 1000;
+    const table = make("table"), thead = make("thead"), body = make("tbody"), top = make("tr");
+    for (const [part, role] of [[table, "table"], [thead, "rowgroup"], [body, "rowgroup"], [top, "row"]]) part.setAttribute("role", role);
+    for (const title of COLUMNS) {
       const cell = make("th", "", title);
       cell.scope = "col";
+      if (["want", "runtime", "boot"].includes(title)) cell.className = "value";
+      cell.setAttribute("role", "columnheader");
       top.append(cell);
     }
-    const thead = make("thead");
     thead.append(top);
-    for (const item of found.slice(0, most)) {
-      const row = rows[item.row], line = make("tr");
-      line.tabIndex = 0;
-      const values = [texts[knobs[item.knob][1]], null, isBad(item.row) ? severities[row[SEVERITY]] : "",
-        text(row[field.want]), text(row[field.runtime]), text(row[field.boot]), text(row[field.reason])];
-      values.forEach((value, at) => line.append(make("td", at === 6 ? "why" : at > 2 ? "value" : "", value === null ? "" : shown(value))));
-      line.children[1].append(make("span", `tag ${looks[item.row].name}`, statusOf(item.row)));
-      const names = item.hosts.slice(0, 6).map((at) => shown(texts[hosts[at][NAME]])).join(", ");
-      line.append(make("td", "hosts", `${number(item.hosts.length)}: ${names}${item.hosts.length > 6 ? ", …" : ""}`));
-      const open = () => detail(item.hosts[0], item.knob);
-      line.addEventListener("click", open);
-      line.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
-      body.append(line);
-    }
+    body.append(...found.slice(0, most).map(oneRow));
     table.append(thead, body);
     list.replaceChildren(table);
     if (found.length > most) list.append(make("div", "nothing", `and ${number(found.length - most)} more: narrow the filter`));
@@ -344,17 +464,58 @@
       add("the same on", `${number(same)} of ${number(all)} hosts`);
       if (badKnobs[knob]) add("not right on", `${number(badKnobs[knob])} of ${number(all)} hosts`);
     } else if (knob !== undefined) add("status", "not reported by this host");
+    open(values);
+  }
+
+  // A row of the list: its values, or where there are many, each with its hosts.
+  function detailGroup(item) {
+    const values = [];
+    const add = (name, value, className) => { if (value) values.push([name, value, className]); };
+    byId("details-title").textContent = titleOf(item);
+    for (const [word, look] of tags(item)) add("status", word, `status ${look}`);
+    add("severity", severityOf(item));
+    add("why", item.why);
+    const lone = item.parts.length === 1 && item.parts[0].cells.size === 1;
+    const each = [];
+    for (const part of item.parts) for (const [row, at] of part.cells) each.push([part, rows[row], at]);
+    if (lone) {
+      const found = each[0][1];
+      for (const name of ["declared", "want", "runtime", "boot"]) add(name, found[field[name]] < 0 ? "–" : text(found[field[name]]) || '""', "code");
+      for (const [name, title] of [["boot_source", "boot from"], ["origin", "before us"], ["path", "path"]]) add(title, text(found[field[name]]), "code");
+      add("ignored", text(found[field.ignored]));
+    }
+    add("hosts", `${number(item.hosts.length)} of ${number(hosts.length)}: ${few(item.hosts, 200)}`);
+    const most = 100;
+    const lines = (lone ? [] : each).slice(0, most).map(([part, found, at]) => {
+      const said = ["want", "runtime", "boot"].filter((name) => found[field[name]] >= 0).map((name) => `${name} ${text(found[field[name]]) || '""'}`);
+      const line = make("li");
+      line.append(make("strong", "", item.parts.length > 1 ? keyOf(part) : few(at, 20)), ` ${shown(said.join(", "))}`);
+      return line;
+    });
+    if (!lone && each.length > most) lines.push(make("li", "", `and ${number(each.length - most)} more`));
+    open(values, lines, item);
+  }
+
+  let opener = null, selected = null;
+
+  function open(values, parts = [], item = null) {
     const place = byId("details-values");
     place.replaceChildren();
     for (const [name, value, className] of values) {
       place.append(make("dt", "", name));
-      const item = make("dd", className === "code" ? "code" : "");
-      if (className && className.startsWith("status ")) item.append(make("span", `tag ${className.slice(7)}`, shown(value)));
-      else item.textContent = shown(value);
-      place.append(item);
+      const dd = make("dd", className === "code" ? "code" : "");
+      if (className && className.startsWith("status ")) dd.append(make("span", `tag ${className.slice(7)}`, shown(value)));
+      else dd.textContent = shown(value);
+      place.append(dd);
     }
+    byId("details-parts").replaceChildren(...parts);
+    byId("details-parts").hidden = !parts.length;
+    selected = item;
+    byId("only").hidden = !item;
     const opened = byId("details").hidden;
+    if (opened) opener = document.activeElement;
     byId("details").hidden = false;
+    byId("details").scrollTop = 0;
     if (opened && !map.hidden) fit();
     mark();
   }
@@ -362,7 +523,22 @@
   function close() {
     if (byId("details").hidden) return;
     byId("details").hidden = true;
-    if (!map.hidden) { fit(); map.focus(); }
+    for (const old of list.querySelectorAll("[aria-current]")) old.removeAttribute("aria-current");
+    if (!map.hidden) { fit(); map.focus(); } else if (opener && opener.isConnected) opener.focus();
+  }
+
+  // Filter the map by a row of the list.
+  function only(item) {
+    close();
+    if (item.parts.length) find(item.parts.length > 1 ? item.why : keyOf(item.parts[0]), item.rank < 4);
+    else { wanted.state = String(item.state); press(); }
+    view("map");
+    read();
+  }
+
+  function find(words, isWrong) {
+    byId("search").value = shown(words).split('"').filter(Boolean).map((part) => `"${part}"`).join(" ");
+    byId("status").value = isWrong ? "bad" : "";
   }
 
   // The map has another width: cells in it get another one, too.
@@ -408,21 +584,7 @@
       });
       byId("states").append(button);
     });
-    data.outliers.slice(0, 30).forEach(([knob, severity, count, of]) => {
-      const key = texts[knobs[knob][1]];
-      const button = make("button");
-      button.type = "button";
-      const dot = make("span", `dot ${severities[severity]}`);
-      button.append(dot, `${number(count)} of ${number(of)} differ${count === 1 ? "s" : ""} in ${shown(key)}`);
-      button.title = `${severities[severity]}: show only these`;
-      button.addEventListener("click", () => {
-        byId("search").value = shown(key).split('"').filter(Boolean).map((part) => `"${part}"`).join(" ");
-        byId("status").value = "bad";
-        read();
-      });
-      byId("outliers").append(button);
-    });
-    byId("outliers").hidden = !data.outliers.length;
+    chips();
     for (const [name, sign, title] of [["high", "≠", "not right, high"], ["medium", "≠", "medium"], ["low", "≠", "low"],
       ["ok", "", "as expected"], ["none", "", "not there, or does not apply"], ["ignored", "z", "ignored until a date"]]) {
       const item = make("li");
@@ -432,6 +594,27 @@
     byId("legend").append(make("li", "", "≠ differs  ↑ overridden at boot  ↻ waits for a restart or reboot  ⊘ refused  ? unknown  ! warning  + changed now"));
     byId("made").textContent = `mlnode ${data.version}`;
     byId("headline").textContent = `${shown(data.playbook)}${data.check_mode ? " (check mode)" : ""}, ${data.ended}`;
+  }
+
+  // What differs, as filters: the worst ones, and the others on demand.
+  function chips() {
+    const most = 6;
+    const made = data.outliers.map(([at, severity, count, of, why]) => {
+      const key = texts[knobs[at[0]][1]], rest = at.length - 1;
+      const button = make("button");
+      button.type = "button";
+      button.append(make("span", `dot ${severities[severity]}`),
+        `${number(count)} of ${number(of)} differ${count === 1 ? "s" : ""} in ${shown(key)}${rest ? ` and ${number(rest)} more` : ""}`);
+      button.title = [`${severities[severity]}: show only these`, shown(texts[why])].filter(Boolean).join("\n");
+      button.addEventListener("click", () => { find(rest ? texts[why] : key, true); read(); });
+      return button;
+    });
+    byId("outliers").append(...made.slice(0, most));
+    if (made.length <= most) return;
+    const more = make("button", "more", `and ${number(made.length - most)} more`);
+    more.type = "button";
+    more.addEventListener("click", () => { more.replaceWith(...made.slice(most)); if (!map.hidden) fit(); made[most].focus(); });
+    byId("outliers").append(more);
   }
 
   function press() {
@@ -449,7 +632,7 @@
 
   function view(name) {
     for (const one of ["map", "list"]) byId(`view-${one}`).setAttribute("aria-pressed", String(one === name));
-    draw();
+    if (matches) draw();
   }
 
   byId("app").hidden = false;
@@ -461,6 +644,7 @@
   byId("view-map").addEventListener("click", () => view("map"));
   byId("view-list").addEventListener("click", () => view("list"));
   byId("close").addEventListener("click", close);
+  byId("only").addEventListener("click", () => only(selected));
   map.addEventListener("scroll", drawRows, { passive: true });
   map.addEventListener("focus", mark);
   map.addEventListener("blur", mark);
@@ -490,5 +674,7 @@
   });
   let waiting = 0;
   addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { if (!map.hidden) fit(); }); });
+  // A map of many columns is wider than a phone.
+  if (phone.matches) view("list");
   apply();
 })();

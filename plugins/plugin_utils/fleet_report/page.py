@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...module_utils._mlnode.model.version import VERSION
-from .model import BAD, NEITHER, SEVERITIES, STATES, STATUSES, Finding, Fleet, Host
+from .model import BAD, NEITHER, SEVERITIES, STATES, STATUSES, Finding, Fleet, Host, causes
 from .names import few, folded
 from .table import headline
 
@@ -82,6 +82,17 @@ def data(fleet: Fleet) -> dict[str, Any]:
         messages = [text(word) for word in host.words]
         hosts.append([text(host.name), STATES.index(host.state), groups, messages, cells])
     at = {knob: number for number, knob in enumerate(knobs)}
+    place = {host.name: number for number, host in enumerate(fleet.ranked())}
+    outliers = [
+        [
+            [at[item.kind, item.key] for item in items],
+            SEVERITIES.index(items[0].severity),
+            len(items[0].hosts),
+            items[0].of,
+            text(items[0].why),
+        ]
+        for items in causes(fleet.outliers())
+    ]
     return {
         "playbook": fleet.playbook,
         "check_mode": fleet.check_mode,
@@ -97,16 +108,14 @@ def data(fleet: Fleet) -> dict[str, Any]:
             [
                 STATUSES.index(finding.status),
                 SEVERITIES.index(finding.severity),
-                *(text(value) for value in finding[4:]),
+                *(text(value) for value in (*finding[4:], finding.why)),
             ]
             for finding in rows
         ],
-        "fields": Finding._fields[4:],
+        "fields": (*Finding._fields[4:], "why"),
         "hosts": hosts,
-        "outliers": [
-            [at[item.kind, item.key], SEVERITIES.index(item.severity), len(item.hosts), item.of]
-            for item in fleet.outliers()
-        ],
+        "places": [place[host.name] for host in fleet.ordered()],
+        "outliers": outliers,
         "texts": [*texts],
     }
 
@@ -115,23 +124,15 @@ def data(fleet: Fleet) -> dict[str, Any]:
 
 
 def _tables(fleet: Fleet) -> Iterator[str]:
-    hosts = fleet.ordered()
     yield f"<p>{html.escape(_shown(headline(fleet)))}</p>\n"
+    same: dict[tuple[str, ...], list[str]] = {}
+    for host in fleet.ranked():
+        same.setdefault((host.state, host.worst, _keys(host), "; ".join(host.words)), []).append(host.name)
     yield from _table(
         "Hosts that are not ok",
-        ("host", "state", "worst", "what is not as expected", "why"),
-        [
-            (host.name, host.state, host.worst, _areas(host), "; ".join(host.words))
-            for host in hosts
-            if host.state != "ok"
-        ],
+        ("hosts", "state", "worst", "what is not as expected", "why"),
+        [(_hosts(names), *alike) for alike, names in same.items() if alike[0] != "ok"],
     )
-    alike: dict[Finding, list[str]] = {}
-    for host in hosts:
-        for finding in host.findings.values():
-            if finding.status in BAD:
-                alike.setdefault(finding, []).append(host.name)
-    order = sorted(alike.items(), key=lambda item: (SEVERITIES.index(item[0].severity), len(item[1])))
     yield from _table(
         "What is not as expected",
         ("setting or check", "status", "severity", "want", "runtime", "boot", "why", "hosts"),
@@ -144,18 +145,22 @@ def _tables(fleet: Fleet) -> Iterator[str]:
                 finding.runtime,
                 f"{finding.boot} ({finding.boot_source})" if finding.boot_source else finding.boot,
                 finding.reason,
-                f"{len(names)}: {few(names, _NAMES)}",
+                _hosts(names),
             )
-            for finding, names in order
+            for finding, names in fleet.alike(lambda finding: finding.status in BAD)
         ],
     )
-    fine = [host.name for host in hosts if host.state == "ok"]
+    fine = [host.name for host in fleet.hosts.values() if host.state == "ok"]
     if fine:
         yield f"<h2>Hosts that are ok</h2>\n<p>{html.escape(_shown(', '.join(folded(fine))))}</p>\n"
 
 
-def _areas(host: Host) -> str:
+def _keys(host: Host) -> str:
     return ", ".join(dict.fromkeys(finding.key for finding in host.bad))
+
+
+def _hosts(names: list[str]) -> str:
+    return f"{len(names)}: {few(names, _NAMES)}"
 
 
 def _table(title: str, head: tuple[str, ...], rows: list[tuple[str | None, ...]]) -> Iterator[str]:

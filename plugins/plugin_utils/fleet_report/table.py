@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.report.grid import grid, wrapped
-from .model import BAD, NEITHER, SEVERITIES, STATES, Fleet, Host, Outlier
-from .names import few
+from .model import BAD, NEITHER, SEVERITIES, Fleet, Host, Outlier, causes
+from .names import few, natural
 
 #: Words for hosts in one line; the files have all of them
 _NAMES = 12
@@ -20,6 +20,9 @@ _LINES = 12
 
 #: With fewer columns than this for the names, areas go into one column of words
 _LEAST = 24
+
+#: Areas named there, where more have something wrong only the worst of them
+_AREAS = 2
 
 _INDENT = "  "
 
@@ -31,15 +34,15 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
     if any(host.findings for host in hosts):
         report += _counts(fleet, width)
     if {*fleet.states()} - {"ok", "not checked"}:
-        report += ["", *_hosts(hosts, width)]
-    report += _part("Differences", [outlier(item) for item in fleet.outliers()], width)
+        report += ["", *_hosts(fleet.ranked(), width)]
+    report += _part("Differences", [difference(items) for items in causes(fleet.outliers())], width)
     for state in ("unreachable", "failed"):
-        report += _part(state.capitalize(), _troubles(hosts, state), width)
+        report += _part(state.capitalize(), [[line] for line in _troubles(fleet.ranked(), state)], width)
     unchecked = [host.name for host in hosts if host.state == "not checked"]
     if unchecked:
-        report += _part("Not checked", [few(unchecked, _NAMES)], width)
+        report += _part("Not checked", [[few(unchecked, _NAMES)]], width)
     unused = [
-        f"{waiver.key} (until {waiver.until}): {waiver.reason}: nothing on any host needs it"
+        [f"{waiver.key} (until {waiver.until}): {waiver.reason}: nothing on any host needs it"]
         for waiver in fleet.unused()
     ]
     return report + _part("Exceptions without use", unused, width)
@@ -56,15 +59,29 @@ def headline(fleet: Fleet) -> str:
     return printable(f"{fleet.playbook}{mode}: {number} host{'' if number == 1 else 's'}: {counts or 'none'}")
 
 
-def outlier(item: Outlier) -> str:
-    """3 of 512 differ in thp.enabled (high, drifted): gpu017, gpu101, gpu440"""
-    number = len(item.hosts)
-    why = ", ".join([item.severity, *item.statuses])
-    if item.of == 1:
-        return f"{item.key} differs ({why})"
-    of = f"all {number}" if number == item.of else f"{number} of {item.of}"
+def difference(items: Sequence[Outlier]) -> list[str]:
+    """Such as `3 of 512 differ in thp.enabled (high, drifted): gpu017, gpu101, gpu440`; the cause, and all
+    that has it on the same hosts."""
+    first, *others = items
+    number = len(first.hosts)
+    statuses = {status for item in items for status in item.statuses}
+    why = ", ".join([first.severity, *(status for status in BAD if status in statuses)])
+    what = f"{first.key} and {len(others)} more" if others else first.key
+    of = f"all {number}" if number == first.of else f"{number} of {first.of}"
     differ = "differs" if number == 1 else "differ"
-    return f"{of} {differ} in {item.key} ({why}): {few(item.hosts, _NAMES)}"
+    lone = first.of == 1
+    lines = (
+        [f"{what} differ{'' if others else 's'} ({why})"]
+        if lone
+        else [f"{of} {differ} in {what} ({why}): {few(first.hosts, _NAMES)}"]
+    )
+    if first.why:
+        lines.append(" ".join(first.why.split()))
+    if others:
+        keys = [item.key for item in others]
+        rest = len(keys) - _NAMES
+        lines.append(f"also {', '.join(keys[:_NAMES])}{f' and {rest} more' if rest > 0 else ''}")
+    return lines
 
 
 def _counts(fleet: Fleet, width: int | None) -> list[str]:
@@ -82,16 +99,15 @@ def _counts(fleet: Fleet, width: int | None) -> list[str]:
 
 
 def _hosts(hosts: Sequence[Host], width: int | None) -> list[str]:
-    """Hosts by areas. A cell: how many are bad of how many were looked at."""
+    """Hosts by areas, worst first. A cell: how many are bad of how many were looked at."""
     areas = list(dict.fromkeys(finding.kind for host in hosts for finding in host.bad))
-    alike: dict[tuple[int, tuple[str, ...]], list[Host]] = {}
+    alike: dict[tuple[str, ...], list[str]] = {}
     for host in hosts:
         cells = _cells(host, areas) if host.findings else ("-",) * len(areas)
-        alike.setdefault((STATES.index(host.state), (host.worst or "-", *cells)), []).append(host)
-    order = sorted(alike.items(), key=lambda item: (item[0][0], _rank(item[1][0]), len(item[1])))
+        alike.setdefault((host.state, host.worst or "-", *cells), []).append(host.name)
     rows = [
-        (str(len(group)), STATES[state], *cells, printable(few([host.name for host in group], _NAMES)))
-        for (state, cells), group in order
+        (str(len(names)), *row, printable(few(sorted(names, key=natural), _NAMES)))
+        for row, names in alike.items()
     ]
     fine = [row for row in rows if row[1] == "ok"]
     others = [row for row in rows if row[1] != "ok"]
@@ -105,21 +121,26 @@ def _fitted(areas: Sequence[str], rows: Sequence[Sequence[str]], width: int | No
     used = sum(max(len(row[at]) for row in [head, *rows]) + 2 for at in range(len(head) - 1))
     if width is None or width - used >= _LEAST:
         return grid(head, rows, width)
-    short = []
-    for row in rows:
-        bad = [f"{printable(area)} {cell}" for area, cell in zip(areas, row[3:-1]) if "/" in cell]
-        short.append((*row[:3], ", ".join(bad) or "-", row[-1]))
+    short = [(*row[:3], _worst(areas, row[3:-1]), row[-1]) for row in rows]
     return grid(("HOSTS", "STATE", "WORST", "AREAS", "NAMES"), short, width)
+
+
+def _worst(areas: Sequence[str], cells: Sequence[str]) -> str:
+    """Areas in which something is wrong, as words; of many only that in which most is."""
+    bad = [
+        (int(cell.partition("/")[0]), f"{printable(area)} {cell}")
+        for area, cell in zip(areas, cells)
+        if "/" in cell
+    ]
+    if len(bad) > _AREAS:
+        return f"{max(bad, key=lambda item: item[0])[1]} and {len(bad) - 1} more"
+    return ", ".join(text for _number, text in bad) or "-"
 
 
 def _cells(host: Host, areas: Sequence[str]) -> tuple[str, ...]:
     bad = Counter(finding.kind for finding in host.bad)
     good = Counter(finding.kind for finding in host.findings.values() if finding.status not in NEITHER)
     return tuple(f"{bad[area]}/{good[area]}" if bad[area] else "ok" if good[area] else "-" for area in areas)
-
-
-def _rank(host: Host) -> int:
-    return SEVERITIES.index(host.worst) if host.worst else len(SEVERITIES)
 
 
 def _troubles(hosts: Sequence[Host], state: str) -> list[str]:
@@ -131,17 +152,20 @@ def _troubles(hosts: Sequence[Host], state: str) -> list[str]:
     return [f"{few(names, _NAMES)}: {' '.join(message.split())}" for message, names in alike.items()]
 
 
-def _part(title: str, items: Sequence[str], width: int | None) -> list[str]:
-    """A headline and its lines; nothing where there are none."""
+def _part(title: str, items: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    """A headline and its items, a first line and those that explain it; nothing where there are none."""
     if not items:
         return []
     part = ["", title]
-    for item in items[:_LINES]:
-        part += _indented(item, width)
+    for first, *others in items[:_LINES]:
+        part += _indented(first, width)
+        for other in others:
+            part += _indented(other, width, 2)
     rest = len(items) - _LINES
     return part if rest <= 0 else [*part, f"{_INDENT}and {rest} more: see the JSON or HTML report"]
 
 
-def _indented(text: str, width: int | None) -> list[str]:
-    first, *rest = wrapped(printable(text), None if width is None else max(20, width - 2 * len(_INDENT)))
-    return [f"{_INDENT}{first}", *(f"{_INDENT * 2}{line}" for line in rest)]
+def _indented(text: str, width: int | None, depth: int = 1) -> list[str]:
+    room = None if width is None else max(20, width - (depth + 1) * len(_INDENT))
+    first, *rest = wrapped(printable(text), room)
+    return [f"{_INDENT * depth}{first}", *(f"{_INDENT * (depth + 1)}{line}" for line in rest)]

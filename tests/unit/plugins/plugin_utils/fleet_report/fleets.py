@@ -80,6 +80,22 @@ def mixed() -> Fleet:
     return fleet
 
 
+def link_and_governors() -> Fleet:
+    """Forty hosts whose governor is another one, and after them one whose link is slow."""
+    fleet = empty()
+    for at in range(1, 51):
+        host = fleet.host(f"gpu{at:03d}", ["fabric", "training"])
+        slow = (
+            {"runtime": "powersave", "reason": "runtime is powersave", "status": "drifted"}
+            if at <= 40
+            else {}
+        )
+        governor = setting("cpu.governor", kind="cpu", severity="high", **slow)
+        fleet.take(host, {"settings": [governor]}, "node_drift")
+        fleet.take(host, {"checks": [check(verdict="fail" if at == 45 else "pass")]}, "rdma_check")
+    return fleet
+
+
 def synthetic(hosts: int, knobs: int = 80, drift: float = 0.0005) -> Fleet:
     """A large fleet with two values that differ on each host, as CPUs of interrupts do, and one host with a
     value that nobody else has."""

@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import document, junit, model, page
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
-from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import cluster, fleets
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 
@@ -63,22 +63,54 @@ def test_the_schema_has_the_words_of_the_model() -> None:
 
     assert defined["status"]["enum"] == [*model.STATUSES]
     assert defined["state"]["enum"] == [*model.STATES]
-    assert [*defined["finding"]["properties"]] == [*model.Finding._fields]
+    assert [*defined["finding"]["properties"]] == [*model.Finding._fields, "hosts"]
+    assert [*schema()["properties"]["outliers"]["items"]["properties"]] == [*model.Outlier._fields]
 
 
-def test_the_json_has_a_host_to_a_line() -> None:
+def test_the_json_has_an_outlier_a_finding_and_a_host_to_a_line() -> None:
     lines = written(document.lines(fleets.mixed())).splitlines()
 
     assert sum('"name": "gpu' in line for line in lines) == 6
+    assert sum('"of": ' in line for line in lines) == 2
+    assert sum('"boot_source": ' in line for line in lines) == 2
 
 
 def test_the_json_tells_everything_of_a_finding() -> None:
     told = json.loads(written(document.lines(fleets.mixed())))
 
-    [found] = [host for host in told["hosts"] if host["name"] == "gpu002"]
-    assert found["findings"][0] == {**fleets.drifted(), "ignored": None}
+    [found] = [finding for finding in told["findings"] if "gpu002" in finding["hosts"]]
+    assert found == {**fleets.drifted(), "ignored": None, "hosts": ["gpu002"]}
+    [host] = [host for host in told["hosts"] if host["name"] == "gpu002"]
+    assert (host["worst"], host["counts"]) == ("high", {"drifted": 1, "ok": 1})
     assert told["states"] == {"unreachable": 1, "failed": 1, "differs": 2, "not checked": 1, "ok": 1}
     assert told["counts"] == {"drifted": {"high": 1}, "fail": {"high": 1}, "ok": {"medium": 3}}
+
+
+def test_the_json_leaves_out_nothing_that_is_not_fine(fleet: Fleet) -> None:
+    told = json.loads(written(document.lines(fleet)))
+
+    listed = {
+        (host, finding["kind"], finding["key"], finding["status"])
+        for finding in told["findings"]
+        for host in finding["hosts"]
+    }
+    # A lone half of a surrogate pair is written as an escape, and read as the text of it.
+    assert len(listed) == sum(
+        finding.status not in ("ok", "pass", "skip")
+        for host in fleet.hosts.values()
+        for finding in host.findings.values()
+    )
+    counted = [sum(host["counts"].values()) for host in told["hosts"]]
+    assert counted == [len(host.findings) for host in fleet.ordered()]
+
+
+@pytest.mark.parametrize("hosts", [64, 1000])
+@pytest.mark.parametrize("untuned", [False, True])
+def test_the_json_has_at_most_5_kb_for_a_node(hosts: int, untuned: bool) -> None:
+    """With all checks of a node that has RoCE rails, and where no node is tuned yet."""
+    size = len(written(document.lines(cluster.fleet(hosts, checks=hosts < 100, untuned=untuned))).encode())
+
+    assert size / hosts < 5000
 
 
 # -- JUnit --------------------------------------------------------------------------------------------

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import BAD, NEITHER, STATUSES
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import (
+    BAD,
+    NEITHER,
+    STATUSES,
+    causes,
+    findings,
+)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
@@ -87,6 +93,57 @@ def test_outliers_are_the_severe_and_then_the_rare_ones() -> None:
         ("vm.rare", "high", ("n3",), 5),
         ("vm.often", "high", ("n1", "n2", "n3", "n4"), 5),
         ("vm.low", "low", ("n0", "n1", "n2", "n3", "n4"), 5),
+    ]
+
+
+def test_the_rarest_trouble_of_a_severity_is_the_first_host() -> None:
+    fleet = fleets.link_and_governors()
+    for name, words in (("z1", "no route"), ("z2", "timed out"), ("z3", "timed out")):
+        fleet.host(name).unreachable = words
+    fleet.host("z4").unreachable = "timed out"
+    fleet.host("z5").unreachable = "no name"
+
+    ranked = [host.name for host in fleet.ranked()]
+
+    assert ranked[:7] == ["z1", "z5", "z2", "z3", "z4", "gpu045", "gpu001"]
+    assert sorted(ranked) == sorted(fleet.hosts)
+
+
+@pytest.mark.parametrize(
+    ("reason", "runtime", "why"),
+    [
+        (None, "1", ""),
+        ("", "1", ""),
+        ("runtime is 60", "60", ""),
+        ("runtime is 60", "6", "runtime is 60"),
+        ("runtime is 60; boot: no file sets it", "60", "boot: no file sets it"),
+        ("runtime is a: 0; b: 1; boot: none", "a: 0; b: 1", "boot: none"),
+        ("boot: no file sets it", "60", "boot: no file sets it"),
+    ],
+)
+def test_the_reason_without_the_value_is_the_cause(reason: str | None, runtime: str, why: str) -> None:
+    [found] = findings({"settings": [fleets.drifted(reason=reason, runtime=runtime)]}, "x")
+
+    assert found.why == why
+
+
+def test_what_has_one_cause_on_the_same_hosts_is_together() -> None:
+    fleet = fleets.empty()
+    for name in ("n1", "n2"):
+        settings = [
+            *(fleets.drifted(key, reason="no agent") for key in ("vm.a", "vm.b")),
+            fleets.drifted("vm.c", reason="no agent" if name == "n1" else "another file"),
+            *(fleets.drifted(key, reason="runtime is 60") for key in ("vm.d", "vm.e")),
+            fleets.drifted("vm.f", reason="no agent") if name == "n1" else fleets.setting("vm.f"),
+        ]
+        fleet.take(fleet.host(name), {"settings": settings}, "node_drift")
+
+    found = [([item.key for item in items], items[0].why) for items in causes(fleet.outliers())]
+
+    assert found == [
+        (["vm.f"], "no agent"),
+        (["vm.a", "vm.b"], "no agent"),
+        *(([key], "") for key in ("vm.c", "vm.d", "vm.e")),
     ]
 
 

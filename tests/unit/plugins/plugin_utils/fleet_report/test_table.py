@@ -23,6 +23,7 @@ def test_the_whole_table() -> None:
         "Differences",
         "  1 of 2 differs in vm.swappiness (high, drifted): gpu002",
         "  rate mlx5_0/1 differs (high, fail)",
+        "    look at the cable",
         "",
         "Unreachable",
         "  gpu004: Connection timed out",
@@ -56,12 +57,43 @@ def test_three_of_512_are_named() -> None:
     assert "3 of 512 differ in thp.enabled (high, drifted): gpu017, gpu101, gpu440" in text
 
 
+def test_what_has_one_cause_is_one_item() -> None:
+    fleet = fleets.empty()
+    reason = "boot: no file in sysctl.d sets it"
+    for name in ("n1", "n2", "n3", "n4"):
+        settings = [
+            fleets.drifted(f"vm.s{at:02d}", runtime=str(at), reason=f"runtime is {at}; {reason}")
+            if name != "n4"
+            else fleets.setting(f"vm.s{at:02d}")
+            for at in range(15)
+        ]
+        fleet.take(fleet.host(name), {"settings": settings}, "node_drift")
+
+    assert lines(fleet, 80)[-5:] == [
+        "Differences",
+        "  3 of 4 differ in vm.s00 and 14 more (high, drifted): n[1:3]",
+        f"    {reason}",
+        "    also vm.s01, vm.s02, vm.s03, vm.s04, vm.s05, vm.s06, vm.s07, vm.s08,",
+        "      vm.s09, vm.s10, vm.s11, vm.s12 and 2 more",
+    ]
+
+
+def test_a_failed_link_stands_above_forty_equal_governors() -> None:
+    told = lines(fleets.link_and_governors(), 100)
+
+    rows = [line.split()[0] for line in told[told.index("") + 2 :][:3]]
+    assert rows == ["1", "40", "9"]
+    differences = told[told.index("Differences") + 1 :]
+    assert differences[0] == "  1 of 50 differs in rate mlx5_0/1 (high, fail): gpu045"
+    assert "  40 of 50 differ in cpu.governor (high, drifted): gpu[001:040]" in differences
+
+
 @pytest.mark.parametrize("width", [40, 80, 200, None])
 @pytest.mark.parametrize("hosts", [1, 10, 2000])
 def test_it_is_short_and_keeps_to_the_terminal(hosts: int, width: int | None) -> None:
     told = lines(fleets.synthetic(hosts, drift=0.01), width)
 
-    assert len(told) < 120
+    assert len(told) < 130
     if width is not None and width >= 80:
         assert max(map(len, told)) <= width
 

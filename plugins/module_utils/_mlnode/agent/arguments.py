@@ -32,7 +32,10 @@ _LOOKS = (
 )
 _MACHINE_READ = (
     ("call", "answer an action of a controller, which asks with JSON on the standard input"),
-    ("self", "what modules of one area ask: whether the next boot runs the agent, and changes that wait (JSON)"),
+    (
+        "self",
+        "what modules of one area ask: whether the next boot runs the agent, and changes that wait (JSON)",
+    ),
 )
 _WAITING = (
     ("confirm", "keep a change that would undo itself, over a new connection"),
@@ -124,7 +127,7 @@ def options(of: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def positionals(of: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Arguments of a command that are no options."""
+    """Arguments of a command besides its options."""
     return [
         one
         for one in of._actions

@@ -123,7 +123,7 @@ def _apply(host: Host, options: argparse.Namespace) -> int:
 
 
 def _of_run(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a run has changed or could not make right, and what it got less of than it asked for."""
+    """Settings that a run has changed, could not make right, or got less of than it asked for."""
     return [item for item in settings if item["status"] not in ("ok", "unsupported", "managed")]
 
 

@@ -22,7 +22,7 @@ _mlnode() {
     done
     if [[ $previous == --root ]]; then
         mapfile -t COMPREPLY < <(compgen -d -- "$current")
-        compopt -o filenames 2> /dev/null
+        compopt -o filenames 2> /dev/null || true
         return
     fi
     case $command in
@@ -31,7 +31,7 @@ _mlnode() {
     mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$words" -- "$current")
 }
 _mlnode_settings() {
-    [[ $current != -* ]] || return
+    [[ $current != -* ]] || return 0
     while read -r key _ && [[ $key ]]; do
         [[ $key == PARAMETER || $key != "$current"* ]] || COMPREPLY+=("$key")
     done < <(mlnode status 2> /dev/null)

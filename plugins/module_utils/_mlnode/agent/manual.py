@@ -15,11 +15,10 @@ from . import arguments
 #: Status of the command → when it ends so
 _EXITS = (
     (arguments.OK, "the node is as declared, or what was asked for is done"),
-    (arguments.ERROR, "an error: the node, or a part of it, could not be looked at or changed, or nothing is "
-                    "declared on it"),
+    (arguments.ERROR, "the node or a part of it could not be looked at or changed, or nothing is declared on it"),
     (arguments.USAGE, "the arguments are wrong"),
-    (arguments.DRIFT, "the node is not as declared; with apply --dry-run, something would be changed; of audit, a "
-                    "check fails"),
+    (arguments.DRIFT, "the node is not as declared; of apply --dry-run also: something would be changed; of "
+     + "audit: a check fails"),
 )  # fmt: skip
 
 _VARIABLES = (

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from ..model.errors import errno_name, paragraphs, printable
 
-#: Reasons why the output is not complete, though somebody would read it
+#: Reasons why the output is not complete, though its reader is there
 _unwritten: list[str] = []
 
 
@@ -34,8 +34,8 @@ def ended(status: int, error: int) -> int:
 def say(text: str, painted: bool = False) -> bool:
     """Write and flush; False where the text did not arrive.
 
-    A reader that went away (`mlnode check | head`) is no error, as it has read what it wanted; a device that
-    is full is one, see ended(). painted: with colours of report.paint.
+    A reader that went away (`mlnode check | head`) has read all it wanted, which is not an error; a full
+    device is one, see ended(). painted: with colours of report.paint.
     """
     if painted:
         from ..report import paint
@@ -127,6 +127,6 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """What is still buffered, and all that follows, goes nowhere: Python would try again at its end, and
-    complain in words of its own."""
+    """Drop the buffered text and all that follows: Python would try to write it at its end, and print
+    messages of its own."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

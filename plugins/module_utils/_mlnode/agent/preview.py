@@ -25,7 +25,7 @@ class Foreseen(NamedTuple):
 
 
 def foresee_all(host: Host, only: Sequence[str] = ()) -> Foreseen:
-    """Look at everything declared, or only the kinds that are named; writes nothing, and waits for no lock."""
+    """Look at all that is declared, or only the kinds that are named; writes nothing, waits for no lock."""
     errors: list[str] = []
     steps: list[Step] = []
     reason = ""

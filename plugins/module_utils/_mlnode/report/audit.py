@@ -45,5 +45,8 @@ def _bad(check: AuditCheck, width: int | None, colour: bool) -> list[str]:
             room = None if width is None else max(20, width - len(_INDENT))
             first, *rest = wrapped(text, room)
             gap = " " * (len(_INDENT) - len(name))
-            lines += [f"{painted(name) if colour else name}{gap}{first}", *(f"{_INDENT}{line}" for line in rest)]
+            lines += [
+                f"{painted(name) if colour else name}{gap}{first}",
+                *(f"{_INDENT}{line}" for line in rest),
+            ]
     return lines

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Colours of a terminal: Select Graphic Rendition of ECMA-48, with the eight colours that all of them have."""
+"""Colours of a terminal: Select Graphic Rendition of ECMA-48, with colours that all of them have."""
 
 from __future__ import annotations
 

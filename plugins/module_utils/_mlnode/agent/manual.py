@@ -15,11 +15,13 @@ from . import arguments
 #: Status of the command → when it ends so
 _EXITS = (
     (arguments.OK, "the node is as declared, or what was asked for is done"),
-    (arguments.ERROR, "the node or a part of it could not be looked at or changed, or nothing is declared on it"),
+    (arguments.ERROR, "the node or a part of it could not be looked at or changed, or declares nothing"),
     (arguments.USAGE, "the arguments are wrong"),
-    (arguments.DRIFT, "the node is not as declared; of apply --dry-run also: something would be changed; of "
-     + "audit: a check fails"),
-)  # fmt: skip
+    (
+        arguments.DRIFT,
+        "the node is not as declared. Of audit: a check fails; of a dry run: it would do something",
+    ),
+)
 
 _VARIABLES = (
     ("NO_COLOR", "with any value, no colours are used. They are used on a terminal only"),

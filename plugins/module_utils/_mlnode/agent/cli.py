@@ -103,11 +103,13 @@ _AS_GOOD_AS_CAN_BE = ("unsupported", "managed", "clamped")
 
 def _apply(host: Host, options: argparse.Namespace) -> int:
     from ..report import document, table
-    from . import node_report, preview
+    from . import node_report
     from .node import apply_all
 
     only = registry.ON_ARRIVAL if options.nics else ()
     if options.dry_run:
+        from . import preview
+
         foreseen = preview.foresee_all(host, only)
         status = _report(host, foreseen.node, options, _of_run(node_report.settings(foreseen.node)))
         if not options.json:
@@ -118,6 +120,7 @@ def _apply(host: Host, options: argparse.Namespace) -> int:
     del table, document
     registry.imported()
     mounts.imported()
+    output.imported()
     node = apply_all(host, only, _NICS_WAIT) if options.nics else apply_all(host)
     return _report(host, node, options, _of_run(node_report.settings(node)))
 
@@ -131,6 +134,7 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
     from ..engine import confirm, revert
     from . import node_report
 
+    output.imported()  # as the command removes itself
     undone = confirm.report(host)
     stays: Sequence[str] = ()
     if options.without_origin:
@@ -188,6 +192,7 @@ def _undo(host: Host, options: argparse.Namespace) -> int:
     # It may have to wait for a run that installs another agent, and what is imported late is of that one.
     registry.imported()
     mounts.imported()
+    output.imported()
     if options.when_due:
         done = confirm.undo_when_due(host, options.id)
     else:

@@ -23,6 +23,14 @@ def begin() -> None:
     _unwritten.clear()
 
 
+def imported() -> tuple[object, ...]:
+    """Import what say() and complain() would import later: for a command after which another agent, or none,
+    may lie where this one came from."""
+    from ..report import grid, paint
+
+    return grid, paint
+
+
 def ended(status: int, error: int) -> int:
     """Exit status of a run that would end with status: error, once that was said, where output is missing."""
     if not _unwritten:

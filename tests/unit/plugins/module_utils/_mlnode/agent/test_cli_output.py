@@ -20,7 +20,7 @@ from mlnode.engine.engine import Request
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.report import paint
 
-from .test_cli import SWAPPINESS, Run, _signals, live, run, tuned, zipped
+from .test_cli import SWAPPINESS, Run, _signals, declare, live, run, tuned, zipped
 from .test_cli_escapes import HOSTILE
 
 __all__ = ["_signals", "live", "run", "tuned"]
@@ -255,6 +255,19 @@ def test_80_columns_are_enough(
     out = run(*arguments, "--root", tuned.root)[1]
 
     assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("revert", ()), ("apply", ()), ("undo", ("1",))])
+def test_what_it_prints_with_is_imported_before_the_command_is_replaced_or_removed(
+    live: Machine, run: Run, monkeypatch: pytest.MonkeyPatch, name: str, arguments: Sequence[str]
+) -> None:
+    declare(live, "one", sysctl={"settings": {"vm.swappiness": 1}})
+    seen = []
+    monkeypatch.setattr(cli.output, "imported", lambda: seen.append(live.now(SWAPPINESS)))
+
+    run(name, *arguments)
+
+    assert seen == ["60"]
 
 
 # -- without root --------------------------------------------------------------------------

@@ -8,9 +8,24 @@ from __future__ import annotations
 from ..checks.audit import run as audit
 from ..engine import confirm, origin, partial, revert
 from ..report import audit as audit_report
-from ..report import document, table, topology, topology_table
+from ..report import document, paint, table, topology, topology_table
 from ..topology import read
-from . import call, cli, drift, explain, mounts, nccl, node, node_report, registry, state, without_origin
+from . import (
+    call,
+    cli,
+    completion,
+    drift,
+    explain,
+    manual,
+    mounts,
+    nccl,
+    node,
+    node_report,
+    preview,
+    registry,
+    state,
+    without_origin,
+)
 
 PARTS = (
     state.answers,
@@ -23,10 +38,14 @@ PARTS = (
     *mounts.imported(),
     node.survey,
     explain.explain,
+    completion.bash,
+    manual.page,
+    preview.foresee_all,
     nccl.in_force,
     read.of,
     document.summary,
     node_report.node,
+    paint.painted,
     table.render,
     topology.document,
     topology_table.table,

@@ -10,7 +10,8 @@ from typing import Any
 from ..engine import declared
 from ..host.host import Host
 from ..knobs.sysctl import parse as sysctl_parse
-from ..model.errors import DeclarationError, MlnodeError, shown
+from ..model.errors import DeclarationError, MlnodeError, printable, shown
+from ..report import grid, paint
 from . import rows
 from .node import NodeRow, survey
 from .registry import KINDS
@@ -71,3 +72,26 @@ def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
         "source": row.info.source,
         "boot_lines": rows.boot_sources(host) if kind == rows.KIND else KINDS[kind].boot_sources(key, host),
     }
+
+
+#: Columns of the names
+_NAMES = 13
+
+
+def text(facts: dict[str, Any], width: int | None, colour: bool) -> str:
+    """Facts as lines, each name once. width None: no terminal, so no line is wrapped."""
+    room = None if width is None else max(20, width - _NAMES)
+    lines = []
+    for name, value in facts.items():
+        rows = [row for line in _lines(value) for row in grid.wrapped(line, room)]
+        if name == "status" and colour:
+            rows = [paint.painted(row) for row in rows]
+        for number, row in enumerate(rows):
+            lines.append(f"{name.replace('_', ' ') if number == 0 else '':<{_NAMES}}{row}".rstrip())
+    return "\n".join(lines)
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [printable(str(item)) for item in value] or ["-"]
+    return [printable(shown(value))]

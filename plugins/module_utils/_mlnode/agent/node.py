@@ -15,7 +15,7 @@ from ..engine.origin import Origin, complete
 from ..engine.plan import kept
 from ..host import trust
 from ..host.host import Host
-from ..model.errors import HostError, LostOriginError, MlnodeError, UntrustedError
+from ..model.errors import HostError, LostOriginError, MlnodeError, UntrustedError, is_denial, listed
 from ..model.record import NamedTuple
 from ..model.setting import BOTH_LAYERS, Layer, Status
 from ..topology import management
@@ -56,7 +56,18 @@ def survey(host: Host, may_be_bare: bool = False) -> Survey:
     elif left:
         host.forget()
         node, left = _look(host, may_be_bare)
-    return node._replace(errors=tuple(dict.fromkeys([*node.errors, *left, *trust.problems(host)])))
+    errors = [*node.errors, *left, *trust.problems(host), *_closed(host, node.rows)]
+    return node._replace(errors=tuple(dict.fromkeys(errors)))
+
+
+def _closed(host: Host, rows: Sequence[NodeRow]) -> list[str]:
+    """A message about the settings that this user may not look at: nothing is known of them, so that neither
+    drift nor its absence is a result."""
+    if host.is_superuser():
+        return []
+    unknown = [item.row for item in rows if item.row.status is Status.UNKNOWN]
+    keys = [row.setting.key for row in unknown if is_denial(row.reason)]
+    return [f"root is needed to look at {listed(keys)}"] if keys else []
 
 
 def _look(host: Host, may_be_bare: bool) -> tuple[Survey, list[str]]:
@@ -76,7 +87,7 @@ def _look(host: Host, may_be_bare: bool) -> tuple[Survey, list[str]]:
             left.extend(f"{about}: {word}" for word in stale)
         return plan.rows, False
 
-    node = _each(host, look, errors, may_be_bare=may_be_bare)
+    node = each(host, look, errors, may_be_bare=may_be_bare)
     return node, [*left, *leftovers.report(host)]
 
 
@@ -85,10 +96,10 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
     not stop the others."""
 
     errors: list[str] = []
-    skip_reason = ""
+    reason = ""
 
     def work(request: Request) -> tuple[Sequence[Row], bool]:
-        outcome, failed = boot_run.apply_each(host, request, skip_reason)
+        outcome, failed = boot_run.apply_each(host, request, reason)
         errors.extend(f"{request.name}, {request.kind.KIND}: {failure}" for failure in failed)
         return outcome.rows, outcome.changed
 
@@ -98,17 +109,17 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
         try:
             confirm.resume(host)  # before anything else, as it brings old declarations back
             complete(host)
-            skip_reason = _skip_reason(host, bool(only))
+            reason = skip_reason(host, bool(only))
         except MlnodeError as error:
             errors.append(str(error))
-            skip_reason = "it is unknown whether that is safe"
+            reason = "it is unknown whether that is safe"
         # A NIC may arrive where nothing is declared for it.
-        node = _each(host, work, errors, only, may_be_bare=bool(only))
+        node = each(host, work, errors, only, may_be_bare=bool(only))
         left = [] if only else leftovers.report(host)
         return node._replace(errors=(*node.errors, *left), changed=node.changed or bool(mended))
 
 
-def _skip_reason(host: Host, arrival: bool) -> str:
+def skip_reason(host: Host, arrival: bool) -> str:
     """Reason why the management path is left alone; empty at a boot, without connections. Raises
     MlnodeError."""
     waiting = confirm.pending(host)
@@ -121,13 +132,15 @@ def _skip_reason(host: Host, arrival: bool) -> str:
     return ""
 
 
-def _each(
+def each(
     host: Host,
     treat: Callable[[Request], tuple[Sequence[Row], bool]],
     errors: list[str],
     only: Sequence[str] = (),
     may_be_bare: bool = False,
 ) -> Survey:
+    """Treat all that is declared, or only the kinds that are named. errors: of the caller, and more of them.
+    may_be_bare: as in survey()."""
     try:
         declarations = declared.load_all(host, errors)
     except MlnodeError as error:

@@ -46,30 +46,39 @@ def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Out
         raise MlnodeError("; ".join(error_parts)) from error
 
 
+def due(plan: Plan, skip_reason: str) -> tuple[list[Step], list[str]]:
+    """The steps of a plan that are carried out, and why others are not. skip_reason: as in apply_each()."""
+    steps: list[Step] = []
+    left_out: list[str] = []
+    for step in single(plan.steps):
+        if skip_reason and isinstance(step, UnitWrite) and step.risky:
+            left_out.append(f"{step.key}: not done, as it is on the management path; {skip_reason}")
+        else:
+            steps.append(step)
+    return steps, left_out
+
+
 def _run_each(host: Host, plan: Plan, skip_reason: str) -> tuple[list[str], list[str]]:
     """Errors, and those that arose because something is no longer where it was seen."""
     if plan.steps and not host.is_superuser():
         raise HostError("change", plan.steps[0].key, None, "root is needed")
     origin = Origin.for_look(host, alone=True)
     groups: dict[str, list[Step]] = {}
-    errors: list[str] = []
     gone: list[str] = []
-    for step in single(plan.steps):
-        if skip_reason and isinstance(step, UnitWrite) and step.risky:
-            errors.append(f"{step.key}: not done, as it is on the management path; {skip_reason}")
-            continue
+    steps, errors = due(plan, skip_reason)
+    for step in steps:
         groups.setdefault("" if isinstance(step, FileWrite) else step.key, []).append(step)
     transaction.run(host, origin, [], present(host, plan))
-    for steps in groups.values():
+    for group in groups.values():
         try:
-            transaction.run(host, origin, steps)
+            transaction.run(host, origin, group)
         except MlnodeError as error:
             cause = error.__cause__
             if isinstance(cause, HostError) and cause.absent and not getattr(error, "stuck", ()):
                 gone.append(str(error))
                 continue
             errors.append(str(error))
-            _hold(host, steps, str(error))
+            _hold(host, group, str(error))
     return errors, gone
 
 

@@ -118,7 +118,7 @@ class TransactionError(MlnodeError):
 
 #: What each errno of a rejected write usually means for a kernel file (proc(5), sysctl sources)
 _MEANING = {
-    _errno.EACCES: "this file does not allow it; inside a container or network namespace the host owns it",
+    _errno.EACCES: "root is needed; in a container, perhaps only its host may",
     _errno.EPERM: "root is needed, or lockdown or a container forbids it",
     _errno.EROFS: "read-only file system, as in an unprivileged container",
     _errno.EINVAL: "the kernel does not accept this value",
@@ -132,6 +132,11 @@ _MEANING = {
 #: Where a path says more: each x86 CPU has some 200 vectors for all devices together
 #: (arch/x86/kernel/apic/vector.c: assign_vector_locked)
 _NO_VECTOR = "these CPUs have no interrupt vector left: name more CPUs, or give the NIC fewer queues"
+
+
+def is_denial(text: str) -> bool:
+    """True if a message says that this user has not the right to do something."""
+    return any(name in text for name in ("EACCES (", "EPERM (", "root is needed"))
 
 
 def errno_name(number: int) -> str:

@@ -9,20 +9,21 @@ from typing import Sequence
 from ..checks.audit.model import DEVIATIONS, AuditCheck
 from ..checks.model import Verdict, summary
 from .grid import grid, wrapped
+from .paint import painted
 
 #: Below the first line of a check
 _INDENT = " " * 10
 
 
-def report(checks: Sequence[AuditCheck], width: int | None) -> str:
+def report(checks: Sequence[AuditCheck], width: int | None, colour: bool = False) -> str:
     """width None: no terminal, so no line is wrapped."""
-    parts = ["\n".join(_bad(check, width)) for check in checks if check.verdict in DEVIATIONS]
+    parts = ["\n".join(_bad(check, width, colour)) for check in checks if check.verdict in DEVIATIONS]
     for title, verdict in (("NOT KNOWN", Verdict.UNKNOWN), ("NOT JUDGED", Verdict.SKIP)):
         rest = [_line(check) for check in checks if check.verdict is verdict]
         if rest:
             parts.append("\n".join(grid((title, rest[0]), [("", line) for line in rest[1:]], width)))
     counts = ", ".join(f"{number} {verdict}" for verdict, number in summary(checks).items())
-    parts.append(f"{len(checks)} checks: {counts}")
+    parts.append("\n".join(wrapped(f"{len(checks)} checks: {counts}", width)))
     return "\n\n".join(parts)
 
 
@@ -30,7 +31,7 @@ def _line(check: AuditCheck) -> str:
     return f"{check.name}, {check.target}: {check.found}"
 
 
-def _bad(check: AuditCheck, width: int | None) -> list[str]:
+def _bad(check: AuditCheck, width: int | None, colour: bool) -> list[str]:
     expected = f" (expected {check.expected})" if check.expected else ""
     rows = [
         (str(check.severity).upper(), f"{_line(check)}{expected}"),
@@ -43,5 +44,9 @@ def _bad(check: AuditCheck, width: int | None) -> list[str]:
         if text:
             room = None if width is None else max(20, width - len(_INDENT))
             first, *rest = wrapped(text, room)
-            lines += [f"{name:<{len(_INDENT)}}{first}", *(f"{_INDENT}{line}" for line in rest)]
+            gap = " " * (len(_INDENT) - len(name))
+            lines += [
+                f"{painted(name) if colour else name}{gap}{first}",
+                *(f"{_INDENT}{line}" for line in rest),
+            ]
     return lines

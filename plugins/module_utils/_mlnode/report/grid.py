@@ -10,8 +10,9 @@ from typing import Sequence
 from ..model.errors import printable
 
 _GAP = "  "
-#: With fewer columns than this left, wrapping the last cell reads worse than what a terminal does itself
+#: With fewer columns than this left, the last cell reads better under its row than beside it
 _LEAST = 20
+_INDENT = "    "
 
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
@@ -19,11 +20,32 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) 
     rows = [[printable(cell) for cell in row] for row in rows]
     columns = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head) - 1)]
     used = sum(columns) + len(_GAP) * len(columns)
+    if width is not None and width < used + min(_LEAST, max(len(row[-1]) for row in [head, *rows])):
+        return _folded(head, rows, columns, width)
     lines = []
     for row in [head, *rows]:
-        first, *rest = wrapped(row[-1], None if width is None or width - used < _LEAST else width - used)
+        first, *rest = wrapped(row[-1], None if width is None else width - used)
         padded = [cell.ljust(size) for cell, size in zip(row, columns)]
         lines += [_GAP.join([*padded, first]).rstrip(), *(" " * used + line for line in rest)]
+    return lines
+
+
+def _folded(
+    head: Sequence[str], rows: Sequence[Sequence[str]], columns: Sequence[int], width: int
+) -> list[str]:
+    """As many columns as there is room for; the other cells under their row, with their names."""
+    beside = 1
+    while beside < len(columns) and sum(columns[: beside + 1]) + len(_GAP) * beside <= width:
+        beside += 1
+
+    def line(row: Sequence[str]) -> str:
+        return _GAP.join(cell.ljust(size) for cell, size in zip(row[:beside], columns)).rstrip()
+
+    lines = [line(head)]
+    for row in rows:
+        rest = [f"{name} {cell}".strip() for name, cell in zip(head[beside:], row[beside:]) if cell]
+        under = wrapped("; ".join(rest), width - len(_INDENT)) if rest else []
+        lines += [line(row), *(_INDENT + part for part in under)]
     return lines
 
 

@@ -17,19 +17,27 @@ _INDENT = "    "
 _VALUES = (1, 2, 3)
 _LEAST_VALUE = 10
 _CUT = "..."
+_STATUS = 4
 
 
-def render(settings: Sequence[dict[str, Any]], width: int | None) -> str:
-    """The table. width None: no terminal, so nothing is ever wrapped and grep finds whole lines."""
+def render(settings: Sequence[dict[str, Any]], width: int | None, colour: bool = False) -> str:
+    """The table. width None: no terminal, so nothing is ever wrapped and grep finds whole lines. colour: of
+    the statuses."""
     body = [_cells(item) for item in settings]
     if width is not None:
         body = _fitted(body, width)
     columns = [max(len(row[at]) for row in [_HEAD, *body]) for at in range(5)]
+    if width is not None:
+        # A name that is longer stands on a line of its own.
+        columns[0] = max(len(_HEAD[0]), min(columns[0], width - sum(columns[1:]) - len(_GAP) * 4))
     used = sum(columns) + len(_GAP) * 5
     beside = width is None or width - used >= _LEAST_REASON
     lines = [_line(_HEAD[:5], columns, "WHY" if beside else "")]
     for row in body:
-        lines += _row(row, columns, used, width, beside)
+        if len(row[0]) > columns[0]:
+            lines.append(row[0])
+            row = ["", *row[1:]]
+        lines += _row(row, columns, used, width, beside, colour)
     return "\n".join(lines)
 
 
@@ -59,10 +67,12 @@ def _cut(cell: str, most: int) -> str:
     return cell if len(cell) <= most else cell[: most - len(_CUT)] + _CUT
 
 
-def _row(row: Sequence[str], columns: Sequence[int], used: int, width: int | None, beside: bool) -> list[str]:
+def _row(
+    row: Sequence[str], columns: Sequence[int], used: int, width: int | None, beside: bool, colour: bool
+) -> list[str]:
     reason = row[5]
     if width is None or not reason:
-        return [_line(row[:5], columns, reason)]
+        return [_line(row[:5], columns, reason, colour)]
     # Only here: where it goes to a file, nothing is wrapped.
     import textwrap
 
@@ -70,11 +80,16 @@ def _row(row: Sequence[str], columns: Sequence[int], used: int, width: int | Non
         under = textwrap.wrap(
             reason, max(20, width), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
         )
-        return [_line(row[:5], columns, ""), *under]
+        return [_line(row[:5], columns, "", colour), *under]
     first, *rest = textwrap.wrap(reason, width - used, break_on_hyphens=False)
-    return [_line(row[:5], columns, first), *(" " * used + line for line in rest)]
+    return [_line(row[:5], columns, first, colour), *(" " * used + line for line in rest)]
 
 
-def _line(cells: Sequence[str], columns: Sequence[int], last: str) -> str:
+def _line(cells: Sequence[str], columns: Sequence[int], last: str, colour: bool = False) -> str:
     padded = [cell.ljust(size) for cell, size in zip(cells, columns)]
+    if colour:
+        from .paint import painted
+
+        status = cells[_STATUS]
+        padded[_STATUS] = painted(status) + padded[_STATUS][len(status) :]
     return _GAP.join([*padded, last]).rstrip()

@@ -139,11 +139,15 @@ def test_status_lists_everything_and_check_only_what_is_not_as_declared(tuned: M
 
     listed = [line.split()[0] for line in run("status", "--root", tuned.root)[1].splitlines() if line]
     checked = [line.split()[0] for line in run("check", "--root", tuned.root)[1].splitlines() if line]
+    everything = [
+        line.split()[0] for line in run("check", "--all", "--root", tuned.root)[1].splitlines() if line
+    ]
 
     # vm.dirty_ratio is left untouched, so it is no setting of this node.
     declared = ["thp.enabled", *(key for key, value in SETTINGS.items() if value is not None)]
     assert listed == ["PARAMETER", "agent.boot", *declared, "8"]
-    assert checked == ["PARAMETER", "vm.swappiness", "kernel.no_such_knob", "8"]
+    assert checked == ["PARAMETER", "vm.swappiness", "8"]
+    assert everything == ["PARAMETER", "vm.swappiness", "kernel.no_such_knob", "8"]
 
 
 def test_check_of_a_node_without_any_deviation_prints_no_table(machine: Machine, run: Run) -> None:
@@ -202,8 +206,10 @@ def test_an_unknown_kind_is_an_error_beside_the_known_ones(tuned: Machine, run: 
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["frobnicate"],
+        ["help", "frobnicate"],
+        ["completion"],
+        ["completion", "csh"],
         ["status", "--frobnicate"],
         ["status", "vm.swappiness"],
         ["explain"],
@@ -256,7 +262,9 @@ def test_reading_a_captured_tree_writes_nothing(tuned: Machine, run: Run, comman
     assert tuned.tree() == before
 
 
-@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in cli._COMMANDS)])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], *([name, "--help"] for name in (*cli._COMMANDS, *cli._ABOUT))]
+)
 def test_help_names_the_exit_statuses(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
@@ -373,7 +381,7 @@ def test_the_schema_of_an_explanation_refuses_a_wrong_document(
     assert not schema("explain").is_valid({**document, **change})
 
 
-@pytest.mark.parametrize("name", ["node", "explain", "revert"])
+@pytest.mark.parametrize("name", ["node", "explain", "revert", "audit"])
 def test_every_field_of_a_schema_is_described_and_no_other_is_allowed(name: str) -> None:
     def walk(part: Any, where: str) -> None:
         if not isinstance(part, dict):
@@ -494,7 +502,8 @@ def test_changing_the_node_needs_root(live: Machine, run: Run, command: str) -> 
     status, _out, err = run(command)
 
     assert status == cli.ERROR
-    assert "root is needed" in err
+    assert err == f"mlnode: root is needed for `mlnode {command}`\n"
+    assert live.now(SWAPPINESS) == "60"
 
 
 def test_a_failed_write_names_key_path_value_and_reason(live: Machine, run: Run) -> None:
@@ -615,6 +624,7 @@ def wide_node(machine: Machine) -> None:
 def terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
 
 
 def test_without_a_terminal_no_line_is_ever_wrapped(
@@ -669,7 +679,11 @@ def test_a_real_terminal_is_asked_for_its_width(tuned: Machine, tmp_path: pathli
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 72, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     done = subprocess.run(
-        [command, "check", "--root", tuned.root], stdout=theirs, env=environment, timeout=60, check=False
+        [command, "check", "--all", "--root", tuned.root],
+        stdout=theirs,
+        env=environment,
+        timeout=60,
+        check=False,
     )
     os.close(theirs)
     text = os.read(mine, 65536).decode()

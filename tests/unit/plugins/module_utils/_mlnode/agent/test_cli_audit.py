@@ -2,16 +2,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import copy
 import json
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
 from mlnode.checks.audit import run as audit
+
+from .test_cli import schema
 
 Capture = pytest.CaptureFixture[str]
 
@@ -38,6 +43,45 @@ def test_json_has_all_checks(root: str, capsys: Capture) -> None:
     assert [*found] == ["format", "mlnode", "checks", "summary"]
     assert {check["name"] for check in found["checks"]} == {*audit.NAMES}
     assert sum(found["summary"].values()) == len(found["checks"])
+
+
+@pytest.mark.parametrize("name", ["hgx", "epyc256"])
+def test_the_json_of_a_machine_is_what_its_schema_says(name: str, capsys: Capture) -> None:
+    cli.main(["audit", "--json", "--root", build.tree(name)])
+    document = json.loads(capsys.readouterr().out)
+    schema("audit").validate(document)
+    assert {"pass", "skip"} < {check["verdict"] for check in document["checks"]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verdict": "fine"},
+        {"verdict": "pass"},  # with an advice
+        {"advice": ""},  # of what fails
+        {"severity": "low"},  # of what fails
+        {"found": ""},
+        {"source": ""},
+        {"reason": ""},
+        {"extra": 1},
+    ],
+)
+def test_the_schema_refuses_a_wrong_check(root: str, capsys: Capture, change: dict[str, Any]) -> None:
+    cli.main(["audit", "--json", "--root", root])
+    document = json.loads(capsys.readouterr().out)
+    wrong = copy.deepcopy(document)
+    next(check for check in wrong["checks"] if check["verdict"] == "fail").update(change)
+    assert schema("audit").is_valid(document)
+    assert not schema("audit").is_valid(wrong)
+
+
+@pytest.mark.parametrize("name", ["format", "mlnode", "checks", "summary"])
+def test_the_schema_requires_each_field(root: str, capsys: Capture, name: str) -> None:
+    cli.main(["audit", "--json", "--root", root])
+    document = json.loads(capsys.readouterr().out)
+    assert not schema("audit").is_valid({**document, "extra": 1})
+    del document[name]
+    assert not schema("audit").is_valid(document)
 
 
 def test_the_command_on_the_node_has_it(root: str, tmp_path: pathlib.Path) -> None:

@@ -155,7 +155,7 @@ def test_only_root_decides(live: Machine, run: Run, command: str) -> None:
     live.superuser = False
 
     assert run(command, known) == (
-        cli.ERROR, "", f"mlnode: cannot {command} a change of this node: root is needed\n",
+        cli.ERROR, "", f"mlnode: root is needed for `mlnode {command}`\n",
     )  # fmt: skip
     assert live.now(MAPS) == "1"
 

@@ -26,8 +26,24 @@ def test_the_last_column_is_wrapped_where_the_terminal_ends() -> None:
     assert grid(HEAD, ROWS, 38)[2:] == ["10    1024 GiB  8,10,12,14,16,18,20,", "                22,24,26"]
 
 
-def test_a_terminal_too_narrow_for_that_wraps_itself() -> None:
-    assert grid(HEAD, ROWS, 35) == grid(HEAD, ROWS, None)
+def test_a_narrow_terminal_has_the_last_columns_under_their_row() -> None:
+    assert grid(HEAD, ROWS, 30) == [
+        "NODE  MEMORY",
+        "0     8 GiB",
+        "    CPUS 0-7",
+        "10    1024 GiB",
+        "    CPUS 8,10,12,14,16,18,20,",
+        "    22,24,26",
+    ]
+
+
+def test_a_very_narrow_one_has_all_but_the_first() -> None:
+    assert grid(HEAD, ROWS, 13)[:5] == ["NODE", "0", "    MEMORY 8", "    GiB; CPUS", "    0-7"]
+
+
+def test_a_short_last_column_needs_no_more_room_than_it_takes() -> None:
+    rows = [("0", "8 GiB", "0-7")]
+    assert grid(HEAD, rows, 18) == grid(HEAD, rows, None)
 
 
 def test_no_line_ends_in_blanks() -> None:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -112,3 +113,39 @@ def test_one_long_value_is_cut_so_that_every_row_fits_the_terminal() -> None:
     assert "1,1,1" in lines[2]
     assert "..." in lines[2]
     assert "1," * 500 in render(rows, None), "nothing is cut where there is no terminal"
+
+
+LONG = "net.ipv4.conf.enp154s0f0np0/100.rp_filter"
+
+
+def test_a_long_name_has_a_line_of_its_own_where_the_terminal_is_narrow() -> None:
+    assert render([setting(LONG, ""), RIGHT], 60) == (
+        "PARAMETER           DECLARED    RUNTIME  BOOT     STATUS\n"
+        f"{LONG}\n"
+        "                    1           60       60       overridden\n"
+        "vm.max_map_count    >= 1048576  1048576  1048576  ok"
+    )
+
+
+@given(
+    keys=st.lists(st.text("abcdefgh.", min_size=1, max_size=70), min_size=1, max_size=5),
+    value=st.text("0123456789", max_size=90),
+    status=st.sampled_from(["ok", "drifted", "overridden", "unsupported", "pending_reboot"]),
+    width=st.integers(80, 200),
+)
+def test_from_80_columns_on_only_a_name_can_be_longer_than_the_terminal(
+    keys: list[str], value: str, status: str, width: int
+) -> None:
+    rows = [setting(key, declared=value, runtime=value, boot=value, status=status) for key in keys]
+
+    assert all(len(line) <= width for line in render(rows, width).splitlines())
+
+
+def test_a_colour_moves_no_column() -> None:
+    rows = [setting(), RIGHT, setting("a", status="unsupported")]
+
+    for width in (None, 60, 90):
+        coloured = render(rows, width, colour=True)
+        assert "\x1b[31moverridden\x1b[0m" in coloured
+        assert "\x1b[32mok\x1b[0m" in coloured
+        assert re.sub("\x1b\\[[0-9]+m", "", coloured) == render(rows, width)

@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arguments of the command: one parser, of which help, completion and manual page are made as well."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+from ..model.version import VERSION
+from . import output
+
+OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
+
+EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit: a check that fails)"
+
+DESCRIPTION = "Shows, checks, applies and undoes what this node is declared to be."
+
+#: As most terminals have
+_HELP_COLUMNS = 80
+
+#: Command → what it does. Those of the first tuple look at a node, and can read a captured tree as well.
+_LOOKS = (
+    ("status", "the table of all settings"),
+    ("check", "only what is not as declared"),
+    ("apply", "make this node what is declared (at boot: the service does this)"),
+    ("revert", "put back every value and file mlnode has changed"),
+    ("topology", "CPUs, NUMA nodes, NICs and GPUs, how near they are, and how to bind processes to them"),
+    ("nccl", "variables of NCCL that a job here would find, each with its origin and meaning"),
+    ("audit", "what of this machine costs speed or may be broken, whatever is declared"),
+)
+_MACHINE_READ = (
+    ("call", "answer an action of a controller, which asks with JSON on the standard input"),
+    (
+        "self",
+        "what modules of one area ask: whether the next boot runs the agent, and changes that wait (JSON)",
+    ),
+)
+_WAITING = (
+    ("confirm", "keep a change that would undo itself, over a new connection"),
+    ("undo", "undo a change that waits to be confirmed"),
+)
+
+#: Shells that completion scripts are made for
+SHELLS = ("bash",)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse asks for the width of the terminal at each option that is added, for which it imports shutil
+    and with it all ways of compression, though only a help text has a width. It writes to a full device, or
+    to a reader that went away, without a look at the outcome."""
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        return argparse.HelpFormatter(self.prog, width=_HELP_COLUMNS)
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        if file is sys.stdout:
+            output.say(message.rstrip("\n"))
+        else:
+            output.say_aside(message.rstrip("\n"))
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        if message:
+            self._print_message(message, sys.stderr)
+        sys.exit(output.ended(status, ERROR))
+
+
+def parser() -> Parser:
+    """The parser of all commands."""
+    parser = Parser(prog="mlnode", description=DESCRIPTION, epilog=EXIT)
+    parser.add_argument("--version", action="version", version=f"mlnode {VERSION}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    common = Parser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print JSON instead of text")
+    common.add_argument("--root", default="/", metavar="DIR", help="read a captured tree below DIR")
+
+    def add(name: str, text: str, *parents: Parser) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=text, description=text, parents=[*parents], epilog=EXIT)
+        if not parents:
+            one.set_defaults(root="/", json=False)
+        return one
+
+    made = {name: add(name, text, common) for name, text in _LOOKS}
+    _of_looks(made)
+    for name, text in _MACHINE_READ:
+        add(name, text).set_defaults(json=True)
+    one = add("explain", "everything about one setting", common)
+    one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
+    for name, text in _WAITING:
+        one = add(name, text)
+        one.add_argument("id", metavar="ID", help="as `mlnode status` shows it")
+        if name == "undo":
+            about = "wait until its time is over, and do nothing if it was confirmed (its timer does this)"
+            one.add_argument("--when-due", action="store_true", help=about)
+    one = add("completion", "print what makes a shell complete commands, options and settings")
+    one.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash")
+    add("man", "print the manual page, for `mlnode man | man -l -`")
+    one = add("help", "this text, or that of a command")
+    one.add_argument("about", nargs="?", metavar="COMMAND", choices=[*commands.choices], help="such as check")
+    return parser
+
+
+def _of_looks(made: dict[str, argparse.ArgumentParser]) -> None:
+    about = "also what cannot be as declared here, and is not drift: unsupported, managed, clamped"
+    made["check"].add_argument("--all", action="store_true", help=about)
+    about = "where the origin is lost: remove what mlnode owns, and list what stays until a reboot"
+    made["revert"].add_argument("--without-origin", action="store_true", help=about)
+    about = "only what NICs are declared to be, as when one has arrived"
+    made["apply"].add_argument("--nics", action="store_true", help=about)
+    about = "show what would be changed, and change nothing (exit status 3 if anything would)"
+    made["apply"].add_argument("--dry-run", action="store_true", help=about)
+
+
+def commands(of: argparse.ArgumentParser) -> dict[str, tuple[argparse.ArgumentParser, str]]:
+    """Command → its parser, and its text in the list of commands."""
+    for action in of._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            texts = {item.dest: item.help or "" for item in action._choices_actions}
+            return {name: (one, texts[name]) for name, one in action.choices.items()}
+    return {}
+
+
+def options(of: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Options of a command, without --help."""
+    return [one for one in of._actions if one.option_strings and "--help" not in one.option_strings]
+
+
+def positionals(of: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Arguments of a command besides its options."""
+    return [
+        one
+        for one in of._actions
+        if not one.option_strings and not isinstance(one, argparse._SubParsersAction)
+    ]

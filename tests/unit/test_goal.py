@@ -58,6 +58,7 @@ class Site:
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.inventory: dict[str, Any] = {name: {"hosts": {}} for name in ("training", "fabric", "others")}
+        self.everywhere: dict[str, Any] = {}
         collection = folder / "collections/ansible_collections/mlnode/tuning"
         utils = collection / "plugins/plugin_utils"
         utils.mkdir(parents=True)
@@ -87,7 +88,8 @@ class Site:
 
     def play(self, *words: str, playbook: str = "playbooks/site.yml", **variables: Any) -> tuple[int, str]:
         hosts = self.folder / "hosts.yml"
-        hosts.write_text(yaml.safe_dump({**self.inventory, "inference": {}}), encoding="utf-8")
+        groups = {**self.inventory, "inference": {}, "all": {"vars": self.everywhere}}
+        hosts.write_text(yaml.safe_dump(groups), encoding="utf-8")
         program = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
         done = subprocess.run(
             [program, "-i", str(hosts), playbook, "-e", json.dumps(variables), *words],
@@ -224,3 +226,47 @@ def test_a_host_that_has_left_all_groups_fails_the_drift_check_with_what_to_do(s
     assert remedy in " ".join(output.split())
     [asked] = site.asked("gone")
     assert (asked["declarations"], asked["fail_at"]) == ({"node": {}, "fabric": {}}, "low")
+
+
+FINE = {"compliant": True, "verdict": "as declared: 2 ok", "failures": [], "drift": [], "ignored": []}
+
+
+@pytest.mark.parametrize("as_extra", [True, False], ids=["-e", "variables of all"])
+def test_groups_may_have_names_of_their_own(site: Site, as_extra: bool) -> None:
+    site.inventory |= {name: {"hosts": {}} for name in ("gpu", "serving", "rdma")}
+    named = {"mlnode_training": "gpu", "mlnode_inference": "serving", "mlnode_fabric": "rdma"}
+    extra = named if as_extra else {}
+    site.everywhere = {} if as_extra else named
+    site.host("trains", {"drift": FINE}, "gpu", "rdma")
+    site.host("serves", {"drift": FINE}, "serving")
+    site.host("usual", {"drift": FINE}, "training")
+
+    code, output = site.play("--check", **extra)
+    assert code == 0, output
+    assert [asked["name"] for asked in site.asked("trains")] == ["node", "fabric"]
+    assert [asked["name"] for asked in site.asked("serves")] == ["node"]
+    assert site.asked("usual") == [], "a group of the usual name is another one now"
+
+    code, output = site.play(playbook="playbooks/drift.yml", **extra)
+    assert code == 0, output
+    declared = {name: site.asked(name)[-1]["declarations"] for name in ("trains", "serves", "usual")}
+    assert {name: [key for key in one if one[key]] for name, one in declared.items()} == {
+        "trains": ["node", "fabric"],
+        "serves": ["node"],
+        "usual": [],
+    }
+    [site_asked] = [asked for asked in site.asked("serves") if asked["call"] == "declare"]
+    assert declared["serves"]["node"] == site_asked["areas"], "one profile, declared and compared"
+
+
+def test_drift_needs_no_group(site: Site) -> None:
+    """Each host is compared with what it keeps, which the inventory does not know; one that keeps nothing
+    has lost it."""
+    lost = {"failed": True, "msg": "nothing is declared", "verdict": "nothing is declared", "drift": []}
+    site.host("tuned", {"drift": FINE}, "others")
+    site.host("lost", {"drift": {**lost, "failures": ["nothing is declared"], "ignored": []}}, "others")
+
+    code, output = site.play(playbook="playbooks/drift.yml")
+
+    assert (code, failed(output)) == (2, {"lost"}), output
+    assert [asked["declarations"] for asked in site.asked("tuned")] == [{}]

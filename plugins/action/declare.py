@@ -64,8 +64,11 @@ class ActionModule(AreaView):
 
     def _wrong_variables(self, variables: Mapping[str, Any]) -> list[str]:
         role = self._task._role
-        names = inventory.mistaken(role, variables, variables.get("ansible_parent_role_names") or ())
-        return names or inventory.refused(role, variables, self._templar.template)
+        template = self._templar.template
+        parents = variables.get("ansible_parent_role_names") or ()
+        return inventory.mistaken(role, variables, template, parents) or inventory.refused(
+            role, variables, template
+        )
 
     def _options(
         self, given: Mapping[str, Any], selected: Sequence[str], variables: Mapping[str, Any]

@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 import yaml
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, current
 
 #: In the place of plugin_utils/agent_call.py. ansible_remote_tmp of a host is in its own folder, so that this
 #: knows where it runs.
@@ -101,7 +101,7 @@ class Site:
             text=True,
             check=False,
         )
-        return done.returncode, done.stdout + done.stderr
+        return done.returncode, current(done.stdout + done.stderr)
 
     def asked(self, name: str) -> list[dict[str, Any]]:
         path = self.folder / name / "asked"

@@ -5,13 +5,18 @@ all modules that share an option."""
 
 from __future__ import annotations
 
+import json
 import pathlib
 from typing import Any
 
 import pytest
 import yaml
+from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible_collections.mlnode.tuning.tests.unit.roles import load
 from ansible_collections.mlnode.tuning.tests.unit.stub_site import FINE, Site, failed
+from mlnode.agent.registry import options
+from mlnode.engine.digests import digests
+from mlnode.model import schema
 
 
 @pytest.fixture
@@ -160,3 +165,41 @@ def test_a_module_of_one_area_and_declare_take_the_default(site: Site) -> None:
 
     assert code == 0, output
     assert [(asked["name"], asked["on_unsupported"]) for asked in site.asked("one")] == [("site", "fail")] * 2
+
+
+def vaulted(folder: pathlib.Path, text: str) -> str:
+    """A line of YAML with what is encrypted, and the file of the password beside it."""
+    password = b"only of this test"
+    (folder / "password").write_bytes(password)
+    cipher = VaultLib([("default", VaultSecret(password))]).encrypt(text).decode()
+    return "!vault " + json.dumps(cipher)
+
+
+def test_a_vaulted_or_templated_number_is_the_number(site: Site) -> None:
+    """Up to the digest, which decides whether a node is as the inventory says."""
+    site.host("plain", {})
+    site.host("other", {})
+    secret = vaulted(site.folder, "10")
+    texts = {
+        "plain": "{vm.swappiness: 10, vm.dirty_ratio: 10, vm.page-cluster: 10, "
+        "vm.max_map_count: {at_least: 10}}",
+        "other": f"{{vm.swappiness: {secret}, vm.dirty_ratio: '{{{{ 10 }}}}', "
+        "vm.page-cluster: \"{{ '10' }}\", vm.max_map_count: {at_least: \"{{ '10' }}\"}}",
+    }
+    seconds = {"plain": "100", "other": vaulted(site.folder, "100")}
+    folder = site.folder / "host_vars"
+    folder.mkdir()
+    for name, text in texts.items():
+        lines = f"node_sysctl: {text}\nnode_confirm_seconds: {seconds[name]}\n"
+        (folder / f"{name}.yml").write_text(lines, encoding="utf-8")
+
+    code, output = site.play("--check", "--vault-password-file", str(site.folder / "password"))
+
+    assert code == 0, output
+    [plain], [other] = site.asked("plain"), site.asked("other")
+    assert plain["confirm_seconds"] == other["confirm_seconds"] == 100
+    found = {
+        name: digests({"sysctl": schema.checked("sysctl", asked["areas"]["sysctl"], options("sysctl"))})
+        for name, asked in (("plain", plain), ("other", other))
+    }
+    assert found["plain"] == found["other"]

@@ -18,6 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import (
     PROFILES,
     ROLES,
     ROOT,
+    current,
     declaration,
     load,
     options,
@@ -40,7 +41,9 @@ TAGGED = {"Verify the fabric": "verify", "Reboot if required": "boot"}
 def ansible(program: str, *words: str) -> subprocess.CompletedProcess[str]:
     """In the checkout, where the inventories and ansible.cfg are."""
     command = [str(pathlib.Path(sys.executable).parent / program), *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    current(done.stderr)
+    return done
 
 
 @pytest.mark.parametrize(

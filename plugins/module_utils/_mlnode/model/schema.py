@@ -382,7 +382,14 @@ def _plain(where: str, raw: Any) -> Any:
         return {name: _plain(f"{where}.{name}", item) for name, item in entries.items() if item is not None}
     if isinstance(raw, (list, tuple)):
         return [_plain(f"{where}[{place}]", item) for place, item in enumerate(raw) if item is not None]
-    return _line(where, raw) if isinstance(raw, str) else raw
+    return _number_or(_line(where, raw)) if isinstance(raw, str) else raw
+
+
+def _number_or(text: str) -> str | int:
+    """A number in its one spelling as a number: templates and vaults make texts of them."""
+    if not _NUMBER.match(text) or str(int(text)) != text or not -_WIDEST <= int(text) <= _WIDEST:
+        return text
+    return int(text)
 
 
 _READERS = {

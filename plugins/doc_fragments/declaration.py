@@ -55,6 +55,9 @@ attributes:
     description: Target OS/families that can be operated against.
     platforms: Linux
     support: full
+  async:
+    description: Supports being used with the C(async) keyword.
+    support: full
 """
 
     GROUP = r"""

@@ -112,6 +112,10 @@ options:
         C(module_defaults) may have set.
     type: str
     default: ""
+attributes:
+  async:
+    support: none
+    details: It acts on the node's answer, as it may have to send the agent, or to confirm a change over a new connection.
 extends_documentation_fragment:
   - mlnode.tuning.area.all
   - mlnode.tuning.declaration.attributes

@@ -29,6 +29,10 @@ options:
         it for good.
     type: int
     default: 60
+attributes:
+  async:
+    support: none
+    details: It acts on the node's answer, as it may have to send the agent, or to confirm a change over a new connection.
 extends_documentation_fragment:
   - mlnode.tuning.area.nic
   - mlnode.tuning.declaration

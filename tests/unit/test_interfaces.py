@@ -14,6 +14,7 @@ import yaml
 from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible_collections.mlnode.tuning.tests.unit.roles import load
 from ansible_collections.mlnode.tuning.tests.unit.stub_site import FINE, Site, failed
+from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
 from mlnode.agent.registry import options
 from mlnode.engine.digests import digests
 from mlnode.model import schema
@@ -203,3 +204,23 @@ def test_a_vaulted_or_templated_number_is_the_number(site: Site) -> None:
         for name, asked in (("plain", plain), ("other", other))
     }
     assert found["plain"] == found["other"]
+
+
+def test_what_acts_on_the_answer_refuses_async_with_the_reason(tmp_path: pathlib.Path) -> None:
+    """Before it asks the host, which is this machine."""
+    rule = {"name": "a", "nics": {"names": ["no_such0"]}, "mtu": 1500}
+    given = {"declare": {}, "node_drift": {}, "nic_ethtool": {"rules": [rule]}}
+    tasks = [
+        {f"mlnode.tuning.{name}": options, "async": 60, "poll": 0, "ignore_errors": True}
+        for name, options in given.items()
+    ]
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+
+    done = ansible("ansible-playbook", "--check", "-i", "one,", "--connection", "local", str(playbook))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in given:
+        assert f"{name}: async is not supported: it acts on the node's answer" in " ".join(
+            done.stdout.split()
+        )

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible-pull and ansible-runner find the collection as the guide to fleets says, without what `make` does."""
+"""ansible-pull and ansible-runner find the collection as the guide to fleets has it, without `make`."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ changelog-lint: env-test
 
 # What Ansible loads. `make pytest` runs these tests on the ansible-core of .venv-test.
 ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ modules/ plugin_utils/) \
-    $(wildcard tests/unit/plugins/module_utils/test_*.py)
+    $(wildcard tests/unit/plugins/module_utils/test_*.py) tests/unit/test_interfaces.py
 .PHONY: unit-oldest
 unit-oldest: env-oldest
 	$(call step,unit tests on the oldest supported ansible-core)

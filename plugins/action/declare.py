@@ -39,12 +39,13 @@ class ActionModule(AreaView):
                 return {**result, **self.view(module, area, variables)}
             except NoAnswerError as error:
                 return {**result, "failed": True, "msg": f"{module}: {error}"}
-        checked = ArgumentSpecValidator(_SPEC).validate(dict(self._task.args))
+        checked = ArgumentSpecValidator(_SPEC).validate({**self._task.args, **self._of_role(variables)})
         given = checked.validated_parameters
         wrong = self._wrong_variables(variables) or [f"declare: {fault}" for fault in checked.error_messages]
         wrong = wrong or _wrong(given)
         if wrong:
             return {**result, "failed": True, "msg": "; ".join(wrong)}
+        result["layers"] = given["layers"]
         selected = areas.selected(
             variables.get("ansible_run_tags"), variables.get("ansible_skip_tags"), self._task.tags
         )
@@ -62,10 +63,24 @@ class ActionModule(AreaView):
             return {**result, "failed": True, "msg": f"declare: {error}"}
         return {**result, **_judged(answer, judged_later)}
 
+    def _of_role(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Options of which a task of the role could only say that they are omitted, which module_defaults
+        would not count after."""
+        prefix = self._task.args.get("variables") or ""
+        names = {name: f"{prefix}_{name}" for name in ("layers", "on_unsupported") if prefix}
+        return {
+            option: self._templar.template(variables[name])
+            for option, name in names.items()
+            if name in variables
+        }
+
     def _wrong_variables(self, variables: Mapping[str, Any]) -> list[str]:
         role = self._task._role
-        names = inventory.mistaken(role, variables, variables.get("ansible_parent_role_names") or ())
-        return names or inventory.refused(role, variables, self._templar.template)
+        template = self._templar.template
+        parents = variables.get("ansible_parent_role_names") or ()
+        return inventory.mistaken(role, variables, template, parents) or inventory.refused(
+            role, variables, template
+        )
 
     def _options(
         self, given: Mapping[str, Any], selected: Sequence[str], variables: Mapping[str, Any]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -38,9 +38,8 @@ class ActionModule(AgentAction):
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
         checked = ArgumentSpecValidator(options_of.module("node_drift")).validate(dict(self._task.args))
-        wrong = checked.error_messages or _wrong(
-            checked.validated_parameters["declarations"], task_vars or {}
-        )
+        declarations = checked.validated_parameters["declarations"]
+        wrong = checked.error_messages or _wrong(declarations, task_vars or {}, self._templar.template)
         if wrong:
             return {**result, "failed": True, "msg": f"node_drift: {'; '.join(wrong)}"}
         options = dict(checked.validated_parameters)
@@ -58,7 +57,9 @@ class ActionModule(AgentAction):
         return {**result, **answer}
 
 
-def _wrong(declarations: Mapping[str, Any], variables: Collection[str]) -> list[str]:
+def _wrong(
+    declarations: Mapping[str, Any], variables: Mapping[str, Any], template: Callable[[Any], Any]
+) -> list[str]:
     wrong = [
         f"declarations.{name}: must be a dictionary of areas, got {strict_json.shown(declared)}"
         for name, declared in declarations.items()
@@ -67,4 +68,6 @@ def _wrong(declarations: Mapping[str, Any], variables: Collection[str]) -> list[
     prefixes = (
         () if wrong else {str((declared or {}).get("variables") or "") for declared in declarations.values()}
     )
-    return wrong or [line for prefix in sorted(prefixes) for line in inventory.misnamed(prefix, variables)]
+    return wrong or [
+        line for prefix in sorted(prefixes) for line in inventory.misnamed(prefix, variables, template)
+    ]

@@ -16,6 +16,7 @@ description:
   - Hosts that could not be reached, that failed, or that were to be looked at and were not, are named. None
     of them counts as a success.
   - A playbook that uses none of these modules gets no report.
+  - What C(no_log) hides is not known here. The host counts as failed.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 requirements:
@@ -92,6 +93,9 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model i
 #: Tasks of a playbook that fail because of earlier reports. Those of a role have their own reasons.
 _VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 
+#: Modules of this collection that report neither settings nor checks
+_SILENT = ("agent", "node_revert", "node_topology")
+
 #: Option → the module with its lines(), imported where it is asked for
 _FILES = {"json": "document", "junit": "junit", "html": "page"}
 
@@ -133,7 +137,7 @@ class CallbackModule(CallbackBase):
         self._fleet.check_mode = self._fleet.check_mode or bool(play.check_mode)
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        self._ours = self._ours or str(task.action).startswith("mlnode.tuning.")
+        self._ours = self._ours or _is_ours(task)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._take(result)
@@ -159,9 +163,13 @@ class CallbackModule(CallbackBase):
         """The host with what was reported about it. Without any report it is not counted, unless it is in
         trouble: it may be there for something else, as localhost is."""
         known = result.host
+        module = _action(result).rpartition(".")[2]
         fresh = known.get_name() not in self._fleet.hosts
         host = self._fleet.host(known.get_name(), _groups(known))
-        findings = self._fleet.take(host, _answer(result), _action(result).rpartition(".")[2])
+        findings = self._fleet.take(host, _answer(result), module)
+        if "censored" in _answer(result) and _is_ours(result.task) and module not in _SILENT:
+            # Without an entry a report of an earlier run would stay, and be taken for that of this one.
+            host.errors.append(f"{result.task.get_name()}: no_log hides what {module} has reported")
         if findings or host.errors:
             self._reported = True
         elif fresh and not troubled:
@@ -235,6 +243,10 @@ def _action(result: Any) -> str:
     return str(result.task.action)
 
 
+def _is_ours(task: Any) -> bool:
+    return str(task.action).startswith("mlnode.tuning.")
+
+
 def _groups(host: Any) -> list[str]:
     """Without those that Ansible makes by itself, as they say nothing."""
     return sorted(group.name for group in host.get_groups() if group.name not in ("all", "ungrouped"))
@@ -246,7 +258,8 @@ def _message(answer: Mapping[str, Any]) -> str:
         if isinstance(item, Mapping) and item.get("failed"):
             answer = item
             break
-    message = answer.get("msg") or answer.get("stderr") or answer.get("reason") or "no reason was given"
+    message = answer.get("msg") or answer.get("stderr") or answer.get("reason")
+    message = message or answer.get("censored") or "no reason was given"
     lines = message if isinstance(message, list) else str(message).splitlines()
     return " ".join(str(line).strip() for line in lines[:8])
 

@@ -55,9 +55,19 @@ attributes:
     description: Target OS/families that can be operated against.
     platforms: Linux
     support: full
+  async:
+    description: Supports being used with the C(async) keyword.
+    support: full
+"""
+
+    GROUP = r"""
+options: {}
+attributes:
   action_group:
-    description: Use C(group/mlnode.tuning.tuning) in C(module_defaults) to set defaults for this module.
+    description:
+      - Use C(group/mlnode.tuning.declaring) in C(module_defaults) to set the defaults of all modules that declare, which
+        share C(name), C(layers) and C(on_unsupported).
     support: full
     membership:
-      - mlnode.tuning.tuning
+      - mlnode.tuning.declaring
 """

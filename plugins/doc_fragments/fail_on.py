@@ -19,6 +19,14 @@ options:
     type: str
     choices: [{choices}]
     default: {default}
+attributes:
+  action_group:
+    description:
+      - Use C(group/mlnode.tuning.checks) in C(module_defaults) to set the defaults of all modules that check, which share
+        C(fail_on).
+    support: full
+    membership:
+      - mlnode.tuning.checks
 """
 
 

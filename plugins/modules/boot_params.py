@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.boot
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - Debian and Ubuntu keep the parameters in C(/etc/default/grub.d/zz-mlnode-NAME.cfg), which takes the named ones
     out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) and sets them again. Where C(grub-mkconfig) reads

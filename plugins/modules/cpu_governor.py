@@ -25,6 +25,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.cpu
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - No drop-in of the system carries these files. They come back at boot through the agent, see
     M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.

@@ -108,11 +108,18 @@ options:
       - The prefix of variables that say what is declared of each area, as the role P(mlnode.tuning.node#role) has them. With
         V(node), C(node_thp) is what O(thp) says, C(node_sysctl) the settings of O(sysctl), and so on. An area that is
         given as an option as well takes the option.
+      - C(node_layers) and C(node_on_unsupported) are O(layers) and O(on_unsupported), and count more than these, which
+        C(module_defaults) may have set.
     type: str
     default: ""
+attributes:
+  async:
+    support: none
+    details: It acts on the node's answer, as it may have to send the agent, or to confirm a change over a new connection.
 extends_documentation_fragment:
   - mlnode.tuning.area.all
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 seealso:
   - module: mlnode.tuning.node_drift
   - module: mlnode.tuning.node_revert
@@ -142,6 +149,12 @@ areas:
   type: dict
   sample:
     thp: {changed: true, reboot_required: false, settings: []}
+layers:
+  description: O(layers), wherever it was given.
+  returned: unless the options are wrong
+  type: list
+  elements: str
+  sample: [runtime, boot]
 reboot_required:
   description: Whether something takes effect only after a reboot.
   returned: success

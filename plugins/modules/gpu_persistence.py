@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.gpu
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - At boot a daemon that is enabled brings the mode, unless it is started with C(--no-persistence-mode) as on Ubuntu;
     else the agent does, see M(mlnode.tuning.agent).

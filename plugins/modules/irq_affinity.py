@@ -26,6 +26,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.irq
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - No file of the system carries these values. They come back at boot through the agent, see
     M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.

@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.modules
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - A parameter is compared with what the module shows in C(/sys/module), and NVIDIA's C(NVreg_) ones with
     C(/proc/driver/nvidia/params). Another line that counts later makes it V(overridden), with file and line. A

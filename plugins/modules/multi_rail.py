@@ -28,6 +28,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.rail
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - No file of the system carries these values. They come back at boot through the agent, see
     M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.

@@ -22,6 +22,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.nccl
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - Of several lines for one variable NCCL takes the first, so that the lines of each declaration are in a block at the
     beginning of the file. All other lines stay as they are, and where one of them has another value, the row names it.

@@ -29,10 +29,15 @@ options:
         it for good.
     type: int
     default: 60
+attributes:
+  async:
+    support: none
+    details: It acts on the node's answer, as it may have to send the agent, or to confirm a change over a new connection.
 extends_documentation_fragment:
   - mlnode.tuning.area.nic
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - No file of the system carries these values. They come back at boot through the agent, see
     M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.

@@ -62,6 +62,10 @@ options:
     description: The Python for an agent that is sent, as O(mlnode.tuning.declare#module:interpreter).
     type: str
     default: /usr/bin/env python3
+attributes:
+  async:
+    support: none
+    details: It acts on the node's answer, as it may have to send the agent, or to confirm a change over a new connection.
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 seealso:

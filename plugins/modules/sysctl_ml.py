@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.sysctl
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - Values are kept in C(/etc/sysctl.d/zz-mlnode-NAME.conf), modules they need in
     C(/etc/modules-load.d/mlnode-NAME.conf). V(at_least), and V(auto) where it only raises, have a line only where

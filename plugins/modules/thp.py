@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.thp
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - No drop-in of the system carries these files. They come back at boot through the agent, see
     M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.

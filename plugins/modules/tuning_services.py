@@ -22,6 +22,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.services
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - irqbalance is not among them, as it can be configured to agree, see M(mlnode.tuning.irq_affinity).
   - tuned puts back what it has set when it is stopped. So run this module before those whose settings it moves.

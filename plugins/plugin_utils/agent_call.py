@@ -14,6 +14,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_source
 
@@ -62,6 +63,13 @@ sys.exit(run.returncode)
 """
 
 
+#: Reason for which a task may not be left running in the background
+_NO_ASYNC = (
+    "it acts on the node's answer, as it may have to send the agent, or to confirm a change over a new "
+    "connection. Leave out async and poll; more nodes at a time is what forks are for"
+)
+
+
 class NoAnswerError(Exception):
     """Neither the installed agent nor the one that was sent has given a valid answer: the message is for an
     operator."""
@@ -87,6 +95,13 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
 
     TRANSFERS_FILES = False
     _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        if self._task.async_val and not self._supports_async:
+            module = str(self._task.action).rpartition(".")[2]
+            raise AnsibleActionFail(f"{module}: async is not supported: {_NO_ASYNC}")
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        return result
 
     def call(
         self,

@@ -3,16 +3,18 @@
 """Variables of an inventory that a role of this collection does not take: by their value, or as they nearly
 have the name of one that it does, and would be ignored silently.
 
-A name that only shares the prefix belongs to another role, such as node_exporter, and is left alone.
+A name that only shares the prefix belongs to others, such as node_exporter_port and fabric_vlan. So does one
+with a value that the known one could not have, such as node_gpus: 8.
 """
 
 from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ..module_utils._mlnode.model import schema
@@ -29,7 +31,9 @@ def warm() -> None:
         _arguments(name)
 
 
-def mistaken(role: Any, variables: Collection[str], parents: Iterable[str]) -> list[str]:
+def mistaken(
+    role: Any, variables: Mapping[str, Any], template: Callable[[Any], Any], parents: Iterable[str]
+) -> list[str]:
     """Messages in alphabetical order, each with the known name; none for a role of another collection.
 
     role: of Ansible, as a task has it. parents: the full names of roles that import it, whose variables are
@@ -39,16 +43,24 @@ def mistaken(role: Any, variables: Collection[str], parents: Iterable[str]) -> l
         return []
     own = role.get_name(include_role_fqcn=False)
     others = [str(parent).rpartition(".") for parent in parents]
-    return misnamed(own, variables, [name for collection, _dot, name in others if collection == _COLLECTION])
+    names = [name for collection, _dot, name in others if collection == _COLLECTION]
+    return misnamed(own, variables, template, names)
 
 
-def misnamed(role: str, variables: Collection[str], parents: Iterable[str] = ()) -> list[str]:
+def misnamed(
+    role: str, variables: Mapping[str, Any], template: Callable[[Any], Any], parents: Iterable[str] = ()
+) -> list[str]:
     """mistaken() for the name of a role, of which this collection may have none, and those that import it."""
     if role not in _roles():
         return []
     own = f"{role}_"
-    known = {*_arguments(role), *(f"{own}{name}" for name in areas.VARIABLES)}
-    return [problem for name in (role, *parents) for problem in near(f"{name}_", own, variables, known)]
+    known = _known(role)
+    return [
+        f"{name}: unknown variable; did you mean {meant}?"
+        for prefix in (f"{one}_" for one in (role, *parents))
+        for name, meant in sorted(near(prefix, own, variables, known).items())
+        if _could_be(known[meant], variables[name], template)
+    ]
 
 
 def refused(role: Any, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[str]:
@@ -77,15 +89,37 @@ def _arguments(role: str) -> dict[str, Any]:
     return options
 
 
-def near(prefix: str, own: str, given: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Of the variables with this prefix. own: the prefix of the known ones."""
+@functools.lru_cache(maxsize=None)
+def _known(role: str) -> dict[str, Any]:
+    """Variables of the role, and their options. Those of an area that only the role `node` documents are the
+    same in all."""
+    areal = {f"{role}_{name}": _arguments("node").get(f"node_{name}", {}) for name in areas.VARIABLES}
+    return {**areal, **_arguments(role)}
+
+
+def near(prefix: str, own: str, given: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """Of the variables with this prefix, those that nearly have the name of a known one, and that.
+    own: the prefix of the known ones."""
     # Without the prefix, which would make all of them alike.
     short = {name[len(own) :]: name for name in known if name.startswith(own)}
-    meant = {
+    likely = {
         name: schema.nearest(name[len(prefix) :], short)
         for name in given
         if name.startswith(prefix) and short.get(name[len(prefix) :]) != name
     }
-    return [
-        f"{name}: unknown variable; did you mean {own}{meant[name]}?" for name in sorted(meant) if meant[name]
-    ]
+    return {name: f"{own}{meant}" for name, meant in likely.items() if meant}
+
+
+def _could_be(option: Mapping[str, Any], value: Any, template: Callable[[Any], Any]) -> bool:
+    """The value is one that the option takes: node_gpus may also be a number that another role counts by."""
+    try:
+        found = template(value)
+    except AnsibleError:  # what another role has not defined yet
+        return False
+    kind = option.get("type", "str")
+    if found is None:
+        return True
+    # Ansible would make a dictionary of `a=b`, a list of any text, and a text of all.
+    if not isinstance(found, {"dict": Mapping, "list": list, "str": str}.get(kind, object)):
+        return False
+    return not ArgumentSpecValidator({"one": option}).validate({"one": found}).error_messages

@@ -19,7 +19,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.r
     change,
     nodes,
 )
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, current
 from mlnode.report import fleet
 
 #: Gives what is in the file that an argument names, as the module named in it would
@@ -94,7 +94,7 @@ def play(tmp_path: pathlib.Path) -> Callable[..., Finished]:
 
 
 def words(done: Finished) -> str:
-    return " ".join((done.stdout + done.stderr).replace("\n", " ").split())
+    return " ".join(current(done.stdout + done.stderr).replace("\n", " ").split())
 
 
 def asked(tmp_path: pathlib.Path, name: str) -> Any:

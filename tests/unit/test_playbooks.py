@@ -18,6 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import (
     PROFILES,
     ROLES,
     ROOT,
+    current,
     declaration,
     load,
     options,
@@ -40,7 +41,9 @@ TAGGED = {"Verify the fabric": "verify", "Reboot if required": "boot"}
 def ansible(program: str, *words: str) -> subprocess.CompletedProcess[str]:
     """In the checkout, where the inventories and ansible.cfg are."""
     command = [str(pathlib.Path(sys.executable).parent / program), *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    current(done.stderr)
+    return done
 
 
 @pytest.mark.parametrize(
@@ -62,12 +65,18 @@ def test_every_area_is_declared_by_one_task_of_a_role(tags: list[str], listed_to
     assert {TAGGED[name] for name in TAGGED if listed[name]} == listed_too
 
 
+def _named(group: str) -> str:
+    """The name that an inventory may give it."""
+    name = f"mlnode_{group}"
+    return f"{{{{ {name} | default(hostvars['localhost'].{name}) | default('{group}') }}}}"
+
+
 def test_every_profile_has_a_play_for_the_group_of_its_name() -> None:
     _preflight, *plays, _end = load("playbooks/site.yml")
 
     roles = [task["ansible.builtin.import_role"] for play in plays for task in play["tasks"][1:-1]]
     found = {role["name"]: play["hosts"] for role, play in zip(roles, plays, strict=True)}
-    assert found == {f"mlnode.tuning.{role}": name for name, role in PROFILES.items()}
+    assert found == {f"mlnode.tuning.{role}": _named(name) for name, role in PROFILES.items()}
     # By Ansible, it would take a process for each host: the call of declare does it.
     assert not any(role.get("rolespec_validate", True) for role in roles)
     first, *others = plays
@@ -83,17 +92,18 @@ def test_every_profile_has_a_play_for_the_group_of_its_name() -> None:
 def test_a_run_ends_with_a_look_at_hosts_of_all_groups() -> None:
     *_plays, end = load("playbooks/site.yml")
 
-    assert {*end["hosts"].split(":")} == {*PROFILES}
+    assert {*end["vars"]["mlnode_groups"]} == {_named(name) for name in PROFILES}
+    assert end["hosts"] == "{{ mlnode_groups | join(':') }}"
 
 
 def test_what_a_play_has_done_is_looked_at_on_every_host() -> None:
     _preflight, play, others = load("playbooks/drift.yml")
 
-    assert {*play["hosts"].split(":")} == {*PROFILES}
-    assert {*others["hosts"].split(":")} == {"all", *(f"!{name}" for name in PROFILES)}
-    names = [one["tasks"][0]["mlnode.tuning.node_drift"]["declarations"] for one in (play, others)]
-    assert {*names[0]} == {*names[1]} == {*ROLES}
-    assert not any(names[1].values())
+    assert {*play["vars"]["mlnode_groups"]} == {_named(name) for name in PROFILES}
+    assert play["vars"] == others["vars"]
+    expected = others["tasks"][0]["mlnode.tuning.node_drift"]["declarations"]
+    assert {*expected} == {*ROLES}
+    assert not any(expected.values())
 
 
 PRESETS = ROOT / "roles/node/profiles/presets"
@@ -125,6 +135,22 @@ def test_a_host_that_has_left_its_groups_is_reverted_by_its_name(
 
     found = done.stdout.partition("Put everything back")[2].partition("):\n")[2].split()
     assert found == hosts, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "hosts"),
+    [
+        (["-e", "mlnode_fabric=others"], ["dead", "in", "left"]),
+        (["-e", "mlnode_training=others"], ["dead", "left"]),
+        # Of these names the inventory has none: all of its hosts.
+        (["-e", "mlnode_training=somewhere"], ["dead", "in", "left"]),
+    ],
+)
+def test_the_groups_to_revert_have_names_of_their_own(fleet: str, words: list[str], hosts: list[str]) -> None:
+    done = ansible("ansible-playbook", "playbooks/revert.yml", "-i", fleet, "--list-hosts", *words)
+
+    found = done.stdout.partition("Put everything back")[2].partition("):\n")[2].split()
+    assert sorted(found) == hosts, done.stdout + done.stderr
 
 
 def test_a_host_of_no_group_that_does_not_answer_is_named_and_no_drift(fleet: str) -> None:
@@ -160,6 +186,21 @@ def test_a_play_without_a_node_is_refused_with_the_reason(
     words = " ".join((done.stdout + done.stderr).split())
     assert (done.returncode == 0) == (not said), words
     assert said in words
+
+
+def test_a_group_that_is_named_has_to_be_there(tmp_path: pathlib.Path) -> None:
+    """Another one has hosts, so that the play would go on without those that were meant."""
+    groups = {"inference": {"hosts": {"one": None}}, "gpu": {"hosts": {"two": None}}}
+    hosts = {"all": {"vars": {"mlnode_training": "gpus"}, "children": groups}}
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(yaml.safe_dump(hosts), encoding="utf-8")
+
+    done = ansible("ansible-playbook", "-i", str(inventory), "playbooks/preflight.yml")
+
+    words = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2, words
+    assert "The inventory has no group gpus, which mlnode_training, " in words
+    assert "Groups of this inventory: gpu, inference." in words
 
 
 def test_the_example_declares_what_the_roles_take() -> None:

@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -101,6 +105,11 @@ def test_roles_that_declare_have_the_same_variables_and_tasks() -> None:
     }
 
 
+#: Options of which the variables of a role are read by the action: a task could not leave them to
+#: module_defaults where there are none
+BY_GROUP = {"layers", "on_unsupported"}
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_every_default_is_documented_with_the_same_value(role: str) -> None:
     documented = options(role)
@@ -108,7 +117,8 @@ def test_every_default_is_documented_with_the_same_value(role: str) -> None:
     # One variable for each area, without which the profile counts: those of fabric are those of node.
     areas_of = {name for name in documented if name.removeprefix(f"{role}_") in KINDS}
     assert areas_of == ({f"node_{area}" for area in KINDS} if role == "node" else set())
-    assert {name: documented[name].get("default") for name in {*documented} - areas_of} == defaults(role)
+    given = {*documented} - areas_of - {f"{role}_{name}" for name in BY_GROUP}
+    assert {name: documented[name].get("default") for name in given} == defaults(role)
     for name, value in defaults(role).items():
         assert isinstance(value, TYPES[documented[name]["type"]]), name
         assert documented[name]["description"], name
@@ -123,7 +133,7 @@ def test_options_of_a_role_are_those_of_the_action(role: str) -> None:
 
     own = SAME_AS_THE_NODE if role == "fabric" else set()
     for name in {*same} & {*taken} - {*KINDS, "profile", "fabric_type"} - own:
-        for word in ("type", "elements", "choices", "default"):
+        for word in ("type", "elements", "choices", *(() if name in BY_GROUP else ("default",))):
             assert same[name].get(word) == taken[name].get(word), (name, word)
     if role == "fabric":
         assert same["fabric_type"]["choices"] == taken["fabric_type"]["choices"]
@@ -133,7 +143,8 @@ def test_options_of_a_role_are_those_of_the_action(role: str) -> None:
 def test_a_role_hands_over_every_option_of_the_action(role: str) -> None:
     task = declare_task(role)
 
-    assert {*options_of.module("declare")} - {*task} <= ({"fabric_type"} if role == "node" else set())
+    of_node = {"fabric_type"} if role == "node" else set()
+    assert {*options_of.module("declare")} - {*task} - of_node == BY_GROUP
     assert task["name"] == role
     for name, value in task.items():
         variable = ELSEWHERE.get(name, f"{role}_{name.removeprefix('fabric_')}")
@@ -290,18 +301,29 @@ def test_collection_and_library_have_one_version() -> None:
     assert load("galaxy.yml")["version"] == VERSION
 
 
-def test_module_defaults_reach_every_module() -> None:
-    groups = load("meta/runtime.yml")["action_groups"]
-
-    assert [*groups] == ["tuning"]
-    assert sorted(groups["tuning"]) == MODULES
+@pytest.fixture(scope="module")
+def documented() -> dict[str, Any]:
+    """Of each module, with its fragments, as ansible-doc shows it."""
+    program = str(pathlib.Path(sys.executable).parent / "ansible-doc")
+    names = [f"mlnode.tuning.{name}" for name in MODULES]
+    done = subprocess.run([program, "--json", *names], cwd=ROOT, capture_output=True, text=True, check=True)
+    return {name: about["doc"] for name, about in json.loads(done.stdout).items()}
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_module_names_its_group(module: str) -> None:
-    text = (ROOT / f"plugins/modules/{module}.py").read_text(encoding="utf-8")
+def test_a_module_is_in_the_group_of_those_with_its_options_and_names_it(
+    module: str, documented: dict[str, Any]
+) -> None:
+    shared = {"declaring": {"name", "layers", "on_unsupported"}, "checks": {"fail_on"}}
+    groups = load("meta/runtime.yml")["action_groups"]
+    assert {*groups} == {*shared}
+    about = documented[f"mlnode.tuning.{module}"]
 
-    assert "  - mlnode.tuning.declaration.attributes\n" in text
+    fitting = [group for group, options in shared.items() if options <= {*about["options"]}]
+
+    assert [group for group, modules in groups.items() if module in modules] == fitting
+    names = about["attributes"].get("action_group", {}).get("membership", [])
+    assert names == [f"mlnode.tuning.{group}" for group in fitting]
 
 
 @pytest.mark.parametrize(

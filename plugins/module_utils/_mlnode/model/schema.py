@@ -381,8 +381,20 @@ def _plain(where: str, raw: Any) -> Any:
         entries = _entries(where, raw)
         return {name: _plain(f"{where}.{name}", item) for name, item in entries.items() if item is not None}
     if isinstance(raw, (list, tuple)):
-        return [_plain(f"{where}[{place}]", item) for place, item in enumerate(raw) if item is not None]
-    return _line(where, raw) if isinstance(raw, str) else raw
+        return [_element(f"{where}[{place}]", item) for place, item in enumerate(raw) if item is not None]
+    return _number_or(_line(where, raw)) if isinstance(raw, str) else raw
+
+
+def _element(where: str, raw: Any) -> Any:
+    """Of a list, whose texts a kind may join to one."""
+    return _line(where, raw) if isinstance(raw, str) else _plain(where, raw)
+
+
+def _number_or(text: str) -> str | int:
+    """A number in its one spelling as a number: templates and vaults make texts of them."""
+    if not _NUMBER.match(text) or str(int(text)) != text or not -_WIDEST <= int(text) <= _WIDEST:
+        return text
+    return int(text)
 
 
 _READERS = {

@@ -41,7 +41,8 @@ NIC = {"changed": True, "settings": [], "reboot_required": False}
 def test_the_installed_agent_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(monkeypatch, declare, FINE, thp=THP, name="mine", fail_at="low")
 
-    assert node.run() == {"changed": False, "areas": {}, "reboot_required": False}
+    layers = ["runtime", "boot"]
+    assert node.run() == {"changed": False, "areas": {}, "reboot_required": False, "layers": layers}
     [question] = node.questions
     options = question.pop("options")
     assert question == {**AGENT, "call": "declare"}
@@ -241,7 +242,7 @@ def test_a_node_tells_what_it_is_asked_and_nothing_else(monkeypatch: pytest.Monk
 
     found = Node(monkeypatch, declare, answer(areas={}, **evil), thp=THP).run()
 
-    assert found == {"changed": False, "areas": {}}
+    assert found == {"changed": False, "areas": {}, "layers": ["runtime", "boot"]}
 
 
 CUT = 'mlnode: begun\nmlnode: {"answer": {"changed": tr'

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleUndefinedVariable
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROLES, ROOT, defaults
 
@@ -22,7 +23,12 @@ class Role:
 
 
 def mistaken(role: str, *names: str, parents: tuple[str, ...] = ()) -> list[str]:
-    return variables.mistaken(Role(role), dict.fromkeys((*names, *defaults(role))), parents)
+    return variables.mistaken(Role(role), dict.fromkeys((*names, *defaults(role))), same, parents)
+
+
+def same(value: Any) -> Any:
+    """What is no template"""
+    return value
 
 
 @pytest.mark.parametrize(
@@ -48,12 +54,52 @@ def test_a_mistaken_name_is_named_with_the_one_that_was_meant(name: str, meant: 
     [
         *("node_exporter_port", "node_exporter_version", "node_ip", "node_name", "node_rack", "nodes_sysctl"),
         *("node_role", "node_port", "node_type", "node_", "node", "sysctl", "sysctll", "node_labels"),
-        *("fabric_check_looker", "fabric_check_fail_on", "fabric_manager_version", "fabric_name"),
+        *("fabric_check_looker", "fabric_check_fail_on", "fabric_manager_version"),
+        *("fabric_name", "fabric_vlan", "fabric_vlans", "fabric_mtu", "fabric_speed", "fabric_ports"),
     ],
 )
 def test_a_variable_of_somebody_else_is_left_alone(name: str) -> None:
     for role in ROLES:
         assert mistaken(role, name) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "foreign", "own"),
+    [
+        ("node_gpus", 8, {"persistence": True}),
+        ("node_cpus", "0-31", {"governor": "performance"}),
+        ("node_rails", ["a", "b"], {"rules": []}),
+        ("node_layer", {"of": "cake"}, ["boot"]),
+        ("node_fail", True, None),
+        ("node_lease", 3600, True),
+        ("node_sysctls", "vm.swappiness=1", {"vm.swappiness": 1}),
+        ("fabric_os", "sonic", {"rules": []}),
+        ("fabric_leaves", ["leaf1", "leaf2"], True),
+        ("fabric_types", ["clos"], "roce"),
+        ("fabric_type_", "clos", "roce"),
+        ("fabric_cpus", 64, {"governor": "performance"}),
+    ],
+)
+def test_a_near_name_with_a_value_that_the_known_one_cannot_have_is_somebody_elses(
+    name: str, foreign: Any, own: Any
+) -> None:
+    role = Role(name.partition("_")[0])
+
+    assert variables.mistaken(role, {name: foreign}, same, ()) == []
+    [found] = variables.mistaken(role, {name: own}, same, ())
+    assert found.startswith(f"{name}: unknown variable; did you mean ")
+
+
+def test_a_near_name_is_judged_by_what_its_template_gives() -> None:
+    def template(value: Any) -> Any:
+        if value == "{{ facts }}":
+            raise AnsibleUndefinedVariable("facts")
+        return {"{{ mine }}": {"vm.swappiness": 1}, "{{ theirs }}": 8}[value]
+
+    given = {"node_sysctll": "{{ mine }}", "node_gpus": "{{ theirs }}", "node_cpus": "{{ facts }}"}
+    assert variables.mistaken(Role("node"), given, template, ()) == [
+        "node_sysctll: unknown variable; did you mean node_sysctl?"
+    ]
 
 
 def test_all_of_them_are_named_in_the_order_of_the_alphabet() -> None:
@@ -75,8 +121,9 @@ def test_a_variable_with_the_name_of_a_role_around_it_is_one_of_this_role(name: 
 
 
 def test_another_role_has_variables_of_its_own() -> None:
-    assert variables.mistaken(None, ["node_sysctll"], ()) == []
-    assert variables.mistaken(Role("node", "somebody.else"), ["node_sysctll"], ()) == []
+    given = {"node_sysctll": {}}
+    assert variables.mistaken(None, given, same, ()) == []
+    assert variables.mistaken(Role("node", "somebody.else"), given, same, ()) == []
 
 
 @pytest.mark.parametrize("role", ROLES)

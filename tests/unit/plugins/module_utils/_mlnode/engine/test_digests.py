@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 from mlnode.agent import registry
@@ -47,6 +48,28 @@ def test_what_means_the_same_has_one_digest(other: Any) -> None:
 )
 def test_what_means_another_thing_has_another_digest(other: Any) -> None:
     assert digests({"sysctl": other}) != digests({"sysctl": SPEC})
+
+
+def as_text(declared: Any) -> Any:
+    """Each number as what a template or a vault makes of it."""
+    if isinstance(declared, dict):
+        return {name: as_text(item) for name, item in declared.items()}
+    if isinstance(declared, list):
+        return [as_text(item) for item in declared]
+    return str(declared) if isinstance(declared, int) and not isinstance(declared, bool) else declared
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_number_and_its_text_are_the_same(kind: str) -> None:
+    for spec in (CASES[kind].spec, CASES[kind].other):
+        assert digests({kind: as_text(spec)}) == digests({kind: spec})
+
+
+@pytest.mark.parametrize("text", ["007", "+5", "5.0", "-0", "1 2", "0x5", str(1 << 64)])
+def test_a_text_that_is_not_the_spelling_of_a_number_stays_one(text: str) -> None:
+    found = schema.checked("sysctl", {"settings": {"vm.x": text}}, registry.options("sysctl"))
+
+    assert found == {"settings": {"vm.x": text}}
 
 
 def test_the_order_of_a_list_counts() -> None:

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Real plays on hosts in groups. The hosts are not asked: their answers are what a test has given them, and
+what they would have been asked is noted."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from typing import Any
+
+import yaml
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, current
+
+#: In the place of plugin_utils/agent_call.py. ansible_remote_tmp of a host is in its own folder, so that this
+#: knows where it runs.
+_STUB = """\
+import json
+import pathlib
+
+from ansible.plugins.action import ActionBase
+
+
+class NoAnswerError(Exception):
+    pass
+
+
+class AgentAction(ActionBase):
+    TRANSFERS_FILES = False
+
+    def call(self, name, options, interpreter="", changes=False, of_bare=None):
+        host = pathlib.Path(self.get_shell_option("remote_tmp")).parent
+        with open(host / "asked", "a") as stream:
+            stream.write(json.dumps({"call": name, **options}) + chr(10))
+        answers = json.loads((host / "answers.json").read_text())
+        if name == "drift":
+            return {"changed": False, **answers["drift"]}
+        missed = [] if options["check"] else answers.get(options["name"], [])
+        return {"changed": False, "areas": {}, "reboot_required": False, "not_in_force": missed}
+
+    ask = call
+"""
+
+#: Answer of a node that is as declared
+FINE = {"compliant": True, "verdict": "as declared: 2 ok", "failures": [], "drift": [], "ignored": []}
+
+
+class Site:
+    """Hosts in groups, what their modules answer, and plays on them."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.inventory: dict[str, Any] = {name: {"hosts": {}} for name in ("training", "fabric", "others")}
+        self.everywhere: dict[str, Any] = {}
+        collection = folder / "collections/ansible_collections/mlnode/tuning"
+        utils = collection / "plugins/plugin_utils"
+        utils.mkdir(parents=True)
+        (folder / "ansible.cfg").write_text("[defaults]\nforks = 8\n")
+        plugins = ("action", "doc_fragments", "filter", "module_utils", "modules")
+        for name in ("galaxy.yml", "meta", "playbooks", "roles", *(f"plugins/{one}" for one in plugins)):
+            (collection / name).symlink_to(ROOT / name)
+        for path in (ROOT / "plugins/plugin_utils").glob("*.py"):
+            (utils / path.name).symlink_to(path)
+        (utils / "agent_call.py").unlink()
+        (utils / "agent_call.py").write_text(_STUB, encoding="utf-8")
+
+    def host(self, name: str, answers: dict[str, Any], *groups: str, **variables: Any) -> None:
+        (self.folder / name).mkdir()
+        (self.folder / name / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
+        known = {
+            "ansible_connection": "local",
+            "ansible_become": False,
+            "ansible_python_interpreter": sys.executable,
+            "ansible_remote_tmp": str(self.folder / name / "tmp"),
+            # No machine is looked at.
+            "fabric_layers": ["boot"],
+            **variables,
+        }
+        for group in groups or ("training",):
+            self.inventory[group]["hosts"][name] = known
+
+    def play(self, *words: str, playbook: str = "playbooks/site.yml", **variables: Any) -> tuple[int, str]:
+        hosts = self.folder / "hosts.yml"
+        groups = {**self.inventory, "inference": {}, "all": {"vars": self.everywhere}}
+        hosts.write_text(yaml.safe_dump(groups), encoding="utf-8")
+        program = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
+        done = subprocess.run(
+            [program, "-i", str(hosts), playbook, "-e", json.dumps(variables), *words],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "ANSIBLE_COLLECTIONS_PATH": str(self.folder / "collections"),
+                "ANSIBLE_COLLECTIONS_PATHS": str(self.folder / "collections"),
+                "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, current(done.stdout + done.stderr)
+
+    def asked(self, name: str) -> list[dict[str, Any]]:
+        path = self.folder / name / "asked"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def failed(output: str) -> set[str]:
+    """The hosts that the recap says have failed."""
+    return {*re.findall(r"^(\S+) +: .* failed=[1-9]", output, re.MULTILINE)}

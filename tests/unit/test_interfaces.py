@@ -1,0 +1,226 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an inventory and a play of others rely on: groups of any name, their own variables, and defaults for
+all modules that share an option."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import yaml
+from ansible.parsing.vault import VaultLib, VaultSecret
+from ansible_collections.mlnode.tuning.tests.unit.roles import load
+from ansible_collections.mlnode.tuning.tests.unit.stub_site import FINE, Site, failed
+from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
+from mlnode.agent.registry import options
+from mlnode.engine.digests import digests
+from mlnode.model import schema
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path) -> Site:
+    return Site(tmp_path)
+
+
+@pytest.mark.parametrize("as_extra", [True, False], ids=["-e", "variables of all"])
+def test_groups_may_have_names_of_their_own(site: Site, as_extra: bool) -> None:
+    site.inventory |= {name: {"hosts": {}} for name in ("gpu", "serving", "rdma")}
+    named = {"mlnode_training": "gpu", "mlnode_inference": "serving", "mlnode_fabric": "rdma"}
+    extra = named if as_extra else {}
+    site.everywhere = {} if as_extra else named
+    site.host("trains", {"drift": FINE}, "gpu", "rdma")
+    site.host("serves", {"drift": FINE}, "serving")
+    site.host("usual", {"drift": FINE}, "training")
+
+    code, output = site.play("--check", **extra)
+    assert code == 0, output
+    assert [asked["name"] for asked in site.asked("trains")] == ["node", "fabric"]
+    assert [asked["name"] for asked in site.asked("serves")] == ["node"]
+    assert site.asked("usual") == [], "a group of the usual name is another one now"
+
+    code, output = site.play(playbook="playbooks/drift.yml", **extra)
+    assert code == 0, output
+    declared = {name: site.asked(name)[-1]["declarations"] for name in ("trains", "serves", "usual")}
+    assert {name: [key for key in one if one[key]] for name, one in declared.items()} == {
+        "trains": ["node", "fabric"],
+        "serves": ["node"],
+        "usual": [],
+    }
+    [site_asked] = [asked for asked in site.asked("serves") if asked["call"] == "declare"]
+    assert declared["serves"]["node"] == site_asked["areas"], "one profile, declared and compared"
+
+
+def test_drift_needs_no_group(site: Site) -> None:
+    """Each host is compared with what it keeps, which the inventory does not know; one that keeps nothing
+    has lost it."""
+    lost = {"failed": True, "msg": "nothing is declared", "verdict": "nothing is declared", "drift": []}
+    site.host("tuned", {"drift": FINE}, "others")
+    site.host("lost", {"drift": {**lost, "failures": ["nothing is declared"], "ignored": []}}, "others")
+
+    code, output = site.play(playbook="playbooks/drift.yml")
+
+    assert (code, failed(output)) == (2, {"lost"}), output
+    assert [asked["declarations"] for asked in site.asked("tuned")] == [{}]
+
+
+def test_the_variables_of_another_team_fail_no_play(site: Site) -> None:
+    """They share the prefix, and one of them nearly a name."""
+    site.everywhere = {
+        "fabric_name": "east",
+        "fabric_vlan": 7,
+        "fabric_leaves": ["a"],
+        "node_cpus": "{{ n }}",
+    }
+    site.host("one", {"drift": FINE}, "training", "fabric")
+    for playbook in ("playbooks/site.yml", "playbooks/drift.yml"):
+        code, output = site.play(playbook=playbook)
+        assert code == 0, output
+    assert [asked["call"] for asked in site.asked("one")] == ["declare", "declare", "drift"]
+
+
+GROUPS = load("meta/runtime.yml")["action_groups"]
+
+#: Options without which a module says so first
+NEEDED = {
+    "sysctl_ml": {"settings": {"vm.swappiness": 1}},
+    "path_mtu": {"peers": ["192.0.2.1"]},
+    "rdma_bandwidth": {"serve": True},
+}
+
+
+def play(site: Site, tasks: list[dict[str, Any]], **defaults: Any) -> tuple[int, str]:
+    playbook = site.folder / "play.yml"
+    one = {"hosts": "training", "gather_facts": False, "module_defaults": defaults, "tasks": tasks}
+    playbook.write_text(yaml.safe_dump([one]), encoding="utf-8")
+    return site.play("--check", playbook=str(playbook))
+
+
+@pytest.mark.parametrize(
+    ("group", "option", "refused"),
+    [
+        ("declaring", "on_unsupported", "sideways"),
+        ("declaring", "layers", ["roof"]),
+        ("checks", "fail_on", "moon"),
+    ],
+)
+def test_a_default_of_a_group_reaches_each_of_its_modules(
+    site: Site, group: str, option: str, refused: Any
+) -> None:
+    """Each of them refuses the value by name, which it had from nowhere else."""
+    site.host("one", {})
+    names = GROUPS[group]
+    tasks = [
+        {f"mlnode.tuning.{name}": NEEDED.get(name, {}), "name": name, "ignore_errors": True} for name in names
+    ]
+
+    code, output = play(site, tasks, **{f"group/mlnode.tuning.{group}": {option: refused}})
+
+    assert code == 0, output
+    assert f"ignored={len(names)}" in output, output
+    assert output.count(f"value of {option} must be one") >= len(names), output
+
+
+def test_a_default_of_a_group_reaches_the_roles(site: Site) -> None:
+    site.host("one", {})
+    roles = [
+        {"ansible.builtin.include_role": {"name": f"mlnode.tuning.{name}"}}
+        for name in ("training_node", "fabric")
+    ]
+    defaults = {"group/mlnode.tuning.declaring": {"on_unsupported": "fail", "layers": ["boot"]}}
+    del site.inventory["training"]["hosts"]["one"]["fabric_layers"]
+
+    code, output = play(site, roles, **defaults)
+
+    assert code == 0, output
+    assert [(asked["on_unsupported"], asked["layers"]) for asked in site.asked("one")] == [
+        ("fail", ["boot"])
+    ] * 2
+    assert "skipping: [one]" in output, "without the layer runtime the ports are not verified"
+
+
+def test_the_variable_of_a_role_counts_more_than_a_default(site: Site) -> None:
+    site.host("one", {}, node_on_unsupported="ignore", node_layers="{{ ['runtime', 'boot'] }}")
+    role = {"ansible.builtin.include_role": {"name": "mlnode.tuning.training_node"}}
+    defaults = {"group/mlnode.tuning.declaring": {"on_unsupported": "fail", "layers": ["boot"]}}
+
+    code, output = play(site, [role], **defaults)
+
+    assert code == 0, output
+    [asked] = site.asked("one")
+    assert (asked["on_unsupported"], asked["layers"]) == ("ignore", ["runtime", "boot"])
+
+
+def test_a_module_of_one_area_and_declare_take_the_default(site: Site) -> None:
+    site.host("one", {})
+    tasks = [
+        {"mlnode.tuning.thp": {"enabled": "never"}},
+        {"mlnode.tuning.declare": {"thp": {"enabled": "never"}}},
+    ]
+
+    code, output = play(
+        site, tasks, **{"group/mlnode.tuning.declaring": {"name": "site", "on_unsupported": "fail"}}
+    )
+
+    assert code == 0, output
+    assert [(asked["name"], asked["on_unsupported"]) for asked in site.asked("one")] == [("site", "fail")] * 2
+
+
+def vaulted(folder: pathlib.Path, text: str) -> str:
+    """A line of YAML with what is encrypted, and the file of the password beside it."""
+    password = b"only of this test"
+    (folder / "password").write_bytes(password)
+    cipher = VaultLib([("default", VaultSecret(password))]).encrypt(text).decode()
+    return "!vault " + json.dumps(cipher)
+
+
+def test_a_vaulted_or_templated_number_is_the_number(site: Site) -> None:
+    """Up to the digest, which decides whether a node is as the inventory says."""
+    site.host("plain", {})
+    site.host("other", {})
+    secret = vaulted(site.folder, "10")
+    texts = {
+        "plain": "{vm.swappiness: 10, vm.dirty_ratio: 10, vm.page-cluster: 10, "
+        "vm.max_map_count: {at_least: 10}}",
+        "other": f"{{vm.swappiness: {secret}, vm.dirty_ratio: '{{{{ 10 }}}}', "
+        "vm.page-cluster: \"{{ '10' }}\", vm.max_map_count: {at_least: \"{{ '10' }}\"}}",
+    }
+    seconds = {"plain": "100", "other": vaulted(site.folder, "100")}
+    folder = site.folder / "host_vars"
+    folder.mkdir()
+    for name, text in texts.items():
+        lines = f"node_sysctl: {text}\nnode_confirm_seconds: {seconds[name]}\n"
+        (folder / f"{name}.yml").write_text(lines, encoding="utf-8")
+
+    code, output = site.play("--check", "--vault-password-file", str(site.folder / "password"))
+
+    assert code == 0, output
+    [plain], [other] = site.asked("plain"), site.asked("other")
+    assert plain["confirm_seconds"] == other["confirm_seconds"] == 100
+    found = {
+        name: digests({"sysctl": schema.checked("sysctl", asked["areas"]["sysctl"], options("sysctl"))})
+        for name, asked in (("plain", plain), ("other", other))
+    }
+    assert found["plain"] == found["other"]
+
+
+def test_what_acts_on_the_answer_refuses_async_with_the_reason(tmp_path: pathlib.Path) -> None:
+    """Before it asks the host, which is this machine."""
+    rule = {"name": "a", "nics": {"names": ["no_such0"]}, "mtu": 1500}
+    given = {"declare": {}, "node_drift": {}, "nic_ethtool": {"rules": [rule]}}
+    tasks = [
+        {f"mlnode.tuning.{name}": options, "async": 60, "poll": 0, "ignore_errors": True}
+        for name, options in given.items()
+    ]
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+
+    done = ansible("ansible-playbook", "--check", "-i", "one,", "--connection", "local", str(playbook))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in given:
+        assert f"{name}: async is not supported: it acts on the node's answer" in " ".join(
+            done.stdout.split()
+        )

@@ -101,8 +101,11 @@ def in_site(page: str, path: str, repository: str) -> str:
 
 
 def with_paths(text: str, folder: str, repository: str) -> str:
-    """The text of a page in a folder of the repository with a path for each link into its own site. Absolute links are for
-    readers elsewhere: Galaxy shows a README beside no other file, and not every page is in the collection's archive."""
+    """The text of a page in a folder of the repository, with a path for each link into its own site.
+
+    Absolute links are for readers elsewhere: Galaxy shows a README beside no other file, and the archive of
+    the collection does not have every page.
+    """
 
     def path(link: re.Match[str]) -> str:
         return os.path.relpath(link[1], folder)

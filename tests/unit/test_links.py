@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The links of every Markdown file, as a forge follows them: to a file of the repository, to a heading. An absolute link
-into the repository's own site is one as well.
+"""The links of every Markdown file, as a forge follows them: to a file of the repository, to a heading.
+
+An absolute link into the repository's own site is one as well.
 
 `make docs` checks those between the guides once more, as the site has them.
 """

@@ -71,7 +71,7 @@ revert: env ## put back what was there before the first run
 ##@ Develop
 
 LINT := ruff mypy vermin yamllint words ansible-lint ee-lint reuse docs-lint docs changelog-lint
-SCENARIOS ?= default inference fabric mixed drift bake revert
+SCENARIOS ?= default inference fabric mixed drift bake revert project
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
@@ -116,6 +116,11 @@ docs: env-docs ## build guides and reference as one site, tests/output/docs/html
 	    --doctree-dir $(SITE)/doctrees $(SITE)/pages $(SITE)/html
 	@printf 'the site: %s\n' "$(CURDIR)/$(SITE)/html/index.html"
 
+.PHONY: release
+release: env-test ## make the release of galaxy.yml's version, and publish nothing (ARGS=--dry-run changes nothing)
+	$(call step,release)
+	$(in_test) tools/release.sh $(ARGS)
+
 .PHONY: lock
 lock: env-test ## pin what requirements/*.in ask for (ARGS=--upgrade for newer versions)
 	$(call step,lock files)
@@ -131,7 +136,7 @@ bench: env-bench ## measure the collection beside its peers, as root (ARGS="--no
 .PHONY: clean
 clean: ## remove environments, caches and results
 	rm -rf .venv .venv-bench .venv-docs .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* \
-	    .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov tests/output mlnode-tuning-*.tar.gz
+	    .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov tests/output mlnode-tuning-*.tar.gz*
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 # What follows is made by the targets above, and can be called by name too.

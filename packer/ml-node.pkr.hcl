@@ -31,6 +31,12 @@ variable "instance_type" {
   default     = "t3.small"
 }
 
+variable "architecture" {
+  type        = string
+  description = "x86_64, or arm64 for Graviton and Grace; the machine and the image to start from have to be of it."
+  default     = "x86_64"
+}
+
 variable "source_ami_name" {
   type        = string
   description = "The name of the image to start from, with * for any text; the newest counts."
@@ -61,6 +67,60 @@ variable "variables_file" {
   default     = ""
 }
 
+variable "root_device" {
+  type        = string
+  description = "The root disk of that image: /dev/xvda of Debian and Amazon Linux, /dev/sda1 of Ubuntu."
+  default     = "/dev/xvda"
+}
+
+variable "volume_size" {
+  type        = number
+  description = "GiB of the root disk; 0 for that of the image to start from, below which it cannot go."
+  default     = 0
+}
+
+variable "volume_type" {
+  type        = string
+  description = "The type of the root disk: gp3, gp2, io1 or io2."
+  default     = "gp3"
+}
+
+variable "volume_throughput" {
+  type        = number
+  description = "MiB/s of a root disk of type gp3, 125 to 1000, of which 125 cost nothing extra; 0 for another type."
+  default     = 125
+}
+
+variable "volume_iops" {
+  type        = number
+  description = "Operations per second: 3000 to 16000 of gp3, of which 3000 cost nothing extra; 0 for gp2."
+  default     = 3000
+}
+
+variable "copy_regions" {
+  type        = list(string)
+  description = "Other regions that get a copy, encrypted with the account's own key for EBS there."
+  default     = []
+}
+
+variable "share_accounts" {
+  type        = list(string)
+  description = "Accounts that may start machines of it; they need kms_key_id to be a key that they may use."
+  default     = []
+}
+
+variable "ssh_interface" {
+  type        = string
+  description = "session_manager goes through SSM, without an open port; empty for the machine's address."
+  default     = ""
+}
+
+variable "iam_instance_profile" {
+  type        = string
+  description = "What the machine may do on which it is made; SSM needs AmazonSSMManagedInstanceCore in it."
+  default     = ""
+}
+
 variable "subnet_id" {
   type        = string
   description = "The subnet of the machine on which it is made, reached over SSH; empty for the default one."
@@ -87,6 +147,8 @@ variable "tags" {
 
 locals {
   root           = abspath("${path.root}/..")
+  # The folder of collections that the playbook lies in: that of a checkout, or where it was installed to.
+  collections    = "${local.root}/.ansible/collections:${abspath("${local.root}/../../..")}"
   variables_file = var.variables_file != "" ? abspath(var.variables_file) : "${local.root}/packer/variables.yml"
   tags = merge({
     Name   = var.name
@@ -99,12 +161,15 @@ source "amazon-ebs" "ml-node" {
   region          = var.region
   instance_type   = var.instance_type
   subnet_id       = var.subnet_id
+  ami_regions     = var.copy_regions
+  ami_users       = var.share_accounts
   ami_name        = "${var.name}-{{timestamp}}"
   ami_description = "Tuned for ${join(", ", var.roles)} by mlnode.tuning"
 
   source_ami_filter {
     filters = {
       name                = var.source_ami_name
+      architecture        = var.architecture
       root-device-type    = "ebs"
       virtualization-type = "hvm"
     }
@@ -112,7 +177,18 @@ source "amazon-ebs" "ml-node" {
     most_recent = true
   }
 
+  launch_block_device_mappings {
+    device_name           = var.root_device
+    volume_size           = var.volume_size
+    volume_type           = var.volume_type
+    throughput            = var.volume_throughput
+    iops                  = var.volume_iops
+    delete_on_termination = true
+  }
+
   communicator              = "ssh"
+  ssh_interface             = var.ssh_interface
+  iam_instance_profile      = var.iam_instance_profile
   ssh_username              = var.ssh_username
   temporary_key_pair_type   = "ed25519"
   ssh_clear_authorized_keys = true
@@ -147,7 +223,7 @@ build {
     use_proxy     = false
     ansible_env_vars = [
       "ANSIBLE_CONFIG=${local.root}/ansible.cfg",
-      "ANSIBLE_COLLECTIONS_PATH=${local.root}/.ansible/collections",
+      "ANSIBLE_COLLECTIONS_PATH=${local.collections}",
       "ANSIBLE_HOST_KEY_CHECKING=False",
     ]
     extra_arguments = [

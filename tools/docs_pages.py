@@ -28,6 +28,8 @@ HEAD = "| setting | default | severity | reason | source |\n|---|---|---|---|---
 
 #: The path and the anchor of a link or an image that is not a URL
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^()#\s]*)(#[^()\s]*)?(?=\))")
+#: The beginning of a link into the repository's own site, behind its address
+OWN = r"/(?:blob|raw|tree)/main/"
 #: The documentation of these is in their own files.
 PLUGIN = re.compile(r"plugins/(module|callback|filter)s?/(\w+)\.py")
 #: A section of the index, and the page that an item of its list begins with
@@ -98,8 +100,22 @@ def in_site(page: str, path: str, repository: str) -> str:
     return "/reference/index.rst" if found == "plugins/modules" else f"{repository}/blob/main/{found}"
 
 
+def with_paths(text: str, folder: str, repository: str) -> str:
+    """The text of a page in a folder of the repository, with a path for each link into its own site.
+
+    Absolute links are for readers elsewhere: Galaxy shows a README beside no other file, and the archive of
+    the collection does not have every page.
+    """
+
+    def path(link: re.Match[str]) -> str:
+        return os.path.relpath(link[1], folder)
+
+    return re.sub(rf"(?<=\]\(){re.escape(repository)}{OWN}([^()#\s]+)", path, text)
+
+
 def of_site(page: str, text: str, repository: str) -> str:
     """The text of a page in docs/ as the site has it."""
+    text = with_paths(text, os.path.join("docs", os.path.dirname(page)), repository)
     text = with_folders(text) if page == "index.md" else text
     text = LINK.sub(lambda match: in_site(page, match[1], repository) + (match[2] or ""), text)
     if page == "values.md":

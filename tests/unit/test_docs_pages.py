@@ -53,6 +53,10 @@ def test_a_profile_without_a_table_and_a_table_without_a_profile_are_errors(
         ("guide/a.md", "../../plugins/filter/fabric_report.py", "/reference/fabric_report_filter.rst"),
         ("a.md", "../plugins/modules", "/reference/index.rst"),
         ("guide/a.md", "../../README.md#support", f"{FORGE}/blob/main/README.md#support"),
+        ("guide/a.md", f"{FORGE}/blob/main/docs/guide/lab.md#c", "lab.md#c"),
+        ("guide/a.md", f"{FORGE}/tree/main/plugins/modules", "/reference/index.rst"),
+        ("a.md", f"{FORGE}/blob/main/CONTRIBUTING.md", f"{FORGE}/blob/main/CONTRIBUTING.md"),
+        ("a.md", f"{FORGE}/issues", f"{FORGE}/issues"),
     ],
 )
 def test_links_out_of_docs_lead_to_the_reference_or_the_repository(page: str, link: str, found: str) -> None:

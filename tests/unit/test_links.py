@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The links of every Markdown file, as a forge follows them: to a file of the repository, to a heading.
 
+An absolute link into the repository's own site is one as well.
+
 `make docs` checks those between the guides once more, as the site has them.
 """
 
@@ -15,11 +17,13 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
+from ansible_collections.mlnode.tuning.tools import docs_pages
 
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 #: Path and anchor of what is not a URL
 LINK = re.compile(r"\]\((?![a-z]+:)([^()#\s]*)(?:#([^()\s]+))?\)")
+REPOSITORY: str = load("galaxy.yml")["repository"]
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
@@ -46,6 +50,7 @@ def anchors(text: str) -> frozenset[str]:
 
 def broken(folder: pathlib.Path, text: str) -> Iterator[str]:
     """The links that lead nowhere, of a page in the folder."""
+    text = docs_pages.with_paths(text, os.path.relpath(folder, ROOT), REPOSITORY)
     for link, anchor in LINK.findall(CODE.sub("", text)):
         target = pathlib.Path(os.path.normpath(folder / link))
         if link and not (target.is_relative_to(ROOT) and str(target.relative_to(ROOT)) in tracked()):
@@ -60,6 +65,13 @@ def test_every_link_leads_somewhere(name: str) -> None:
     assert [*broken(path.parent, path.read_text(encoding="utf-8"))] == []
 
 
+@pytest.mark.parametrize("name", [".", *(f"roles/{path.name}" for path in sorted(ROOT.glob("roles/*")))])
+def test_what_galaxy_shows_has_absolute_links(name: str) -> None:
+    # Galaxy shows it beside no other file: a path would be looked for on its own server.
+    text = (ROOT / name / "README.md").read_text(encoding="utf-8")
+    assert [link for link, _anchor in LINK.findall(CODE.sub("", text)) if link] == []
+
+
 PAGE = """# One `thing`, and another
 
 ## Twice
@@ -68,6 +80,7 @@ PAGE = """# One `thing`, and another
 
 [here](#one-thing-and-another), [again](#twice-1), [there](../README.md#support), [a folder](../roles),
 [elsewhere](https://example.org/x.md), ![image](images/fleet-report.png)
+[own](https://github.com/mlnode/tuning/blob/main/README.md#support), [issues](https://github.com/mlnode/tuning/issues)
 
 ```text
 [in a block](nowhere.md)
@@ -86,3 +99,8 @@ PAGE = """# One `thing`, and another
 def test_a_link_to_nowhere_is_found(link: str) -> None:
     assert [*broken(ROOT / "docs", PAGE)] == []
     assert [*broken(ROOT / "docs", f"{PAGE}[x]({link})\n")] == [link]
+
+
+@pytest.mark.parametrize("path", ["nowhere.md", "README.md#nowhere"])
+def test_an_absolute_link_to_nowhere_is_found(path: str) -> None:
+    assert [*broken(ROOT / "docs", f"[x]({REPOSITORY}/blob/main/{path})\n")] == [f"../{path}"]

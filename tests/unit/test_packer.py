@@ -78,7 +78,7 @@ def packer(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(program)
 
 
-def validated(packer: str, template: pathlib.Path) -> tuple[int, str]:
+def validated(packer: str, template: pathlib.Path, *words: str) -> tuple[int, str]:
     environment = {
         # It asks ansible-playbook for its version, and its maker for a newer one of itself.
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -87,7 +87,11 @@ def validated(packer: str, template: pathlib.Path) -> tuple[int, str]:
         "PACKER_CACHE_DIR": str(template.parent / "cache"),
     }
     done = subprocess.run(
-        [packer, "validate", str(template)], env=environment, capture_output=True, text=True, check=False
+        [packer, "validate", *words, str(template)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -180,7 +184,9 @@ def test_every_variable_is_described_and_in_the_guide(template: dict[str, Any]) 
 
 def test_both_forms_say_the_same(template: dict[str, Any], older: dict[str, Any]) -> None:
     shared = {name: body["default"] for name, body in variables(template).items() if name != "tags"}
-    shared.update(roles=",".join(shared["roles"]), variables_file="{{template_dir}}/variables.yml")
+    # In JSON every variable is a text, and a list has commas.
+    shared = {name: ",".join(v) if isinstance(v, list) else str(v) for name, v in shared.items()}
+    shared.update(variables_file="{{template_dir}}/variables.yml")
     assert older["variables"] == shared
 
     (builder,) = older["builders"]
@@ -192,6 +198,41 @@ def test_both_forms_say_the_same(template: dict[str, Any], older: dict[str, Any]
     assert [step["type"] for step in older["provisioners"]] == [
         kind for kind, _body in provisioners(template)
     ]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.pkrvars.hcl")), ids=lambda path: path.name)
+def test_a_file_of_variables_has_known_ones_of_one_architecture(
+    path: pathlib.Path, template: dict[str, Any]
+) -> None:
+    hcl2 = pytest.importorskip("hcl2", reason="python-hcl2 is not installed")
+    found = _plain(hcl2.loads(path.read_text(encoding="utf-8")))
+    known = {name: body["default"] for name, body in variables(template).items()}
+
+    assert {*found} <= {*known}
+    assert all(isinstance(value, type(known[name])) for name, value in found.items())
+    arm = found.get("architecture", known["architecture"]) == "arm64"
+    assert arm == ("arm64" in found["source_ami_name"])
+    assert arm == ("g." in found.get("instance_type", known["instance_type"]))
+    assert path.name in (ROOT / "docs/guide/image.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"copy_regions": "eu-west-1,us-east-1"},
+        {"share_accounts": "123456789012,210987654321", "kms_key_id": "alias/images"},
+        {"volume_size": "50", "volume_throughput": "500", "root_device": "/dev/sda1"},
+        {"volume_type": "gp2", "volume_throughput": "0", "volume_iops": "0"},
+        {"ssh_interface": "session_manager", "iam_instance_profile": "builder"},
+        {"architecture": "arm64", "instance_type": "t4g.small"},
+    ],
+    ids=str,
+)
+def test_packer_takes_other_values(packer: str, tmp_path: pathlib.Path, chosen: dict[str, str]) -> None:
+    if version_of(packer) >= (1, 7):
+        pytest.skip("plugins are no part of this packer")
+    words = [word for name, value in chosen.items() for word in ("-var", f"{name}={value}")]
+    assert validated(packer, copied(tmp_path) / JSON.name, *words) == (0, "")
 
 
 # -- what they run -------------------------------------------------------------------------

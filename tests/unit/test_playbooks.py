@@ -24,6 +24,7 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import (
     options,
     said,
 )
+from ansible_collections.mlnode.tuning.tools import docs_pages
 from mlnode.agent.registry import KINDS
 from mlnode.model import schema
 
@@ -230,7 +231,8 @@ def test_the_example_declares_what_the_roles_take() -> None:
 
 
 def test_every_area_and_every_other_tag_is_documented() -> None:
-    table = (ROOT / "README.md").read_text().partition("| area | sets | module | role |\n")[2]
+    readme = docs_pages.with_paths((ROOT / "README.md").read_text(), ".", load("galaxy.yml")["repository"])
+    table = readme.partition("| area | sets | module | role |\n")[2]
     rows = [[cell.strip() for cell in row.split("|")] for row in table.partition("\n\n")[0].splitlines()[1:]]
     assert [row[1] for row in rows] == [f"[{area}](docs/knobs/{area}.md)" for area in KINDS]
     profiles = {"training": "node", "inference": "node", "fabric": "fabric"}

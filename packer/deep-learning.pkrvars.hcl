@@ -1,0 +1,9 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# packer build -var-file=packer/deep-learning.pkrvars.hcl packer
+# With NVIDIA's driver, CUDA and EFA in it. Its disk is large, so that the copy takes a while.
+source_ami_name  = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) *"
+source_ami_owner = "898082745236" # Amazon's deep learning images
+ssh_username     = "ubuntu"
+root_device      = "/dev/sda1"

@@ -1,0 +1,218 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The archive of the collection: what is in it, and that it plays in a project that has nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, ROOT, load
+from ansible_collections.mlnode.tuning.tests.unit.test_links import CODE, LINK, tracked
+
+#: Made by the build
+OF_THE_BUILD = {"FILES.json", "MANIFEST.json"}
+#: Everything at the top of the archive; changelogs/changelog.yaml comes with the first release
+TOP = {
+    *("CHANGELOG.md", "COPYING", "README.md", "SECURITY.md", "bindep.txt", "requirements.yml"),
+    *("docs", "inventory", "meta", "packer", "playbooks", "plugins", "roles"),
+}
+#: A test or a picture that slips in shows here: 750,000 bytes are packed now.
+MOST_BYTES = 850_000
+
+CONFIG = """\
+[defaults]
+collections_path = collections
+callbacks_enabled = mlnode.tuning.fleet_report
+"""
+
+
+class Project:
+    """A folder with an inventory of this machine and the collection, as its reader installs it."""
+
+    def __init__(self, folder: pathlib.Path, artifact: pathlib.Path) -> None:
+        self.folder = folder
+        self.artifact = artifact
+        self.collection = folder / "collections/ansible_collections/mlnode/tuning"
+
+    def run(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Without the variables through which the checkout is found."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        command = [str(pathlib.Path(sys.executable).parent / program), *words]
+        environment = {**kept, "HOME": str(self.folder), "ANSIBLE_NOCOLOR": "1"}
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+        )
+
+    def play(self, playbook: str, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.run("ansible-playbook", "-i", "hosts.yml", playbook, *words)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("project")
+    galaxy = load("galaxy.yml")
+    made = Project(folder, folder / f"mlnode-tuning-{galaxy['version']}.tar.gz")
+    built = made.run("ansible-galaxy", "collection", "build", "--output-path", str(folder), str(ROOT))
+    assert built.returncode == 0, built.stderr
+    (folder / "ansible.cfg").write_text(CONFIG, encoding="utf-8")
+    here = {
+        "ansible_connection": "local",
+        "ansible_become": False,  # a check needs no rights, and a machine may have no sudo
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+    }
+    groups = {"training": {"hosts": {"node1": here}}, "inference": {}, "fabric": {}}
+    (folder / "hosts.yml").write_text(yaml.safe_dump(groups), encoding="utf-8")
+    words = ("collection", "install", made.artifact.name, "-p", "collections", "--offline")
+    installed = made.run("ansible-galaxy", *words)
+    assert installed.returncode == 0, installed.stderr
+    assert "was installed successfully" in installed.stdout
+    return made
+
+
+@pytest.fixture(scope="module")
+def packed(project: Project) -> set[str]:
+    with tarfile.open(project.artifact) as archive:
+        return {member.name for member in archive.getmembers() if member.isfile()}
+
+
+# -- what is in it -------------------------------------------------------------------------
+
+
+def test_it_has_what_a_user_needs_and_nothing_else(project: Project, packed: set[str]) -> None:
+    assert packed - tracked() == OF_THE_BUILD
+    top = {name.split("/")[0] for name in packed - OF_THE_BUILD}
+    assert top - {"changelogs"} == TOP
+    assert {name for name in packed if name.startswith("changelogs/")} <= {"changelogs/changelog.yaml"}
+    assert project.artifact.stat().st_size < MOST_BYTES
+
+
+@pytest.mark.parametrize("folder", ["inventory", "meta", "packer", "playbooks", "plugins", "roles"])
+def test_nothing_of_these_folders_is_left_out(folder: str, packed: set[str]) -> None:
+    kept = {name for name in tracked() if name.startswith(f"{folder}/") and (ROOT / name).is_file()}
+    assert kept
+    assert kept - packed == set()
+
+
+def test_every_path_in_its_pages_is_in_it_too(packed: set[str]) -> None:
+    there = packed | {str(folder) for name in packed for folder in pathlib.PurePath(name).parents}
+    links = {
+        f"{name}: {link}"
+        for name in packed
+        if name.endswith(".md")
+        for link, _anchor in LINK.findall(CODE.sub("", (ROOT / name).read_text(encoding="utf-8")))
+        if link and os.path.normpath(os.path.join(os.path.dirname(name), link)) not in there
+    }
+    assert links == set()
+
+
+def test_it_is_what_galaxy_looks_for(project: Project) -> None:
+    manifest = json.loads((project.collection / "MANIFEST.json").read_text(encoding="utf-8"))[
+        "collection_info"
+    ]
+    assert (project.collection / manifest["readme"]).is_file()
+    assert manifest["dependencies"] == {}
+    # One license text at the top, and a README in every role.
+    assert (project.collection / "COPYING").is_file()
+    roles = [path for path in (project.collection / "roles").iterdir() if path.is_dir()]
+    assert roles
+    assert all((path / "README.md").is_file() for path in roles)
+
+
+# -- what it does --------------------------------------------------------------------------
+
+
+def of_this_machine() -> list[object]:
+    """What the agent would leave behind, and a value that every profile declares."""
+    files = [pathlib.Path(path) for path in ("/etc/mlnode", "/var/lib/mlnode", "/usr/local/bin/mlnode")]
+    swappiness = pathlib.Path("/proc/sys/vm/swappiness")
+    return [*(path.exists() for path in files), swappiness.read_text(encoding="ascii")]
+
+
+def test_a_preview_of_this_machine(project: Project) -> None:
+    before = of_this_machine()
+    done = project.play("mlnode.tuning.site", "--check", "--diff")
+
+    assert of_this_machine() == before
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FLEET REPORT" in done.stdout
+    assert re.search(r"^site\.yml \(check mode\): 1 host: ", done.stdout, re.MULTILINE)
+    assert "vm.swappiness" in done.stdout
+
+
+def test_drift_of_a_machine_that_was_never_tuned(project: Project) -> None:
+    if pathlib.Path("/etc/mlnode/declared.d").is_dir():
+        pytest.skip("this machine is tuned")
+    done = project.play("mlnode.tuning.drift")
+
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "nothing is declared on this node" in done.stdout
+
+
+def test_a_look_at_what_a_revert_would_do(project: Project) -> None:
+    done = project.play("mlnode.tuning.revert", "--check")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^node1 .* failed=0 ", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in ROOT.glob("playbooks/*.yml")))
+def test_every_playbook_is_found_by_name(project: Project, name: str) -> None:
+    done = project.play(f"mlnode.tuning.{name}", "--syntax-check")
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("role", sorted({"node", *PROFILES.values()} - {"fabric"}))
+def test_a_play_of_ones_own_names_a_role(project: Project, role: str) -> None:
+    tasks = [{"ansible.builtin.import_role": {"name": f"mlnode.tuning.{role}"}}]
+    play = {"hosts": "training", "gather_facts": False, "tasks": tasks}
+    path = project.folder / f"{role}.yml"
+    path.write_text(yaml.safe_dump([play]), encoding="utf-8")
+
+    done = project.play(path.name, "--check")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "TASK [mlnode.tuning.node : Declare the node]" in done.stdout
+
+
+def test_the_documentation_is_found_by_name(project: Project) -> None:
+    kinds = {
+        "module": {path.stem for path in (ROOT / "plugins/modules").glob("*.py")} - {"__init__"},
+        "role": {"node", *PROFILES.values()},
+        "callback": {"fleet_report"},
+        "filter": {path.stem for path in (ROOT / "plugins/filter").glob("*.py")} - {"__init__"},
+    }
+    for kind, names in kinds.items():
+        full = sorted(f"mlnode.tuning.{name}" for name in names)
+        done = project.run("ansible-doc", "--json", "--type", kind, *full)
+        assert done.returncode == 0, done.stderr
+        assert sorted(json.loads(done.stdout)) == full, kind
+
+
+# -- its examples --------------------------------------------------------------------------
+
+
+def test_the_example_inventory_is_one(project: Project) -> None:
+    done = project.run("ansible-inventory", "-i", str(project.collection / "inventory/example"), "--list")
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {*PROFILES} <= {*found}
+    assert found["_meta"]["hostvars"]["gpu001.example"]["fabric_qos_preset"] == "nvidia"
+
+
+def test_a_rollout_in_steps(project: Project) -> None:
+    steps = f"@{project.collection}/inventory/rollout.yml"
+    done = project.play("mlnode.tuning.site", "--list-hosts", "-e", steps)
+
+    assert done.returncode == 0, done.stderr
+    assert "node1" in done.stdout

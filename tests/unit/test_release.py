@@ -170,7 +170,7 @@ def test_a_dry_run_does_it_all_and_changes_nothing(repository: Repository) -> No
 
 
 def test_a_release_that_fails_changes_nothing(repository: Repository) -> None:
-    repository.replace("playbooks/drift.yml", "hosts: training", "host: training")
+    repository.replace("playbooks/drift.yml", "gather_facts: false", "gather_fact: false")
     commit(repository)
     before = repository.state()
 

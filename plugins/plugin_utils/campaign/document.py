@@ -12,7 +12,7 @@ from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.version import VERSION
 from . import model
 from .blame import Certainty, Finding, Tally
-from .judge import Judged, path_verdict
+from .judge import Judged, counting, path_verdict
 from .limits import Class, Spread
 from .model import End, Facts, Limit, Node, Sample
 
@@ -42,7 +42,7 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
 def _counts(judged: Judged) -> dict[str, dict[str, int]]:
     nodes = Counter(str(judged.node(name)) for name in judged.leaves)
     paths = Counter(str(path_verdict(certainty)) for _pair, certainty in judged.paths)
-    pairs = Counter(str(sample.verdict) for sample in judged.samples if not sample.again)
+    pairs = Counter(str(sample.verdict) for sample in counting(judged.samples))
     return {"nodes": dict(nodes), "paths": dict(paths), "pairs": dict(pairs)}
 
 

@@ -85,8 +85,17 @@ class Judged(NamedTuple):
         """Verdict on the fleet: the worst of all nodes, paths and pairs, and of the coverage."""
         ends = [found.verdict for found in self.blame.ends.values()]
         paths = [path_verdict(certainty) for certainty in self.blame.paths.values()]
-        first = [Verdict.UNKNOWN for one in self.samples if one.verdict is Verdict.UNKNOWN and not one.again]
-        return model.worst([*ends, *paths, *first, self.coverage.verdict])
+        unknown = [one.verdict for one in counting(self.samples) if one.verdict is Verdict.UNKNOWN]
+        return model.worst([*ends, *paths, *unknown, self.coverage.verdict])
+
+
+def counting(samples: Sequence[Sample]) -> list[Sample]:
+    """Those of the first look; of a pair without a result there, what the second look has found."""
+    later = {
+        sample.ends: sample for sample in samples if sample.again and sample.verdict is not Verdict.UNKNOWN
+    }
+    first = (sample for sample in samples if not sample.again)
+    return [later.get(one.ends, one) if one.verdict is Verdict.UNKNOWN else one for one in first]
 
 
 def path_verdict(certainty: Certainty) -> Verdict:
@@ -105,8 +114,12 @@ def judge(
     classes = _classes(raw, known, leaves)
     samples = [_judged(kind, one, known, classes, leaves) for one in (*raw, *raw_again)]
     ends = [(name, rail) for name, about in nodes.items() for rail in range(len(about["addresses"]))]
-    findings = blame(ends, _pairs(samples, again=False), _pairs(samples, again=True))
-    coverage = _coverage(ends, samples)
+    counted = counting(samples)
+    # A pair that was only measured the second time was not tried twice.
+    once = {id(one) for one in counted}
+    again = [one for one in samples if one.again and id(one) not in once]
+    findings = blame(ends, _pairs(counted), _pairs(again))
+    coverage = _coverage(ends, counted)
     return Judged(kind, leaves, tuple(samples), known, problems, classes, findings, coverage)
 
 
@@ -227,17 +240,12 @@ def _incomparable(reading: Reading) -> str:
 _STATES = {Verdict.PASS: State.GOOD, Verdict.FAIL: State.LOW}
 
 
-def _pairs(samples: Sequence[Sample], again: bool) -> list[Pair[End]]:
-    return [
-        Pair(*sample.ends, _STATES.get(sample.verdict, State.UNKNOWN))
-        for sample in samples
-        if sample.again == again
-    ]
+def _pairs(samples: Sequence[Sample]) -> list[Pair[End]]:
+    return [Pair(*sample.ends, _STATES.get(sample.verdict, State.UNKNOWN)) for sample in samples]
 
 
 def _coverage(ends: Sequence[End], samples: Sequence[Sample]) -> Coverage:
-    first = [sample for sample in samples if not sample.again]
-    measured = [sample for sample in first if sample.reading.gbits is not None]
+    measured = [sample for sample in samples if sample.reading.gbits is not None]
     there = {end for sample in measured for end in sample.ends}
     on_rail: dict[int, int] = {}
     for _name, rail in ends:
@@ -246,7 +254,7 @@ def _coverage(ends: Sequence[End], samples: Sequence[Sample]) -> Coverage:
     missing = {name: None for name, _rail in ends if name not in names}
     return Coverage(
         measured=len(measured),
-        planned=len(first),
+        planned=len(samples),
         possible=sum(number * (number - 1) // 2 for number in on_rail.values()),
         nodes=tuple(missing),
         rails=tuple(end for end in ends if end not in there and end[0] not in missing),

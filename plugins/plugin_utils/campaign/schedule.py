@@ -68,15 +68,23 @@ def document(nodes: Nodes, kind: str, rounds: int | None, seed: int, duration: i
 
 
 def second(first: Mapping[str, Any], judged: Judged) -> dict[str, Any]:
-    """Plan of a second look at suspects and paths in question; without any, it has no rounds."""
+    """Plan of a second look at suspects, paths in question, and pairs without a result although both nodes
+    have answered; without any, it has no rounds."""
     ends = judged.blame.ends
     suspects = sorted({name for (name, _rail), one in ends.items() if one.verdict is Verdict.FAIL})
     good = [name for name in first["slots"] if name not in suspects and judged.node(name) is Verdict.PASS]
-    paths = sorted(
-        {(pair[0][0], pair[1][0]) for pair, certainty in judged.paths if certainty is not Certainty.CLEARED}
-    )
+    paths = {
+        (pair[0][0], pair[1][0]) for pair, certainty in judged.paths if certainty is not Certainty.CLEARED
+    }
+    lost = {
+        sample.nodes
+        for sample in judged.samples
+        if sample.reading.gbits is None and judged.problems.keys().isdisjoint(sample.nodes)
+    }
     met = [sample.nodes for sample in judged.samples]
-    rounds = circle.again(suspects, paths, good, met, max(int(first["rounds"]), circle.WITNESSES))
+    rounds = circle.again(
+        suspects, sorted(paths | lost), good, met, max(int(first["rounds"]), circle.WITNESSES)
+    )
     slots: Slots = {}
     for number, pairs in enumerate(rounds):
         for pair in pairs:

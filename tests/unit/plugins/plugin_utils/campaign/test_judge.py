@@ -379,6 +379,32 @@ def test_a_second_look(gbits: float, word: str, low_again: int, paths: int) -> N
     assert report["document"]["campaign"]["second_look_rounds"] == 3
 
 
+def test_a_pair_without_a_result_is_measured_in_the_second_look() -> None:
+    fleet = Fleet()
+    missing(fleet.slot("a", "b"))
+    first = fleet.report()
+    assert [*first["again"]["slots"]] in (["a", "b"], ["b", "a"])
+
+    found = fleet.report(second(fleet, first["again"], GBITS))
+    assert found["document"]["verdict"] == "pass"
+    assert found["document"]["coverage"]["pairs_measured"] == 28
+
+    found = fleet.report(second(fleet, first["again"], 70.0))
+    # Low once, and never measured twice
+    assert [path["certainty"] for path in found["document"]["paths"]] == ["probable"]
+
+
+def test_what_a_node_could_not_measure_as_it_did_not_answer_is_not_tried_again() -> None:
+    fleet = Fleet()
+    for other in "bcdefgh":
+        server, _number = fleet.server("a", other)
+        if server == "a":  # the others found no server
+            missing(fleet.slot("a", other))
+    del fleet.answers["a"]
+
+    assert fleet.report()["again"]["rounds"] == 0
+
+
 def test_a_plan_that_is_none_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="campaign_plan"):
         campaign_plan.campaign_plan({"a": ["10.0.0.1"]})

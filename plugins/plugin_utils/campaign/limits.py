@@ -67,7 +67,8 @@ class Class(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Measurements of the pairs of a class, in Gb/s."""
+    """Measurements of the pairs of a class, in Gb/s. pairs: all of them; median and mad: of those that are
+    not under the limit that follows from them."""
 
     pairs: int
     median: float
@@ -92,11 +93,22 @@ def class_of(one: Facts, other: Facts, near: bool | None) -> Class:
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """None where there are too few to compare with."""
-    if len(values) < LEAST_PAIRS:
-        return None
-    median = statistics.median(values)
-    return Spread(len(values), median, statistics.median(abs(value - median) for value in values))
+    """None where there are too few to compare with.
+
+    What is slow must not widen the limit by which it is judged: one slow node of eight has a quarter of all
+    pairs, and with it the deviation of all of them is twice that of the good ones. So the deviation is that
+    of the better half, and what is under the limit is left out for a next one, until nothing is.
+    """
+    kept = [*values]
+    while len(kept) >= LEAST_PAIRS:
+        median = statistics.median(kept)
+        mad = statistics.median(value - median for value in kept if value >= median)
+        found = Spread(len(values), median, mad)
+        good = [value for value in kept if value >= found.limit.gbits]
+        if len(good) == len(kept):
+            return found
+        kept = good
+    return None
 
 
 def of_hardware(kind: str, ends: Sequence[tuple[str, Facts]]) -> list[Limit]:

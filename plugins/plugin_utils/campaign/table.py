@@ -70,9 +70,10 @@ def _unmeasured(document: Mapping[str, Any]) -> Iterator[Row]:
     that have not taken part are said with the node."""
     names: dict[str, list[str]] = {}
     absent = {node["name"] for node in document["nodes"] if node["reason"]}
+    known = {_key(pair["ends"]) for pair in document["pairs"] if pair["verdict"] != "unknown"}
     for pair in document["pairs"]:
         taking = absent.isdisjoint(end["node"] for end in pair["ends"])
-        if pair["verdict"] == "unknown" and not pair["second_look"] and taking:
+        if not pair["second_look"] and taking and _key(pair["ends"]) not in known:
             names.setdefault(pair["reason"], []).append(" - ".join(end["node"] for end in pair["ends"]))
     for reason, pairs in names.items():
         yield "unknown", f"pair {pairs[0]}" + (f" and {len(pairs) - 1} more" if pairs[1:] else ""), reason

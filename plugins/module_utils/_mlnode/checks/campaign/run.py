@@ -164,7 +164,7 @@ def work(host: Host, part: Part, clock: Clock) -> None:
     limit = part.end + KEEP - clock.wall()
     # What is left of it then is ended by timeout(1), and by the scope.
     signal.alarm(int(limit) + 60)
-    peers = [address for slot in part.slots for rail in slot.rails for address in rail]
+    peers = [there for slot in part.slots for _here, there in slot.rails]
     contained = scope.enter(
         host, f"mlnode-campaign-{part.id}-{os.getpid()}.scope", os.getpid(), limit + 30, peers
     )

@@ -383,11 +383,13 @@ def test_a_pair_without_a_result_is_measured_in_the_second_look() -> None:
     fleet = Fleet()
     missing(fleet.slot("a", "b"))
     first = fleet.report()
+    assert any(line.startswith("unknown  pair ") for line in first["table"])
     assert [*first["again"]["slots"]] in (["a", "b"], ["b", "a"])
 
     found = fleet.report(second(fleet, first["again"], GBITS))
     assert found["document"]["verdict"] == "pass"
     assert found["document"]["coverage"]["pairs_measured"] == 28
+    assert not any("no server listened" in line for line in found["table"])
 
     found = fleet.report(second(fleet, first["again"], 70.0))
     # Low once, and never measured twice

@@ -63,6 +63,17 @@ def test_a_fleet_that_scatters_has_a_wider_one() -> None:
     assert spread.limit.gbits == pytest.approx(100 - 4 * 1.4826 * 5)
 
 
+def test_what_is_slow_does_not_widen_its_own_limit() -> None:
+    good = [98.0, 99.0, 99.5, 100.0, 100.5, 101.0, 102.0] * 3
+    # One slow node of eight has 7 of 28 pairs.
+    alone, beside = limits.spread(good), limits.spread([*good, *[80.0, 81.0, 82.0, 83.0, 84.0, 85.0, 86.0]])
+
+    assert alone is not None
+    assert beside is not None
+    assert beside.pairs == 28
+    assert beside.limit.gbits == alone.limit.gbits > 86
+
+
 def test_pairs_are_like_by_rate_mtu_and_leaf() -> None:
     fast, slow = Facts(speed_mbit=400_000, mtu=9000), Facts(speed_mbit=100_000, mtu=1500)
 

@@ -11,8 +11,7 @@ short_description: Plan which nodes of a fleet measure each other in which round
 version_added: 0.1.0
 description:
   - Makes the plan that the playbook C(campaign.yml) gives to the nodes. In every round each node is in one
-  pair at
-    most, and no pair comes twice. After as many rounds as there are other nodes, all have met.
+    pair at most, and no pair comes twice. After as many rounds as there are other nodes, all have met.
   - The peers of a node are spread evenly over the leaves, if they are given.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -24,8 +23,9 @@ options:
     type: dict
     required: true
   leaves:
-    description: A dictionary with the name of a node and that of its leaf switch. A node without one has
-    none that is known.
+    description:
+      - A dictionary with the name of a node and that of its leaf switch. A node without one has none that is
+        known.
     type: dict
     default: {}
   rounds:

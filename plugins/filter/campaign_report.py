@@ -11,11 +11,9 @@ short_description: Judge the results of a campaign
 version_added: 0.1.0
 description:
   - Compares each pair with what its ports and PCIe links carry, and with the median of the pairs that are
-  like it,
-    and names the nodes and the paths that are slow.
+    like it, and names the nodes and the paths that are slow.
   - A node that is low with at least half of its partners is slow. A pair that is low while neither node is
-  slow is a
-    finding about the path between them.
+    slow is a finding about the path between them.
   - What was not measured is V(unknown), and so is a fleet of which a node was never measured.
 author:
   - mlnode.tuning contributors (!UNKNOWN)

@@ -50,10 +50,12 @@ class Net:
     def __init__(self, nodes: int) -> None:
         self.prefix = f"mlnode-campaign-{os.getpid()}-"
         self.names: list[str] = []
+        self.nodes = [f"node{number:02}" for number in range(1, nodes + 1)]
+
+    def make(self) -> None:
         self.add("switch")
         self.ip("switch", "link add br0 type bridge")
         self.ip("switch", "link set br0 up")
-        self.nodes = [f"node{number:02}" for number in range(1, nodes + 1)]
         for number, name in enumerate(self.nodes, 1):
             self.add(name)
             self.ip("switch", f"link add {name} type veth peer name eth0 netns {self.prefix}{name}")
@@ -76,9 +78,8 @@ class Net:
 
     def shape(self, name: str, number: int, rate: int) -> None:
         self.tc(name, f"class replace dev eth0 parent 1: classid 1:{number} htb rate {rate}mbit burst 8k")
-        # In a queue with all others, and of the usual thousand packets, a message would wait for half a
-        # second.
-        self.tc(name, f"qdisc replace dev eth0 parent 1:{number} handle {number}: fq_codel limit 60")
+        # Behind the usual thousand packets, a message would wait for a third of a second.
+        self.tc(name, f"qdisc replace dev eth0 parent 1:{number} handle {number}: pfifo limit 50")
 
     def address(self, name: str) -> str:
         return f"10.9.0.{self.nodes.index(name) + 1}"
@@ -141,6 +142,7 @@ def iperf3() -> None:
 def net(iperf3: None, request: pytest.FixtureRequest) -> Iterator[Net]:
     made = Net(request.param)
     try:
+        made.make()
         yield made
     finally:
         made.remove()

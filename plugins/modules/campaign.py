@@ -133,15 +133,15 @@ interfaces:
   sample: [eth0]
 done:
   description: Whether all rounds were over.
-  returned: with O(state=collected)
+  returned: success, with O(state=collected)
   type: bool
 problem:
   description: Why there is no result, or not a whole one. Empty if there is.
-  returned: with O(state=collected)
+  returned: success, with O(state=collected)
   type: str
 answer:
   description: What the filter P(mlnode.tuning.campaign_report#filter) takes. Empty if there is no result.
-  returned: with O(state=collected)
+  returned: success, with O(state=collected)
   type: dict
 """
 

@@ -38,6 +38,7 @@ _WORDS = re.compile(r"devnull|environ|fsdecode|fsencode|path|strerror|urandom|ge
 MAY_TOUCH = {
     "agent/cli.py": "signals that end a run",
     "agent/output.py": "the terminal's width, and an output that is closed or full",
+    "checks/campaign/run.py": "the alarm and the CPUs of the process that measures",
     "checks/path_mtu.py": "forms of addresses, no packet",
     "checks/subnet/check.py": "a folder for what ibnetdiscover writes",
     "drivers/ethtool/ioctls.py": "the driver: ioctl(2) of sockets",

@@ -21,6 +21,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.modules import (
     agent,
+    campaign,
     ib_subnet,
     node_audit,
     node_revert,
@@ -53,6 +54,7 @@ MODULES: dict[ModuleType, dict[str, Any]] = {
     rdma_check: {"fail_on": "never"},
     rdma_bandwidth: {"device": "mlx5_0", "serve": True, "fail_on": "never"},
     ib_subnet: {"fail_on": "never"},
+    campaign: {"state": "collected", "id": "spring"},
     node_audit: {},
     **DECLARING,
     node_revert: {},
@@ -139,6 +141,7 @@ def put_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     for user in (
         tuning_module,
         agent,
+        campaign,
         ib_subnet,
         node_audit,
         node_revert,

@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node's part of a campaign: whom it meets in which round, and when. It is given once, and run without a
+word from the controller."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from typing import Any, Mapping
+
+from ...model import schema
+from ...model.errors import DeclarationError
+from ...model.record import NamedTuple, regex
+from ...model.schema import Option
+
+#: Of each direction, in seconds: TCP leaves slow start, which does not count
+OMIT = 1
+
+#: Before the first connection of a round, in seconds, in which the peer's servers have to be there, and for
+#: as long the connection is tried again. Clocks may differ by so much.
+LEAD = 1.0
+#: Between the directions, and after the second one, in seconds: results are exchanged, processes end
+GAP = 1.5
+
+#: Seconds besides the measuring itself in a round
+PAUSE = 2 * OMIT + LEAD + 2 * GAP
+
+#: How long a result waits to be collected, in seconds, before it is removed
+KEEP = 900
+
+#: What `allow` may switch off
+GUARDS = ("busy",)
+_ALLOW = Option("list", elements="str", choices=GUARDS)
+
+_ID = regex(r"[0-9a-z][0-9a-z-]{0,62}\Z", re.ASCII)
+
+#: Option → what it may be. A process and a port for each stream and direction
+_RANGES: Mapping[str, range] = {
+    "duration": range(2, 3601),
+    "streams": range(1, 65),
+    "tcp_port": range(1024, 65536 - 128),
+}
+
+#: Rounds of one campaign are less than the largest number of nodes of a plan
+_MOST_ROUNDS = 4096
+_MOST_RAILS = 64
+
+
+class Slot(NamedTuple):
+    """One round. rails: own address and the peer's, on each rail at the same time."""
+
+    round: int
+    peer: str
+    serves: bool
+    rails: tuple[tuple[str, str], ...]
+
+
+class Part(NamedTuple):
+    """start: of round 0, in seconds since 1970. addresses: own ones, one for each rail. rounds: of the whole
+    campaign, in some of which this node may rest."""
+
+    id: str
+    start: float
+    rounds: int
+    duration: int
+    streams: int
+    tcp_port: int
+    addresses: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    allow: tuple[str, ...] = ()
+
+    @property
+    def round_seconds(self) -> float:
+        return 2 * self.duration + PAUSE
+
+    @property
+    def end(self) -> float:
+        return self.start + self.rounds * self.round_seconds
+
+    def begin(self, slot: Slot) -> float:
+        return self.start + slot.round * self.round_seconds
+
+
+def parse(raw: Mapping[str, Any]) -> Part:
+    """Raises DeclarationError."""
+    if not _ID.match(raw["id"]):
+        raise DeclarationError(f"id: {raw['id']!r} is not a name of small letters, digits and dashes")
+    for name, allowed in _RANGES.items():
+        if raw[name] not in allowed:
+            raise DeclarationError(f"{name}: {raw[name]} is not between {allowed[0]} and {allowed[-1]}")
+    if not 1 <= raw["rounds"] <= _MOST_ROUNDS:
+        raise DeclarationError(f"rounds: {raw['rounds']} is not between 1 and {_MOST_ROUNDS}")
+    if not 0 < raw["start"] < float("inf"):
+        raise DeclarationError(f"start: {raw['start']} is not a number of seconds since 1970")
+    addresses = [_address("addresses", one) for one in raw["addresses"]]
+    if not 1 <= len(addresses) <= _MOST_RAILS:
+        raise DeclarationError(f"addresses: there are {len(addresses)}, and not between 1 and {_MOST_RAILS}")
+    slots = tuple(_slot(one, raw["rounds"]) for one in raw["slots"])
+    if len({slot.round for slot in slots}) != len(slots):
+        raise DeclarationError("slots: this node would be in two pairs of one round")
+    return Part(
+        id=raw["id"],
+        start=raw["start"],
+        rounds=raw["rounds"],
+        duration=raw["duration"],
+        streams=raw["streams"],
+        tcp_port=raw["tcp_port"],
+        addresses=tuple(addresses),
+        slots=slots,
+        allow=tuple(schema.value("allow", _ALLOW, raw.get("allow") or [])),
+    )
+
+
+def _slot(raw: Mapping[str, Any], rounds: int) -> Slot:
+    number = raw["round"]
+    if number not in range(rounds):
+        raise DeclarationError(f"slots: round {number} is not one of {rounds}")
+    rails = []
+    for pair in raw["rails"]:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise DeclarationError(
+                f"slots: rails of round {number}: {pair!r} is not an own address and a peer's"
+            )
+        rails.append((_address("slots", pair[0]), _address("slots", pair[1])))
+    return Slot(number, raw["peer"], raw["serves"], tuple(rails))
+
+
+def _address(name: str, text: Any) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError as error:
+        raise DeclarationError(f"{name}: {text!r} is not an IP address: give campaign_addresses") from error

@@ -1,0 +1,210 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""iperf3: how it is called, and what of its JSON is a measurement.
+
+One process carries one TCP connection. Up to 3.15 a process is one thread, so that more connections in it
+share one core, and from 3.16 on each has a thread of its own (release notes of 3.16): several processes are
+the same with all versions. Its exit status says little: with -J, 3.12 ends with 0 where it could not connect
+at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from ..host.system import Finished
+from ..model import strict_json
+from ..model.errors import StoreError, printable
+from ..model.record import NamedTuple
+
+PROGRAM = "iperf3"
+
+#: How long an end may take that was asked for with SIGTERM, in seconds
+GRACE = 2
+
+#: Of a side that could not reach the other yet
+REFUSED = "Connection refused"
+
+#: Parts by which a number may differ from what others in the same result give: rates are computed from times
+#: in microseconds, so that only another unit or another formula is further away.
+_ROUNDING = 0.01
+
+#: The part of the time asked for that must have been measured
+_LASTED = 0.9
+
+#: Intervals shorter than this, in seconds, are what is left at the end of a measurement
+_WHOLE = 0.5
+
+#: A day of intervals has less, in characters
+_MOST = 1 << 24
+
+
+class UnfitError(Exception):
+    """Reason why what was printed is not the measurement that was asked for, for an operator."""
+
+
+class Flow(NamedTuple):
+    """One connection. here, there: addresses of this node and of the peer. seconds: without the first omit.
+    backward: the server sends."""
+
+    here: str
+    there: str
+    port: int
+    seconds: int
+    omit: int
+    backward: bool = False
+
+    @property
+    def client(self) -> list[str]:
+        argv = [PROGRAM, "-J", "-c", self.there, "-B", self.here, "-p", str(self.port)]
+        argv += ["-t", str(self.seconds), "-O", str(self.omit), "--connect-timeout", "1000"]
+        # Not --get-server-output: where the other end's text comes in several packets, 3.12 takes the first
+        # of them for all of it, and prints a warning in front of its JSON.
+        return [*argv, *(["-R"] if self.backward else [])]
+
+    @property
+    def server(self) -> list[str]:
+        """It serves one client and ends."""
+        return [PROGRAM, "-J", "-s", "-1", "-B", self.here, "-p", str(self.port)]
+
+
+def limited(command: Sequence[str], most: float) -> list[str]:
+    """Under timeout(1), which ends it even if its parent was killed."""
+    return ["timeout", f"--kill-after={GRACE}", f"{most:.1f}", *command]
+
+
+class Measured(NamedTuple):
+    """bits: received payload. seconds: how long that took. rates: bits per second in each whole second, as
+    the client saw them. cpu, peer_cpu: percent of one core that the processes at both ends took."""
+
+    bits: float
+    seconds: float
+    rates: Sequence[float]
+    cpu: float
+    peer_cpu: float
+    retransmits: int | None
+
+
+def parse(done: Finished, flow: Flow) -> Measured:
+    """Of a client. Raises UnfitError for everything that is not this flow, whole and consistent."""
+    document = _document(done)
+    _check_ends(document, flow)
+    _check_test(document, flow)
+    total = _dict(_dict(document, "end"), "sum_received")
+    bits, seconds = 8 * _number(total, "bytes"), _number(total, "end") - _number(total, "start")
+    if bits <= 0:
+        raise UnfitError("nothing was received")
+    if seconds < _LASTED * flow.seconds:
+        raise UnfitError(f"{seconds:.2f} s were measured of {flow.seconds} s that were asked for")
+    _check_rate(total, bits, seconds)
+    rates = _rates(document)
+    if len(rates) < flow.seconds - 1:
+        raise UnfitError(f"{len(rates)} seconds were reported of {flow.seconds}")
+    cpu = _dict(_dict(document, "end"), "cpu_utilization_percent")
+    sent = _dict(_dict(document, "end"), "sum_sent")
+    retransmits = int(_number(sent, "retransmits")) if "retransmits" in sent else None
+    return Measured(
+        bits, seconds, rates, _number(cpu, "host_total"), _number(cpu, "remote_total"), retransmits
+    )
+
+
+def served(done: Finished) -> str:
+    """Address of the client of a server that has ended; "" where none came. Raises UnfitError."""
+    # One that was ended by timeout(1) has printed that as its error, and no client.
+    document = _loaded(done)
+    client = _dict(document, "start").get("accepted_connection")
+    return _text(client, "host") if isinstance(client, dict) else ""
+
+
+def _document(done: Finished) -> Mapping[str, Any]:
+    document = _loaded(done)
+    if "error" in document:
+        raise UnfitError(f"iperf3: {_line(document['error'])}")
+    if done.rc != 0:
+        raise UnfitError(f"iperf3 ended with {done.rc}: {_line(done.err or 'without a message')}")
+    return document
+
+
+def _loaded(done: Finished) -> Mapping[str, Any]:
+    if not done.out.strip():
+        said = _line(done.err) or "nothing else"
+        raise UnfitError(f"iperf3 ended with {done.rc} and no result; it said: {said}")
+    try:
+        document = strict_json.loads(done.out, "what iperf3 printed", most=_MOST)
+    except StoreError as error:
+        begin = strict_json.shown(done.out.strip())
+        raise UnfitError(f"iperf3 ended with {done.rc}, and {error}; it begins with {begin}") from error
+    if not isinstance(document, dict):
+        raise UnfitError(f"iperf3 printed {strict_json.shown(document)}, and not a result")
+    return document
+
+
+def _check_ends(document: Mapping[str, Any], flow: Flow) -> None:
+    connected = _dict(document, "start").get("connected")
+    if not isinstance(connected, list) or len(connected) != 1:
+        count = len(connected) if isinstance(connected, list) else "no"
+        raise UnfitError(f"there are {count} connections, and not one")
+    here, there = (_text(connected[0], name) for name in ("local_host", "remote_host"))
+    if here == there:
+        raise UnfitError(f"{here} was measured to itself, through no network")
+    if (here, there) != (flow.here, flow.there):
+        raise UnfitError(f"{here} -> {there} was measured, and not {flow.here} -> {flow.there}")
+
+
+def _check_test(document: Mapping[str, Any], flow: Flow) -> None:
+    test = _dict(_dict(document, "start"), "test_start")
+    asked = {
+        "protocol": "TCP",
+        "num_streams": 1,
+        "reverse": int(flow.backward),
+        "omit": flow.omit,
+        "duration": flow.seconds,
+    }
+    for name, value in asked.items():
+        if test.get(name) != value:
+            raise UnfitError(f"{name} is {strict_json.shown(test.get(name))}, and not {value}")
+
+
+def _check_rate(total: Mapping[str, Any], bits: float, seconds: float) -> None:
+    rate = _number(total, "bits_per_second")
+    if abs(rate - bits / seconds) > _ROUNDING * bits / seconds:
+        raise UnfitError(
+            f"bits_per_second is {rate:.0f}, and {bits / 8:.0f} bytes in {seconds:.2f} s are "
+            f"{bits / seconds:.0f}"
+        )
+
+
+def _rates(document: Mapping[str, Any]) -> list[float]:
+    intervals = document.get("intervals")
+    sums = [_dict(one, "sum") for one in intervals] if isinstance(intervals, list) else []
+    counted = [one for one in sums if one.get("omitted") is False]
+    return [
+        8 * _number(one, "bytes") / _number(one, "seconds")
+        for one in counted
+        if _number(one, "seconds") >= _WHOLE
+    ]
+
+
+def _dict(value: Any, name: str) -> Mapping[str, Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(found, dict):
+        raise UnfitError(f"its result has no {name}")
+    return found
+
+
+def _number(fields: Mapping[str, Any], name: str) -> float:
+    value = fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise UnfitError(f"{name} is {strict_json.shown(value)}, and not a number from 0 on")
+    return float(value)
+
+
+def _text(fields: Any, name: str) -> str:
+    value = fields.get(name) if isinstance(fields, dict) else None
+    if not isinstance(value, str):
+        raise UnfitError(f"{name} is {strict_json.shown(value)}, and not an address")
+    return value
+
+
+def _line(text: Any) -> str:
+    return printable(" ".join(str(text).split())[:200])

@@ -1,0 +1,208 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start a node's part of a campaign, or collect its result."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: campaign
+short_description: Take part in measurements between the nodes of a fleet
+version_added: 0.1.0
+description:
+  - With O(state=started) a node is given its part of a campaign, once. It then measures the TCP bandwidth to its peer
+    of each round by itself, at the times that the plan gives, with C(iperf3). With O(state=collected) its result
+    is returned, and gone from the node.
+  - The playbook C(campaign.yml) makes the plan, starts and collects all nodes, and judges the results.
+  - A campaign takes whole links. Where jobs run, something holds a GPU or an RDMA device, an interface carries more
+    than a twentieth of its rate, or another campaign runs, it is refused.
+  - Nothing is changed. The result waits in one file in C(/run/mlnode), and is removed when it is collected, or a
+    quarter of an hour after the last round. All programs end with the campaign, even if the controller is gone.
+  - A server takes one connection of each stream. C(iperf3) cannot refuse others than the peer; where systemd runs,
+    a scope lets the campaign talk to its peers only, and in any case a result does not count if another came.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  state:
+    description: V(started) begins the campaign, V(collected) ends it.
+    type: str
+    choices: [started, collected]
+    required: true
+  id:
+    description: Name of the campaign.
+    type: str
+    required: true
+  start:
+    description: When the first round begins, in seconds since 1970 in UTC. Required for O(state=started).
+    type: float
+  sent:
+    description:
+      - When the controller sent this question, in seconds since 1970 in UTC, by which a clock that is wrong is
+        found. Required for O(state=started).
+    type: float
+  rounds:
+    description: Number of rounds of the whole campaign. Required for O(state=started).
+    type: int
+  duration:
+    description: Seconds to measure each direction for, from 2 on, besides a first one that does not count.
+    type: int
+    default: 4
+  streams:
+    description: TCP connections at the same time, each of a process of its own.
+    type: int
+    default: 4
+  tcp_port:
+    description: The first of the TCP ports of the servers, of which there are two for each stream.
+    type: int
+    default: 18600
+  addresses:
+    description: Own IP addresses, one for each rail. Required for O(state=started).
+    type: list
+    elements: str
+  slots:
+    description: The rounds in which this node has a peer. Required for O(state=started).
+    type: list
+    elements: dict
+    suboptions:
+      round:
+        description: Its number, from 0 on.
+        type: int
+        required: true
+      peer:
+        description: Name of the peer.
+        type: str
+        required: true
+      serves:
+        description: Whether this node serves, and the peer measures.
+        type: bool
+        required: true
+      rails:
+        description: Own address and that of the peer, for each rail that both have.
+        type: list
+        elements: list
+        required: true
+  allow:
+    description: V(busy) measures although something runs.
+    type: list
+    elements: str
+    choices: [busy]
+    default: []
+  timeout:
+    description: With O(state=collected), seconds to wait for the end. Then it is ended.
+    type: int
+    default: 10
+extends_documentation_fragment:
+  - mlnode.tuning.declaration.attributes
+notes:
+  - Needs C(iperf3) and C(ip), and root, without which running jobs cannot be detected.
+  - In check mode it is looked whether the campaign could begin, and nothing is started or collected.
+seealso:
+  - module: mlnode.tuning.rdma_bandwidth
+  - module: mlnode.tuning.path_mtu
+"""
+
+EXAMPLES = r"""
+- name: Start the part of a node, as the filter campaign_plan has made it
+  mlnode.tuning.campaign:
+    state: started
+    id: spring
+    start: "{{ begin }}"
+    sent: "{{ now().timestamp() }}"
+    rounds: "{{ plan.rounds }}"
+    addresses: "{{ plan.nodes[inventory_hostname].addresses }}"
+    slots: "{{ plan.slots[inventory_hostname] }}"
+
+- name: Collect its result
+  mlnode.tuning.campaign:
+    state: collected
+    id: spring
+  register: campaign_result
+"""
+
+RETURN = r"""
+ends:
+  description: When the last round is over, in seconds since 1970.
+  returned: with O(state=started)
+  type: float
+interfaces:
+  description: The interface of each address.
+  returned: with O(state=started)
+  type: list
+  elements: str
+  sample: [eth0]
+done:
+  description: Whether all rounds were over.
+  returned: success, with O(state=collected)
+  type: bool
+problem:
+  description: Why there is no result, or not a whole one. Empty if there is.
+  returned: success, with O(state=collected)
+  type: str
+answer:
+  description: What the filter P(mlnode.tuning.campaign_report#filter) takes. Empty if there is no result.
+  returned: success, with O(state=collected)
+  type: dict
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import part, run, store
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    MlnodeError,
+    paragraphs,
+)
+
+SLOT = {
+    "round": {"type": "int", "required": True},
+    "peer": {"type": "str", "required": True},
+    "serves": {"type": "bool", "required": True},
+    "rails": {"type": "list", "elements": "list", "required": True},
+}
+
+
+def look(module: AnsibleModule) -> dict[str, Any]:
+    host = Host(mounts=run.MOUNTS)
+    given = module.params
+    if given["state"] == "started":
+        started = run.start(host, part.parse(given), given["sent"], dry=module.check_mode)
+        return {"ends": started.ends, "interfaces": [*started.interfaces]}
+    if module.check_mode:
+        there = store.read(host)
+        done = there is not None and there.id == given["id"] and there.done
+        return {"done": done, "answer": {}, "problem": "nothing is collected in check mode"}
+    collected = run.collect(host, given["id"], given["timeout"])
+    return {"done": collected.done, "answer": collected.answer, "problem": collected.problem}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["started", "collected"], "required": True},
+            "id": {"type": "str", "required": True},
+            "start": {"type": "float"},
+            "sent": {"type": "float"},
+            "rounds": {"type": "int"},
+            "duration": {"type": "int", "default": 4},
+            "streams": {"type": "int", "default": 4},
+            "tcp_port": {"type": "int", "default": 18600},
+            "addresses": {"type": "list", "elements": "str"},
+            "slots": {"type": "list", "elements": "dict", "options": SLOT},
+            "allow": {"type": "list", "elements": "str", "choices": [*part.GUARDS], "default": []},
+            "timeout": {"type": "int", "default": 10},
+        },
+        required_if=[("state", "started", ["start", "sent", "rounds", "addresses", "slots"])],
+        supports_check_mode=True,
+    )
+    try:
+        result = look(module)
+    except MlnodeError as error:
+        module.fail_json(msg=paragraphs(f"campaign: {error}"))
+        return
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

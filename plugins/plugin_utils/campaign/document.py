@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The result of a campaign as one document; docs/schema/campaign.schema.json describes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from ...module_utils._mlnode.checks.model import Verdict
+from ...module_utils._mlnode.model.version import VERSION
+from . import model
+from .blame import Certainty, Finding, Tally
+from .judge import Judged, counting, path_verdict
+from .limits import Class, Spread
+from .model import End, Facts, Limit, Node, Sample
+
+#: Raised when a field changes its meaning or goes; new fields do not raise it.
+FORMAT = 1
+
+#: Digits after the point of Gb/s: a thousandth is what a link of 100 Mb/s is measured to in a percent
+_DIGITS = 4
+
+
+def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
+    """about: what the campaign was: id, started, ended, rounds, seed, duration_seconds and streams."""
+    return {
+        "format": FORMAT,
+        "mlnode": VERSION,
+        "campaign": {**about, "kind": judged.kind},
+        "verdict": str(judged.verdict),
+        "counts": _counts(judged),
+        "coverage": _coverage(judged),
+        "classes": [_class(one, spread) for one, spread in judged.classes.items()],
+        "nodes": [_node(judged, name) for name in judged.leaves],
+        "paths": [_path(pair, certainty) for pair, certainty in judged.paths],
+        "pairs": [_pair(sample) for sample in judged.samples],
+    }
+
+
+def _counts(judged: Judged) -> dict[str, dict[str, int]]:
+    nodes = Counter(str(judged.node(name)) for name in judged.leaves)
+    paths = Counter(str(path_verdict(certainty)) for _pair, certainty in judged.paths)
+    pairs = Counter(str(sample.verdict) for sample in counting(judged.samples))
+    return {"nodes": dict(nodes), "paths": dict(paths), "pairs": dict(pairs)}
+
+
+def _coverage(judged: Judged) -> dict[str, Any]:
+    seen = judged.coverage
+    return {
+        "verdict": str(seen.verdict),
+        "pairs_measured": seen.measured,
+        "pairs_planned": seen.planned,
+        "pairs_possible": seen.possible,
+        "nodes_never_measured": [*seen.nodes],
+        "rails_never_measured": [_end(end) for end in seen.rails],
+    }
+
+
+def _class(one: Class, spread: Spread) -> dict[str, Any]:
+    return {
+        "rate_gbits": None if one.rate is None else one.rate / 1000,
+        "mtu_bytes": one.mtu,
+        "same_leaf": one.near,
+        "pairs": spread.pairs,
+        "median_gbits": _gbits(spread.median),
+        "mad_gbits": _gbits(spread.mad),
+        "limit": _limit(spread.limit),
+    }
+
+
+def _node(judged: Judged, name: str) -> dict[str, Any]:
+    known = judged.nodes.get(name, Node())
+    findings = [(end, found) for end, found in judged.blame.ends.items() if end[0] == name]
+    return {
+        "name": name,
+        "leaf": judged.leaves[name],
+        "verdict": str(judged.node(name)),
+        "reason": judged.problems.get(name, ""),
+        "kernel": known.kernel,
+        "declarations": dict(known.digests),
+        "rails": [
+            {
+                "rail": end[1],
+                **_facts(known.rails[end[1]] if end[1] < len(known.rails) else Facts()),
+                **_found(one),
+            }
+            for end, one in findings
+        ],
+    }
+
+
+def _facts(facts: Facts) -> dict[str, Any]:
+    return {
+        "interface": facts.interface,
+        "rate_gbits": None if facts.speed_mbit is None else facts.speed_mbit / 1000,
+        "mtu_bytes": facts.mtu,
+        "driver": facts.driver,
+        "firmware": facts.firmware,
+        "pcie": [
+            {"address": link.address, "gigatransfers_per_second": link.gigatransfers, "lanes": link.lanes}
+            for link in facts.pcie
+        ],
+    }
+
+
+def _found(one: Finding) -> dict[str, Any]:
+    return {
+        "verdict": str(one.verdict),
+        "certainty": None if one.certainty is None else str(one.certainty),
+        "reason": words(one),
+        "partners": _tally(one.tally),
+        "second_look": None if one.again is None else _tally(one.again),
+    }
+
+
+def _tally(tally: Tally) -> dict[str, int]:
+    return {
+        "planned": tally.planned,
+        "measured": tally.measured,
+        "low": tally.low,
+        "slow_themselves": tally.explained,
+    }
+
+
+def words(one: Finding) -> str:
+    """Reason for a finding about a node on a rail, for people."""
+    tally = one.tally
+    low = f"low with {tally.low} of {tally.measured} partners"
+    if one.verdict is Verdict.UNKNOWN:
+        if tally.measured == 0:
+            return f"none of its {tally.planned} pairs was measured"
+        return f"{low}, of {tally.planned} planned and {tally.explained} slow: too few to be known good"
+    if one.certainty is None:
+        return low if tally.low else ""
+    again = one.again
+    second = (
+        f"with {again.low} of {again.measured} good ones when tried again" if again else "not tried again"
+    )
+    return f"{low}, {second}"
+
+
+def _path(pair: tuple[End, End], certainty: Certainty) -> dict[str, Any]:
+    return {
+        "ends": [_end(end) for end in pair],
+        "verdict": str(path_verdict(certainty)),
+        "certainty": str(certainty),
+    }
+
+
+def _pair(sample: Sample) -> dict[str, Any]:
+    reading = sample.reading
+    return {
+        "round": sample.round,
+        "second_look": sample.again,
+        "ends": [_end(end) for end in sample.ends],
+        "verdict": str(sample.verdict),
+        "broke": [*sample.broke],
+        "reason": sample.reason,
+        "gbits": _gbits(reading.gbits),
+        "forward_gbits": _gbits(reading.forward),
+        "backward_gbits": _gbits(reading.backward),
+        "least_second_of_median": None if reading.hole is None else round(reading.hole, _DIGITS),
+        "cpu_bound": reading.cpu_bound,
+        "limits": [_limit(one) for one in sample.limits],
+        "evidence": dict(reading.evidence),
+    }
+
+
+def _end(end: End) -> dict[str, Any]:
+    return {"node": end[0], "rail": end[1]}
+
+
+def _limit(one: Limit) -> dict[str, Any]:
+    return {"name": one.name, "gbits": _gbits(one.gbits), "source": one.source}
+
+
+def _gbits(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
+
+
+def is_success(document: Mapping[str, Any]) -> bool:
+    """pass, or a warning: nothing fails, and nothing is unknown."""
+    return model.ORDER.index(Verdict(document["verdict"])) > model.ORDER.index(Verdict.UNKNOWN)

@@ -1,0 +1,261 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the answers of all nodes to a verdict on each pair, node and path, and how much was seen of the
+fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...module_utils._mlnode.checks.model import Verdict
+from ...module_utils._mlnode.model.errors import printable
+from . import limits, model
+from .blame import Blame, Certainty, Pair, State, blame
+from .limits import Class, Spread
+from .model import End, Facts, Limit, Node, Reading, Sample
+
+#: What is said of a node whose answer is missing
+_SILENT = "no answer was collected"
+
+
+class Stage(NamedTuple):
+    """Part of a campaign. slots: node → its slots, as the node has them. answers: node → what it answered.
+    reasons: node → why it did not, or not to the end."""
+
+    slots: Mapping[str, Sequence[Mapping[str, Any]]]
+    answers: Mapping[str, Any]
+    reasons: Mapping[str, str] = {}
+
+
+def stage(slots: Mapping[str, Any], started: Mapping[str, Any], collected: Mapping[str, Any]) -> Stage:
+    """From the results of the module campaign on all nodes."""
+    answers, reasons = {}, {}
+    for name in slots:
+        begin, end = (results.get(name) or {} for results in (started, collected))
+        if end.get("answer"):
+            answers[name] = end["answer"]
+        refused = "" if "ends" in begin else begin.get("msg")
+        reason = refused or end.get("problem") or end.get("msg")
+        if reason:
+            reasons[name] = printable(" ".join(str(reason).split()))
+    return Stage(slots, answers, reasons)
+
+
+class Coverage(NamedTuple):
+    """How much was seen. possible: pairs of the whole fleet, counted on each rail that both have. nodes,
+    rails:
+    those of which not one pair was measured."""
+
+    measured: int
+    planned: int
+    possible: int
+    nodes: tuple[str, ...]
+    rails: tuple[End, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """unknown where a node or a rail was never measured. Not all pairs have to be: a plan says which."""
+        return Verdict.UNKNOWN if self.nodes or self.rails or not self.measured else Verdict.PASS
+
+
+class Judged(NamedTuple):
+    """problems: node → reason why its answer, or none of it, could be used."""
+
+    kind: str
+    leaves: Mapping[str, str]
+    samples: tuple[Sample, ...]
+    nodes: Mapping[str, Node]
+    problems: Mapping[str, str]
+    classes: Mapping[Class, Spread]
+    blame: Blame[End]
+    coverage: Coverage
+
+    @property
+    def paths(self) -> list[tuple[tuple[End, End], Certainty]]:
+        return [*self.blame.paths.items()]
+
+    def node(self, name: str) -> Verdict:
+        """Verdict on a node: the worst of its rails."""
+        return model.worst(found.verdict for end, found in self.blame.ends.items() if end[0] == name)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Verdict on the fleet: the worst of all nodes, paths and pairs, and of the coverage."""
+        ends = [found.verdict for found in self.blame.ends.values()]
+        paths = [path_verdict(certainty) for certainty in self.blame.paths.values()]
+        unknown = [one.verdict for one in counting(self.samples) if one.verdict is Verdict.UNKNOWN]
+        return model.worst([*ends, *paths, *unknown, self.coverage.verdict])
+
+
+def counting(samples: Sequence[Sample]) -> list[Sample]:
+    """Those of the first look; of a pair without a result there, what the second look has found."""
+    later = {
+        sample.ends: sample for sample in samples if sample.again and sample.verdict is not Verdict.UNKNOWN
+    }
+    first = (sample for sample in samples if not sample.again)
+    return [later.get(one.ends, one) if one.verdict is Verdict.UNKNOWN else one for one in first]
+
+
+def path_verdict(certainty: Certainty) -> Verdict:
+    return Verdict.WARN if certainty is Certainty.CLEARED else Verdict.FAIL
+
+
+def judge(
+    kind: str, nodes: Mapping[str, Mapping[str, Any]], first: Stage, second: Stage | None = None
+) -> Judged:
+    """nodes: name → its addresses, one for each rail, and its leaf."""
+    leaves = {name: str(about.get("leaf") or "") for name, about in nodes.items()}
+    problems: dict[str, str] = {}
+    seen, raw = _collected(first, problems, again=False)
+    more, raw_again = _collected(second, problems, again=True) if second else ({}, [])
+    known = {**more, **seen}
+    classes = _classes(raw, known, leaves)
+    samples = [_judged(kind, one, known, classes, leaves) for one in (*raw, *raw_again)]
+    ends = [(name, rail) for name, about in nodes.items() for rail in range(len(about["addresses"]))]
+    counted = counting(samples)
+    # A pair that was only measured the second time was not tried twice.
+    once = {id(one) for one in counted}
+    again = [one for one in samples if one.again and id(one) not in once]
+    findings = blame(ends, _pairs(counted), _pairs(again))
+    coverage = _coverage(ends, counted)
+    return Judged(kind, leaves, tuple(samples), known, problems, classes, findings, coverage)
+
+
+# -- what nodes have answered -------------------------------------------------------------------
+
+
+def _collected(stage: Stage, problems: dict[str, str], again: bool) -> tuple[dict[str, Node], list[Sample]]:
+    nodes: dict[str, Node] = {}
+    taken: dict[str, Mapping[tuple[int, int], Reading]] = {}
+    refused: dict[str, Mapping[tuple[int, int], str]] = {}
+    for name in stage.slots:
+        answer = stage.answers.get(name)
+        if name in stage.reasons or not answer:
+            problems[name] = stage.reasons.get(name, _SILENT)
+        if not answer:
+            continue
+        try:
+            node, mine, theirs = model.node(answer), model.readings(answer), model.refusals(answer)
+        except ValueError as error:
+            problems[name] = printable(f"its answer is not one: {error}")
+            continue
+        nodes[name], taken[name], refused[name] = node, mine, theirs
+    return nodes, [*_samples(stage, taken, refused, problems, again)]
+
+
+def _samples(
+    stage: Stage,
+    taken: Mapping[str, Mapping[tuple[int, int], Reading]],
+    refused: Mapping[str, Mapping[tuple[int, int], str]],
+    problems: Mapping[str, str],
+    again: bool,
+) -> Iterator[Sample]:
+    """One for each slot of each node that measures, with a result or the reason for its absence."""
+    for name, slots in stage.slots.items():
+        for slot in slots:
+            peer = str(slot["peer"])
+            for rail in () if slot["serves"] else range(len(slot["rails"])):
+                place = (int(slot["round"]), rail)
+                reading = taken.get(name, {}).get(place) or Reading(
+                    reason=f"{name}: {problems.get(name) or 'its answer lacks this slot'}"
+                )
+                doubt = refused.get(peer, {}).get(place)
+                if doubt:
+                    reading = Reading(reason=f"{peer}: {doubt}", evidence=reading.evidence)
+                yield Sample(place[0], ((name, rail), (peer, rail)), reading, again)
+
+
+# -- what it had to be ---------------------------------------------------------------------------
+
+
+def _facts(end: End, nodes: Mapping[str, Node]) -> Facts:
+    name, rail = end
+    rails = nodes[name].rails if name in nodes else ()
+    return rails[rail] if rail < len(rails) else Facts()
+
+
+def _class(sample: Sample, nodes: Mapping[str, Node], leaves: Mapping[str, str]) -> Class:
+    one, other = (leaves.get(name, "") for name in sample.nodes)
+    near = one == other if one and other else None
+    return limits.class_of(_facts(sample.ends[0], nodes), _facts(sample.ends[1], nodes), near)
+
+
+def _classes(
+    samples: Sequence[Sample], nodes: Mapping[str, Node], leaves: Mapping[str, str]
+) -> dict[Class, Spread]:
+    values: dict[Class, list[float]] = {}
+    for sample in samples:
+        if sample.reading.gbits is not None:
+            values.setdefault(_class(sample, nodes, leaves), []).append(sample.reading.gbits)
+    found = {one: limits.spread(measured) for one, measured in values.items()}
+    return {one: spread for one, spread in found.items() if spread is not None}
+
+
+def _judged(
+    kind: str,
+    sample: Sample,
+    nodes: Mapping[str, Node],
+    classes: Mapping[Class, Spread],
+    leaves: Mapping[str, str],
+) -> Sample:
+    spread = classes.get(_class(sample, nodes, leaves))
+    by_fleet = [spread.limit] if spread else []
+    weakest = limits.least(limits.of_hardware(kind, [(end[0], _facts(end, nodes)) for end in sample.ends]))
+    by_hardware = [weakest] if weakest else []
+    asked = (*by_hardware, *by_fleet)
+    reading = sample.reading
+    if reading.gbits is None:
+        return sample._replace(limits=asked, reason=reading.reason)
+    # What the cores could not feed says nothing about the port.
+    counting = by_fleet if reading.cpu_bound else asked
+    broke = tuple(one.name for one in counting if reading.gbits < one.gbits)
+    if reading.hole is not None and reading.hole < limits.HOLE:
+        broke = (*broke, "hole")
+    if broke:
+        return sample._replace(
+            limits=asked, broke=broke, verdict=Verdict.FAIL, reason=_why(reading, asked, broke)
+        )
+    if not counting:
+        return sample._replace(limits=asked, reason=_incomparable(reading))
+    note = "the cores were the limit, so that it is judged by the fleet alone" if reading.cpu_bound else ""
+    return sample._replace(limits=asked, verdict=Verdict.PASS, reason=note)
+
+
+def _why(reading: Reading, asked: Sequence[Limit], broke: Sequence[str]) -> str:
+    parts = [f"under {one.gbits:.4g} Gb/s, {one.source}" for one in asked if one.name in broke]
+    if "hole" in broke:
+        parts.append(f"its least second has {reading.hole or 0:.0%} of the median one")
+    return f"{reading.gbits:.4g} Gb/s: {'; '.join(parts)}"
+
+
+def _incomparable(reading: Reading) -> str:
+    why = "the cores were the limit" if reading.cpu_bound else "no port has a rate"
+    return f"{reading.gbits:.4g} Gb/s: {why}, and fewer than {limits.LEAST_PAIRS} pairs are like this one"
+
+
+# -- what it means ---------------------------------------------------------------------------------
+
+_STATES = {Verdict.PASS: State.GOOD, Verdict.FAIL: State.LOW}
+
+
+def _pairs(samples: Sequence[Sample]) -> list[Pair[End]]:
+    return [Pair(*sample.ends, _STATES.get(sample.verdict, State.UNKNOWN)) for sample in samples]
+
+
+def _coverage(ends: Sequence[End], samples: Sequence[Sample]) -> Coverage:
+    measured = [sample for sample in samples if sample.reading.gbits is not None]
+    there = {end for sample in measured for end in sample.ends}
+    on_rail: dict[int, int] = {}
+    for _name, rail in ends:
+        on_rail[rail] = on_rail.get(rail, 0) + 1
+    names = {name for name, _rail in there}
+    missing = {name: None for name, _rail in ends if name not in names}
+    return Coverage(
+        measured=len(measured),
+        planned=len(samples),
+        possible=sum(number * (number - 1) // 2 for number in on_rail.values()),
+        nodes=tuple(missing),
+        rails=tuple(end for end in ends if end not in there and end[0] not in missing),
+    )

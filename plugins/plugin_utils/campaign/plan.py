@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan of a campaign: which nodes measure each other in which round.
+
+The circle method: of an even number n of places one stands still, the others turn around it, and after n - 1
+rounds each has met each other once. In round r the places i and j of the circle meet where i + j = r modulo
+n - 1, and the place for which this is itself meets the one that stands still. So a node finds its peer of a
+round by arithmetic: nothing is listed, and any part of the plan can be had alone. With an odd number of nodes
+the place that stands still is empty, and the node that meets it rests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ..fleet_report.names import natural
+
+
+class Plan(NamedTuple):
+    """Rounds of a tournament of so many nodes, which are numbered from 0.
+
+    rounds: how many of those that there are, see turns(). seed: another one chooses other rounds, and so
+    other pairs.
+    """
+
+    nodes: int
+    rounds: int
+    seed: int = 0
+
+    @property
+    def turns(self) -> int:
+        """Rounds after which all have met: n - 1, or n where one rests in each."""
+        return _turns(self.nodes)
+
+    def turn(self, number: int) -> int:
+        """The turn of the circle in one of the rounds.
+
+        One from each of so many equal parts of all turns: the peers of a node are then spread evenly over the
+        circle, and over the leaves, whose nodes stand side by side. Where in its part is left to a hash: at
+        equal distances the same few nodes would only meet each other.
+        """
+        begin, end = (self.turns * place // self.rounds for place in (number, number + 1))
+        digest = hashlib.blake2b(f"{self.seed}/{number}".encode("ascii"), digest_size=8).digest()
+        return begin + int.from_bytes(digest, "big") % (end - begin)
+
+    def peer(self, node: int, number: int) -> int | None:
+        """Peer of a node in a round; None where it rests."""
+        turns, turn = self.turns, self.turn(number)
+        if node == turns:  # the one that stands still: 2i = turn, and half of turns + 1 is what undoes the 2
+            return turn * (turns + 1) // 2 % turns
+        other = (turn - node) % turns
+        if other != node:
+            return other
+        return turns if turns < self.nodes else None
+
+    def pairs(self, number: int) -> Iterator[tuple[int, int]]:
+        """All pairs of a round, the smaller number first."""
+        for node in range(self.nodes):
+            peer = self.peer(node, number)
+            if peer is not None and node < peer:
+                yield node, peer
+
+    def serves(self, node: int, peer: int, number: int) -> bool:
+        """True for the one of a pair that serves: in turn the one with the smaller and the larger number."""
+        return (node < peer) == (number % 2 == 0)
+
+
+def of(nodes: int, rounds: int | None, seed: int = 0) -> Plan:
+    """rounds: None for all; more than there are become all. Raises ValueError."""
+    if nodes < 2:
+        raise ValueError(f"it takes two nodes to measure between, and here are {nodes}")
+    if rounds is not None and rounds < 1:
+        raise ValueError(f"rounds: {rounds} is not a number of rounds")
+    turns = _turns(nodes)
+    return Plan(nodes, turns if rounds is None else min(rounds, turns), seed)
+
+
+def _turns(nodes: int) -> int:
+    return nodes - 1 if nodes % 2 == 0 else nodes
+
+
+def ordered(nodes: Mapping[str, str]) -> list[str]:
+    """Names of the nodes as they stand in the circle: those of one leaf side by side.
+
+    nodes: name → leaf, "" where it is not known.
+    """
+    return sorted(nodes, key=lambda name: (natural(nodes[name]), natural(name)))
+
+
+# -- a second look ----------------------------------------------------------------------------
+
+#: With so many nodes that are known to be good a suspect is tried again. One may lie behind a bad path, and
+#: of two with different results neither is right; of three, two agree.
+WITNESSES = 3
+
+Pair = tuple[str, str]
+
+
+def again(
+    suspects: Sequence[str],
+    paths: Iterable[Pair],
+    good: Sequence[str],
+    met: Iterable[Pair],
+    rounds: int,
+) -> list[list[Pair]]:
+    """Rounds, at most so many, in which suspects meet good nodes that they have not met, and the two ends of
+    each path in question meet again. In each of them a node is in one pair at most.
+
+    What does not fit into the rounds is left out, so that it stays as probable as it was.
+    """
+    seen = {frozenset(pair) for pair in met}
+    wanted = [*paths]
+    for number, suspect in enumerate(suspects):
+        # Each begins elsewhere, so that not all of them want the same few.
+        begin = number * WITNESSES % max(1, len(good))
+        turned = [*good[begin:], *good[:begin]]
+        strangers = [name for name in turned if frozenset((suspect, name)) not in seen and name != suspect]
+        known = [name for name in turned if frozenset((suspect, name)) in seen and name != suspect]
+        wanted += [(suspect, name) for name in [*strangers, *known][:WITNESSES]]
+    plan: list[list[Pair]] = []
+    busy: list[set[str]] = []
+    for pair in wanted:
+        place = next((one for one, names in enumerate(busy) if not names.intersection(pair)), len(busy))
+        if place == rounds:
+            continue
+        if place == len(busy):
+            busy.append(set())
+            plan.append([])
+        busy[place].update(pair)
+        plan[place].append(pair)
+    return plan

@@ -1,0 +1,111 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The result of a campaign as lines for a terminal: what was seen, and what is not as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...module_utils._mlnode.checks.model import Verdict
+from ...module_utils._mlnode.model.errors import printable
+from ..fleet_report.names import few
+from . import model
+
+#: As many findings as people read; the document has all of them
+MOST = 40
+
+#: Names in one line
+_NAMED = 6
+
+#: Verdict, what it is about, and why
+Row = tuple[str, str, str]
+
+_TITLES = ("VERDICT", "WHAT", "WHY")
+
+
+def lines(document: Mapping[str, Any]) -> list[str]:
+    """A table of all nodes and paths that are not pass, then the fleet and the coverage."""
+    rows = [*_nodes(document), *_paths(document), *_unmeasured(document)]
+    shown = [_TITLES, *rows[:MOST]] if rows else []
+    widths = [max((len(row[column]) for row in shown), default=0) for column in (0, 1)]
+    table = [f"{one:{widths[0]}}  {two:{widths[1]}}  {three}".rstrip() for one, two, three in shown]
+    more = [f"and {len(rows) - MOST} more"] if rows[MOST:] else []
+    return [printable(line) for line in (*table, *more, *_sums(document))]
+
+
+def _nodes(document: Mapping[str, Any]) -> Iterator[Row]:
+    """The worst first. Nodes with the same to say share a line."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for node in document["nodes"]:
+        many = len(node["rails"]) > 1
+        for rail in node["rails"]:
+            if rail["verdict"] != "pass":
+                where = f" rail {rail['rail']}" if many else ""
+                why = node["reason"] or rail["reason"]
+                alike.setdefault((_word(rail), where, why), []).append(node["name"])
+    for (word, where, why), names in sorted(alike.items(), key=lambda item: _rank(item[0][0])):
+        noun = "node" if len(names) == 1 else "nodes"
+        yield word, f"{noun} {few(names, _NAMED)}{where}", why
+
+
+def _rank(word: str) -> int:
+    return model.ORDER.index(Verdict(word.partition(",")[0]))
+
+
+def _paths(document: Mapping[str, Any]) -> Iterator[Row]:
+    reasons: dict[Any, str] = {}
+    for pair in document["pairs"]:
+        if pair["verdict"] == "fail":
+            reasons.setdefault(_key(pair["ends"]), pair["reason"])
+    many = any(len(node["rails"]) > 1 for node in document["nodes"])
+    for path in document["paths"]:
+        one, other = path["ends"]
+        rail = f" rail {one['rail']}" if many else ""
+        yield _word(path), f"path {one['node']} - {other['node']}{rail}", reasons.get(_key(path["ends"]), "")
+
+
+def _unmeasured(document: Mapping[str, Any]) -> Iterator[Row]:
+    """Pairs without a result: one line for each reason, of which there may be one for many. Those of nodes
+    that have not taken part are said with the node."""
+    names: dict[str, list[str]] = {}
+    absent = {node["name"] for node in document["nodes"] if node["reason"]}
+    known = {_key(pair["ends"]) for pair in document["pairs"] if pair["verdict"] != "unknown"}
+    for pair in document["pairs"]:
+        taking = absent.isdisjoint(end["node"] for end in pair["ends"])
+        if not pair["second_look"] and taking and _key(pair["ends"]) not in known:
+            names.setdefault(pair["reason"], []).append(" - ".join(end["node"] for end in pair["ends"]))
+    for reason, pairs in names.items():
+        yield "unknown", f"pair {pairs[0]}" + (f" and {len(pairs) - 1} more" if pairs[1:] else ""), reason
+
+
+def _word(finding: Mapping[str, Any]) -> str:
+    return (
+        f"{finding['verdict']}, {finding['certainty']}" if finding["certainty"] else str(finding["verdict"])
+    )
+
+
+def _key(ends: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((end["node"], end["rail"]) for end in ends))
+
+
+def _sums(document: Mapping[str, Any]) -> Iterator[str]:
+    seen = document["coverage"]
+    for one in document["classes"]:
+        rate = "rate unknown" if one["rate_gbits"] is None else f"{one['rate_gbits']:g} Gb/s"
+        leaf = {True: ", same leaf", False: ", other leaf", None: ""}[one["same_leaf"]]
+        yield (
+            f"{one['pairs']} pairs of {rate}, MTU {one['mtu_bytes'] or 'unknown'}{leaf}: median "
+            f"{one['median_gbits']:.4g} Gb/s, limit {one['limit']['gbits']:.4g} Gb/s"
+        )
+    yield (
+        f"coverage: {seen['pairs_measured']} of {seen['pairs_planned']} planned pairs measured, of "
+        f"{seen['pairs_possible']} that there are"
+    )
+    if seen["nodes_never_measured"]:
+        yield f"never measured: {few(seen['nodes_never_measured'], MOST)}"
+    for rail in seen["rails_never_measured"][:MOST]:
+        yield f"never measured: rail {rail['rail']} of {rail['node']}"
+    counts = document["counts"]["nodes"]
+    nodes = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
+    yield f"{document['verdict']}: {len(document['nodes'])} nodes: {nodes}"

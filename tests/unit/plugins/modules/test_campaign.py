@@ -1,0 +1,84 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module on a simulated machine; tests/system runs iperf3 itself."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.plugins.modules import campaign
+from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import CampaignMachine
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
+from mlnode.checks.campaign import part, store
+from mlnode.checks.campaign.clock import Clock
+from mlnode.checks.campaign.store import State
+
+SLOT = {"round": 0, "peer": "b", "serves": False, "rails": [["10.9.0.1", "10.9.0.2"]]}
+
+
+@pytest.fixture
+def node(tmp_path: pathlib.Path) -> CampaignMachine:
+    return CampaignMachine.made(str(tmp_path / "node"))
+
+
+@pytest.fixture
+def run(running: Make, node: CampaignMachine, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    monkeypatch.setattr(campaign, "Host", lambda mounts: node)
+    return running(campaign)
+
+
+def started(**more: Any) -> dict[str, Any]:
+    now = Clock().wall()
+    return {
+        "state": "started", "id": "spring", "start": now + 60, "sent": now, "rounds": 1,
+        "addresses": ["10.9.0.1"], "slots": [SLOT], **more,
+    }  # fmt: skip
+
+
+def test_check_mode_says_whether_it_could_begin_and_starts_nothing(
+    run: Runner, node: CampaignMachine
+) -> None:
+    done = run.ok(check=True, **started())
+
+    assert not done.changed
+    assert done.result["interfaces"] == ["eth0"]
+    assert store.read(node) is None
+
+
+def test_what_is_collected_is_gone(run: Runner, node: CampaignMachine) -> None:
+    store.write(node, State("spring", Clock().wall() + 60, True, {"slots": []}))
+
+    looked = run.ok(check=True, state="collected", id="spring")
+    done = run.ok(state="collected", id="spring")
+
+    assert (looked.result["done"], looked.result["answer"]) == (True, {})
+    assert (done.result["done"], done.result["answer"], done.result["problem"]) == (True, {"slots": []}, "")
+    assert store.read(node) is None
+    assert "no campaign was started here" in run.ok(state="collected", id="spring").result["problem"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            {"state": "started", "id": "spring"},
+            "state is started but all of the following are missing: start, ",
+        ),
+        (started(streams=99), "campaign: streams: 99 is not between 1 and 64"),
+        (started(addresses=["10.7.7.7"]), "campaign: no interface of this node has the address 10.7.7.7"),
+        (started(slots=[{**SLOT, "serves": "perhaps"}]), "perhaps"),
+    ],
+)
+def test_bad_input(run: Runner, arguments: dict[str, Any], said: str) -> None:
+    assert said in run.msg(**arguments)
+
+
+def test_the_defaults_are_those_that_are_documented(run: Runner) -> None:
+    options = yaml.safe_load(campaign.DOCUMENTATION)["options"]
+
+    defaults = {name: options[name]["default"] for name in ("duration", "streams", "tcp_port")}
+    assert defaults == {"duration": 4, "streams": 4, "tcp_port": 18600}
+    assert options["allow"]["choices"] == [*part.GUARDS]

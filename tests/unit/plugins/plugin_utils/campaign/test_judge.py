@@ -1,0 +1,412 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What must not pass: each way in which a fleet can look better than it is."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.mlnode.tuning.plugins.filter import campaign_plan, campaign_report
+
+SCHEMA = json.loads(
+    (pathlib.Path(__file__).parents[5] / "docs/schema/campaign.schema.json").read_text("utf-8")
+)
+ABOUT = {"id": "spring", "begin": 1795564800.0, "duration": 4, "streams": 4}
+Answers = dict[str, dict[str, Any]]
+
+#: Gb/s of TCP on a port of 100 Gb/s at MTU 9000
+GBITS = 98.0
+
+
+class Fleet:
+    """Nodes a, b, ... all of which have met all others, and what they answer."""
+
+    def __init__(self, names: str = "abcdefgh", rails: int = 1, **facts: Any) -> None:
+        addresses = {
+            name: [f"10.{rail}.0.{number + 1}" for rail in range(rails)] for number, name in enumerate(names)
+        }
+        self.plan = campaign_plan.campaign_plan(addresses, rounds=0)
+        rail = {
+            "interface": "eth0",
+            "speed_mbit": 100_000,
+            "mtu": 9000,
+            "driver": "mlx5_core",
+            "firmware": "28.1",
+        }
+        self.answers: Answers = {
+            name: {
+                "kernel": "6.12.0",
+                "declarations": {"node": "0123456789abcdef"},
+                "rails": [{**rail, "pcie": [], **facts} for _rail in range(rails)],
+                "served": [],
+                "slots": [
+                    {"round": slot["round"], "rail": number, "forward_gbits": GBITS, "backward_gbits": GBITS,
+                     "hole": 0.97, "cpu_bound": False, "reason": "", "evidence": {"command": "iperf3"}}
+                    for slot in slots if not slot["serves"] for number in range(rails)
+                ],
+            }
+            for name, slots in self.plan["slots"].items()
+        }  # fmt: skip
+        self.started: Answers = {name: {"ends": 1.0} for name in names}
+        self.problems: dict[str, str] = {}
+
+    def slot(self, one: str, other: str, rail: int = 0) -> dict[str, Any]:
+        """Of a pair, whoever of the two measures."""
+        for name, peer in ((one, other), (other, one)):
+            for slot in self.plan["slots"][name]:
+                if slot["peer"] == peer and not slot["serves"]:
+                    mine: list[dict[str, Any]] = self.answers[name]["slots"]
+                    return next(it for it in mine if (it["round"], it["rail"]) == (slot["round"], rail))
+        raise AssertionError
+
+    def server(self, one: str, other: str) -> tuple[str, int]:
+        """The one of a pair that serves, and the round."""
+        slots = [slot for slot in self.plan["slots"][one] if slot["peer"] == other]
+        return (one if slots[0]["serves"] else other), slots[0]["round"]
+
+    def all_of(self, name: str, change: Callable[[dict[str, Any]], None], rail: int = 0) -> None:
+        for other in self.plan["nodes"]:
+            if other != name:
+                change(self.slot(name, other, rail))
+
+    def report(self, second: dict[str, Any] | None = None) -> dict[str, Any]:
+        collected = {name: {"answer": self.answers.get(name, {}), "problem": self.problems.get(name, "")}
+                     for name in self.plan["nodes"]}  # fmt: skip
+        found = campaign_report.campaign_report(self.plan, self.started, collected, ABOUT, second)
+        jsonschema.validate(found["document"], SCHEMA)
+        assert found["success"] == (found["document"]["verdict"] in ("pass", "warn"))
+        return found
+
+
+def verdict(report: dict[str, Any], name: str) -> str:
+    return next(str(node["verdict"]) for node in report["document"]["nodes"] if node["name"] == name)
+
+
+def pair(report: dict[str, Any], one: str, other: str) -> dict[str, Any]:
+    return next(
+        found
+        for found in report["document"]["pairs"]
+        if {end["node"] for end in found["ends"]} == {one, other}
+    )
+
+
+def low(slot: dict[str, Any]) -> None:
+    slot["forward_gbits"] = 70.0
+
+
+def missing(slot: dict[str, Any]) -> None:
+    slot.update(forward_gbits=None, backward_gbits=None, hole=None, reason="no server listened")
+
+
+def test_a_fleet_that_is_well() -> None:
+    report = Fleet().report()
+
+    assert report["success"]
+    assert report["document"]["verdict"] == "pass"
+    assert report["document"]["coverage"]["pairs_measured"] == 8 * 7 / 2
+    assert report["table"][-1] == "pass: 8 nodes: 8 pass"
+    assert report["again"]["rounds"] == 0
+    assert {one["name"] for one in pair(report, "a", "b")["limits"]} == {"port", "fleet"}
+
+
+def test_a_slow_node_is_named_with_the_limit_that_it_breaks() -> None:
+    fleet = Fleet()
+    fleet.all_of("c", low)
+
+    report = fleet.report()
+
+    assert verdict(report, "c") == "fail"
+    assert [verdict(report, name) for name in "abdefgh"] == ["pass"] * 7
+    assert pair(report, "a", "c")["broke"] == ["port", "fleet"]
+    assert "70 Gb/s: under 79.2 Gb/s, " in pair(report, "a", "c")["reason"]
+    assert report["table"][1].startswith("fail, probable  node c  low with 7 of 7 partners, not tried again")
+    assert {slot["peer"] for slot in report["again"]["slots"]["c"]} <= {*"abdefgh"}
+    assert len(report["again"]["slots"]["c"]) == 3
+
+
+def test_slower_than_the_fleet_alone_is_named_as_that() -> None:
+    fleet = Fleet()
+    fleet.all_of("c", lambda slot: slot.update(backward_gbits=85.0))
+
+    assert pair(fleet.report(), "a", "c")["broke"] == ["fleet"]
+
+
+def test_a_fleet_that_is_slow_as_a_whole_breaks_the_limit_of_its_ports() -> None:
+    fleet = Fleet()
+    for one in fleet.answers.values():
+        for slot in one["slots"]:
+            low(slot)
+
+    report = fleet.report()
+
+    assert report["document"]["verdict"] == "fail"
+    assert pair(report, "a", "b")["broke"] == ["port"]
+
+
+def test_a_narrow_pcie_link_explains_and_excuses_no_more_than_it_carries() -> None:
+    fleet = Fleet(pcie=[{"address": "0000:17:00.0", "gigatransfers": 8.0, "lanes": 8}])
+    fleet.all_of("c", lambda slot: slot.update(forward_gbits=40.0))
+
+    assert "pcie" in pair(fleet.report(), "a", "c")["broke"]
+
+
+def test_a_low_path_is_no_slow_node() -> None:
+    fleet = Fleet()
+    low(fleet.slot("a", "b"))
+
+    report = fleet.report()
+
+    assert {verdict(report, name) for name in "abcdefgh"} == {"pass"}
+    assert report["document"]["verdict"] == "fail"
+    assert [{end["node"] for end in path["ends"]} for path in report["document"]["paths"]] == [{"a", "b"}]
+
+
+def test_an_average_that_hides_a_hole() -> None:
+    fleet = Fleet()
+    fleet.slot("a", "b")["hole"] = 0.1
+
+    found = pair(fleet.report(), "a", "b")
+
+    assert (found["verdict"], found["broke"]) == ("fail", ["hole"])
+    assert found["reason"] == "98 Gb/s: its least second has 10% of the median one"
+
+
+def test_one_slow_direction_counts() -> None:
+    fleet = Fleet()
+    fleet.all_of("c", lambda slot: slot.update(backward_gbits=10.0))
+
+    assert verdict(fleet.report(), "c") == "fail"
+
+
+def test_two_of_eight_nodes_tested_is_no_pass() -> None:
+    fleet = Fleet()
+    for name in "cdefgh":
+        del fleet.answers[name]
+        fleet.started[name] = {"failed": False, "msg": "campaign: jobs run here"}
+    for name in "ab":
+        for slot in fleet.answers[name]["slots"]:
+            if slot is not fleet.slot("a", "b"):
+                missing(slot)
+
+    report = fleet.report()
+
+    assert not report["success"]
+    assert report["document"]["verdict"] == "unknown"
+    assert report["document"]["coverage"]["nodes_never_measured"] == [*"cdefgh"]
+    assert "coverage: 1 of 28 planned pairs measured, of 28 that there are" in report["table"]
+    assert "unknown  nodes c, d, e, f, g, h  campaign: jobs run here" in report["table"]
+
+
+def test_nothing_at_all_is_unknown() -> None:
+    fleet = Fleet()
+    fleet.answers.clear()
+
+    report = fleet.report()
+
+    assert report["document"]["verdict"] == "unknown"
+    assert {verdict(report, name) for name in "abcdefgh"} == {"unknown"}
+    assert "unknown  nodes a, b, c, d, e, f and 2 more  no answer was collected" in report["table"]
+
+
+def test_unknown_ranks_above_pass_and_below_fail() -> None:
+    fleet = Fleet()
+    missing(fleet.slot("a", "b"))
+    assert fleet.report()["document"]["verdict"] == "unknown"
+
+    fleet.all_of("h", low)
+    assert fleet.report()["document"]["verdict"] == "fail"
+
+
+def test_a_node_with_half_of_its_pairs_is_unknown_though_those_are_well() -> None:
+    fleet = Fleet()
+    for other in "bcde":
+        missing(fleet.slot("a", other))
+
+    report = fleet.report()
+
+    assert verdict(report, "a") == "unknown"
+    assert verdict(report, "b") == "pass"
+
+
+def test_a_rail_that_was_never_measured_is_named() -> None:
+    fleet = Fleet(rails=2)
+    fleet.all_of("c", missing, rail=1)
+
+    report = fleet.report()
+
+    assert verdict(report, "c") == "unknown"
+    assert report["document"]["coverage"]["rails_never_measured"] == [{"node": "c", "rail": 1}]
+    assert "never measured: rail 1 of c" in report["table"]
+
+
+def test_one_slow_rail_is_named_with_its_number() -> None:
+    fleet = Fleet(rails=2)
+    fleet.all_of("c", low, rail=1)
+
+    report = fleet.report()
+
+    assert verdict(report, "c") == "fail"
+    assert [rail["verdict"] for rail in report["document"]["nodes"][2]["rails"]] == ["pass", "fail"]
+    assert "node c rail 1" in report["table"][1]
+
+
+def test_what_another_than_the_peer_has_measured_does_not_count() -> None:
+    fleet = Fleet()
+    server, number = fleet.server("a", "b")
+    fleet.answers[server]["served"] = [{"round": number, "rail": 0, "reason": "10.9.9.9 came"}]
+
+    found = pair(fleet.report(), "a", "b")
+
+    assert (found["verdict"], found["gbits"], found["reason"]) == (
+        "unknown",
+        None,
+        f"{server}: 10.9.9.9 came",
+    )
+
+
+def test_without_a_rate_and_without_like_pairs_there_is_nothing_to_compare_with() -> None:
+    fleet = Fleet("abc", speed_mbit=None)
+
+    report = fleet.report()
+
+    assert report["document"]["verdict"] == "unknown"
+    assert "no port has a rate, and fewer than 5 pairs are like this one" in pair(report, "a", "b")["reason"]
+
+
+def test_what_the_cores_could_not_feed_is_judged_by_the_fleet_alone() -> None:
+    fleet = Fleet()
+    for one in fleet.answers.values():
+        for slot in one["slots"]:
+            slot.update(forward_gbits=40.0, cpu_bound=True)
+    fleet.all_of("c", lambda slot: slot.update(forward_gbits=30.0))
+
+    report = fleet.report()
+
+    assert pair(report, "a", "b")["verdict"] == "pass"
+    assert "cores were the limit" in pair(report, "a", "b")["reason"]
+    assert pair(report, "a", "c")["broke"] == ["fleet"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"forward_gbits": "98"},
+        {"forward_gbits": True},
+        {"forward_gbits": -1},
+        {"forward_gbits": float("inf")},
+        {"forward_gbits": None},
+        {"hole": None},
+        {"round": "0"},
+        {"rail": -1},
+    ],
+)
+def test_an_answer_that_is_none_makes_the_node_unknown_and_breaks_nothing(change: dict[str, Any]) -> None:
+    fleet = Fleet()
+    name = next(name for name, one in fleet.answers.items() if one["slots"])
+    fleet.answers[name]["slots"][0].update(change)
+
+    report = fleet.report()
+
+    assert verdict(report, name) in ("unknown", "pass")
+    assert report["document"]["verdict"] == "unknown"
+    node = next(node for node in report["document"]["nodes"] if node["name"] == name)
+    assert node["reason"].startswith("its answer is not one: ")
+
+
+@pytest.mark.parametrize("field", ["rails", "slots", "served"])
+@pytest.mark.parametrize("value", [None, "x", 3, [3], {"a": 1}])
+def test_a_broken_part_of_an_answer(field: str, value: object) -> None:
+    fleet = Fleet()
+    fleet.answers["a"][field] = value
+
+    assert fleet.report()["document"]["verdict"] == "unknown"
+
+
+def test_a_reason_beside_numbers_wins() -> None:
+    fleet = Fleet()
+    fleet.slot("a", "b")["reason"] = "it went another way"
+
+    assert pair(fleet.report(), "a", "b")["gbits"] is None
+
+
+def test_control_codes_of_a_node_do_not_reach_the_terminal() -> None:
+    fleet = Fleet()
+    slot = fleet.slot("a", "b")
+    missing(slot)
+    slot["reason"] = "\x1b[2Jall is well"
+
+    assert not any("\x1b" in line for line in fleet.report()["table"])
+
+
+def second(fleet: Fleet, again: dict[str, Any], gbits: float) -> dict[str, Any]:
+    slots = again["slots"]
+    answers = {}
+    for name, mine in slots.items():
+        answers[name] = copy.deepcopy(fleet.answers[name])
+        answers[name]["slots"] = [
+            {"round": slot["round"], "rail": 0, "forward_gbits": gbits, "backward_gbits": GBITS, "hole": 0.9}
+            for slot in mine
+            if not slot["serves"]
+        ]
+    collected = {name: {"answer": answer} for name, answer in answers.items()}
+    return {"plan": again, "started": {name: {"ends": 1} for name in slots}, "collected": collected}
+
+
+@pytest.mark.parametrize(
+    ("gbits", "word", "low_again", "paths"),
+    # The pairs that were low once are not forgotten where the node is no longer blamed for them.
+    [(70.0, "fail, certain", 3, 0), (98.0, "warn, not confirmed", 0, 7)],
+)
+def test_a_second_look(gbits: float, word: str, low_again: int, paths: int) -> None:
+    fleet = Fleet()
+    fleet.all_of("c", low)
+    again = fleet.report()["again"]
+
+    report = fleet.report(second(fleet, again, gbits))
+
+    row = next(line for line in report["table"] if " node c " in line)
+    assert row.startswith(f"{word}")
+    assert row.endswith(f"with {low_again} of 3 good ones when tried again")
+    assert len(report["document"]["paths"]) == paths
+    assert report["document"]["verdict"] == "fail"
+    assert report["document"]["campaign"]["second_look_rounds"] == 3
+
+
+def test_a_pair_without_a_result_is_measured_in_the_second_look() -> None:
+    fleet = Fleet()
+    missing(fleet.slot("a", "b"))
+    first = fleet.report()
+    assert any(line.startswith("unknown  pair ") for line in first["table"])
+    assert [*first["again"]["slots"]] in (["a", "b"], ["b", "a"])
+
+    found = fleet.report(second(fleet, first["again"], GBITS))
+    assert found["document"]["verdict"] == "pass"
+    assert found["document"]["coverage"]["pairs_measured"] == 28
+    assert not any("no server listened" in line for line in found["table"])
+
+    found = fleet.report(second(fleet, first["again"], 70.0))
+    # Low once, and never measured twice
+    assert [path["certainty"] for path in found["document"]["paths"]] == ["probable"]
+
+
+def test_what_a_node_could_not_measure_as_it_did_not_answer_is_not_tried_again() -> None:
+    fleet = Fleet()
+    for other in "bcdefgh":
+        server, _number = fleet.server("a", other)
+        if server == "a":  # the others found no server
+            missing(fleet.slot("a", other))
+    del fleet.answers["a"]
+
+    assert fleet.report()["again"]["rounds"] == 0
+
+
+def test_a_plan_that_is_none_is_refused() -> None:
+    with pytest.raises(AnsibleFilterError, match="campaign_plan"):
+        campaign_plan.campaign_plan({"a": ["10.0.0.1"]})

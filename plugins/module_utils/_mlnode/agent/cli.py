@@ -106,6 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     text = "what modules of one area ask: whether the next boot runs the agent, and changes that wait (JSON)"
     one = commands.add_parser("self", help=text, description=text, epilog=_EXIT)
     one.set_defaults(root="/", json=True)
+    text = "check the node, and export the result to node_exporter (its timer does this)"
+    one = commands.add_parser("metrics", help=text, description=text, parents=[common], epilog=_EXIT)
+    one.add_argument("--print", action="store_true", help="to the standard output, and keep nothing")
     text = "everything about one setting"
     one = commands.add_parser("explain", help=text, description=text, parents=[common], epilog=_EXIT)
     one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
@@ -291,6 +294,20 @@ def _audit(host: Host, options: argparse.Namespace) -> int:
     return DRIFT if any(check.verdict is Verdict.FAIL for check in checks) else OK
 
 
+def _metrics(host: Host, options: argparse.Namespace) -> int:
+    from . import metrics
+
+    if options.print or options.json or not host.live:
+        result = metrics.look(host)
+        _print_json(metrics.document(result)) if options.json else _say(result.text.rstrip("\n"))
+    else:
+        metrics.wait_for_run(host)
+        result = metrics.export(host)
+    for error in result.errors:
+        _fail(error, ERROR)
+    return ERROR if result.errors else OK
+
+
 def _lines(value: Any) -> list[str]:
 
     if isinstance(value, list):
@@ -309,6 +326,7 @@ _COMMANDS = {
     "topology": _topology,
     "nccl": _nccl,
     "audit": _audit,
+    "metrics": _metrics,
     "confirm": _confirm,
     "undo": _undo,
 }

@@ -10,7 +10,20 @@ from ..engine import confirm, origin, partial, revert
 from ..report import audit as audit_report
 from ..report import document, table, topology, topology_table
 from ..topology import read
-from . import call, cli, drift, explain, mounts, nccl, node, node_report, registry, state, without_origin
+from . import (
+    call,
+    cli,
+    drift,
+    explain,
+    metrics,
+    mounts,
+    nccl,
+    node,
+    node_report,
+    registry,
+    state,
+    without_origin,
+)
 
 PARTS = (
     state.answers,
@@ -23,6 +36,7 @@ PARTS = (
     *mounts.imported(),
     node.survey,
     explain.explain,
+    metrics.look,
     nccl.in_force,
     read.of,
     document.summary,

@@ -8,7 +8,7 @@ from typing import Callable, Sequence
 
 from ..engine import boot_run, confirm, declared, engine, leftovers, lock
 from ..engine.declared import Declaration
-from ..engine.engine import Request
+from ..engine.engine import Outcome, Request
 from ..engine.kind import Row
 from ..engine.lock import WAIT_SECONDS, locked
 from ..engine.origin import Origin, complete
@@ -85,10 +85,12 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
     not stop the others."""
 
     errors: list[str] = []
+    done: list[Outcome] = []
     skip_reason = ""
 
     def work(request: Request) -> tuple[Sequence[Row], bool]:
         outcome, failed = boot_run.apply_each(host, request, skip_reason)
+        done.extend([outcome] if outcome.changed else [])
         errors.extend(f"{request.name}, {request.kind.KIND}: {failure}" for failure in failed)
         return outcome.rows, outcome.changed
 
@@ -104,6 +106,10 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
             skip_reason = "it is unknown whether that is safe"
         # A NIC may arrive where nothing is declared for it.
         node = _each(host, work, errors, only, may_be_bare=bool(only))
+        if done:
+            from . import history  # only here: most runs change nothing
+
+            history.record(host, done)
         left = [] if only else leftovers.report(host)
         return node._replace(errors=(*node.errors, *left), changed=node.changed or bool(mended))
 

@@ -89,7 +89,7 @@ def folder(host: Host) -> str:
 
 def look(host: Host) -> Result:
     """Check the node. Never raises: what went wrong is in the metrics, too."""
-    begun, cpu = time.time(), time.monotonic()
+    begun, start = time.time(), time.monotonic()
     before, now = checked.load(host), causes.seen(host)
     try:
         node = survey(host)
@@ -113,7 +113,6 @@ def look(host: Host) -> Result:
             "Settings that a run has set right again.",
             corrections,
         ),
-        *_check(begun, time.monotonic() - cpu, node),
         *_about(host),
         _one(
             "mlnode_reboot_required",
@@ -124,6 +123,8 @@ def look(host: Host) -> Result:
         _expiry(exceptions),
         *([rate] if rate else []),
         _governor(host, before, rows),
+        # The time comes last: half a file has none, whichever half it is, and looks like no check.
+        *_check(begun, time.monotonic() - start, node),
     )
     fresh = tuple(item for item in drifts if _is_fresh(item, before))
     return Result(render(families), node.errors, known, fresh)
@@ -231,9 +232,9 @@ def _rank(row: Row) -> int:
 def _check(begun: float, took: float, node: Survey) -> tuple[Family, ...]:
     success = not node.errors
     return (
-        _one("mlnode_check_timestamp_seconds", GAUGE, "When the node was last checked, as Unix time.", begun),
         _one("mlnode_check_duration_seconds", GAUGE, "Time that the check took.", round(took, 6)),
         _one("mlnode_check_success", GAUGE, "Whether the check has seen all that is declared.", success),
+        _one("mlnode_check_timestamp_seconds", GAUGE, "When the node was last checked, as Unix time.", begun),
     )
 
 

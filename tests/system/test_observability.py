@@ -293,6 +293,8 @@ def test_each_query_of_the_dashboard(watch: Watch) -> None:
     """Each is one, and those that a node without RDMA has an answer to have one."""
     watch.node.put(SWAPPINESS, "60\n")
     watch.wait("MlnodeDrift")
+    records = "job_area_setting_cause_status:mlnode_drift:count"
+    wait_for(lambda: bool(watch.server.query(records)))
     dashboard = json.loads((OBSERVABILITY / "dashboards" / "mlnode.json").read_text(encoding="utf-8"))
     empty = {"Pause frames", "Imbalance of RDMA ports"}
     for panel in dashboard["panels"]:
@@ -300,7 +302,7 @@ def test_each_query_of_the_dashboard(watch: Watch) -> None:
         for target in panel["targets"]:
             answer = watch.server.query(target["expr"].replace("$job", ".+"))
             assert answer or panel["title"] in empty, panel["title"]
-    [row] = watch.server.query("job_area_setting_cause_status:mlnode_drift:count")
+    [row] = watch.server.query(records)
     assert row["metric"]["setting"] == "vm.swappiness"
     watch.node.put(SWAPPINESS, "10\n")
     watch.wait("MlnodeDrift", fires=False)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Cause of a drift, as far as the node shows it: a file and its line, tuned, a driver that was loaded once
-more, a reboot. The kernel keeps no record of who has written a value, so that the rest is `unknown`.
+more, a reboot. The kernel does not record the writer of a value, so that the rest is `unknown`.
 
 A cause is a label, by which one cause on many nodes becomes one alert: it has no numbers of this node's own.
 """
@@ -28,7 +28,7 @@ _LISTED = ("sysctl",)
 
 
 class Seen(NamedTuple):
-    """What the check before this one has seen. boot: its boot. indexes: NIC → its number, which is another
+    """State at an earlier check. boot: its boot. indexes: NIC → its number, which is another
     one after its driver was loaded again."""
 
     boot: str = ""
@@ -83,7 +83,7 @@ def _event(row: Row, before: Seen, now: Seen) -> str:
 
 
 def seen(host: Host) -> Seen:
-    """What there is now. Never raises."""
+    """The present state. Never raises."""
     try:
         boot = host.text("/proc/sys/kernel/random/boot_id").strip()
         names = host.names("/sys/class/net")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs have set, and set right again: /var/lib/mlnode/history.json, and a line in the journal for each.
+"""Changes and corrections of runs: /var/lib/mlnode/history.json, and a line in the journal for each.
 
 A setting that others change again and again is a conflict which no run solves: here is how often it was put
 back, and what had changed it each time, as far as the check on the timer has found out. It decides nothing: a

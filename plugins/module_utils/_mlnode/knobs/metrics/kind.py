@@ -45,7 +45,7 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 
 def drop_in(name: str) -> str:
-    """What starts the timer for a declaration."""
+    """Path of the file that starts the timer for a declaration."""
     return places.CHECK_DROP_IN.replace("NAME", name)
 
 
@@ -128,7 +128,7 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
 
 
 def boot_sources(key: str, host: Host) -> list[str]:
-    """What starts the timer, and where the folder is configured."""
+    """Files that start the timer, and the place where the folder is configured."""
     del key
     found = node_exporter.textfile_folder(host)
     where = f"{found.source}: {found.path}" if found.path else found.problem

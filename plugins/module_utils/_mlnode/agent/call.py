@@ -137,11 +137,11 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**asdict(result), "not_in_force": [] if order.check else [*judged.failures]}
 
 
-def _keep(host: Host, outcomes: Sequence[Outcome]) -> None:
+def _keep(host: Host, outcomes: Sequence[Outcome]) -> str:
     # Only here: most runs change nothing.
     from . import history
 
-    history.record(host, outcomes)
+    return history.record(host, outcomes)
 
 
 def _agent(host: Host, interpreter: str, live: bool) -> First:

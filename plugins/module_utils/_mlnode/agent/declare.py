@@ -22,8 +22,9 @@ from ..model.setting import BOTH_LAYERS, Layer, Status
 from ..report.diff import closed, diff
 
 
-def _not_kept(_host: Host, _outcomes: Sequence[Outcome]) -> None:
+def _not_kept(_host: Host, _outcomes: Sequence[Outcome]) -> str:
     """Only the agent keeps a history."""
+    return ""
 
 
 class Order(NamedTuple):
@@ -33,7 +34,7 @@ class Order(NamedTuple):
     that may be touched, in the order in which they are applied. whole: those of them that are not named leave
     the declaration, too. leave: what leaves it keeps its value, instead of getting back its origin. first,
     risky: as in engine.apply_together(). diff: what is changed is asked for as before/after pairs, too.
-    after: called once a run has changed the node.
+    after: called once a run has changed the node, for a warning, or nothing.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Order(NamedTuple):
     first: First = NOTHING
     risky: bool = True
     diff: bool = True
-    after: Callable[[Host, Sequence[Outcome]], None] = _not_kept
+    after: Callable[[Host, Sequence[Outcome]], str] = _not_kept
 
 
 @dataclass
@@ -90,7 +91,8 @@ def run(host: Host, order: Order) -> Result:
                 kinds=order.kinds,
             )
             if outcomes.changed:
-                order.after(host, outcomes.outcomes)
+                problem = order.after(host, outcomes.outcomes)
+                result.warnings += [printable(problem)] if problem else []
         _fill(result, host, order, outcomes)
     except RiskError as error:
         result.risks = str(error)

@@ -82,9 +82,9 @@ def _past(raw: Any) -> Past:
     return Past(value, boot, int(raw.get("corrections", 0)), float(raw.get("at", 0.0)), causes)
 
 
-def record(host: Host, outcomes: Sequence[Outcome]) -> None:
-    """Note what a run has made of its settings. Never raises: the change is made, and a note of it is no
-    reason to fail."""
+def record(host: Host, outcomes: Sequence[Outcome]) -> str:
+    """Note what a run has made of its settings. Returns why it could not be noted, or nothing: the change is
+    made, so that this raises nothing."""
     known, now, last = load(host), causes_of.seen(host), checked.load(host)
     settings, corrections = dict(known.settings), known.corrections
     for outcome in outcomes:
@@ -106,8 +106,9 @@ def record(host: Host, outcomes: Sequence[Outcome]) -> None:
     if new != known and host.is_superuser():
         try:
             _save(host, new)
-        except HostError:
-            return
+        except HostError as error:
+            return f"what was put back is not counted: {error}"
+    return ""
 
 
 def _cause(host: Host, before: Row, last: Seen, now: Seen, one: checked.One | None) -> str:

@@ -109,7 +109,8 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
         if done:
             from . import history  # only here: most runs change nothing
 
-            history.record(host, done)
+            problem = history.record(host, done)
+            node = node._replace(errors=(*node.errors, *filter(None, [problem])))
         left = [] if only else leftovers.report(host)
         return node._replace(errors=(*node.errors, *left), changed=node.changed or bool(mended))
 

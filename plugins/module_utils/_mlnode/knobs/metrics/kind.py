@@ -16,7 +16,7 @@ from ...engine.kind import AGENT_ROW, Context, Facts, Info, Row, Spec, never_kep
 from ...engine.units import CHECK_TIMER_FILE
 from ...host import places
 from ...host.host import Host, Mounts
-from ...linux import node_exporter
+from ...linux import node_exporter, systemd_show
 from ...linux.node_exporter import Found
 from ...model import schema
 from ...model.errors import HostError
@@ -28,7 +28,8 @@ KIND = "metrics"
 MOUNTS: Mounts = {}
 
 KEY = "metrics.textfile"
-#: A link that systemd keeps of each active unit, since 237 (src/core/unit.c: unit_export_state_files)
+#: A link that systemd keeps of each active unit, since 237 (src/core/unit.c: unit_export_state_files): a
+#: captured tree has it, too
 _ACTIVE = f"/run/systemd/units/invocation:{places.CHECK_TIMER}"
 #: Of the timer; on, it is the folder
 OFF = "off"
@@ -89,7 +90,8 @@ def _state(host: Host, folder: str) -> Value:
     """The folder into which the timer writes, or that it is off."""
     if not host.systemd_runs():
         return Value(absent="systemd does not run here, and has the timer")
-    return Value(text=folder if host.is_link(_ACTIVE) else OFF)
+    shown = systemd_show.units(host).get(places.CHECK_TIMER, {}).get("ActiveState")
+    return Value(text=folder if shown == ("active",) or host.is_link(_ACTIVE) else OFF)
 
 
 def _boot(folder: str, context: Context) -> Boot:

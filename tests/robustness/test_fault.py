@@ -70,9 +70,10 @@ def fails(machine: Node, position: int, number: int, work: Callable[[Node], obje
             said = ""
     where = hit(gate, machine)
     # To clear away a file that is not there, or an empty folder, is all that may fail unseen; the note of a
-    # run in the file of the lock, without which no later run names this one; and that systemd forgets a unit
-    # whose file is gone.
-    forgets = [f"run systemctl {verb} " for verb in ("reset-failed", "stop --job-mode")]
+    # run in the file of the lock, without which no later run names this one; that systemd forgets a unit
+    # whose file is gone; and that the first check does not wait for its timer, or ends at once.
+    check = ("start --no-block mlnode-check.service", "stop mlnode-check.service")
+    forgets = [f"run systemctl {verb}" for verb in ("reset-failed ", "stop --job-mode=", *check)]
     notes = [f"{call} {LOCK_PATH}" for call in ("open", "ftruncate", "pwrite")]
     unseen = ("unlink ", "rmdir ", *notes, *forgets)
     assert said or not where or where.startswith(unseen), f"{where}: {errno.errorcode[number]}"

@@ -22,3 +22,16 @@ def install(package: str) -> bool:
         command = ["apt-get", "-qq", "-o", lock, *words]
         subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     return True
+
+
+def unpacked(folder: str, *names: str) -> bool:
+    """The files of packages below a folder, for programs that would be started as a service where they are
+    installed; False where that cannot be done here."""
+    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+        return False
+    for words in (["update"], ["download", *names]):
+        subprocess.run(["apt-get", "-qq", *words], cwd=folder, capture_output=True, check=False)
+    archives = [name for name in os.listdir(folder) if name.endswith(".deb")]
+    for name in archives:
+        subprocess.run(["dpkg-deb", "--extract", name, "."], cwd=folder, check=True)
+    return len(archives) == len(names)

@@ -40,7 +40,9 @@ from mlnode.engine import origin
 from mlnode.engine import units as agent_files
 from mlnode.engine.engine import Request
 from mlnode.engine.lock import LOCK_PATH
+from mlnode.host import places
 from mlnode.host.system import Finished
+from mlnode.linux import node_exporter
 
 #: Words of commands that only ask
 _QUESTIONS = ("show", "is-active", "is-enabled", "list-units", "--version", "-L", "dmesg")
@@ -86,7 +88,7 @@ class Node(Gated):
     def tuned(self) -> dict[str, object]:
         """The state without what runs keep for themselves, such as the order of what was remembered, or leave
         to the next one."""
-        own = ("/var/lib/mlnode/", "/run/mlnode", origin.COPY)
+        own = ("/var/lib/mlnode", "/run/mlnode", origin.COPY)
         return {
             path: what
             for path, what in self.state().items()
@@ -237,6 +239,32 @@ def _boot(folder: pathlib.Path) -> Node:
     return _node(_as(GrubMachine).debian_with_grub(str(folder)))
 
 
+class MetricsMachine(Machine):
+    """A machine with systemd, which shows whether the timer runs, and node_exporter as Debian has it."""
+
+    def _systemctl(self, verb: str, unit: str) -> Finished:
+        if unit == places.CHECK_TIMER and verb in ("start", "stop"):
+            link = f"{self.root}/run/systemd/units/invocation:{unit}"
+            if verb == "start" and not os.path.lexists(link):
+                self.link(link[len(self.root) :], "5" * 32)
+            elif verb == "stop" and os.path.lexists(link):
+                os.unlink(link)
+        if unit == places.CHECK_SERVICE and verb == "start":  # done at once
+            return Finished(0, "", "")
+        return super()._systemctl(verb, unit)
+
+
+def _metrics(folder: pathlib.Path) -> Node:
+    node = _node(_as(MetricsMachine).debian(str(folder)))
+    node.put("/run/systemd/system/.keep", "")
+    node.put("/run/systemd/units/.keep", "")
+    node.put("/srv/metrics/.keep", "")
+    node.put(f"{node_exporter.DEBIAN}/.keep", "")
+    unit = "/usr/lib/systemd/system/prometheus-node-exporter.service"
+    node.put(unit, "[Service]\nExecStart=/usr/bin/prometheus-node-exporter $ARGS\n")
+    return node
+
+
 _ETH2: dict[str, Any] = {"name": "two", "nics": {"names": ["eth2"]}}
 
 CASES = {
@@ -358,6 +386,13 @@ CASES = {
             {"parameters": {"iommu": "pt"}, "isolate": {"cpus": "6-7"}},
             {"parameters": {"iommu": None, "audit": "0"}},
             ({"parameters": {"iommu": True}}, ("boot.iommu", "true")),
+        ),
+        Case(
+            "metrics",
+            _metrics,
+            {"textfile_directory": "auto"},
+            {"textfile_directory": "/srv/metrics"},
+            ({"textfile_directory": "srv"}, ("metrics.textfile_directory", "'srv'")),
         ),
     )
 }

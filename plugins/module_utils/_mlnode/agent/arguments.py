@@ -85,6 +85,9 @@ def parser() -> Parser:
     _of_looks(made)
     for name, text in _MACHINE_READ:
         add(name, text).set_defaults(json=True)
+    about = "check the node, and export the result to node_exporter (its timer does this)"
+    one = add("metrics", about, common)
+    one.add_argument("--print", action="store_true", help="to the standard output, and keep nothing")
     one = add("explain", "everything about one setting", common)
     one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
     for name, text in _WAITING:

@@ -10,7 +10,7 @@ import os
 from typing import Any, Callable, Mapping, Sequence
 
 from ..engine import boot_service, confirm, lock
-from ..engine.engine import NOTHING, First
+from ..engine.engine import NOTHING, First, Outcome
 from ..engine.lock import UNHEARD, Note, locked
 from ..engine.steps import Step
 from ..host.host import Host
@@ -109,6 +109,7 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         confirmation=confirm,
         risky=given["risky"] or not given["confirm_seconds"],
         diff=given["diff"],
+        after=_keep,
         first=_agent(host, given["interpreter"], live) if given["install"] else NOTHING,
     )
     try:
@@ -134,6 +135,13 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         result.warnings += [printable(problem) for problem in _beside_agent(host, live)]
     judged = missed.judge(settings, exceptions, given["fail_at"])
     return {**asdict(result), "not_in_force": [] if order.check else [*judged.failures]}
+
+
+def _keep(host: Host, outcomes: Sequence[Outcome]) -> str:
+    # Only here: most runs change nothing.
+    from . import history
+
+    return history.record(host, outcomes)
 
 
 def _agent(host: Host, interpreter: str, live: bool) -> First:

@@ -271,6 +271,23 @@ def _audit(host: Host, options: argparse.Namespace) -> int:
     return DRIFT if any(check.verdict is Verdict.FAIL for check in checks) else OK
 
 
+def _metrics(host: Host, options: argparse.Namespace) -> int:
+    from . import metrics
+
+    if options.print or options.json or not host.live:
+        result = metrics.look(host)
+        if options.json:
+            output.print_json(metrics.document(result))
+        else:
+            output.say(result.text.rstrip("\n"))
+    else:
+        metrics.wait_for_run(host)
+        result = metrics.export(host)
+    for error in result.errors:
+        _fail(error, ERROR)
+    return ERROR if result.errors else OK
+
+
 def _help(options: argparse.Namespace) -> int:
     from . import arguments
 
@@ -309,6 +326,7 @@ _COMMANDS = {
     "topology": _topology,
     "nccl": _nccl,
     "audit": _audit,
+    "metrics": _metrics,
     "confirm": _confirm,
     "undo": _undo,
 }

@@ -8,7 +8,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ..engine import declared, engine, origin
 from ..engine.declared import Spec
-from ..engine.engine import NOTHING, First, Outcomes
+from ..engine.engine import NOTHING, First, Outcome, Outcomes
 from ..engine.judge import waits_for_boot
 from ..engine.kind import AGENT_UNDONE, Kind, Row
 from ..engine.plan import Plan, Request
@@ -22,6 +22,11 @@ from ..model.setting import BOTH_LAYERS, Layer, Status
 from ..report.diff import closed, diff
 
 
+def _not_kept(_host: Host, _outcomes: Sequence[Outcome]) -> str:
+    """Only the agent keeps a history."""
+    return ""
+
+
 class Order(NamedTuple):
     """Request of a playbook.
 
@@ -29,6 +34,7 @@ class Order(NamedTuple):
     that may be touched, in the order in which they are applied. whole: those of them that are not named leave
     the declaration, too. leave: what leaves it keeps its value, instead of getting back its origin. first,
     risky: as in engine.apply_together(). diff: what is changed is asked for as before/after pairs, too.
+    after: called once a run has changed the node, for a warning, or nothing.
     """
 
     name: str
@@ -45,6 +51,7 @@ class Order(NamedTuple):
     first: First = NOTHING
     risky: bool = True
     diff: bool = True
+    after: Callable[[Host, Sequence[Outcome]], str] = _not_kept
 
 
 @dataclass
@@ -83,6 +90,9 @@ def run(host: Host, order: Order) -> Result:
                 risky=order.risky,
                 kinds=order.kinds,
             )
+            if outcomes.changed:
+                problem = order.after(host, outcomes.outcomes)
+                result.warnings += [printable(problem)] if problem else []
         _fill(result, host, order, outcomes)
     except RiskError as error:
         result.risks = str(error)

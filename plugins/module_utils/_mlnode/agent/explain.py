@@ -12,7 +12,7 @@ from ..host.host import Host
 from ..knobs.sysctl import parse as sysctl_parse
 from ..model.errors import DeclarationError, MlnodeError, printable, shown
 from ..report import grid, paint
-from . import rows
+from . import history, rows
 from .node import NodeRow, survey
 from .registry import KINDS
 
@@ -53,6 +53,7 @@ def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
     names: list[str] = [f"{name} ({declared.path_of(name)})" for name in item.declared_by]
     runtime = data["runtime"] if data["runtime"] is not None else row.reading.runtime.problem
     boot = data["boot"] if data["boot"] is not None else row.reading.boot.value.problem
+    past = history.load(host).settings.get(key)
     return {
         "key": key,
         "status": data["status"],
@@ -66,6 +67,7 @@ def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
         "runtime": runtime,
         "boot": f"{shown(boot)}{source}",
         "origin": data["origin"] if data["origin"] is not None else "not known",
+        "put_back": past.words if past else "never",
         "path": data["path"],
         "severity": data["severity"],
         "purpose": row.info.reason,

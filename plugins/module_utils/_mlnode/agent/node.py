@@ -8,7 +8,7 @@ from typing import Callable, Sequence
 
 from ..engine import boot_run, confirm, declared, engine, leftovers, lock
 from ..engine.declared import Declaration
-from ..engine.engine import Request
+from ..engine.engine import Outcome, Request
 from ..engine.kind import Row
 from ..engine.lock import WAIT_SECONDS, locked
 from ..engine.origin import Origin, complete
@@ -96,10 +96,12 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
     not stop the others."""
 
     errors: list[str] = []
+    done: list[Outcome] = []
     reason = ""
 
     def work(request: Request) -> tuple[Sequence[Row], bool]:
         outcome, failed = boot_run.apply_each(host, request, reason)
+        done.extend([outcome] if outcome.changed else [])
         errors.extend(f"{request.name}, {request.kind.KIND}: {failure}" for failure in failed)
         return outcome.rows, outcome.changed
 
@@ -115,6 +117,11 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
             reason = "it is unknown whether that is safe"
         # A NIC may arrive where nothing is declared for it.
         node = each(host, work, errors, only, may_be_bare=bool(only))
+        if done:
+            from . import history  # only here: most runs change nothing
+
+            problem = history.record(host, done)
+            node = node._replace(errors=(*node.errors, *filter(None, [problem])))
         left = [] if only else leftovers.report(host)
         return node._replace(errors=(*node.errors, *left), changed=node.changed or bool(mended))
 

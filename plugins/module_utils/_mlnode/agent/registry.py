@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 #: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
 #: Rails after the sysctl of all interfaces, which counts for each of them, and after a NIC's MTU.
 #: QoS after a NIC's rings and MTU, and interrupts after all that changes queues, as ice renews them for QoS.
-#: NCCL after QoS, whose traffic class it takes. What waits for a boot has time until the end.
+#: NCCL after QoS, whose traffic class it takes. What waits for a boot has time until the end, and the timer
+#: is started once there is something to check.
 MODULES: Mapping[str, str] = {
     "services": "tuning_services",
     "modules": "kernel_modules",
@@ -39,6 +40,7 @@ MODULES: Mapping[str, str] = {
     "irq": "irq_affinity",
     "nccl": "nccl_conf",
     "boot": "boot_params",
+    "metrics": "metrics_timer",
 }
 
 #: What is applied again when a NIC arrives or changes its queues, and when the network is up at boot, for
@@ -83,6 +85,7 @@ def imported() -> tuple[Kind, ...]:
     from ..knobs.gpu import kind as gpu
     from ..knobs.irq import kind as irq
     from ..knobs.limits import kind as limits
+    from ..knobs.metrics import kind as metrics
     from ..knobs.modules import kind as modules
     from ..knobs.nccl import kind as nccl
     from ..knobs.nic import kind as nic
@@ -93,4 +96,20 @@ def imported() -> tuple[Kind, ...]:
     from ..knobs.sysctl import kind as sysctl
     from ..knobs.thp import kind as thp
 
-    return (services, modules, thp, sysctl, limits, cpu, gpu, storage, nic, rail, qos, irq, nccl, boot)
+    return (
+        services,
+        modules,
+        thp,
+        sysctl,
+        limits,
+        cpu,
+        gpu,
+        storage,
+        nic,
+        rail,
+        qos,
+        irq,
+        nccl,
+        boot,
+        metrics,
+    )

@@ -12,13 +12,15 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ..host.host import Host
-from ..host.places import AGENT_COMMAND
+from ..host.places import AGENT_COMMAND, CHECK_SERVICE, CHECK_TIMER
 from ..linux import systemd_show, systemd_unit
 from ..linux.systemd_show import Properties
 from ..linux.systemd_unit import Line, Unit
 from ..model.record import NamedTuple
 from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
 from .units import (
+    CHECK_SERVICE_FILE,
+    CHECK_TIMER_FILE,
     LINKS,
     NIC_PATH_FILE,
     NIC_PATH_LINK,
@@ -41,6 +43,7 @@ _DECIDING = (
     ("[Unit]", ("Requires", "Requisite", "BindsTo", "Conflicts")),
     ("[Service]", (*_COMMANDS, "User", "RootDirectory", "RootImage")),
     ("[Path]", ("PathExists", "Unit")),
+    ("[Timer]", ("Unit",)),
 )
 #: Options of [Service] with which it could not set the kernel's values (systemd.exec(5)), and the words
 #: for no (src/basic/parse-util.c: parse_boolean)
@@ -91,6 +94,15 @@ def boot_faults(host: Host, running: bool = True) -> Sequence[Fault]:
 def nic_faults(host: Host, running: bool = True) -> Sequence[Fault]:
     """The same for what applies settings when a NIC arrives or changes its queues. Raises HostError."""
     return host.once(f"faults of the NIC units {running}", lambda: _nic_faults(host, running))
+
+
+def check_faults(host: Host, running: bool = True) -> Sequence[Fault]:
+    """The same for the timer that checks the node, whatever starts it. Raises HostError."""
+    units = ((CHECK_TIMER, CHECK_TIMER_FILE), (CHECK_SERVICE, CHECK_SERVICE_FILE))
+    return host.once(
+        f"faults of the check {running}",
+        lambda: [fault for name, path in units for fault in _unit(host, name, path, "", running)],
+    )
 
 
 def left(host: Host, running: bool = True) -> list[str]:
@@ -145,6 +157,7 @@ def _command(host: Host) -> list[Fault]:
 
 
 def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fault]:
+    """link: what starts it at boot; empty where only a declaration does."""
     properties = _properties(host, running).get(name, {})
     unit = systemd_unit.load(host, name, properties.get("DropInPaths", ()))
     if not unit.fragment or (not host.exists(path) and not host.is_link(path)):
@@ -157,7 +170,7 @@ def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fa
     faults = [_fault(line, path) for line in _changed(unit, wanted)]
     if not any(fault for fault in faults if not fault.theirs):
         faults += _file(host, path, stops=False)
-    faults += _start(host, name, link, running)
+    faults += _start(host, name, link, running) if link else []
     return faults or _as_loaded(name, properties, wanted)
 
 

@@ -13,16 +13,19 @@ from typing import Callable, Mapping
 
 from ..host import places
 from ..host.host import Host
-from ..linux import grub, irqbalance
+from ..linux import grub, irqbalance, node_exporter
 from .kind import AGENT_FILE, AGENT_UNIT
-from .units import NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE
+from .units import CHECK_TIMER_FILE, NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE
 
 UNITS, IRQBALANCE, IRQBALANCE_SERVICE, BOOT_LOADER = places.READERS
 
 
 def _units(host: Host) -> None:
-    """Have systemd, if it runs, read its units again, and wait for NICs or no longer. udev notices changed
-    rules by itself."""
+    """Have systemd, if it runs, read its units again, wait for NICs and check the node, or no longer. udev
+    notices changed rules by itself."""
+    checked = bool(host.matching(places.CHECK_DROP_IN.replace("NAME", "*")))
+    if not checked:
+        node_exporter.remove(host)
     if not host.systemd_runs():
         return
     purpose = "make systemd read its units again:"
@@ -32,6 +35,20 @@ def _units(host: Host) -> None:
     elif host.run(["systemctl", "is-active", "--quiet", NIC_PATH_UNIT]).rc == 0:
         stop_waiting(host)
         forget_units(host)
+    _check(host, checked)
+
+
+def _check(host: Host, wanted: bool) -> None:
+    """Check the node on a timer, and once now, which waits until this run has ended; or no longer."""
+    timer, service = places.CHECK_TIMER, places.CHECK_SERVICE
+    if wanted and host.exists(CHECK_TIMER_FILE):
+        host.must_run(["systemctl", "start", timer], "start the timer of the check:")
+        host.run(["systemctl", "start", "--no-block", service])
+    elif host.run(["systemctl", "is-active", "--quiet", timer]).rc == 0:
+        host.must_run(["systemctl", "stop", timer], "stop the timer of the check:")
+        host.run(["systemctl", "stop", service])
+        host.run(["systemctl", "reset-failed", service])
+        node_exporter.remove(host)  # what a check that was under way has written since
 
 
 def stop_waiting(host: Host) -> None:

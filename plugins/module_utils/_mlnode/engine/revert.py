@@ -16,10 +16,11 @@ from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin, complete, is_back, is_closed, remove_folders, restore
 from .units import NIC_PATH_FILE
 
-#: What checks keep of counters and of a subnet beside the origin (checks/rdma/counters.py, checks/subnet/):
-#: not asked for any more
+#: What checks keep of counters and of a subnet beside the origin (checks/rdma/counters.py, checks/subnet/),
+#: and what the check on a timer compares with: not asked for any more
 FOLDER = "/var/lib/mlnode"
-BASELINES = (f"{FOLDER}/rdma-baseline.json", f"{FOLDER}/ib-subnet*.cache")
+_KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json")
+BASELINES = tuple(f"{FOLDER}/{name}" for name in _KEPT)
 
 
 class Change(NamedTuple):

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..host.places import AGENT_COMMAND, AGENT_UNITS
+from ..host.places import AGENT_COMMAND, AGENT_UNITS, CHECK_SERVICE, CHECK_TIMER
 from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT
 
 _UNIT, NIC_SERVICE, NIC_PATH_UNIT = AGENT_UNITS
@@ -12,6 +12,8 @@ NIC_SERVICE_FILE = f"/etc/systemd/system/{NIC_SERVICE}"
 NIC_SERVICE_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_SERVICE}"
 NIC_PATH_FILE = f"/etc/systemd/system/{NIC_PATH_UNIT}"
 NIC_PATH_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_PATH_UNIT}"
+CHECK_SERVICE_FILE = f"/etc/systemd/system/{CHECK_SERVICE}"
+CHECK_TIMER_FILE = f"/etc/systemd/system/{CHECK_TIMER}"
 PRESET_FILE = "/etc/systemd/system-preset/50-mlnode.preset"
 UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 
@@ -24,13 +26,12 @@ NIC_FLAG = "/run/mlnode-nics"
 # AF_NETLINK is how dcb, of iproute2, sets the priorities of NICs.
 # /boot, mounts and /var/lib/os-prober are for the boot loader, whose menu is regenerated where what is
 # declared for it was lost: other systems are found by mounting their disks.
-_SANDBOX = """\
+_WRITES = "ProtectSystem=strict\nReadWritePaths=/etc /run -/boot -/var/lib/os-prober\n"
+_SANDBOX = f"""\
 NoNewPrivileges=yes
 CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
 CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE CAP_MKNOD
-ProtectSystem=strict
-ReadWritePaths=/etc /run -/boot -/var/lib/os-prober
-StateDirectory=mlnode
+{_WRITES}StateDirectory=mlnode
 StateDirectoryMode=0755
 ProtectHome=yes
 PrivateTmp=yes
@@ -114,6 +115,41 @@ PathExists={NIC_FLAG}
 WantedBy=multi-user.target
 """
 
+_CHECK_SANDBOX = _SANDBOX.replace(_WRITES, "ProtectSystem=full\n")
+
+# It reads as `mlnode check` does, so that it may do the same, and writes one file into a folder that only the
+# node knows: hence all of /var and /srv, and nothing below /etc, /usr and /boot. It is meant to cost a job
+# nothing: the lowest priority, and the disk only while no one else wants it. One that hangs, as on a dead
+# NFS server, ends before the next one is due; systemd starts no second one beside it.
+CHECK_UNIT = f"""\
+[Unit]
+Description=Check this node and write metrics for node_exporter (mlnode.tuning)
+After=mlnode-apply.service
+ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
+
+[Service]
+Type=oneshot
+ExecStart={AGENT_COMMAND} metrics
+Nice=19
+IOSchedulingClass=idle
+CPUSchedulingPolicy=batch
+TimeoutStartSec=300
+{_CHECK_SANDBOX}"""
+
+# The delay spreads a fleet over the whole period. It is the same at each turn of a node, where systemd has
+# FixedRandomDelay= (247 and newer); older ones pass over the line, and two turns are up to 30 minutes apart.
+CHECK_TIMER_UNIT = f"""\
+[Unit]
+Description=Check this node every 15 minutes (mlnode.tuning)
+
+[Timer]
+OnCalendar=*:0/15
+RandomizedDelaySec=900
+FixedRandomDelay=yes
+AccuracySec=1s
+Unit={CHECK_SERVICE}
+"""
+
 # Interfaces without hardware come and go with every container. A flag that is up already needs no program.
 UDEV = f"""\
 # A NIC that arrives or changes its queues gets what is declared for it (mlnode.tuning).
@@ -137,6 +173,8 @@ TEXTS = {
     AGENT_FILE: UNIT,
     NIC_SERVICE_FILE: NIC_UNIT,
     NIC_PATH_FILE: NIC_PATH,
+    CHECK_SERVICE_FILE: CHECK_UNIT,
+    CHECK_TIMER_FILE: CHECK_TIMER_UNIT,
     UDEV_FILE: UDEV,
     PRESET_FILE: PRESET,
 }

@@ -10,8 +10,9 @@ import errno
 import fnmatch
 import os
 import stat
+from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, Protocol, Sequence, TypeVar
+from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
 
 from ..model.errors import HostError, NotMountedError
 from ..model.setting import Value
@@ -302,6 +303,21 @@ class Host:
         """Remove what a killed run has left beside a file that is right."""
         folder, name = os.path.split(self.real(path, follow=False))
         system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+
+    @contextmanager
+    def alone(self, folder: str) -> Iterator[bool]:
+        """Hold a folder, which is made if need be; False where another process does. Raises HostError."""
+        real = self.real(folder, follow=False)
+        try:
+            system.make_folder(real)
+            handle = system.take(real)
+        except OSError as error:
+            raise HostError("lock", folder, error.errno) from error
+        try:
+            yield handle is not None
+        finally:
+            if handle is not None:
+                os.close(handle)
 
     def make_folder(self, path: str) -> None:
         """One folder in configfs, where that makes the kernel's files in it, too. Never in a captured tree,

@@ -68,6 +68,9 @@ WANTS = f"{_SYSTEMD}/multi-user.target.wants"
 #: What runs the agent: at every boot, for a NIC that has changed, and while none has
 AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
+#: What checks the node on a timer where that is declared, and what starts it for a declaration
+CHECK_SERVICE, CHECK_TIMER = "mlnode-check.service", "mlnode-check.timer"
+CHECK_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode-NAME.conf"
 
 #: Who is notified that a file has changed, as it is kept in the file's origin: handlers.HANDLERS
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
@@ -100,7 +103,8 @@ class Own(NamedTuple):
 #: back at a boot in between
 OWN = (
     *(Own(f"{WANTS}/{unit}", "units") for unit in AGENT_UNITS),
-    *(Own(f"{_SYSTEMD}/{unit}", "units") for unit in AGENT_UNITS),
+    Own(CHECK_DROP_IN, "units", ("metrics",)),
+    *(Own(f"{_SYSTEMD}/{unit}", "units") for unit in (*AGENT_UNITS, CHECK_TIMER, CHECK_SERVICE)),
     Own("/etc/udev/rules.d/90-mlnode.rules", "units"),
     Own("/etc/systemd/system-preset/50-mlnode.preset", "units"),
     Own("/etc/sysctl.d/zz-mlnode-NAME.conf", "", ("sysctl",)),

@@ -182,6 +182,24 @@ def sync(real: str) -> None:
         os.close(handle)
 
 
+def take(real: str) -> int | None:
+    """A handle that holds a folder as long as it is open (flock(2)); None where another process does. Raises
+    OSError."""
+    # Only here: no other command holds one.
+    import fcntl
+
+    handle = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
 def fill(temporary: str, content: bytes, mode: int | None, target: str) -> None:
     """A new file with this content, on disk before it returns, and with owner, mode and attributes of the
     target, if there is one. Raises OSError."""

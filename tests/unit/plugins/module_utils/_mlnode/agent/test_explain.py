@@ -55,6 +55,7 @@ def test_every_fact_about_one_setting_in_reading_order(node: Machine) -> None:
         ("runtime", "60"),
         ("boot", f"1 ({ours})"),
         ("origin", "60"),
+        ("put_back", "never"),
         ("path", SWAPPINESS),
         ("severity", "high"),
         ("purpose", facts["purpose"]),

@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""State of the last check, kept in /var/lib/mlnode/check.json, with which the next one compares.
+
+It decides nothing: without it, or where it is damaged, a check begins afresh.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping, Sequence
+
+from ..engine.kind import Row
+from ..host.host import Host
+from ..model import strict_json
+from ..model.errors import MlnodeError
+from ..model.record import NamedTuple
+from .causes import Seen
+
+PATH = "/var/lib/mlnode/check.json"
+FORMAT = 1
+
+
+class One(NamedTuple):
+    """Of a setting. since: when the drift was seen first, as Unix time; 0 while it is as declared."""
+
+    status: str
+    runtime: str | None = None
+    cause: str = ""
+    since: float = 0.0
+
+
+class Checked(NamedTuple):
+    """pauses: NIC → number of pause frames, and seconds since the boot at which it was read."""
+
+    at: float = 0.0
+    seen: Seen = Seen()
+    settings: Mapping[str, One] = {}
+    pauses: Mapping[str, tuple[int, float]] = {}
+
+
+def load(host: Host) -> Checked:
+    """Never raises."""
+    try:
+        document = strict_json.document(host.read_bytes(PATH), PATH, FORMAT)
+        return Checked(
+            float(document["at"]),
+            Seen(str(document["boot"]), {str(name): str(index) for name, index in document["nics"].items()}),
+            {str(key): _one(raw) for key, raw in document["settings"].items()},
+            {str(name): (int(raw[0]), float(raw[1])) for name, raw in document["pauses"].items()},
+        )
+    except (MlnodeError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError):
+        return Checked()
+
+
+def _one(raw: Any) -> One:
+    runtime = raw["runtime"]
+    return One(
+        str(raw["status"]),
+        None if runtime is None else str(runtime),
+        str(raw.get("cause", "")),
+        float(raw.get("since", 0.0)),
+    )
+
+
+def after(before: Checked, now: Seen, rows: Sequence[Row], causes: Mapping[str, str], at: float) -> Checked:
+    """The state for the next check. causes: of those that drifted."""
+    settings: dict[str, One] = {}
+    for row in rows:
+        key, cause = row.setting.key, causes.get(row.setting.key, "")
+        known = before.settings.get(key)
+        since = (known.since if known and known.since else at) if cause else 0.0
+        settings[key] = One(str(row.status), row.reading.runtime.text, cause, since)
+    return before._replace(at=at, seen=now, settings=settings)
+
+
+def document(state: Checked) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "at": state.at,
+        "boot": state.seen.boot,
+        "nics": dict(state.seen.indexes),
+        "settings": {
+            key: {
+                "status": one.status,
+                "runtime": one.runtime,
+                **({"cause": one.cause, "since": one.since} if one.cause else {}),
+            }
+            for key, one in state.settings.items()
+        },
+        "pauses": {name: list(pair) for name, pair in state.pauses.items()},
+    }
+
+
+def save(host: Host, state: Checked) -> None:
+    """Raises HostError. For root alone, as a value may be of a file that not everybody may read."""
+    content = json.dumps(document(state), ensure_ascii=True).encode("ascii") + b"\n"
+    host.write_file(PATH, content, mode=0o600)

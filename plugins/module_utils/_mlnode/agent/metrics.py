@@ -1,0 +1,308 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`mlnode metrics`: the check of this node as a file for node_exporter, or on the standard output.
+
+At most SERIES on a node as declared, and LISTED more while it is not: 10,000 nodes are 0.8 million series in
+the worst case. What node_exporter itself exports, such as sockets in TIME_WAIT and the bytes of RDMA ports,
+is not here once more.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import Any, Sequence
+
+from ..engine import declared, digests, lock
+from ..engine.judge import waits_for_boot
+from ..engine.kind import AGENT_ROW, Row
+from ..engine.origin import Origin
+from ..engine.origin_paths import is_known
+from ..host.host import Host
+from ..knobs.metrics import kind as metrics
+from ..linux import node_exporter
+from ..model.errors import HostError, MlnodeError, UntrustedError
+from ..model.record import NamedTuple
+from ..model.setting import Status
+from ..model.version import VERSION
+from ..report.metrics import COUNTER, GAUGE, Family, Sample, render
+from . import causes, checked, history, pauses, waivers
+from .checked import Checked
+from .node import Survey, survey
+from .registry import KINDS
+from .waivers import Waiver
+
+#: Series of a node as declared with each area of this library, and of drifted settings that are named
+SERIES, LISTED = 60, 20
+
+#: A run that has the lock changes what is looked at: it is waited for, within the time that its service gives
+_WAIT_SECONDS, _POLL_SECONDS = 240.0, 0.2
+
+#: What a setting counts as. `unsupported` is neither drift nor as declared, as no run can mend it.
+_OK, _DRIFTED, _UNSUPPORTED = "ok", "drifted", "unsupported"
+_STATES = (_OK, _DRIFTED, _UNSUPPORTED)
+
+_GOVERNOR = "cpu.governor"
+
+
+class Drift(NamedTuple):
+    """A drifted setting and its cause."""
+
+    row: Row
+    cause: str
+
+
+class Result(NamedTuple):
+    """text: the metrics. errors: what kept the check from seeing all of the node. fresh: drift that the check
+    before has not seen, or with another value."""
+
+    text: str
+    errors: tuple[str, ...]
+    checked: Checked
+    fresh: tuple[Drift, ...] = ()
+
+
+def wait_for_run(host: Host) -> None:
+    """Wait until no run changes this node, or for long enough."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while lock.is_held(host) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def folder(host: Host) -> str:
+    """The folder of the file, as the declarations of this node have it. Raises MlnodeError."""
+    claims = [
+        str(spec["textfile_directory"])
+        for item in declared.load_all(host, [])
+        for spec in [item.kinds.get(metrics.KIND, {})]
+        if spec.get("textfile_directory")
+    ]
+    if not claims:
+        raise HostError(
+            "write", node_exporter.FILE, None, "no declaration has textfile_directory: see node_metrics"
+        )
+    found = metrics.folder_of(host, claims[0])
+    if found.problem:
+        raise HostError("write", node_exporter.FILE, None, found.problem)
+    return found.path
+
+
+def look(host: Host) -> Result:
+    """Check the node. Never raises: what went wrong is in the metrics, too."""
+    begun, start = time.time(), time.monotonic()
+    before, now = checked.load(host), causes.seen(host)
+    try:
+        node = survey(host)
+    except MlnodeError as error:
+        node = Survey((), (str(error),))
+    rows = [item.row for item in node.rows]
+    exceptions = _exceptions(host)
+    day = datetime.fromtimestamp(begun, timezone.utc).date()
+    drifted = [row for row in rows if row.status.is_drift]
+    judged = waivers.judge(exceptions, [row.setting.key for row in drifted], day)
+    drifts = [_drift(host, row, before, now) for row in drifted if row.setting.key not in judged.ignored]
+    known = checked.after(before, now, rows, {item.row.setting.key: item.cause for item in drifts}, begun)
+    rate, known = pauses.rate(host, before, known)
+    corrections = history.load(host).corrections
+    families = (
+        _settings(rows, {item.row.setting.key for item in drifts}),
+        *_drifts(drifts),
+        _one(
+            "mlnode_corrections_total",
+            COUNTER,
+            "Settings that a run has set right again.",
+            corrections,
+        ),
+        *_about(host),
+        _one(
+            "mlnode_reboot_required",
+            GAUGE,
+            "Whether a declared value waits for a reboot.",
+            waits_for_boot(rows),
+        ),
+        _expiry(exceptions),
+        *([rate] if rate else []),
+        _governor(host, before, rows),
+        # The time comes last: half a file has none, whichever half it is, and looks like no check.
+        *_check(begun, time.monotonic() - start, node),
+    )
+    fresh = tuple(item for item in drifts if _is_fresh(item, before))
+    return Result(render(families), node.errors, known, fresh)
+
+
+def _is_fresh(drift: Drift, before: Checked) -> bool:
+    was = before.settings.get(drift.row.setting.key)
+    return was is None or not was.cause or was.runtime != drift.row.reading.runtime.text
+
+
+def export(host: Host) -> Result:
+    """Check the node, write the file and keep what the next check compares with. Raises MlnodeError."""
+    if not host.is_superuser():
+        raise HostError("write", checked.PATH, None, "root is needed; --print shows the metrics")
+    where = folder(host)
+    with host.alone(checked.PATH.rpartition("/")[0]) as is_alone:
+        if not is_alone:
+            raise HostError("check", "this node", None, "another check is under way")
+        result = look(host)
+        node_exporter.write(host, where, result.text)
+        checked.save(host, result.checked)
+        past = history.load(host).settings if result.fresh else {}
+        for drift in result.fresh:
+            history.report_drift(host, drift.row, drift.cause, past.get(drift.row.setting.key))
+    return result
+
+
+def _drift(host: Host, row: Row, before: Checked, now: causes.Seen) -> Drift:
+    """The cause that the first check after the change has seen stays, as later ones know less."""
+    known = before.settings.get(row.setting.key)
+    if known and known.cause and known.runtime == row.reading.runtime.text and known.status == row.status:
+        return Drift(row, known.cause)
+    return Drift(row, causes.of(host, row, before.seen, now))
+
+
+def _exceptions(host: Host) -> list[Waiver]:
+    """Of all declarations; the kind has refused what is none."""
+    try:
+        given = [
+            item
+            for declaration in declared.load_all(host, [])
+            for item in declaration.kinds.get(metrics.KIND, {}).get("ignore", [])
+        ]
+        return waivers.parse(given)
+    except (MlnodeError, KeyError, TypeError):
+        return []
+
+
+# -- the families --------------------------------------------------------------------------
+
+
+def _one(name: str, kind: str, text: str, value: float, **labels: str) -> Family:
+    return Family(name, kind, text, (Sample(float(value), labels),))
+
+
+def _settings(rows: Sequence[Row], drifted: set[str]) -> Family:
+    """Zeros, too, so that a rule sees a state come; of an area that is not declared there is nothing."""
+    counts: dict[tuple[str, str], int] = {}
+    for row in rows:
+        for state in _STATES:
+            counts.setdefault((row.setting.kind, state), 0)
+        counts[row.setting.kind, _state(row, drifted)] += 1
+    samples = (Sample(number, {"area": area, "state": state}) for (area, state), number in counts.items())
+    return Family("mlnode_settings", GAUGE, "Declared settings by area and state.", tuple(samples))
+
+
+def _state(row: Row, drifted: set[str]) -> str:
+    if row.setting.key in drifted:
+        return _DRIFTED
+    return _UNSUPPORTED if row.status is Status.UNSUPPORTED else _OK
+
+
+def _drifts(drifts: Sequence[Drift]) -> tuple[Family, Family]:
+    worst = sorted(drifts, key=lambda item: (_rank(item.row), item.row.setting.key))
+    samples = tuple(
+        Sample(
+            1,
+            {
+                "area": item.row.setting.kind,
+                "setting": item.row.setting.key,
+                "cause": item.cause,
+                "status": str(item.row.status),
+            },
+        )
+        for item in worst[:LISTED]
+    )
+    text = f"Settings that are not as declared, at most {LISTED}, and what has changed them."
+    rest = max(0, len(worst) - LISTED)
+    return (
+        Family("mlnode_drift_info", GAUGE, text, samples),
+        _one(
+            "mlnode_drift_unlisted_settings",
+            GAUGE,
+            "Drifted settings besides those in mlnode_drift_info.",
+            rest,
+        ),
+    )
+
+
+def _rank(row: Row) -> int:
+    """The most severe first, so that they are named."""
+    return ("high", "medium", "low").index(str(row.info.severity))
+
+
+def _check(begun: float, took: float, node: Survey) -> tuple[Family, ...]:
+    success = not node.errors
+    return (
+        _one("mlnode_check_duration_seconds", GAUGE, "Time that the check took.", round(took, 6)),
+        _one("mlnode_check_success", GAUGE, "Whether the check has seen all that is declared.", success),
+        _one("mlnode_check_timestamp_seconds", GAUGE, "When the node was last checked, as Unix time.", begun),
+    )
+
+
+def _about(host: Host) -> tuple[Family, Family]:
+    digest, author = _declaration(host)
+    return (
+        _one("mlnode_build_info", GAUGE, "Version of mlnode.", 1, version=VERSION),
+        _one(
+            "mlnode_declaration_info",
+            GAUGE,
+            "Digest of all declarations of the node; author: mlnode where a run has written each of them.",
+            1,
+            digest=digest,
+            author=author,
+        ),
+    )
+
+
+def _declaration(host: Host) -> tuple[str, str]:
+    """The digest, and `mlnode` or `other`, where a file is not as a run on this node has left it."""
+    try:
+        items = declared.load_all(host)
+        kinds = {f"{item.name} {kind}": spec for item in items for kind, spec in item.kinds.items()}
+        digest = digests.digests({"all": kinds}).get("all", "")
+        entries = {entry["file"]: entry for entry in Origin.load(host).entries() if "file" in entry}
+        own = all(
+            item.path in entries and is_known(entries[item.path], host.snapshot(item.path)) for item in items
+        )
+        return digest, "mlnode" if own else "other"
+    except (MlnodeError, UntrustedError):
+        return "unreadable", "unknown"
+
+
+def _expiry(exceptions: Sequence[Waiver]) -> Family:
+    """The one that ends next: the others are not due before it."""
+    name, text = (
+        "mlnode_exception_expiry_timestamp_seconds",
+        "End of the exception that ends next, as Unix time.",
+    )
+    if not exceptions:
+        return Family(name, GAUGE, text, ())
+    first = min(exceptions, key=lambda item: item.until)
+    end = datetime(first.until.year, first.until.month, first.until.day, tzinfo=timezone.utc).timestamp()
+    return _one(name, GAUGE, text, end + 86400, setting=first.key)
+
+
+def _governor(host: Host, before: Checked, rows: Sequence[Row]) -> Family:
+    """A job whose CPUs get slower in its middle looks as if it had a bad node."""
+    now = next((row for row in rows if row.setting.key == _GOVERNOR), None)
+    was = before.settings.get(_GOVERNOR)
+    changed = False
+    if now is not None and was is not None and was.runtime != now.reading.runtime.text:
+        # Only here: it hardly ever changes.
+        from ..linux import jobs
+
+        try:
+            changed = bool(jobs.running(host))
+        except HostError:
+            changed = False
+    text = "Whether the CPU governor has changed since the check before, while a job ran."
+    return _one("mlnode_governor_changed_during_job", GAUGE, text, changed)
+
+
+def areas() -> tuple[str, ...]:
+    """All that the label area can be."""
+    return (AGENT_ROW.partition(".")[0], *KINDS)
+
+
+def document(result: Result) -> dict[str, Any]:
+    """For --json: what the next check compares with."""
+    return {**checked.document(result.checked), "errors": list(result.errors)}

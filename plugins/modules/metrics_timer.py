@@ -1,0 +1,88 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declare the timer that checks the node and exports metrics."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: metrics_timer
+short_description: Declare the timer that checks the node and exports metrics
+version_added: 0.1.0
+description:
+  - Has the node check itself every 15 minutes, and write what it has seen into the folder of node_exporter, for
+    Prometheus. Without a declaration there is no timer.
+  - The collection comes with rules, alerts and their tests in the folder C(observability).
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+extends_documentation_fragment:
+  - mlnode.tuning.area.metrics
+  - mlnode.tuning.declaration
+  - mlnode.tuning.declaration.attributes
+notes:
+  - The units come with the agent, see M(mlnode.tuning.agent); this declaration starts the timer, now and at boot.
+  - It is V(drifted) as long as there is no such folder, as nothing would read the file.
+  - The file goes when the last declaration of the timer does, and with a revert.
+  - V(unsupported) where systemd does not run.
+seealso:
+  - module: mlnode.tuning.node_drift
+  - module: mlnode.tuning.agent
+"""
+
+EXAMPLES = r"""
+- name: Export the state of the node where node_exporter finds it
+  mlnode.tuning.metrics_timer:
+    name: site
+    textfile_directory: auto
+
+- name: The same with drift that is known until its day
+  mlnode.tuning.metrics_timer:
+    name: site
+    textfile_directory: /var/lib/node_exporter
+    ignore:
+      - key: nic.fabric.rings
+        reason: New firmware is ordered
+        until: 2027-03-31
+"""
+
+RETURN = r"""
+settings:
+  description: The setting with its four states and its one status, as in M(mlnode.tuning.sysctl_ml).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: metrics
+      key: metrics.textfile
+      path: /var/lib/prometheus/node-exporter/mlnode.prom
+      declared: auto
+      want: /var/lib/prometheus/node-exporter
+      runtime: "off"
+      boot: /var/lib/prometheus/node-exporter
+      boot_source: /etc/systemd/system/timers.target.d/zz-mlnode-site.conf
+      origin: null
+      status: drifted
+      severity: medium
+      reason: "runtime is off"
+reboot_required:
+  description: Whether something takes effect only after a reboot; never for this module.
+  returned: success
+  type: bool
+  sample: false
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.metrics import kind as metrics
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+
+
+def main() -> None:
+    arguments = schema.module_spec(metrics.OPTIONS)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, metrics)
+
+
+if __name__ == "__main__":
+    main()

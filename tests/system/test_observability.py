@@ -1,0 +1,308 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules, alerts and dashboard with the programs of the distribution: promtool for the rules and for what
+nodes export, and Prometheus, Alertmanager and node_exporter for the way from a drift to an alert."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.tests.system import packages
+from ansible_collections.mlnode.tuning.tests.system.prometheus import Exporter, Server, wait_for
+from ansible_collections.mlnode.tuning.tests.unit import nodes
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
+from mlnode.agent import declare, history, metrics
+from mlnode.agent.node import NodeRow, Survey
+from mlnode.agent.registry import KINDS
+from mlnode.engine import declared
+from mlnode.engine.kind import Info, Row
+from mlnode.linux import node_exporter
+from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OBSERVABILITY = ROOT / "observability"
+GUIDE = ROOT / "docs" / "guide" / "watching.md"
+PACKAGES = ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
+
+SWAPPINESS = "/proc/sys/vm/swappiness"
+FILE = f"{node_exporter.DEBIAN}/{node_exporter.FILE}"
+#: Seconds between two checks in the test of the whole way
+PERIOD = 4.0
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of the programs."""
+    folder = tmp_path_factory.mktemp("packages")
+    if not packages.unpacked(str(folder), *PACKAGES):
+        pytest.skip(f"no {', '.join(PACKAGES)} could be downloaded here (apt-get download)")
+    return f"{folder}/usr/bin"
+
+
+def promtool(programs: str, *words: str, given: str = "") -> str:
+    done = subprocess.run(
+        [f"{programs}/promtool", *words], input=given, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def rules() -> dict[str, dict[str, Any]]:
+    document = yaml.safe_load((OBSERVABILITY / "rules" / "alerts.yml").read_text(encoding="utf-8"))
+    return {rule["alert"]: rule for group in document["groups"] for rule in group["rules"]}
+
+
+# -- promtool ------------------------------------------------------------------------------
+
+
+def test_the_rules_are_rules(programs: str) -> None:
+    promtool(programs, "check", "rules", *map(str, sorted((OBSERVABILITY / "rules").glob("*.yml"))))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (OBSERVABILITY / "tests").glob("*.yml")))
+def test_the_alerts_do_as_their_tests_have_it(programs: str, name: str) -> None:
+    promtool(programs, "test", "rules", str(OBSERVABILITY / "tests" / name))
+
+
+@pytest.mark.parametrize("alert", rules())
+def test_each_alert_is_tested_and_explained(alert: str) -> None:
+    tests = [
+        one
+        for path in (OBSERVABILITY / "tests").glob("*.yml")
+        for test in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+        if test["name"] == alert
+        for one in test["alert_rule_test"]
+        if one["alertname"] == alert
+    ]
+    fires = [bool(one.get("exp_alerts")) for one in tests]
+    assert fires[0] is False, "it is quiet before"
+    assert True in fires, "it fires"
+    assert fires[-1] is False, "it resolves"
+    assert rules()[alert]["annotations"]["runbook"] == f"docs/guide/watching.md#{alert.lower()}"
+    section = re.search(rf"^### {alert}\n(.+?)(?=^##|\Z)", GUIDE.read_text(encoding="utf-8"), re.M | re.S)
+    assert section, "no section of the guide"
+    assert len(section[1]) > 100, "which says what to do"
+
+
+def test_one_cause_on_400_nodes_is_one_alert_with_their_number(programs: str, tmp_path: pathlib.Path) -> None:
+    labels = 'area="sysctl",setting="vm.swappiness",cause="tuned: /etc/tuned/a/tuned.conf:2",status="drifted"'
+    series = [
+        {"series": f'mlnode_drift_info{{job="node",instance="n{number}",{labels}}}', "values": "1x9"}
+        for number in range(400)
+    ]
+    expected = {"expr": "ALERTS", "eval_time": "5m", "exp_samples": []}
+    count = {"expr": "max(job_area_setting_cause_status:mlnode_drift:count)", "eval_time": "5m"}
+    alert = (
+        'ALERTS{alertname="MlnodeDrift",alertstate="firing",job="node",severity="warning",area="sysctl",'
+        'setting="vm.swappiness",cause="tuned: /etc/tuned/a/tuned.conf:2",status="drifted"}'
+    )
+    expected["exp_samples"] = [{"labels": alert, "value": 1}]
+    test = {
+        "rule_files": [str(path) for path in sorted((OBSERVABILITY / "rules").glob("*.yml"))],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": series,
+                "promql_expr_test": [expected, {**count, "exp_samples": [{"labels": "{}", "value": 400}]}],
+            }
+        ],
+    }
+    path = tmp_path / "test.yml"
+    path.write_text(yaml.safe_dump(test), encoding="utf-8")
+    promtool(programs, "test", "rules", str(path))
+
+
+def _survey(random_: random.Random) -> Survey:
+    """Any state of a node: all that a kernel, a file name or an error can bring into it."""
+
+    def text() -> str:
+        alphabet = 'a"\\\n{}=,#é\x00\x7f\u2028\udcff\U0001f600 '
+        return "".join(random_.choice(alphabet) for _ in range(random_.randrange(30)))
+
+    rows = []
+    for number in range(random_.randrange(120)):
+        area = random_.choice(metrics.areas())
+        value = Value(text=text()) if random_.random() < 0.8 else Value(unreadable=text())
+        boot = Boot(Value(text=text()), text(), foreign=random_.random() < 0.5)
+        setting = Setting(area, f"{area}.{number}{text()}", "/x", "1", "1")
+        reading = Reading("/x", value, boot)
+        info = Info(random_.choice([*Severity]), "", "")
+        rows.append(NodeRow(Row(setting, reading, random_.choice([*Status]), text(), info), ("node",)))
+    errors = [text() for _ in range(random_.randrange(3))]
+    return Survey(tuple(rows), tuple(errors))
+
+
+def test_promtool_takes_any_state_of_a_node(
+    programs: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = watched(tmp_path / "node")
+    for seed in range(50 * EFFORT):
+        survey = _survey(random.Random(seed))
+        monkeypatch.setattr(metrics, "survey", lambda _host, survey=survey: survey)
+        text = metrics.look(node).text
+        assert len(series_of(text)) <= metrics.SERIES + metrics.LISTED
+        promtool(programs, "check", "metrics", given=text)
+
+
+def series_of(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line and not line.startswith("#")]
+
+
+# -- the whole way -------------------------------------------------------------------------
+
+
+def watched(folder: pathlib.Path) -> nodes.Node:
+    """A node with a declaration and the timer."""
+    node = nodes.made(nodes.CASES["metrics"], folder)
+    nodes.install(node)
+    areas = {"sysctl": {"settings": {"vm.swappiness": 10}}, "metrics": {"textfile_directory": "auto"}}
+    order = declare.Order("node", KINDS, areas, tuple(KINDS), whole=True, after=history.record)
+    assert not declare.run(node, order).failed
+    return node
+
+
+class Watch:
+    """A node, its exporter, and the server."""
+
+    def __init__(self, node: nodes.Node, exporter: Exporter, server: Server) -> None:
+        self.node, self.exporter, self.server = node, exporter, server
+
+    def check(self) -> None:
+        self.node.forget()
+        metrics.export(self.node)
+
+    def wait(self, name: str, fires: bool = True, checks: bool = True) -> list[dict[str, str]]:
+        """Until an alert fires, or does not any more. checks: the timer goes on meanwhile."""
+
+        def right() -> bool:
+            if checks:
+                self.check()
+            return (name in self.server.alerts()) is fires
+
+        wait_for(right)
+        return self.server.alerts().get(name, [])
+
+
+@pytest.fixture(scope="module")
+def watch(programs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
+    folder = tmp_path_factory.mktemp("watch")
+    node = watched(folder / "node")
+    metrics.export(node)
+    exporter = Exporter(programs, node.root + node_exporter.DEBIAN)
+    server = Server(programs, folder, {"gpu001": exporter}, PERIOD)
+    exporter.start()
+    try:
+        with server.running():
+            made = Watch(node, exporter, server)
+            wait_for(lambda: bool(server.query("mlnode_check_success")))
+            yield made
+    finally:
+        exporter.stop()
+
+
+def test_a_node_as_declared_has_no_alert(watch: Watch) -> None:
+    for _ in range(8):
+        watch.check()
+        time.sleep(0.5)
+    assert watch.server.alerts() == {}
+    assert [one["value"][1] for one in watch.server.query("mlnode_check_success")] == ["1"]
+
+
+def test_a_drift_by_hand_is_an_alert_with_area_setting_and_cause(watch: Watch) -> None:
+    watch.node.put("/etc/sysctl.d/10-other.conf", "vm.swappiness = 60\n")
+    watch.node.put(SWAPPINESS, "60\n")
+    begun = time.monotonic()
+    watch.check()
+    [alert] = watch.wait("MlnodeDrift", checks=False)
+    assert time.monotonic() - begun < 2.5 * PERIOD
+    assert (alert["area"], alert["setting"]) == ("sysctl", "vm.swappiness")
+    assert alert["cause"] == "/etc/sysctl.d/10-other.conf:1"
+    watch.node.put(SWAPPINESS, "10\n")
+    watch.wait("MlnodeDrift", fires=False)
+
+
+def test_a_timer_or_a_check_that_is_dead(watch: Watch) -> None:
+    watch.check()
+    begun = time.monotonic()
+    watch.wait("MlnodeCheckStale", checks=False)
+    assert time.monotonic() - begun < 2.5 * PERIOD + 5
+    watch.wait("MlnodeCheckStale", fires=False)
+
+
+@pytest.mark.parametrize("share", [0.97, 0.5, 0.01])
+def test_half_a_file(watch: Watch, share: float) -> None:
+    watch.check()
+    text = watch.node.text(FILE)
+    watch.node.put(FILE, text[: int(len(text) * share)])
+    watch.wait("MlnodeNotReporting", checks=False)
+    watch.wait("MlnodeNotReporting", fires=False)
+
+
+def test_half_a_file_at_the_end_of_a_line(watch: Watch) -> None:
+    watch.check()
+    lines = watch.node.text(FILE).splitlines(keepends=True)
+    watch.node.put(FILE, "".join(lines[: len(lines) // 2 // 3 * 3]))
+    watch.wait("MlnodeNotReporting", checks=False)
+    watch.wait("MlnodeNotReporting", fires=False)
+
+
+def test_a_file_that_is_none(watch: Watch) -> None:
+    watch.node.put(FILE, "no metrics at all {\n")
+    watch.wait("MlnodeFileBroken", checks=False)
+    watch.wait("MlnodeFileBroken", fires=False)
+
+
+def test_a_node_that_is_silent(watch: Watch) -> None:
+    watch.check()
+    watch.exporter.stop()
+    watch.wait("MlnodeNotReporting", checks=False)
+    watch.exporter.start()
+    watch.wait("MlnodeNotReporting", fires=False)
+
+
+def test_a_declaration_that_no_run_has_written(watch: Watch) -> None:
+    path = declared.path_of("other")
+    other = declared.Declaration("other", {"sysctl": {"settings": {"vm.dirty_ratio": "10"}}})
+    watch.node.put(path, declared.render(other).decode())
+    [alert] = watch.wait("MlnodeForeignDeclaration")
+    assert alert["author"] == "other"
+    os.unlink(watch.node.root + path)
+    watch.wait("MlnodeForeignDeclaration", fires=False)
+
+
+def test_a_part_of_a_node_that_cannot_be_checked(watch: Watch) -> None:
+    path = declared.path_of("broken")
+    watch.node.put(path, "{")
+    watch.wait("MlnodeCheckFailed")
+    os.unlink(watch.node.root + path)
+    watch.wait("MlnodeCheckFailed", fires=False)
+
+
+def test_each_query_of_the_dashboard(watch: Watch) -> None:
+    """Each is one, and those that a node without RDMA has an answer to have one."""
+    watch.node.put(SWAPPINESS, "60\n")
+    watch.wait("MlnodeDrift")
+    records = "job_area_setting_cause_status:mlnode_drift:count"
+    wait_for(lambda: bool(watch.server.query(records)))
+    dashboard = json.loads((OBSERVABILITY / "dashboards" / "mlnode.json").read_text(encoding="utf-8"))
+    empty = {"Pause frames", "Imbalance of RDMA ports"}
+    for panel in dashboard["panels"]:
+        assert panel["description"]
+        for target in panel["targets"]:
+            answer = watch.server.query(target["expr"].replace("$job", ".+"))
+            assert answer or panel["title"] in empty, panel["title"]
+    [row] = watch.server.query(records)
+    assert row["metric"]["setting"] == "vm.swappiness"
+    watch.node.put(SWAPPINESS, "10\n")
+    watch.wait("MlnodeDrift", fires=False)

@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit import nodes
+from mlnode.engine import engine, units
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import Row
+from mlnode.host import places
+from mlnode.knobs.metrics import kind as metrics
+from mlnode.model.errors import DeclarationError
+from mlnode.model.setting import Layer, Status
+
+AUTO = {"textfile_directory": "auto"}
+DROP_IN = "/etc/systemd/system/timers.target.d/zz-mlnode-site.conf"
+
+
+@pytest.fixture
+def node(tmp_path: pathlib.Path) -> nodes.Node:
+    node = nodes.made(nodes.CASES["metrics"], tmp_path / "node")
+    nodes.install(node)
+    return node
+
+
+def row(node: nodes.Node, spec: dict[str, Any], layers: tuple[Layer, ...] = tuple(Layer)) -> Row:
+    node.forget()
+    [found] = engine.evaluate(node, Request("site", metrics, spec, layers)).rows
+    return found
+
+
+def apply(node: nodes.Node, spec: dict[str, Any]) -> engine.Outcome:
+    node.forget()
+    return engine.apply(node, Request("site", metrics, spec))
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"textfile_directory": "relative"}, "metrics.textfile_directory: must be auto or the absolute path"),
+        ({"textfile_directory": "/a/../etc"}, "metrics.textfile_directory"),
+        ({"textfile_directory": "/a b"}, "metrics.textfile_directory"),
+        ({**AUTO, "ignore": [{"key": "a", "reason": "b", "until": "soon"}]}, "a day such as 2026-01-31"),
+        ({**AUTO, "ignore": [{"key": "a", "reason": "b", "until": "2026-02-30"}]}, "until"),
+        ({**AUTO, "ignore": [{"key": "a", "until": "2026-02-20"}]}, "reason"),
+    ],
+)
+def test_what_is_refused(spec: dict[str, Any], words: str) -> None:
+    with pytest.raises(DeclarationError, match=words):
+        metrics.parse(spec, None)
+
+
+@pytest.mark.parametrize("spec", [{}, {"textfile_directory": None}, {"ignore": []}])
+def test_nothing_is_declared(spec: dict[str, Any]) -> None:
+    assert metrics.parse(spec, None) == []
+
+
+def test_it_is_off_until_it_is_declared(node: nodes.Node) -> None:
+    assert node.exists(units.CHECK_TIMER_FILE)
+    assert places.CHECK_TIMER not in node.active
+    assert row(node, AUTO).reading.runtime.text == "off"
+    apply(node, AUTO)
+    assert f"Wants={places.CHECK_TIMER}\n" in node.text(DROP_IN)
+    assert places.CHECK_TIMER in node.active
+    assert row(node, AUTO).status is Status.OK
+    assert not apply(node, AUTO).changed
+
+
+def test_a_timer_that_was_stopped_is_started(node: nodes.Node) -> None:
+    apply(node, AUTO)
+    node.run(["systemctl", "stop", places.CHECK_TIMER])
+    found = row(node, AUTO)
+    assert (found.status, found.reason) == (Status.DRIFTED, "runtime is off")
+    assert apply(node, AUTO).changed
+    assert places.CHECK_TIMER in node.active
+
+
+def test_a_masked_timer_is_named(node: nodes.Node) -> None:
+    apply(node, AUTO)
+    os.unlink(node.root + units.CHECK_TIMER_FILE)
+    node.link(units.CHECK_TIMER_FILE, "/dev/null")
+    found = row(node, AUTO)
+    assert found.status is Status.DRIFTED
+    assert f"{units.CHECK_TIMER_FILE} masks {places.CHECK_TIMER}" in found.reason
+
+
+def test_a_drop_in_of_others_that_keeps_it_from_its_work(node: nodes.Node) -> None:
+    apply(node, AUTO)
+    other = f"{units.CHECK_SERVICE_FILE}.d/own.conf"
+    node.put(other, "[Service]\nExecStart=\nExecStart=/bin/true\n")
+    assert f"{other}:3 sets ExecStart=/bin/true" in row(node, AUTO).reason
+    node.put(other, "[Service]\nNice=5\n")
+    assert row(node, AUTO).status is Status.OK
+
+
+def test_without_a_folder_it_is_drift(node: nodes.Node) -> None:
+    apply(node, AUTO)
+    found = row(node, {"textfile_directory": "/srv/none"})
+    assert found.status is Status.DRIFTED
+    assert "/srv/none does not exist" in found.reason
+
+
+def test_without_systemd_it_is_unsupported(node: nodes.Node) -> None:
+    os.unlink(f"{node.root}/run/systemd/system/.keep")
+    os.rmdir(f"{node.root}/run/systemd/system")
+    found = row(node, AUTO)
+    assert (found.status, found.reason) == (
+        Status.UNSUPPORTED,
+        "systemd does not run here, and has the timer",
+    )
+
+
+def test_an_image_has_the_drop_in_and_looks_for_no_folder(node: nodes.Node) -> None:
+    node.remove("/usr/lib/systemd/system/prometheus-node-exporter.service")
+    assert row(node, AUTO, (Layer.BOOT,)).status is Status.DRIFTED
+    node.forget()
+    engine.apply(node, Request("site", metrics, AUTO, (Layer.BOOT,)))
+    assert row(node, AUTO, (Layer.BOOT,)).status is Status.OK
+    assert places.CHECK_TIMER not in node.active
+
+
+def test_an_explanation_names_what_starts_it(node: nodes.Node) -> None:
+    apply(node, AUTO)
+    assert metrics.boot_sources(metrics.KEY, node) == [
+        f"{DROP_IN} starts it",
+        "the default of prometheus-node-exporter.service: /var/lib/prometheus/node-exporter",
+    ]

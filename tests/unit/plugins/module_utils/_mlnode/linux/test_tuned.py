@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.linux import tuned
+
+HPC = "/usr/lib/tuned/hpc-compute/tuned.conf"
+BASE = "/usr/lib/tuned/latency-performance/tuned.conf"
+
+
+@pytest.fixture
+def node(tmp_path: pathlib.Path) -> Machine:
+    node = Machine.debian(str(tmp_path / "node"))
+    node.put("/etc/tuned/active_profile", "hpc-compute\n")
+    node.put(HPC, "[main]\ninclude=latency-performance\n# [sysctl]\n[sysctl]\nvm.swappiness=5\n")
+    node.put(
+        BASE,
+        "[sysctl]\nvm.swappiness = 10\nvm.dirty_ratio=10\n[vm]\ntransparent_hugepages=always\n"
+        "[cpu]\ngovernor=performance\n",
+    )
+    return node
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "line"),
+    [
+        ("sysctl", "vm.swappiness", ("5", f"{HPC}:5")),
+        ("sysctl", "vm.dirty_ratio", ("10", f"{BASE}:3")),
+        ("thp", "thp.enabled", ("always", f"{BASE}:5")),
+        ("cpu", "cpu.governor", ("performance", f"{BASE}:7")),
+        ("sysctl", "vm.overcommit_memory", None),
+        ("nic", "nic.fabric.rings", None),
+    ],
+)
+def test_the_line_that_sets_it(
+    node: Machine, kind: str, key: str, line: tuple[str, str] | None
+) -> None:  # fmt: skip
+    found = tuned.sets(node, kind, key)
+    assert (found and tuple(found)) == line
+
+
+def test_a_profile_of_the_administrator_comes_first(node: Machine) -> None:
+    node.put("/etc/tuned/hpc-compute/tuned.conf", "[sysctl]\nvm.swappiness=1\n")
+    found = tuned.sets(node, "sysctl", "vm.swappiness")
+    assert found is not None
+    assert found.where == "/etc/tuned/hpc-compute/tuned.conf:2"
+
+
+def test_profiles_that_include_each_other_end(node: Machine) -> None:
+    node.put(BASE, "[main]\ninclude=hpc-compute\n")
+    assert tuned.sets(node, "sysctl", "vm.swappiness") is not None
+
+
+@pytest.mark.parametrize("name", ["", "../../etc", "missing"])
+def test_no_profile_sets_nothing(node: Machine, name: str) -> None:
+    node.put("/etc/tuned/active_profile", f"{name}\n")
+    assert tuned.sets(node, "sysctl", "vm.swappiness") is None

@@ -22,7 +22,7 @@ OF_THE_BUILD = {"FILES.json", "MANIFEST.json"}
 #: Everything at the top of the archive; changelogs/changelog.yaml comes with the first release
 TOP = {
     *("CHANGELOG.md", "COPYING", "README.md", "SECURITY.md", "bindep.txt", "requirements.yml"),
-    *("docs", "inventory", "meta", "packer", "playbooks", "plugins", "roles"),
+    *("docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles"),
 }
 #: A test or a picture that slips in shows here: 750,000 bytes are packed now.
 MOST_BYTES = 850_000

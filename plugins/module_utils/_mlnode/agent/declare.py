@@ -90,7 +90,8 @@ def run(host: Host, order: Order) -> Result:
                 risky=order.risky,
                 kinds=order.kinds,
             )
-            if outcomes.changed:
+            # An image build reads nothing of the machine that it runs on, such as which boot this is.
+            if outcomes.changed and Layer.RUNTIME in order.layers:
                 problem = order.after(host, outcomes.outcomes)
                 result.warnings += [printable(problem)] if problem else []
         _fill(result, host, order, outcomes)

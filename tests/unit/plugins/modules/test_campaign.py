@@ -61,19 +61,20 @@ def test_what_is_collected_is_gone(run: Runner, node: CampaignMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("wrong", "said"),
     [
-        (
-            {"state": "started", "id": "spring"},
-            "state is started but all of the following are missing: start, ",
-        ),
-        (started(streams=99), "campaign: streams: 99 is not between 1 and 64"),
-        (started(addresses=["10.7.7.7"]), "campaign: no interface of this node has the address 10.7.7.7"),
-        (started(slots=[{**SLOT, "serves": "perhaps"}]), "perhaps"),
+        ({"streams": 99}, "campaign: streams: 99 is not between 1 and 64"),
+        ({"addresses": ["10.7.7.7"]}, "campaign: no interface of this node has the address 10.7.7.7"),
+        ({"slots": [{**SLOT, "serves": "perhaps"}]}, "perhaps"),
     ],
 )
-def test_bad_input(run: Runner, arguments: dict[str, Any], said: str) -> None:
-    assert said in run.msg(**arguments)
+def test_bad_input(run: Runner, wrong: dict[str, Any], said: str) -> None:
+    assert said in run.msg(**started(**wrong))
+
+
+def test_a_start_needs_a_plan(run: Runner) -> None:
+    said = run.msg(state="started", id="spring")
+    assert "state is started but all of the following are missing: start, " in said
 
 
 def test_the_defaults_are_those_that_are_documented(run: Runner) -> None:

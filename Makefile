@@ -70,7 +70,7 @@ revert: env ## put back what was there before the first run
 
 ##@ Develop
 
-LINT := ruff mypy vermin yamllint words ansible-lint ee-lint reuse docs-lint docs changelog-lint
+LINT := ruff mypy vermin yamllint words codespell markdown ansible-lint ee-lint reuse docs-lint docs changelog-lint
 SCENARIOS ?= default inference fabric mixed drift bake revert project
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
@@ -215,6 +215,16 @@ yamllint: env-test
 words: env-test
 	$(call step,words that no manual of the field uses)
 	$(in_test) python tools/words.py
+
+.PHONY: codespell
+codespell: env-test
+	$(call step,codespell)
+	$(in_test) codespell
+
+.PHONY: markdown
+markdown: env-test
+	$(call step,rumdl: form of the Markdown files)
+	$(in_test) rumdl check --no-cache --quiet .
 
 .PHONY: ansible-lint
 ansible-lint: env-test

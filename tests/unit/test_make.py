@@ -27,7 +27,7 @@ done
 """
 PROGRAMS = (
     *(".venv-test/bin/" + name for name in ("ruff", "mypy", "vermin", "yamllint", "ansible-lint", "reuse")),
-    *(".venv-test/bin/" + name for name in ("antsibull-changelog", "pytest", "python")),
+    *(".venv-test/bin/" + name for name in ("antsibull-changelog", "codespell", "pytest", "python", "rumdl")),
     ".venv-test/bin/ansible-playbook",
     *(".venv-docs/bin/" + name for name in ("antsibull-docs", "python", "sphinx-build")),
     *(".venv-oldest/bin/" + name for name in ("pytest", "ansible-playbook")),

@@ -21,7 +21,7 @@
   const shown = (value) =>
     hidden.test(value)
       ? Array.from(value, (char) =>
-          hidden.test(char) ? "\\u" + char.charCodeAt(0).toString(16).padStart(4, "0") : char).join("")
+          hidden.test(char) ? `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}` : char).join("")
       : value;
   const number = new Intl.NumberFormat("en").format;
 
@@ -100,7 +100,10 @@
   const has = (value, word) => {
     if (value < 0) return false;
     let known = lower.get(value);
-    if (known === undefined) lower.set(value, (known = shown(texts[value]).toLowerCase()));
+    if (known === undefined) {
+      known = shown(texts[value]).toLowerCase();
+      lower.set(value, known);
+    }
     return known.includes(word);
   };
   const wanted = { words: [], severity: "", status: "", group: "", state: "" };
@@ -163,7 +166,7 @@
   let ROW = 22;
   const phone = matchMedia("(max-width: 760px)");
   let active = { host: 0, knob: 0 };
-  let drawn = new Map();
+  const drawn = new Map();
 
   function draw() {
     const asMap = byId("view-map").getAttribute("aria-pressed") === "true";
@@ -298,7 +301,7 @@
     if (top < map.scrollTop + above) map.scrollTop = top - above;
     else if (top + ROW > map.scrollTop + map.clientHeight - 16) map.scrollTop = top + ROW - map.clientHeight + 16;
     drawRows();
-    const cell = drawn.get(active.host) && drawn.get(active.host).children[active.knob + 1];
+    const cell = drawn.get(active.host)?.children[active.knob + 1];
     if (cell && !cell.classList.contains("message")) {
       const name = drawn.get(active.host).firstChild.offsetWidth;
       const left = cell.offsetLeft;
@@ -337,7 +340,10 @@
         if (row < 0 || !fits[knob] || (!narrowed && !isBad(row))) continue;
         const key = `${knob} ${statusOf(row)} ${looks[row].rank}`;
         let part = alike.get(key);
-        if (!part) alike.set(key, (part = { knob, rank: looks[row].rank, hosts: [], cells: new Map() }));
+        if (!part) {
+          part = { knob, rank: looks[row].rank, hosts: [], cells: new Map() };
+          alike.set(key, part);
+        }
         part.hosts.push(at);
         const cell = part.cells.get(row);
         if (cell) cell.push(at); else part.cells.set(row, [at]);
@@ -445,7 +451,7 @@
     if (knob !== undefined) add("host", texts[host[NAME]]);
     add("state", states[host[STATE]]);
     if (host[GROUPS].length) add("groups", host[GROUPS].map((one) => texts[one]).join(", "));
-    host[WORDS].forEach((one) => add("reported", texts[one]));
+    for (const one of host[WORDS]) add("reported", texts[one]);
     if (row >= 0) {
       const found = rows[row];
       add("status", statusOf(row), `status ${looks[row].name}`);
@@ -504,7 +510,7 @@
     for (const [name, value, className] of values) {
       place.append(make("dt", "", name));
       const dd = make("dd", className === "code" ? "code" : "");
-      if (className && className.startsWith("status ")) dd.append(make("span", `tag ${className.slice(7)}`, shown(value)));
+      if (className?.startsWith("status ")) dd.append(make("span", `tag ${className.slice(7)}`, shown(value)));
       else dd.textContent = shown(value);
       place.append(dd);
     }
@@ -524,7 +530,7 @@
     if (byId("details").hidden) return;
     byId("details").hidden = true;
     for (const old of list.querySelectorAll("[aria-current]")) old.removeAttribute("aria-current");
-    if (!map.hidden) { fit(); map.focus(); } else if (opener && opener.isConnected) opener.focus();
+    if (!map.hidden) { fit(); map.focus(); } else if (opener?.isConnected) opener.focus();
   }
 
   // Filter the map by a row of the list.
@@ -560,7 +566,7 @@
 
   function controls() {
     option("severity", "", "any");
-    severities.forEach((severity, at) => option("severity", at, at ? `${severity} and worse` : severity));
+    for (const [at, severity] of severities.entries()) option("severity", at, at ? `${severity} and worse` : severity);
     const present = new Set();
     for (const host of hosts) for (const row of host[CELLS]) if (row >= 0) present.add(statusOf(row));
     option("status", "", "any");

@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - mlnode.tuning.area.metrics
   - mlnode.tuning.declaration
   - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
 notes:
   - The units come with the agent, see M(mlnode.tuning.agent); this declaration starts the timer, now and at boot.
   - It is V(drifted) as long as there is no such folder, as nothing would read the file.

@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         if message:
             self._print_message(message, sys.stderr)
-        sys.exit(output.ended(status, ERROR))
+        raise SystemExit(output.ended(status, ERROR))
 
 
 def parser() -> Parser:

@@ -176,7 +176,19 @@ def argument_spec(table: Table) -> dict[str, dict[str, Any]]:
 
 def module_spec(table: Table) -> dict[str, dict[str, Any]]:
     """Argument spec of a module that declares one area alone."""
-    return {**DECLARATION, **argument_spec(table)}
+    return {**DECLARATION, **_public(argument_spec(table))}
+
+
+def _public(arguments: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """None of them is a secret, and Ansible would suspect one that is called a key."""
+    return {
+        name: {
+            **argument,
+            "no_log": False,
+            **({"options": _public(argument["options"])} if "options" in argument else {}),
+        }
+        for name, argument in arguments.items()
+    }
 
 
 def _own(default: Any) -> Any:

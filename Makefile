@@ -93,7 +93,7 @@ EFFORT ?= 20
 .PHONY: robustness
 robustness: env-test ## the kill, fault, fuzz and concurrency tests at length (EFFORT=20)
 	$(call step,robustness with $(EFFORT) times the effort)
-	$(in_test) MLNODE_ROBUSTNESS=$(EFFORT) pytest tests/unit/plugins tests/robustness -m "robustness or hypothesis" \
+	$(in_test) MLNODE_ROBUSTNESS=$(EFFORT) pytest tests/unit/plugins tests/robustness tests/simulation -m "robustness or hypothesis" \
 	    --quiet --numprocesses auto --dist worksteal $(ARGS)
 
 .PHONY: sanity

@@ -10,8 +10,12 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import judge, schedule
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign.judge import Judged, Stage
 from ansible_collections.mlnode.tuning.tests.simulation import fleet
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 
-SEEDS = range(6)
+pytestmark = pytest.mark.robustness
+
+#: A fleet takes a second, or several where coverage counts its lines
+SEEDS = range(3 * EFFORT)
 
 
 class Outcome(NamedTuple):

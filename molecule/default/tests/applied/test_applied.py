@@ -74,3 +74,19 @@ def test_explain_knows_the_origin(host):
     assert text.rc == 0, text.stderr
     # The kernel's own default, which the container started with.
     assert "60" in text.stdout
+
+
+def test_the_node_that_declares_it_is_checked_on_a_timer(host):
+    """By systemd's own account, also after a restart. The service ends before its start is over."""
+    watched = host.backend.get_hostname() == "mlnode-deb13"
+    assert host.service("mlnode-check.timer").is_running == watched
+    assert host.file("/srv/mlnode.prom").exists == watched
+    if not watched:
+        return
+    before = host.file("/srv/mlnode.prom").content_string
+    host.check_output("systemctl start mlnode-check.service")
+    text = host.file("/srv/mlnode.prom").content_string
+    assert "\nmlnode_check_success 1\n" in text
+    assert text != before, "a check leaves another time"
+    drifted = [line for line in text.splitlines() if 'state="drifted"' in line]
+    assert drifted and all(line.endswith(" 0") for line in drifted)

@@ -24,6 +24,12 @@ def test_systemd_has_forgotten_the_unit(host):
     unit = host.check_output("systemctl show --property=LoadState mlnode-apply.service")
     assert unit == "LoadState=not-found"
     assert host.check_output("systemctl --failed --no-legend --plain") == ""
+    assert host.check_output("systemctl list-units --all --plain --no-legend 'mlnode*'") == ""
+
+
+def test_no_metrics_are_left(host):
+    """Of the timer that one of the nodes had; node_exporter would export the last ones for ever."""
+    assert not host.file("/srv/mlnode.prom").exists
 
 
 def test_a_foreign_file_is_left_alone(host):

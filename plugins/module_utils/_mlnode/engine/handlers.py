@@ -23,8 +23,9 @@ UNITS, IRQBALANCE, IRQBALANCE_SERVICE, BOOT_LOADER = places.READERS
 def _units(host: Host) -> None:
     """Have systemd, if it runs, read its units again, wait for NICs and check the node, or no longer. udev
     notices changed rules by itself."""
-    checked = bool(host.matching(places.CHECK_DROP_IN.replace("NAME", "*")))
+    checked = host.exists(CHECK_TIMER_FILE) and bool(host.matching(places.CHECK_DROP_IN.replace("NAME", "*")))
     if not checked:
+        _stop_checks(host)
         node_exporter.remove(host)
     if not host.systemd_runs():
         return
@@ -35,20 +36,21 @@ def _units(host: Host) -> None:
     elif host.run(["systemctl", "is-active", "--quiet", NIC_PATH_UNIT]).rc == 0:
         stop_waiting(host)
         forget_units(host)
-    _check(host, checked)
+    if checked:
+        host.must_run(["systemctl", "start", places.CHECK_TIMER], "start the timer of the check:")
+        # At once, too: it waits until this run has ended.
+        host.run(["systemctl", "start", "--no-block", places.CHECK_SERVICE])
 
 
-def _check(host: Host, wanted: bool) -> None:
-    """Check the node on a timer, and once now, which waits until this run has ended; or no longer."""
+def _stop_checks(host: Host) -> None:
+    """For a caller that is about to have systemd read its units: an active timer whose file is gone fails
+    then."""
     timer, service = places.CHECK_TIMER, places.CHECK_SERVICE
-    if wanted and host.exists(CHECK_TIMER_FILE):
-        host.must_run(["systemctl", "start", timer], "start the timer of the check:")
-        host.run(["systemctl", "start", "--no-block", service])
-    elif host.run(["systemctl", "is-active", "--quiet", timer]).rc == 0:
+    if host.systemd_runs() and host.run(["systemctl", "is-active", "--quiet", timer]).rc == 0:
         host.must_run(["systemctl", "stop", timer], "stop the timer of the check:")
+        # One that is stopped before its end has failed.
         host.run(["systemctl", "stop", service])
         host.run(["systemctl", "reset-failed", service])
-        node_exporter.remove(host)  # what a check that was under way has written since
 
 
 def stop_waiting(host: Host) -> None:

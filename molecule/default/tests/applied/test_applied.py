@@ -89,4 +89,5 @@ def test_the_node_that_declares_it_is_checked_on_a_timer(host):
     assert "\nmlnode_check_success 1\n" in text
     assert text != before, "a check leaves another time"
     drifted = [line for line in text.splitlines() if 'state="drifted"' in line]
-    assert drifted and all(line.endswith(" 0") for line in drifted)
+    assert drifted
+    assert all(line.endswith(" 0") for line in drifted)

@@ -39,6 +39,11 @@ def request(name: str = "training", layers: tuple[Layer, ...] = tuple(Layer), **
     return Request(name, services, {"services": spec} if spec else {}, layers)
 
 
+def _changes(node: ServiceMachine) -> list[tuple[str, str]]:
+    """Calls of systemctl that change something."""
+    return [call for call in node.told if call[0] != "is-active"]
+
+
 def row(host: Host, **choices: Any) -> Row:
     host.forget()
     [found] = engine.evaluate(host, request(**choices)).rows
@@ -118,7 +123,7 @@ def test_it_is_stopped_now_and_at_every_boot_and_put_back_exactly(node: ServiceM
     assert (now.status, now.reading.boot.source) == (Status.CHANGED, DROP_IN)
     assert done.changed
     assert not node.runs(TUNED)
-    assert node.told[:2] == [("stop", TUNED), ("daemon-reload", "daemon-reload")]
+    assert _changes(node)[:2] == [("stop", TUNED), ("daemon-reload", "daemon-reload")]
     node.boot()
     assert not node.runs(TUNED)
     assert row(node, tuned="stop").status is Status.OK
@@ -219,7 +224,7 @@ def test_a_drop_in_that_systemd_has_not_read_is_told_to_it(node: ServiceMachine,
     engine.apply(node, request(layers=(Layer.BOOT,), power_profiles_daemon="stop"))
     assert node.told == []
     assert apply(node, power_profiles_daemon="stop").changed
-    assert node.told[0] == ("daemon-reload", "daemon-reload")
+    assert _changes(node)[0] == ("daemon-reload", "daemon-reload")
     assert not apply(node, power_profiles_daemon="stop").changed
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import Any, Mapping, Protocol, Sequence
+from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from ..host import places
 from ..host.host import Host, Mounts
@@ -199,6 +199,21 @@ def no_conflicts(key: str, other: str) -> bool:
     """Kind.conflicts() where a write to one changes no other, or read() compares what several want."""
     del key, other
     return False
+
+
+def read_each(
+    settings: Sequence[Setting], context: Context, read: Callable[[Setting, Context], Reading]
+) -> list[Reading]:
+    """Readings of settings that have a file of their own, and know nothing of each other; unknown where its
+    files cannot be read."""
+    readings = []
+    for setting in settings:
+        try:
+            readings.append(read(setting, context))
+        except HostError as error:
+            problem = Value(unreadable=str(error))
+            readings.append(Reading(setting.path, problem, Boot(problem), setting.want, native=True))
+    return readings
 
 
 def never_kept(key: str, path: str, origin: str, context: Context) -> str:

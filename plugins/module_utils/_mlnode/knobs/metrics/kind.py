@@ -12,14 +12,24 @@ from typing import Sequence
 
 from ...engine import boot_service
 from ...engine.handlers import UNITS
-from ...engine.kind import AGENT_ROW, Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import (
+    AGENT_ROW,
+    Context,
+    Facts,
+    Info,
+    Row,
+    Spec,
+    never_kept,
+    no_conflicts,
+    no_facts,
+    read_each,
+)
 from ...engine.units import CHECK_TIMER_FILE
 from ...host import places
 from ...host.host import Host, Mounts
 from ...linux import node_exporter, systemd_show
 from ...linux.node_exporter import Found
 from ...model import schema
-from ...model.errors import HostError
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from . import schema as own
 
@@ -62,15 +72,7 @@ def _content(name: str) -> bytes:
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """The folder, if the timer runs."""
-    return [_read_one(setting, context) for setting in settings]
-
-
-def _read_one(setting: Setting, context: Context) -> Reading:
-    try:
-        return _read(setting, context)
-    except HostError as error:
-        problem = Value(unreadable=str(error))
-        return Reading(setting.path, problem, Boot(problem), setting.want, native=True)
+    return read_each(settings, context, _read)
 
 
 def _read(setting: Setting, context: Context) -> Reading:

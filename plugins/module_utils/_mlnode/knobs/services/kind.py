@@ -14,11 +14,11 @@ from typing import Iterator, Sequence
 from ...drivers import services as service_files
 from ...drivers.services import STOPPED
 from ...engine import declared, unit_drop_in
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts, read_each
 from ...host.host import Host, Mounts
 from ...linux import systemd_unit
 from ...model import schema
-from ...model.errors import DeclarationError, HostError
+from ...model.errors import DeclarationError
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from . import competing, known
 from . import schema as own
@@ -80,15 +80,7 @@ def _content(name: str) -> bytes:
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """Services that run or that the next boot starts, and what they would move."""
-    return [_read_one(setting, context) for setting in settings]
-
-
-def _read_one(setting: Setting, context: Context) -> Reading:
-    try:
-        return _read(setting, context)
-    except HostError as error:
-        problem = Value(unreadable=str(error))
-        return Reading(setting.path, problem, Boot(problem), setting.want, native=True)
+    return read_each(settings, context, _read)
 
 
 def _read(setting: Setting, context: Context) -> Reading:

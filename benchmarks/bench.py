@@ -12,6 +12,7 @@ import pathlib
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 
 from . import commands, fleet, growth, others, report
 from .fleet import Fleet
@@ -37,20 +38,27 @@ def main() -> int:
     parser.add_argument("--output", type=pathlib.Path, default=fleet.ROOT / "tests/output/bench")
     options = parser.parse_args()
     try:
-        results = measured(options)
+        for results in measured(options):
+            text = _keep(results, options.output)
     except BenchError as error:
         say(f"error: {error}")
         return 1
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    text = report.markdown(results)
-    (options.output / "results.md").write_text(text, encoding="utf-8")
     print(text)
     say(f"results are in {options.output}")
     return 0
 
 
-def measured(options: argparse.Namespace) -> dict[str, object]:
+def _keep(results: dict[str, object], folder: pathlib.Path) -> str:
+    """Written after each part, as a later one may fail after ten minutes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    text = report.markdown(results)
+    (folder / "results.md").write_text(text, encoding="utf-8")
+    return text
+
+
+def measured(options: argparse.Namespace) -> Iterator[dict[str, object]]:
+    """The results so far, after each part."""
     wanted = options.only or ["plays", "commands", "growth"]
     counts = [int(count) for count in options.nodes.split(",")]
     results: dict[str, object] = {
@@ -67,13 +75,15 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
                 results["plays"] = fleet.plays(made, counts, options.rounds, say)
                 results["others"] = others.others(made, _SEVERAL, options.rounds, say)
                 results["others_nodes"] = _SEVERAL
+            yield results
         if "commands" in wanted:
             alone = Fleet([commands.NODE], folder, PROGRAMS, commands.recipe())
             with fleet.started(alone, say) as made:
                 results["commands"] = commands.commands(made, 4 * options.rounds, say)
+            yield results
         if "growth" in wanted:
             results["growth"] = growth.growth(folder, options.rounds, say)
-    return results
+            yield results
 
 
 if __name__ == "__main__":

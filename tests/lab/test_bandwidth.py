@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from . import guest_facts as facts
-from .collection import Collection, Hosts
+from .collection import Collection, Hosts, Played
 from .machine import Machine
 
 NODE, PEER = "10.9.0.2", "10.9.0.1"
@@ -72,6 +72,15 @@ class Pair:
             },
         )
 
+    def measured(self, collection: Collection, **variables: Any) -> Played:
+        """One run in which each side has a number: emulated CPUs beside others lose packets until perftest
+        gives up, which is `unknown` for a reason, and not what these tests are about."""
+        for _attempt in range(3):
+            played = collection.play("rdma_bandwidth", self.both(), **BOTH, **variables)
+            if "bandwidth unknown: " not in " ".join(played.output.split()):
+                break
+        return played
+
     def assert_nothing_runs(self) -> None:
         for machine in (self.node, self.peer):
             assert machine.run("pgrep -a ib_write_bw", check=False).stdout == ""
@@ -118,16 +127,14 @@ def test_without_a_declared_bandwidth_soft_roce_proves_nothing(pair: Pair, colle
 
 
 def test_neighbours_are_measured_both_ways(pair: Pair, collection: Collection) -> None:
-    wanted = {**BOTH, "rdma_bandwidth_least": LITTLE}
-    played = collection.play("rdma_bandwidth", pair.both(), **wanted)
+    played = pair.measured(collection, rdma_bandwidth_least=LITTLE)
     assert played.status == 0
     assert "2 nodes reach what was expected, each to the next one" in played.output
     pair.assert_nothing_runs()
 
 
 def test_pairs_that_fail_are_named(pair: Pair, collection: Collection) -> None:
-    wanted = {**BOTH, "rdma_bandwidth_least": MUCH}
-    played = collection.play("rdma_bandwidth", pair.both(), **wanted)
+    played = pair.measured(collection, rdma_bandwidth_least=MUCH)
     assert played.status != 0
     words = " ".join(played.output.split())
     assert f"lab -> peer: rxe0/1 -> {PEER}: bandwidth fail: " in words

@@ -187,7 +187,7 @@ def test_a_play_of_ones_own_names_a_role(project: Project, role: str) -> None:
 def test_the_documentation_is_found_by_name(project: Project) -> None:
     kinds = {
         "module": {path.stem for path in (ROOT / "plugins/modules").glob("*.py")} - {"__init__"},
-        "role": {"node", *PROFILES.values()},
+        "role": {"monitoring", "node", *PROFILES.values()},
         "callback": {"fleet_report"},
         "filter": {path.stem for path in (ROOT / "plugins/filter").glob("*.py")} - {"__init__"},
     }

@@ -29,9 +29,7 @@ class Done:
     def recap(self) -> dict[str, dict[str, int]]:
         """Of each host, at the end of a play."""
         rows = re.findall(r"^(\S+\.example) +: (.*)$", self.output, re.MULTILINE)
-        return {
-            node: {k: int(v) for k, v in (pair.split("=") for pair in row.split())} for node, row in rows
-        }
+        return {node: {k: int(v) for k, v in (pair.split("=") for pair in row.split())} for node, row in rows}
 
 
 class Walk:

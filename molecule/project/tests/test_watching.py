@@ -16,6 +16,7 @@ GUIDE = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"], "docs/guide/watch
 SSH = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "ssh_config")
 ASK = "amtool alert"
 KEY = "net.core.somaxconn"
+CONFIG = "/etc/prometheus/prometheus.yml"
 #: For a scrape and an evaluation, 15 s each in the package, twice as both may just be over
 PATIENCE = 60
 
@@ -76,13 +77,13 @@ def test_a_value_changed_by_hand_is_an_alert_until_it_is_put_back(walk):
 
 def test_a_configuration_that_prometheus_refuses_is_not_put_in_place(walk):
     """With a key that it does not know, and without what the role has added."""
-    edit = "sed -i -e '/BEGIN mlnode/,/END mlnode/d' -e 's/^global:/unknown: 1\\n&/' /etc/prometheus/prometheus.yml"
-    assert walk.run(f'ansible watch.example --become -a "{edit}"').status == 0
+    edit = "sed -i -e '/BEGIN mlnode/,/END mlnode/d' -e 's/^global:/unknown: 1\\n&/'"
+    assert walk.run(f'ansible watch.example --become -a "{edit} {CONFIG}"').status == 0
     refused = walk.run("ansible-playbook mlnode.tuning.monitoring --limit watch.example")
 
     assert refused.status == 2, refused.output
     assert "field unknown not found" in refused.output
-    command = ["podman", "exec", "watch.example", "sh", "-c", "cat /etc/prometheus/prometheus.yml"]
+    command = ["podman", "exec", "watch.example", "cat", CONFIG]
     left = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "unknown: 1" in left
     assert "mlnode" not in left

@@ -116,6 +116,10 @@ docs: env-docs ## build guides and reference as one site, tests/output/docs/html
 	    --doctree-dir $(SITE)/doctrees $(SITE)/pages $(SITE)/html
 	@printf 'the site: %s\n' "$(CURDIR)/$(SITE)/html/index.html"
 
+.PHONY: dashboard
+dashboard: env-test ## write the dashboard of observability/, after a change of tools/dashboard.py
+	$(in_test) python tools/dashboard.py
+
 .PHONY: release
 release: env-test ## make the release of galaxy.yml's version, and publish nothing (ARGS=--dry-run changes nothing)
 	$(call step,release)
@@ -200,6 +204,8 @@ mypy: env-test
 	$(call step,mypy --strict)
 	@# The lab too, as a wrong call there shows only after an hour.
 	$(in_test) mypy -p ansible_collections.mlnode.tuning.plugins -p ansible_collections.mlnode.tuning.tests.lab
+	@# The dashboard, as no Grafana is there to refuse it; the types of it need Python 3.11.
+	$(in_test) mypy --python-version 3.11 -p ansible_collections.mlnode.tuning.tools.dashboard
 
 .PHONY: vermin
 vermin: env-test

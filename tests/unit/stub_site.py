@@ -61,7 +61,8 @@ class Site:
         utils.mkdir(parents=True)
         (folder / "ansible.cfg").write_text("[defaults]\nforks = 8\n")
         plugins = ("action", "doc_fragments", "filter", "module_utils", "modules")
-        for name in ("galaxy.yml", "meta", "playbooks", "roles", *(f"plugins/{one}" for one in plugins)):
+        folders = ("meta", "observability", "playbooks", "roles")
+        for name in ("galaxy.yml", *folders, *(f"plugins/{one}" for one in plugins)):
             (collection / name).symlink_to(ROOT / name)
         for path in (ROOT / "plugins/plugin_utils").glob("*.py"):
             (utils / path.name).symlink_to(path)

@@ -65,7 +65,7 @@ def declare_task(role: str) -> dict[str, Any]:
 
 
 def test_there_are_roles_and_profiles_to_look_at() -> None:
-    assert {path.name for path in ROOT.glob("roles/*")} == {*ROLES, *PROFILES.values()}
+    assert {path.name for path in ROOT.glob("roles/*")} == {*ROLES, *PROFILES.values(), "monitoring"}
     assert {*profile.known()} == {*PROFILES}
     assert all(declaration(name) for name in PROFILES)
 

@@ -24,8 +24,8 @@ TOP = {
     *("CHANGELOG.md", "COPYING", "README.md", "SECURITY.md", "bindep.txt", "requirements.yml"),
     *("docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles"),
 }
-#: A test or a picture that slips in shows here: 750,000 bytes are packed now.
-MOST_BYTES = 850_000
+#: A test or a picture that slips in shows here: 855,000 bytes are packed now.
+MOST_BYTES = 900_000
 
 CONFIG = """\
 [defaults]
@@ -187,7 +187,7 @@ def test_a_play_of_ones_own_names_a_role(project: Project, role: str) -> None:
 def test_the_documentation_is_found_by_name(project: Project) -> None:
     kinds = {
         "module": {path.stem for path in (ROOT / "plugins/modules").glob("*.py")} - {"__init__"},
-        "role": {"node", *PROFILES.values()},
+        "role": {"monitoring", "node", *PROFILES.values()},
         "callback": {"fleet_report"},
         "filter": {path.stem for path in (ROOT / "plugins/filter").glob("*.py")} - {"__init__"},
     }

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A project with the files that the README names, in which the commands of a page are run as it has them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+ROOT = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
+EPHEMERAL = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
+#: A file that the text names right before its content
+FILE = re.compile(r"`([\w/]+\.(?:yml|cfg))`(?:, [^`\n]+)?:\n\n```\w+\n(.*?)```", re.DOTALL)
+COMMANDS = re.compile(r"^```console\n(.*?)```", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Done:
+    command: str
+    status: int
+    output: str
+
+    def recap(self) -> dict[str, dict[str, int]]:
+        """Of each host, at the end of a play."""
+        rows = re.findall(r"^(\S+\.example) +: (.*)$", self.output, re.MULTILINE)
+        return {node: {k: int(v) for k, v in (pair.split("=") for pair in row.split())} for node, row in rows}
+
+
+class Walk:
+    """The commands of a text, run once."""
+
+    def __init__(self, folder: pathlib.Path, text: str) -> None:
+        self.folder = folder
+        # Neither molecule's settings nor the checkout. One node after the other: they share a kernel.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        self.environment = {**kept, "HOME": str(folder), "ANSIBLE_FORKS": "1", "ANSIBLE_NOCOLOR": "1"}
+        lines = [line for block in COMMANDS.findall(text) for line in block.splitlines()]
+        self.done = [self.run(line[2:]) for line in lines if line[:2] == "$ "]
+
+    def run(self, command: str) -> Done:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return Done(command, done.returncode, done.stdout)
+
+    def of(self, part: str) -> Done:
+        (found,) = (one for one in self.done if part in one.command)
+        return found
+
+
+@pytest.fixture(scope="session")
+def readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def project(readme: str, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Its folder, with the archive, and nothing installed."""
+    folder = tmp_path_factory.mktemp("project")
+    build = ["ansible-galaxy", "collection", "build", "--output-path", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    files = dict(FILE.findall(readme))
+    assert {*files} == {"hosts.yml", "ansible.cfg", "group_vars/training.yml"}
+    # What a reader has in the configuration of SSH
+    files["group_vars/all.yml"] = f"ansible_ssh_common_args: -F {EPHEMERAL}/ssh_config\n"
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def walked(project: pathlib.Path) -> Callable[[str], Walk]:
+    return lambda text: Walk(project, text)

@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role monitoring where the controller has the collection prometheus.prometheus, of which stand-ins say
+what they are given. With packages it is played in containers (molecule/project)."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import yaml
+from ansible_collections.mlnode.tuning.tests.unit.stub_site import Site
+
+#: Role of the collection → its variables that the role monitoring gives it
+GIVEN = {
+    "node_exporter": (),
+    "alertmanager": ("alertmanager_config_file",),
+    "prometheus": ("prometheus_alertmanager_config",),
+}
+
+
+def with_collection(site: Site) -> None:
+    for role, variables in GIVEN.items():
+        folder = site.folder / "collections/ansible_collections/prometheus/prometheus/roles" / role
+        shown = " ".join(f"{{{{ {name} | to_json }}}}" for name in variables)
+        task = {"name": f"Stand for {role}", "ansible.builtin.debug": {"msg": f"given: {shown}"}}
+        for name, content in (("tasks/main.yml", [task]), ("meta/argument_specs.yml", {})):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(yaml.safe_dump(content), encoding="utf-8")
+
+
+def test_the_roles_of_the_collection_are_used_where_it_is(tmp_path: pathlib.Path) -> None:
+    site = Site(tmp_path)
+    with_collection(site)
+    site.inventory["monitoring"] = {"hosts": {}}
+    site.host("one", {}, "training", "fabric", ansible_host="fd00::1")
+    site.host("two", {}, "fabric", monitoring_target="10.0.0.2:19100")
+    site.host("watch", {}, "monitoring")
+    site.everywhere = {
+        "drift_ignore": [{"key": "nic.*", "reason": "old firmware", "until": "2099-01-31"}],
+        "monitoring_alertmanager": {"route": {"receiver": "x"}, "receivers": [{"name": "x"}]},
+    }
+
+    code, output = site.play("--check", "--diff", playbook="playbooks/monitoring.yml")
+
+    assert code == 0, output
+    stood = re.findall(r"TASK \[prometheus\.prometheus\.\w+ : Stand for (\w+)\]", output)
+    assert stood == ["node_exporter", "alertmanager", "prometheus"]
+    assert "roles/monitoring/templates/alertmanager.yml.j2" in output
+    assert "localhost:9093" in output
+    assert "+- job_name: mlnode" in output, "beside what the role of the collection writes"
+    assert "prometheus.yml (content)" not in output, "which is that role's"
+    for line in (
+        '- {"targets": ["[fd00::1]:9100"], "labels": {"instance": "one", "job": "training"}}',
+        '- {"targets": ["10.0.0.2:19100"], "labels": {"instance": "two", "job": "fabric"}}',
+    ):
+        assert f"+{line}\n" in output
+    for name in ("one", "two"):
+        (asked,) = site.asked(name)
+        assert asked["name"] == "monitoring"
+        metrics = asked["areas"]["metrics"]
+        assert (metrics["textfile_directory"], metrics["ignore"]) == ("auto", site.everywhere["drift_ignore"])
+    assert site.asked("watch") == []

@@ -1,0 +1,210 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The dashboard of observability/, made with the types that Grafana publishes. `make dashboard` writes it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, table, timeseries
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.common import StackingMode
+from grafana_foundation_sdk.models.dashboard import (
+    Dashboard,
+    DataSourceRef,
+    DataTransformerConfig,
+    GridPos,
+    Threshold,
+    ThresholdsMode,
+    VariableOption,
+    VariableRefresh,
+)
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+PATH = pathlib.Path(__file__).resolve().parents[1] / "observability" / "dashboards" / "mlnode.json"
+
+#: The variables of the dashboard: a server of Prometheus, and jobs of it
+SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+OF_JOB = 'job=~"$job"'
+
+Panel = stat.Panel | table.Panel | timeseries.Panel
+One = TypeVar("One", stat.Panel, table.Panel, timeseries.Panel)
+#: Column, line, width and height, in a grid of 24 columns
+Place = tuple[int, int, int, int]
+
+
+def _query(expression: str, name: str = "A", legend: str = "") -> prometheus.Dataquery:
+    made = prometheus.Dataquery().ref_id(name).datasource(SOURCE)
+    return made.expr(expression).legend_format(legend)
+
+
+def _placed(panel: One, title: str, about: str, place: Place) -> One:
+    x, y, width, height = place
+    where = GridPos(x=x, y=y, w=width, h=height)
+    return panel.title(title).description(about).datasource(SOURCE).grid_pos(where)
+
+
+def single(
+    title: str, about: str, place: Place, expression: str, color: str = "", unit: str = "short"
+) -> stat.Panel:
+    """One number of now. color: from 1 on; green below. Without it, no number is better than another."""
+    panel = stat.Panel().unit(unit).with_target(_query(expression).instant())
+    steps = [Threshold(color="green")]
+    if color:
+        steps.append(Threshold(value=1, color=color))
+    panel.thresholds(dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps))
+    return _placed(panel, title, about, place)
+
+
+def rows(title: str, about: str, place: Place, expression: str) -> table.Panel:
+    """A table of now, with a column for each label, and the value as the number of nodes."""
+    shown = {
+        "excludeByName": {"Time": True, "__name__": True},
+        "renameByName": {"Value": "nodes"},
+    }
+    panel = table.Panel().with_target(_query(expression).instant().format(PromQueryFormat.TABLE))
+    panel.with_transformation(DataTransformerConfig(id_val="organize", options=shown))
+    return _placed(panel, title, about, place)
+
+
+def lines(
+    title: str,
+    about: str,
+    place: Place,
+    queries: Mapping[str, str],
+    unit: str = "short",
+    stacked: bool = False,
+) -> timeseries.Panel:
+    """Lines over time. queries: legend → expression."""
+    panel = timeseries.Panel().unit(unit)
+    for name, (legend, expression) in zip("AB", queries.items()):
+        panel.with_target(_query(expression, name, legend).range())
+    if stacked:
+        panel.fill_opacity(30).stacking(common.StackingConfig().mode(StackingMode.NORMAL))
+    return _placed(panel, title, about, place)
+
+
+def panels() -> Sequence[Panel]:
+    """How the fleet is now, what differs and since when, and hardware."""
+    return (
+        single("Nodes", "Nodes that report.", (0, 0, 4, 4), f"sum(job:mlnode_nodes:count{{{OF_JOB}}})"),
+        single(
+            "Not as declared",
+            "Nodes with at least one drifted setting.",
+            (4, 0, 4, 4),
+            f"sum(job:mlnode_nodes_drifted:count{{{OF_JOB}}})",
+            "orange",
+        ),
+        single(
+            "Silent",
+            "Nodes that have reported within a day and do not now.",
+            (8, 0, 4, 4),
+            f"count(instance:mlnode_silent:group{{{OF_JOB}}}) or vector(0)",
+            "red",
+        ),
+        single(
+            "Checks that fail",
+            "Nodes whose check does not see all that is declared.",
+            (12, 0, 4, 4),
+            f"count(mlnode_check_success{{{OF_JOB}}} == 0) or vector(0)",
+            "red",
+        ),
+        single(
+            "Wait for a reboot",
+            "Nodes with a declared value that only a boot brings.",
+            (16, 0, 4, 4),
+            f"count(mlnode_reboot_required{{{OF_JOB}}} == 1) or vector(0)",
+        ),
+        single(
+            "Oldest check",
+            "Age of the last check of the node that was checked longest ago.",
+            (20, 0, 4, 4),
+            f"max(time() - mlnode_check_timestamp_seconds{{{OF_JOB}}})",
+            unit="s",
+        ),
+        rows(
+            "Drift by cause",
+            "One row for one cause, and on how many nodes it is.",
+            (0, 4, 16, 10),
+            f"sort_desc(job_area_setting_cause_status:mlnode_drift:count{{{OF_JOB}}})",
+        ),
+        rows(
+            "Declarations",
+            "Digests of what nodes declare: nodes of one group have the same.",
+            (16, 4, 8, 5),
+            f"sort_desc(count by (job, digest, author) (mlnode_declaration_info{{{OF_JOB}}}))",
+        ),
+        rows(
+            "Versions",
+            "Versions of the agent.",
+            (16, 9, 8, 5),
+            f"sort_desc(count by (job, version) (mlnode_build_info{{{OF_JOB}}}))",
+        ),
+        lines(
+            "Drifted settings",
+            "By area.",
+            (0, 14, 12, 8),
+            {"{{area}}": f'sum by (area) (job_area_state:mlnode_settings:sum{{{OF_JOB},state="drifted"}})'},
+            stacked=True,
+        ),
+        lines(
+            "Corrections per day",
+            "Settings that runs have put back.",
+            (12, 14, 12, 8),
+            {"{{job}}": f"sum by (job) (increase(mlnode_corrections_total{{{OF_JOB}}}[1d]))"},
+        ),
+        lines(
+            "Pause frames",
+            "Of the NIC of each node with the most.",
+            (0, 22, 8, 8),
+            {
+                "{{instance}} {{device}}": f"topk(10, mlnode_nic_pause_frames_per_second{{{OF_JOB}}})",
+                "limit": "mlnode:config_pause_frames:rate",
+            },
+        ),
+        lines(
+            "Imbalance of RDMA ports",
+            "Difference of what the ports of a node send, as a share of the busiest.",
+            (8, 22, 8, 8),
+            {
+                "{{instance}}": f"topk(10, instance:mlnode_port_imbalance:ratio{{{OF_JOB}}})",
+                "limit": "mlnode:config_port_imbalance:ratio",
+            },
+            unit="percentunit",
+        ),
+        lines(
+            "Duration of a check",
+            "The slowest nodes.",
+            (16, 22, 8, 8),
+            {"{{instance}}": f"topk(10, mlnode_check_duration_seconds{{{OF_JOB}}})"},
+            unit="s",
+        ),
+    )
+
+
+def made() -> Dashboard:
+    """Of all jobs, for a day, as long as a planned reboot may wait."""
+    source = dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
+    everything = VariableOption(text="All", value="$__all")
+    job = dashboard.QueryVariable("job").label("Job").datasource(SOURCE)
+    job.query({"query": "label_values(mlnode_build_info, job)", "refId": "job"})
+    job.multi(True).include_all(True).all_value(".+").current(everything)
+    job.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+    whole = dashboard.Dashboard("mlnode: nodes as declared").uid("mlnode").tags(["mlnode"]).version(1)
+    whole.editable().refresh("1m").timezone("browser").time("now-24h", "now")
+    whole.with_variable(source).with_variable(job)
+    for number, panel in enumerate(panels(), 1):
+        whole.with_panel(panel.id(number))
+    return whole.build()
+
+
+def text() -> str:
+    """The file."""
+    return json.dumps(made(), cls=JSONEncoder, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), encoding="utf-8")

@@ -33,6 +33,11 @@ options:
     description: Name of the campaign.
     type: str
     required: true
+  kind:
+    description: What is measured. V(tcp), the bandwidth of TCP, with C(iperf3).
+    type: str
+    choices: [tcp]
+    default: tcp
   start:
     description: When the first round begins, in seconds since 1970 in UTC. Required for O(state=started).
     type: float
@@ -148,7 +153,12 @@ answer:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import part, run, store
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import (
+    kinds,
+    part,
+    run,
+    store,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
     MlnodeError,
@@ -182,6 +192,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["started", "collected"], "required": True},
             "id": {"type": "str", "required": True},
+            "kind": {"type": "str", "choices": [*kinds.NAMES], "default": "tcp"},
             "start": {"type": "float"},
             "sent": {"type": "float"},
             "rounds": {"type": "int"},

@@ -28,7 +28,7 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "mlnode": VERSION,
-        "campaign": {**about, "kind": judged.kind},
+        "campaign": {**about, "kind": judged.kind.NAME},
         "verdict": str(judged.verdict),
         "counts": _counts(judged),
         "coverage": _coverage(judged),
@@ -64,8 +64,8 @@ def _class(one: Class, spread: Spread) -> dict[str, Any]:
         "mtu_bytes": one.mtu,
         "same_leaf": one.near,
         "pairs": spread.pairs,
-        "median_gbits": _gbits(spread.median),
-        "mad_gbits": _gbits(spread.mad),
+        "median_gbits": _rounded(spread.median),
+        "mad_gbits": _rounded(spread.mad),
         "limit": _limit(spread.limit),
     }
 
@@ -158,10 +158,10 @@ def _pair(sample: Sample) -> dict[str, Any]:
         "verdict": str(sample.verdict),
         "broke": [*sample.broke],
         "reason": sample.reason,
-        "gbits": _gbits(reading.gbits),
-        "forward_gbits": _gbits(reading.forward),
-        "backward_gbits": _gbits(reading.backward),
-        "least_second_of_median": None if reading.hole is None else round(reading.hole, _DIGITS),
+        "gbits": _rounded(reading.value),
+        "forward_gbits": _rounded(reading.amounts.get("forward_gbits")),
+        "backward_gbits": _rounded(reading.amounts.get("backward_gbits")),
+        "least_second_of_median": _rounded(reading.amounts.get("hole")),
         "cpu_bound": reading.cpu_bound,
         "limits": [_limit(one) for one in sample.limits],
         "evidence": dict(reading.evidence),
@@ -173,10 +173,10 @@ def _end(end: End) -> dict[str, Any]:
 
 
 def _limit(one: Limit) -> dict[str, Any]:
-    return {"name": one.name, "gbits": _gbits(one.gbits), "source": one.source}
+    return {"name": one.name, "gbits": _rounded(one.value), "source": one.source}
 
 
-def _gbits(value: float | None) -> float | None:
+def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from ...module_utils._mlnode.checks.campaign.part import PAUSE
+from ...module_utils._mlnode.checks.campaign import kinds
+from ...module_utils._mlnode.checks.campaign.kind import round_seconds
 from ...module_utils._mlnode.checks.model import Verdict
 from . import plan as circle
 from .blame import Certainty
@@ -63,7 +64,7 @@ def document(nodes: Nodes, kind: str, rounds: int | None, seed: int, duration: i
     for number in range(plan.rounds):
         for one, other in plan.pairs(number):
             _meet(slots, nodes, number, names, (one, other), plan)
-    about = {"kind": kind, "seed": seed, "round_seconds": 2 * duration + PAUSE}
+    about = {"kind": kind, "seed": seed, "round_seconds": round_seconds(kinds.of(kind), duration)}
     return {**about, "rounds": plan.rounds, "nodes": dict(nodes), "slots": slots}
 
 
@@ -79,7 +80,7 @@ def second(first: Mapping[str, Any], judged: Judged) -> dict[str, Any]:
     lost = {
         sample.nodes
         for sample in judged.samples
-        if sample.reading.gbits is None and judged.problems.keys().isdisjoint(sample.nodes)
+        if sample.reading.value is None and judged.problems.keys().isdisjoint(sample.nodes)
     }
     met = [sample.nodes for sample in judged.samples]
     rounds = circle.again(

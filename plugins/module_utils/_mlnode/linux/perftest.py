@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import time
 from typing import Callable, Collection, Iterator
 
@@ -19,6 +18,7 @@ from ..host.host import Host
 from ..host.system import Finished
 from ..model.errors import HostError
 from ..model.record import dataclass, regex
+from .timeout import TIMED_OUT, limited
 
 PROGRAM = "ib_write_bw"
 
@@ -73,7 +73,7 @@ class Request:
     @property
     def guarded(self) -> list[str]:
         """Under timeout(1), which ends it even if its parent was killed."""
-        return ["timeout", f"--kill-after={_GRACE}", str(self.most), *self.command]
+        return limited(self.command, self.most, _GRACE)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def outcome(done: Finished, request: Request) -> Outcome:
     gbits = average(done.out)
     if done.rc == 0 and gbits is not None:
         return Outcome(gbits)
-    if done.rc in _TIMED_OUT and not request.peer:
+    if done.rc in TIMED_OUT and not request.peer:
         problem = f"no client connected and was done within {request.most} s"
         return Outcome(None, problem, "start the other side, and let TCP to this port through the firewall")
     text = f"{done.out}\n{done.err}"
@@ -139,7 +139,7 @@ def outcome(done: Finished, request: Request) -> Outcome:
         if match:
             return Outcome(None, f"{PROGRAM}: {_line(match.group())}", meaning)
     lines = [line for line in done.err.splitlines() if line.strip()]
-    if done.rc in _TIMED_OUT:
+    if done.rc in TIMED_OUT:
         return Outcome(None, f"{PROGRAM} did not end within {request.most} s", _PATH)
     last = _line(lines[-1]) if lines else "it printed no average"
     return Outcome(None, f"{PROGRAM} ended with {done.rc}: {last}", "run it by hand on both sides")
@@ -157,9 +157,6 @@ def average(text: str) -> float | None:
 def _line(text: str) -> str:
     return " ".join(text.split())[:160]
 
-
-#: How timeout(1) ends where it had to end the program; with SIGKILL it goes itself as well
-_TIMED_OUT = (124, -signal.SIGKILL)
 
 _PATH = (
     "packets get lost between the ports: look at their MTUs (path_mtu), at VLANs, and at firewalls and "

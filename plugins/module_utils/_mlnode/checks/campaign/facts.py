@@ -12,10 +12,11 @@ from typing import Any, Sequence
 from ...engine.declared import FOLDER
 from ...host.host import Host
 from ...linux import iproute
-from ...model.errors import HostError
+from ...model.errors import HostError, RefusedError
 from ...model.record import regex
 from ...topology import links, read
 from ...topology.model import Nic, PciDevice, Topology, giga_transfers
+from .kind import End
 
 MOUNTS = read.MOUNTS
 
@@ -29,13 +30,13 @@ _FIRMWARE = regex(r"^firmware-version: *(.*)$", re.MULTILINE)
 _DIGITS = 16
 
 
-def facts(host: Host, addresses: Sequence[str]) -> dict[str, Any]:
+def facts(host: Host, ends: Sequence[End]) -> dict[str, Any]:
     """All that can be found out; what cannot is null or empty, and never raises."""
     topology = read.of(host)
     return {
         "kernel": host.value("/proc/sys/kernel/osrelease").text or "",
         "declarations": _declarations(host),
-        "rails": [_rail(host, topology, interface_of(host, address)) for address in addresses],
+        "rails": [_rail(host, topology, end) for end in ends],
     }
 
 
@@ -47,6 +48,14 @@ def interface_of(host: Host, address: str) -> str:
     except HostError:
         return ""
     return next((name for name, one in found.items() if any(wanted == own.ip for own in one.addresses)), "")
+
+
+def required_interface(host: Host, address: str) -> str:
+    """Raises RefusedError."""
+    name = interface_of(host, address)
+    if not name:
+        raise RefusedError(f"no interface of this node has the address {address}: give campaign_addresses")
+    return name
 
 
 def _declarations(host: Host) -> dict[str, str]:
@@ -61,17 +70,15 @@ def _declarations(host: Host) -> dict[str, str]:
     return digests
 
 
-def _rail(host: Host, topology: Topology, name: str) -> dict[str, Any]:
-    nic = next((one for one in topology.nics if one.name == name), None)
-    if nic is None:
-        return {"interface": name, "speed_mbit": None, "mtu": None, "driver": "", "firmware": "", "pcie": []}
+def _rail(host: Host, topology: Topology, end: End) -> dict[str, Any]:
+    nic = next((one for one in topology.nics if one.name == end.interface), Nic(end.interface, ""))
     return {
-        "interface": name,
+        "interface": nic.name,
         "speed_mbit": nic.speed_mbit if nic.kind in _REAL else None,
         "mtu": nic.mtu,
         "driver": nic.driver or "",
         "firmware": _firmware(host, nic),
-        "pcie": _links(topology, nic),
+        "pcie": _links(topology, nic.address),
     }
 
 
@@ -90,10 +97,10 @@ def _firmware(host: Host, nic: Nic) -> str:
     return match.group(1).strip() if match else ""
 
 
-def _links(topology: Topology, nic: Nic) -> list[dict[str, Any]]:
+def _links(topology: Topology, address: str | None) -> list[dict[str, Any]]:
     """From the device to the root, without those that a hypervisor makes up."""
     known = {device.address: device for device in topology.pci}
-    own = known.get(nic.address or "")
+    own = known.get(address or "")
     if own is None or topology.machine.virtual:
         return []
     path = [known[address] for address in reversed(own.path) if address in known]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's part of a campaign: whom it meets in which round, and when. It is given once, and run without a
-word from the controller."""
+"""A node's part of a campaign as it is given: whom it meets in which round, and when. It is given once, and
+run without a word from the controller."""
 
 from __future__ import annotations
 
@@ -11,20 +11,10 @@ from typing import Any, Mapping
 
 from ...model import schema
 from ...model.errors import DeclarationError
-from ...model.record import NamedTuple, regex
+from ...model.record import regex
 from ...model.schema import Option
-
-#: Of each direction, in seconds: TCP leaves slow start, which does not count
-OMIT = 1
-
-#: Before the first connection of a round, in seconds, in which the peer's servers have to be there, and for
-#: as long the connection is tried again. Clocks may differ by so much.
-LEAD = 1.0
-#: Between the directions, and after the second one, in seconds: results are exchanged, processes end
-GAP = 1.5
-
-#: Seconds besides the measuring itself in a round
-PAUSE = 2 * OMIT + LEAD + 2 * GAP
+from . import kinds
+from .kind import Part, Slot
 
 #: How long a result waits to be collected, in seconds, before it is removed
 KEEP = 900
@@ -47,41 +37,6 @@ _MOST_ROUNDS = 4096
 _MOST_RAILS = 64
 
 
-class Slot(NamedTuple):
-    """One round. rails: own address and the peer's, on each rail at the same time."""
-
-    round: int
-    peer: str
-    serves: bool
-    rails: tuple[tuple[str, str], ...]
-
-
-class Part(NamedTuple):
-    """start: of round 0, in seconds since 1970. addresses: own ones, one for each rail. rounds: of the whole
-    campaign, in some of which this node may rest."""
-
-    id: str
-    start: float
-    rounds: int
-    duration: int
-    streams: int
-    tcp_port: int
-    addresses: tuple[str, ...]
-    slots: tuple[Slot, ...]
-    allow: tuple[str, ...] = ()
-
-    @property
-    def round_seconds(self) -> float:
-        return 2 * self.duration + PAUSE
-
-    @property
-    def end(self) -> float:
-        return self.start + self.rounds * self.round_seconds
-
-    def begin(self, slot: Slot) -> float:
-        return self.start + slot.round * self.round_seconds
-
-
 def parse(raw: Mapping[str, Any]) -> Part:
     """Raises DeclarationError."""
     if not _ID.match(raw["id"]):
@@ -99,8 +54,13 @@ def parse(raw: Mapping[str, Any]) -> Part:
     slots = tuple(_slot(one, raw["rounds"]) for one in raw["slots"])
     if len({slot.round for slot in slots}) != len(slots):
         raise DeclarationError("slots: this node would be in two pairs of one round")
+    try:
+        kind = kinds.of(raw["kind"])
+    except ValueError as error:
+        raise DeclarationError(str(error)) from error
     return Part(
         id=raw["id"],
+        kind=kind,
         start=raw["start"],
         rounds=raw["rounds"],
         duration=raw["duration"],

@@ -6,6 +6,7 @@ fleet.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,10 +14,14 @@ from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.errors import printable
+from ..fleet_report.names import natural
 from . import limits, model
 from .blame import Blame, Certainty, Pair, State, blame
 from .limits import Class, Spread
 from .model import End, Facts, Limit, Node, Reading, Sample
+
+#: As many low paths between two leaves are one finding. A single one may be a cable's or a port's.
+LEAST_PATHS = 2
 
 #: What is said of a node whose answer is missing
 _SILENT = "no answer was collected"
@@ -62,6 +67,16 @@ class Coverage(NamedTuple):
         return Verdict.UNKNOWN if self.nodes or self.rails or not self.measured else Verdict.PASS
 
 
+class LeafPath(NamedTuple):
+    """Finding about the way between two leaves on a rail: so many of the measured paths are low."""
+
+    leaves: tuple[str, str]
+    rail: int
+    low: int
+    measured: int
+    certainty: Certainty
+
+
 class Judged(NamedTuple):
     """problems: node → reason why its answer, or none of it, could be used."""
 
@@ -73,6 +88,32 @@ class Judged(NamedTuple):
     classes: Mapping[Class, Spread]
     blame: Blame[End]
     coverage: Coverage
+
+    @property
+    def leaf_paths(self) -> list[LeafPath]:
+        """Pairs of leaves with several paths that are low while all else of their nodes is well."""
+        ways: dict[tuple[str, str, int], list[Certainty]] = {}
+        for pair, certainty in self.paths:
+            known = all(self.node(name) is Verdict.PASS for name, _rail in pair)
+            way = self.way(pair)
+            if way and known and path_verdict(certainty) is Verdict.FAIL:
+                ways.setdefault(way, []).append(certainty)
+        if not any(len(found) >= LEAST_PATHS for found in ways.values()):
+            return []
+        measured = Counter(
+            self.way(sample.ends) for sample in counting(self.samples) if sample.reading.value is not None
+        )
+        return [
+            LeafPath((way[0], way[1]), way[2], len(found), measured[way], _of_several(found))
+            for way, found in ways.items()
+            if len(found) >= LEAST_PATHS
+        ]
+
+    def way(self, pair: tuple[End, End]) -> tuple[str, str, int] | None:
+        """The leaves between which a pair is, in their order, and its rail; None where they are not known or
+        are one."""
+        one, other = sorted((self.leaves.get(name, "") for name, _rail in pair), key=natural)
+        return (one, other, pair[0][1]) if one and one != other else None
 
     @property
     def paths(self) -> list[tuple[tuple[End, End], Certainty]]:
@@ -87,8 +128,9 @@ class Judged(NamedTuple):
         """Verdict on the fleet: the worst of all nodes, paths and pairs, and of the coverage."""
         ends = [found.verdict for found in self.blame.ends.values()]
         paths = [path_verdict(certainty) for certainty in self.blame.paths.values()]
-        unknown = [one.verdict for one in counting(self.samples) if one.verdict is Verdict.UNKNOWN]
-        return model.worst([*ends, *paths, *unknown, self.coverage.verdict])
+        # What is low has become a finding about a node or a path.
+        pairs = [one.verdict for one in counting(self.samples) if one.verdict is not Verdict.FAIL]
+        return model.worst([*ends, *paths, *pairs, self.coverage.verdict])
 
 
 def counting(samples: Sequence[Sample]) -> list[Sample]:
@@ -98,6 +140,11 @@ def counting(samples: Sequence[Sample]) -> list[Sample]:
     }
     first = (sample for sample in samples if not sample.again)
     return [later.get(one.ends, one) if one.verdict is Verdict.UNKNOWN else one for one in first]
+
+
+def _of_several(found: Sequence[Certainty]) -> Certainty:
+    certain = sum(one is Certainty.CERTAIN for one in found)
+    return Certainty.CERTAIN if certain >= LEAST_PATHS else Certainty.PROBABLE
 
 
 def path_verdict(certainty: Certainty) -> Verdict:
@@ -214,14 +261,23 @@ def _judged(
     value = reading.value
     if value is None:
         return sample._replace(limits=asked, reason=reading.reason)
+    of_host = limits.of_host(reading.amounts)
     # What the cores could not feed says nothing about the port.
     counting = by_fleet if reading.cpu_bound else asked
     broke = [one.name for one in counting if limits.is_broken(kind, value, one)]
+    if of_host:
+        limit, is_under = of_host
+        asked = counting = (limit, *asked)
+        broke += [limit.name] if is_under else []
     if reading.amounts.get("hole", 1.0) < limits.HOLE:
         broke.append("hole")
+    verdict = Verdict.FAIL if broke else Verdict.PASS
+    if reading.amounts.get("p99_usec", 0.0) > limits.TAIL * value:
+        broke.append("tail")
+        verdict = verdict if verdict is Verdict.FAIL else Verdict.WARN
     if broke:
         reason = _why(kind, reading, asked, broke)
-        return sample._replace(limits=asked, broke=tuple(broke), verdict=Verdict.FAIL, reason=reason)
+        return sample._replace(limits=asked, broke=tuple(broke), verdict=verdict, reason=reason)
     if not counting:
         return sample._replace(limits=asked, reason=_incomparable(kind, reading))
     note = "the cores were the limit, so that it is judged by the fleet alone" if reading.cpu_bound else ""
@@ -234,11 +290,15 @@ def _why(kind: Kind, reading: Reading, asked: Sequence[Limit], broke: Sequence[s
     parts = [f"{way} {one.value:.4g} {unit.words}, {one.source}" for one in asked if one.name in broke]
     if "hole" in broke:
         parts.append(f"its least second has {reading.amounts['hole']:.0%} of the median one")
+    if "tail" in broke:
+        parts.append(f"{reading.amounts['p99_usec']:.4g} {unit.words} are not exceeded by 99 of 100 only")
     return f"{_shown(kind, reading)}: {'; '.join(parts)}"
 
 
 def _incomparable(kind: Kind, reading: Reading) -> str:
     why = "the cores were the limit" if reading.cpu_bound else "no port has a rate"
+    if kind.SHARE is None:
+        why = "the rate of a port says nothing about it"
     return f"{_shown(kind, reading)}: {why}, and fewer than {limits.LEAST_PAIRS} pairs are like this one"
 
 
@@ -248,7 +308,7 @@ def _shown(kind: Kind, reading: Reading) -> str:
 
 # -- what it means ---------------------------------------------------------------------------------
 
-_STATES = {Verdict.PASS: State.GOOD, Verdict.FAIL: State.LOW}
+_STATES = {Verdict.PASS: State.GOOD, Verdict.WARN: State.GOOD, Verdict.FAIL: State.LOW}
 
 
 def _pairs(samples: Sequence[Sample]) -> list[Pair[End]]:

@@ -9,7 +9,7 @@ below them, and what it should carry from the pairs that are like it.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...module_utils._mlnode.checks.campaign.kind import Kind
@@ -38,6 +38,15 @@ LEAST_PAIRS = 5
 #: Of a second's traffic against the median second: less is a hole, that an average over all hides. TCP that
 #: recovers from a lost packet halves its window at most (RFC 5681).
 HOLE = 0.5
+
+#: Of the latency that 99 of a hundred do not exceed against the median: more is a tail, for which those wait
+#: that need the slowest of many, and that a median hides. Queues make it some times as long, and packets that
+#: are sent again a thousand times (milliseconds in place of microseconds).
+TAIL = 10.0
+
+#: Part of what the same pair reaches between the memories of the hosts that has to be measured between those
+#: of the GPUs: it is within a tenth where NIC and GPU are on one PCIe switch.
+OF_HOST = 0.9
 
 FLEET = "fleet"
 
@@ -120,13 +129,28 @@ def _of_end(kind: Kind, name: str, facts: Facts) -> Iterator[Limit]:
     if facts.speed_mbit:
         part, words = _efficiency(kind, facts.mtu)
         gbits = facts.speed_mbit / 1000
-        source = f"{name}: {share:g} of {gbits:g} Gb/s of {facts.interface}, {words}"
+        source = f"{name}: {share:g} of {gbits:g} Gb/s of {facts.device or facts.interface}, {words}"
         yield Limit("port", share * gbits * part, source)
     for link in facts.pcie:
         gbits = carries(link)
         if gbits:
             words = f"{link.gigatransfers:g} GT/s x{link.lanes} of {link.address}"
             yield Limit("pcie", share * gbits, f"{name}: {share:g} of {gbits:.4g} Gb/s, {words}")
+
+
+def of_host(amounts: Mapping[str, float]) -> tuple[Limit, bool] | None:
+    """Limit by the host's memory in the direction that is further from it, and whether that is under it. None
+    where it was not measured."""
+    found: list[tuple[float, Limit]] = []
+    for way in ("forward", "backward"):
+        host = amounts.get(f"host_{way}_gbits")
+        if host:
+            source = f"{OF_HOST:g} of {host:.4g} Gb/s between the memories of the hosts, {way}"
+            found.append((amounts[f"{way}_gbits"] / host, Limit("host", OF_HOST * host, source)))
+    if not found:
+        return None
+    part, limit = min(found, key=lambda one: one[0])
+    return limit, part < OF_HOST
 
 
 def carries(link: Link) -> float:

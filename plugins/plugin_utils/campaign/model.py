@@ -37,7 +37,7 @@ class Link(NamedTuple):
 class Facts(NamedTuple):
     """One end as the node describes it; None and "" are unknown.
 
-    speed_mbit: rate of the port. pcie: the links of the device, its own first.
+    device: RDMA device and port. speed_mbit: rate of the port. pcie: the links of the device, its own first.
     """
 
     interface: str = ""
@@ -46,6 +46,7 @@ class Facts(NamedTuple):
     driver: str = ""
     firmware: str = ""
     pcie: tuple[Link, ...] = ()
+    device: str = ""
 
 
 class Node(NamedTuple):
@@ -72,7 +73,7 @@ class Reading(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """What a measurement has to reach, or not to exceed, in its unit, and where that is from."""
+    """Value that a measurement has to reach, or not to exceed, in its unit, and where that is from."""
 
     name: str
     value: float
@@ -165,6 +166,7 @@ def _facts(answer: Any) -> Facts:
     fields = _fields(answer, "a rail")
     return Facts(
         interface=_text(fields, "interface"),
+        device=_text(fields, "device"),
         speed_mbit=_positive(fields, "speed_mbit"),
         mtu=_positive(fields, "mtu"),
         driver=_text(fields, "driver"),

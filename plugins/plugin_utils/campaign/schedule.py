@@ -26,14 +26,20 @@ Nodes = Mapping[str, Mapping[str, Any]]
 Slots = dict[str, list[dict[str, Any]]]
 
 
-def nodes(addresses: Any, leaves: Mapping[str, Any]) -> Nodes:
-    """Nodes of a plan: name → `addresses`, one for each rail, and `leaf`. Raises ValueError."""
+def nodes(
+    addresses: Any, leaves: Mapping[str, Any], devices: Mapping[str, Any] | None = None, kind: str = "tcp"
+) -> Nodes:
+    """Nodes of a plan: name → `addresses`, one for each rail, `leaf`, and for a kind of RDMA `devices`, where
+    they are given. Raises ValueError."""
     if not isinstance(addresses, Mapping):
         raise ValueError("the input must be a dictionary with a list of addresses of each node")
-    known = {
+    known: dict[str, dict[str, Any]] = {
         str(name): {"addresses": _addresses(str(name), own), "leaf": str(leaves.get(name) or "")}
         for name, own in addresses.items()
     }
+    for name, own in (devices or {}).items() if kinds.of(kind).RDMA else ():
+        if own and name in known:
+            known[name].update(_with_devices(name, known[name]["addresses"], own))
     owner: dict[str, str] = {}
     for name, about in known.items():
         for address in about["addresses"]:
@@ -54,6 +60,19 @@ def _addresses(name: str, own: Any) -> list[str]:
         return [str(ip_address(one)) for one in own]
     except ValueError as error:
         raise ValueError(f"{name}: {error}: give campaign_addresses") from error
+
+
+def _with_devices(name: str, addresses: Sequence[str], own: Any) -> dict[str, Any]:
+    """A single address, over which the two sides agree, is that of all devices."""
+    if not isinstance(own, (list, tuple)) or not all(isinstance(one, str) for one in own):
+        raise ValueError(f"{name}: campaign_devices is {own!r}, and not a list of RDMA devices")
+    all_addresses = [*addresses] * len(own) if len(addresses) == 1 else [*addresses]
+    if len(all_addresses) != len(own):
+        raise ValueError(
+            f"{name}: there are {len(own)} campaign_devices and {len(addresses)} campaign_addresses: give as "
+            "many, or one address"
+        )
+    return {"addresses": all_addresses, "devices": [*own]}
 
 
 def document(nodes: Nodes, kind: str, rounds: int | None, seed: int, duration: int) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class RefusedError(MlnodeError):
 
 
 class UnfitError(MlnodeError):
-    """What a program has printed is not the measurement that was asked for."""
+    """The output of a program is not the measurement that was asked for."""
 
 
 class NotMountedError(Exception):

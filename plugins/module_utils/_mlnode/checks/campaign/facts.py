@@ -16,6 +16,8 @@ from ...model.errors import HostError, RefusedError
 from ...model.record import regex
 from ...topology import links, read
 from ...topology.model import Nic, PciDevice, Topology, giga_transfers
+from ..rdma import usable
+from ..rdma.ports import ETHERNET, Port
 from .kind import End
 
 MOUNTS = read.MOUNTS
@@ -72,13 +74,45 @@ def _declarations(host: Host) -> dict[str, str]:
 
 def _rail(host: Host, topology: Topology, end: End) -> dict[str, Any]:
     nic = next((one for one in topology.nics if one.name == end.interface), Nic(end.interface, ""))
-    return {
+    found = {
         "interface": nic.name,
+        "device": "",
         "speed_mbit": nic.speed_mbit if nic.kind in _REAL else None,
         "mtu": nic.mtu,
         "driver": nic.driver or "",
         "firmware": _firmware(host, nic),
         "pcie": _links(topology, nic.address),
+    }
+    port = _port(topology, end)
+    return {**found, **_of_rdma(host, topology, port)} if port else found
+
+
+def _port(topology: Topology, end: End) -> Port | None:
+    return next(
+        (
+            Port(device, port.number, port.link_layer, {})
+            for device in topology.rdma
+            for port in device.ports
+            if (device.name, port.number) == (end.device, end.port)
+        ),
+        None,
+    )
+
+
+def _of_rdma(host: Host, topology: Topology, port: Port) -> dict[str, Any]:
+    """Facts of the port itself, in place of those of the interface that has the address."""
+    gbits, _why = usable.gbits(port)
+    function = next((one for one in topology.pci if one.address == port.device.address), None)
+    names = next(one.netdevs for one in port.device.ports if one.number == port.number)
+    nic = next((one for one in topology.nics if one.name in names), None)
+    return {
+        "device": port.name,
+        "speed_mbit": None if gbits is None else int(gbits * 1000),
+        # The packets of IPoIB have another size than those of RDMA.
+        "mtu": nic.mtu if nic is not None and port.layer == ETHERNET else None,
+        "driver": (function.driver if function else None) or "",
+        "firmware": host.value(f"/sys/class/infiniband/{port.device.name}/fw_ver").text or "",
+        "pcie": _links(topology, port.device.address),
     }
 
 

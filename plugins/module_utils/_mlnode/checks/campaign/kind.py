@@ -42,9 +42,18 @@ class Slot(NamedTuple):
     rails: tuple[tuple[str, str], ...]
 
 
+class Device(NamedTuple):
+    """An RDMA port as it is given. gid: None for the entry that is found."""
+
+    name: str
+    port: int = 1
+    gid: int | None = None
+
+
 class Part(NamedTuple):
-    """start: of round 0, in seconds since 1970. addresses: own ones, one for each rail. rounds: of the whole
-    campaign, in some of which this node may rest."""
+    """start: of round 0, in seconds since 1970. addresses: own ones, one for each rail. devices: RDMA ports
+    of the rails; none for those that have the addresses. rounds: of the whole campaign, in some of which this
+    node may rest."""
 
     id: str
     kind: Kind
@@ -56,6 +65,7 @@ class Part(NamedTuple):
     addresses: tuple[str, ...]
     slots: tuple[Slot, ...]
     allow: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()
 
     @property
     def step_seconds(self) -> float:
@@ -74,9 +84,21 @@ class Part(NamedTuple):
 
 
 class End(NamedTuple):
-    """Own end of a rail. interface: the one that has its address."""
+    """Own end of a rail. interface: through which its address is reached; "" if not known.
+
+    The others are of an RDMA port. gid: entry of its GID table, None where it has LIDs. addressed: that entry
+    is the address of the rail. gpu: number of the nearest GPU, in the order of PCI addresses, and gpu_address
+    where it is.
+    """
 
     interface: str
+    device: str = ""
+    port: int = 0
+    gid: int | None = None
+    addressed: bool = False
+    cpus: tuple[int, ...] = ()
+    gpu: int | None = None
+    gpu_address: str = ""
 
 
 class Rail(NamedTuple):
@@ -92,12 +114,18 @@ class Flow(Protocol):
     """A program at each end, with the commands that are called there. here, there: addresses of this node and
     of the peer. backward: the peer sends."""
 
-    here: str
-    there: str
-    port: int
-    backward: bool
-    client: list[str]
-    server: list[str]
+    @property
+    def here(self) -> str: ...
+    @property
+    def there(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def backward(self) -> bool: ...
+    @property
+    def client(self) -> list[str]: ...
+    @property
+    def server(self) -> list[str]: ...
 
 
 class Kind(Protocol):
@@ -107,6 +135,8 @@ class Kind(Protocol):
     #: As in declarations and results
     NAME: str
     UNIT: Unit
+    #: Its rails are ports of RDMA devices
+    RDMA: bool
     #: The main program, for messages
     PROGRAM: str
     #: Part of what port and PCIe link carry that has to be measured; None: it is not compared with hardware
@@ -135,7 +165,7 @@ class Kind(Protocol):
         """Where its programs run; none for anywhere."""
 
     def place(self, host: Host, flow: Any) -> str:
-        """What the traffic leaves through. Raises HostError, UnfitError if it would not leave."""
+        """Where the traffic leaves. Raises HostError, UnfitError if it would not leave."""
 
     def count(self, host: Host, flow: Any, place: str) -> float:
         """How much has passed there in the direction of the flow so far. Raises HostError, UnfitError."""
@@ -144,13 +174,13 @@ class Kind(Protocol):
         """The server of the client that has ended does not listen yet."""
 
     def read(self, done: Finished, flow: Any) -> Any:
-        """What a client has measured. Raises UnfitError for all that is not this measurement as a whole."""
+        """Result of a client. Raises UnfitError for all that is not this measurement as a whole."""
 
     def carried(self, measured: Any) -> float:
         """How much was sent for it at least, as count() counts."""
 
     def stranger(self, done: Finished, flow: Any) -> str:
-        """Who has come to a server in place of the peer; "" for none. Raises UnfitError."""
+        """Address of a client that came in place of the peer; "" for none. Raises UnfitError."""
 
     def answer(self, steps: Sequence[Sequence[Any]], cpus: int, /) -> dict[str, Any]:
         """Fields of the slot's answer, of what the flows of each step have measured. Raises UnfitError."""

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from . import tcp
+from . import gpudirect, rdma_bw, rdma_lat, tcp
 from .kind import Kind
 
-_ALL: tuple[Kind, ...] = (tcp,)
+_ALL: list[Kind] = [tcp, rdma_bw, rdma_lat, gpudirect]
 
 NAMES = tuple(kind.NAME for kind in _ALL)
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_address
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import regex
 from ...model.schema import Option
-from . import kinds
-from .kind import Part, Slot
+from . import kinds, rdma
+from .kind import Device, Part, Slot
 
 #: How long a result waits to be collected, in seconds, before it is removed
 KEEP = 900
@@ -25,11 +25,11 @@ _ALLOW = Option("list", elements="str", choices=GUARDS)
 
 _ID = regex(r"[0-9a-z][0-9a-z-]{0,62}\Z", re.ASCII)
 
-#: Option → what it may be. A process and a port for each stream and direction
+#: Option → what it may be. tcp has a port for each stream and direction, and RDMA one for each rail and step
 _RANGES: Mapping[str, range] = {
     "duration": range(2, 3601),
     "streams": range(1, 65),
-    "tcp_port": range(1024, 65536 - 128),
+    "tcp_port": range(1024, 65536 - 256),
 }
 
 #: Rounds of one campaign are less than the largest number of nodes of a plan
@@ -68,8 +68,22 @@ def parse(raw: Mapping[str, Any]) -> Part:
         tcp_port=raw["tcp_port"],
         addresses=tuple(addresses),
         slots=slots,
+        devices=_devices(raw.get("devices") or [], len(addresses)),
         allow=tuple(schema.value("allow", _ALLOW, raw.get("allow") or [])),
     )
+
+
+def _devices(raw: Sequence[Any], rails: int) -> tuple[Device, ...]:
+    if raw and len(raw) != rails:
+        raise DeclarationError(f"devices: there are {len(raw)}, and {rails} addresses")
+    found = [rdma.device(one) for one in raw]
+    for text, one in zip(raw, found):
+        if one is None:
+            raise DeclarationError(
+                f"devices: {text!r} is not an RDMA device such as mlx5_0, with its port such as mlx5_0/1, or "
+                "with an entry of its GID table such as mlx5_0/1/3"
+            )
+    return tuple(one for one in found if one)
 
 
 def _slot(raw: Mapping[str, Any], rounds: int) -> Slot:

@@ -17,16 +17,16 @@ from ...model.record import NamedTuple
 from . import facts, kind
 from .kind import GAP, GBITS, End, Part, Rail
 
-NAME, UNIT, PROGRAM = "tcp", GBITS, iperf3.PROGRAM
+NAME, UNIT, RDMA, PROGRAM = "tcp", GBITS, False, iperf3.PROGRAM
 
 #: What an operator of a fleet expects of four streams, whose sending and acknowledging share the cores
-SHARE = 0.8
+SHARE: float | None = 0.8
 
 #: What has to be found are nodes slower by a tenth, and half of that is as far from them as from the others.
 MARGIN = 0.05
 
-JUDGED = ("forward_gbits", "backward_gbits")
-FIELDS = (*JUDGED, "hole")
+JUDGED: tuple[str, ...] = ("forward_gbits", "backward_gbits")
+FIELDS: tuple[str, ...] = (*JUDGED, "hole")
 
 #: One direction, then the other
 STEPS = 2

@@ -22,6 +22,17 @@ options:
       - A dictionary with the name of each node and its IP addresses, a list with one for each rail.
     type: dict
     required: true
+  kind:
+    description: What is measured, as O(mlnode.tuning.campaign#module:kind).
+    type: str
+    default: tcp
+  devices:
+    description:
+      - A dictionary with the name of a node and a list of its RDMA devices, one for each rail, as
+        O(mlnode.tuning.campaign#module:devices). If a node has one address, it is that of all its devices.
+        Not used for V(tcp).
+    type: dict
+    default: {}
   leaves:
     description:
       - A dictionary with the name of a node and that of its leaf switch. A node without one has none that is
@@ -71,10 +82,10 @@ _value:
       description: For each node its rounds, as O(mlnode.tuning.campaign#module:slots).
       type: dict
     nodes:
-      description: For each node its C(addresses) and its C(leaf).
+      description: For each node its C(addresses) and its C(leaf), and C(devices) if they are given.
       type: dict
     kind:
-      description: What is measured, always V(tcp).
+      description: What was given.
       type: str
     seed:
       description: What was given.
@@ -90,14 +101,15 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import sche
 def campaign_plan(
     addresses: Any,
     leaves: Mapping[str, str] | None = None,
+    devices: Mapping[str, Any] | None = None,
+    kind: str = "tcp",
     rounds: int = schedule.ROUNDS,
     seed: int = 0,
     duration: int = 4,
 ) -> dict[str, Any]:
     try:
-        return schedule.document(
-            schedule.nodes(addresses, leaves or {}), "tcp", rounds or None, seed, duration
-        )
+        nodes = schedule.nodes(addresses, leaves or {}, devices, kind)
+        return schedule.document(nodes, kind, rounds or None, seed, duration)
     except ValueError as error:
         raise AnsibleFilterError(f"campaign_plan: {error}") from error
 

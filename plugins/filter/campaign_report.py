@@ -11,9 +11,10 @@ short_description: Judge the results of a campaign
 version_added: 0.1.0
 description:
   - Compares each pair with what its ports and PCIe links carry, and with the median of the pairs that are
-    like it, and names the nodes and the paths that are slow.
+    like it, and names the nodes and the paths that are slow. Of a latency there is the median alone, and of
+    GPUDirect what the memories of the same hosts reach.
   - A node that is low with at least half of its partners is slow. A pair that is low while neither node is
-    slow is a finding about the path between them.
+    slow is a finding about the path between them, and several of them between the same two leaves are one.
   - What was not measured is V(unknown), and so is a fleet of which a node was never measured.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -104,7 +105,7 @@ def campaign_report(
         "second_look_rounds": second["plan"]["rounds"] if second else 0,
         "seed": plan["seed"],
         "duration_seconds": int(about["duration"]),
-        "streams": int(about["streams"]),
+        "streams": 1 if judged.kind.RDMA else int(about["streams"]),
     })  # fmt: skip
     return {
         "document": whole,

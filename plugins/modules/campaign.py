@@ -11,16 +11,18 @@ module: campaign
 short_description: Take part in measurements between the nodes of a fleet
 version_added: 0.1.0
 description:
-  - With O(state=started) a node is given its part of a campaign, once. It then measures the TCP bandwidth to its peer
-    of each round by itself, at the times that the plan gives, with C(iperf3). With O(state=collected) its result
-    is returned, and gone from the node.
+  - With O(state=started) a node is given its part of a campaign, once. It then measures the bandwidth or latency to its
+    peer of each round by itself, at the times that the plan gives. With O(state=collected) its result is returned, and
+    gone from the node.
   - The playbook C(campaign.yml) makes the plan, starts and collects all nodes, and judges the results.
   - A campaign takes whole links. Where jobs run, something holds a GPU or an RDMA device, an interface carries more
     than a twentieth of its rate, or another campaign runs, it is refused.
   - Nothing is changed. The result waits in one file in C(/run/mlnode), and is removed when it is collected, or a
     quarter of an hour after the last round. All programs end with the campaign, even if the controller is gone.
-  - A server takes one connection of each stream. C(iperf3) cannot refuse others than the peer; where systemd runs,
-    a scope lets the campaign talk to its peers only, and in any case a result does not count if another came.
+  - A server takes one connection. C(iperf3) and perftest cannot refuse others than the peer; where systemd runs, a
+    scope lets the campaign talk to its peers only, and in any case a result of V(tcp), and of RDMA where the addresses
+    are those of its ports, does not count if another came.
+  - A result of RDMA counts only if the port itself has counted its packets.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
@@ -33,6 +35,16 @@ options:
     description: Name of the campaign.
     type: str
     required: true
+  kind:
+    description:
+      - What is measured.
+      - V(tcp), the bandwidth of TCP, with C(iperf3).
+      - V(rdma_bw), the bandwidth of RDMA, with C(ib_write_bw), and V(rdma_lat), its latency, with C(ib_write_lat).
+      - V(gpudirect), the bandwidth of RDMA between the memories of GPUs of NVIDIA and between those of the hosts. Needs
+        a perftest that was built with CUDA.
+    type: str
+    choices: [tcp, rdma_bw, rdma_lat, gpudirect]
+    default: tcp
   start:
     description: When the first round begins, in seconds since 1970 in UTC. Required for O(state=started).
     type: float
@@ -45,19 +57,30 @@ options:
     description: Number of rounds of the whole campaign. Required for O(state=started).
     type: int
   duration:
-    description: Seconds to measure each direction for, from 2 on, besides a first one that does not count.
+    description:
+      - Seconds to measure each direction for, from 2 on, besides those at its ends that do not count. Of V(rdma_lat), how
+        many times 2,500 messages are sent.
     type: int
     default: 4
   streams:
-    description: TCP connections at the same time, each of a process of its own.
+    description: TCP connections at the same time, each of a process of its own. Of V(tcp) only.
     type: int
     default: 4
   tcp_port:
-    description: The first of the TCP ports of the servers, of which there are two for each stream.
+    description:
+      - The first of the TCP ports of the servers. V(tcp) has two for each stream, V(rdma_bw) two, V(rdma_lat) one and
+        V(gpudirect) four for each rail.
     type: int
     default: 18600
   addresses:
     description: Own IP addresses, one for each rail. Required for O(state=started).
+    type: list
+    elements: str
+  devices:
+    description:
+      - RDMA devices of the rails, such as V(mlx5_0), with a port such as V(mlx5_0/1), and with an entry of its GID table
+        such as V(mlx5_0/1/3). O(addresses) are then those over which both sides agree. If omitted, the ports that have
+        O(addresses). Not used for V(tcp).
     type: list
     elements: str
   slots:
@@ -95,7 +118,7 @@ options:
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 notes:
-  - Needs C(iperf3) and C(ip), and root, without which running jobs cannot be detected.
+  - Needs C(iperf3), or C(ib_write_bw) or C(ib_write_lat) of perftest, and C(ip), and root, without which running jobs cannot be detected.
   - In check mode it is looked whether the campaign could begin, and nothing is started or collected.
 seealso:
   - module: mlnode.tuning.rdma_bandwidth
@@ -148,7 +171,12 @@ answer:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import part, run, store
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import (
+    kinds,
+    part,
+    run,
+    store,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
     MlnodeError,
@@ -182,6 +210,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["started", "collected"], "required": True},
             "id": {"type": "str", "required": True},
+            "kind": {"type": "str", "choices": [*kinds.NAMES], "default": "tcp"},
             "start": {"type": "float"},
             "sent": {"type": "float"},
             "rounds": {"type": "int"},
@@ -189,6 +218,7 @@ def main() -> None:
             "streams": {"type": "int", "default": 4},
             "tcp_port": {"type": "int", "default": 18600},
             "addresses": {"type": "list", "elements": "str"},
+            "devices": {"type": "list", "elements": "str"},
             "slots": {"type": "list", "elements": "dict", "options": SLOT},
             "allow": {"type": "list", "elements": "str", "choices": [*part.GUARDS], "default": []},
             "timeout": {"type": "int", "default": 10},

@@ -7,6 +7,7 @@ How fast it is means nothing on emulated CPUs; that it is measured, judged and e
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Mapping
@@ -86,6 +87,11 @@ class Pair:
             assert machine.run("pgrep -a ib_write_bw", check=False).stdout == ""
 
 
+def packets(machine: Machine) -> int:
+    """That rxe0 has sent so far."""
+    return int(machine.read("/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts"))
+
+
 @pytest.fixture(scope="module")
 def pair(baremetal: Machine, peer: Machine) -> Pair:
     return Pair(baremetal, peer)
@@ -141,6 +147,30 @@ def test_pairs_that_fail_are_named(pair: Pair, collection: Collection) -> None:
     assert f"peer -> lab: rxe0/1 -> {NODE}: bandwidth fail: " in words
     assert "says:" not in words  # as both have the same number
     pair.assert_nothing_runs()
+
+
+def test_a_campaign_proves_that_it_was_rdma(pair: Pair, collection: Collection) -> None:
+    """Of two nodes no limit is known, so that the fleet stays unknown; the pair is measured all the same."""
+    both = pair.both()
+    rails = {"lab": [NODE], "peer": [PEER]}
+    nodes = {name: {**known, "campaign_addresses": rails[name]} for name, known in both.variables.items()}
+    hosts = Hosts(both.folder, nodes)
+    for machine in (pair.node, pair.peer):  # which have stood still while they were not needed
+        machine.run(f"date --set @{time.time():.3f}")
+    sent = packets(pair.node), packets(pair.peer)
+    options = {"campaign_kind": "rdma_bw", "campaign_duration": 10, "campaign_lead": 90}
+    options.update(campaign_second_look=False, campaign_results=str(hosts.folder))
+    played = collection.play("campaign", hosts, **options)
+    pair.assert_nothing_runs()
+    [path] = hosts.folder.glob("2*-*.json")
+    document = json.loads(path.read_text())
+    [measured] = document["pairs"]
+    assert measured["reason"].endswith("no port has a rate, and fewer than 5 pairs are like this one")
+    assert measured["gbits"] > LITTLE
+    assert measured["evidence"]["interface"] == "rxe0/1"
+    assert " -x 1 " in measured["evidence"]["command"]
+    assert all(now > before for now, before in zip((packets(pair.node), packets(pair.peer)), sent))
+    assert (played.status, document["verdict"]) == (2, "unknown")
 
 
 def test_nothing_is_measured_under_what_runs(pair: Pair, collection: Collection) -> None:

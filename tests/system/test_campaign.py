@@ -226,7 +226,7 @@ class Pair:
             rails = [[net.address(name), net.address(peer)]]
             slot = {"round": 0, "peer": peer, "serves": serves, "rails": rails}
             self.script(name, {
-                "id": "spring", "start": self.start, "rounds": 1, "duration": 2, "streams": 2,
+                "id": "spring", "kind": "tcp", "start": self.start, "rounds": 1, "duration": 2, "streams": 2,
                 "tcp_port": 18600, "addresses": [net.address(name)], "slots": [slot], "allow": ["busy"],
             })  # fmt: skip
 

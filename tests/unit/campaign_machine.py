@@ -27,6 +27,7 @@ OWN, PEER = "10.9.0.1", "10.9.0.2"
 SLOT: dict[str, Any] = {"round": 0, "peer": "b", "serves": False, "rails": [["10.9.0.1", "10.9.0.2"]]}
 ASKED: dict[str, Any] = {
     "id": "spring-1",
+    "kind": "tcp",
     "start": 1000.0,
     "rounds": 3,
     "duration": 3,

@@ -45,7 +45,8 @@ MAY_TOUCH = {
     "engine/confirm.py": "ends the process that waits to undo a change",
     "engine/lock.py": "flock(2)",
     "engine/origin.py": "statvfs(2): a file system that is mounted read-only",
-    "linux/perftest.py": "the numbers of signals, and the CPUs of a measurement",
+    "linux/perftest.py": "the CPUs of a measurement",
+    "linux/timeout.py": "the number of a signal",
 }
 
 

@@ -8,16 +8,20 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ...module_utils._mlnode.checks.campaign.kind import GBITS, Kind
 from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.version import VERSION
 from . import model
 from .blame import Certainty, Finding, Tally
-from .judge import Judged, counting, path_verdict
+from .judge import Judged, LeafPath, counting, path_verdict
 from .limits import Class, Spread
 from .model import End, Facts, Limit, Node, Sample
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
 FORMAT = 1
+
+#: Amounts that have a field in all documents
+_OWN_NAMES = ("forward_gbits", "backward_gbits", "hole", "usec")
 
 #: Digits after the point of Gb/s: a thousandth is what a link of 100 Mb/s is measured to in a percent
 _DIGITS = 4
@@ -28,14 +32,15 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "mlnode": VERSION,
-        "campaign": {**about, "kind": judged.kind},
+        "campaign": {**about, "kind": judged.kind.NAME, "unit": judged.kind.UNIT.key},
         "verdict": str(judged.verdict),
         "counts": _counts(judged),
         "coverage": _coverage(judged),
         "classes": [_class(one, spread) for one, spread in judged.classes.items()],
         "nodes": [_node(judged, name) for name in judged.leaves],
         "paths": [_path(pair, certainty) for pair, certainty in judged.paths],
-        "pairs": [_pair(sample) for sample in judged.samples],
+        "leaf_paths": [_leaf_path(one) for one in judged.leaf_paths],
+        "pairs": [_pair(judged.kind, sample) for sample in judged.samples],
     }
 
 
@@ -64,9 +69,9 @@ def _class(one: Class, spread: Spread) -> dict[str, Any]:
         "mtu_bytes": one.mtu,
         "same_leaf": one.near,
         "pairs": spread.pairs,
-        "median_gbits": _gbits(spread.median),
-        "mad_gbits": _gbits(spread.mad),
-        "limit": _limit(spread.limit),
+        **_amount(spread.kind, "median_{}", spread.median),
+        **_amount(spread.kind, "mad_{}", spread.mad),
+        "limit": _limit(spread.kind, spread.limit),
     }
 
 
@@ -94,6 +99,7 @@ def _node(judged: Judged, name: str) -> dict[str, Any]:
 def _facts(facts: Facts) -> dict[str, Any]:
     return {
         "interface": facts.interface,
+        "device": facts.device,
         "rate_gbits": None if facts.speed_mbit is None else facts.speed_mbit / 1000,
         "mtu_bytes": facts.mtu,
         "driver": facts.driver,
@@ -149,8 +155,20 @@ def _path(pair: tuple[End, End], certainty: Certainty) -> dict[str, Any]:
     }
 
 
-def _pair(sample: Sample) -> dict[str, Any]:
+def _leaf_path(one: LeafPath) -> dict[str, Any]:
+    return {
+        "leaves": [*one.leaves],
+        "rail": one.rail,
+        "verdict": str(path_verdict(one.certainty)),
+        "certainty": str(one.certainty),
+        "low": one.low,
+        "measured": one.measured,
+    }
+
+
+def _pair(kind: Kind, sample: Sample) -> dict[str, Any]:
     reading = sample.reading
+    amounts = {name: _rounded(reading.amounts.get(name)) for name in kind.FIELDS if name not in _OWN_NAMES}
     return {
         "round": sample.round,
         "second_look": sample.again,
@@ -158,12 +176,13 @@ def _pair(sample: Sample) -> dict[str, Any]:
         "verdict": str(sample.verdict),
         "broke": [*sample.broke],
         "reason": sample.reason,
-        "gbits": _gbits(reading.gbits),
-        "forward_gbits": _gbits(reading.forward),
-        "backward_gbits": _gbits(reading.backward),
-        "least_second_of_median": None if reading.hole is None else round(reading.hole, _DIGITS),
+        **_amount(kind, "{}", reading.value),
+        "forward_gbits": _rounded(reading.amounts.get("forward_gbits")),
+        "backward_gbits": _rounded(reading.amounts.get("backward_gbits")),
+        **amounts,
+        "least_second_of_median": _rounded(reading.amounts.get("hole")),
         "cpu_bound": reading.cpu_bound,
-        "limits": [_limit(one) for one in sample.limits],
+        "limits": [_limit(kind, one) for one in sample.limits],
         "evidence": dict(reading.evidence),
     }
 
@@ -172,11 +191,18 @@ def _end(end: End) -> dict[str, Any]:
     return {"node": end[0], "rail": end[1]}
 
 
-def _limit(one: Limit) -> dict[str, Any]:
-    return {"name": one.name, "gbits": _gbits(one.gbits), "source": one.source}
+def _limit(kind: Kind, one: Limit) -> dict[str, Any]:
+    return {"name": one.name, **_amount(kind, "{}", one.value), "source": one.source}
 
 
-def _gbits(value: float | None) -> float | None:
+def _amount(kind: Kind, name: str, value: float | None) -> dict[str, float | None]:
+    """A number under a name with its unit. That of a bandwidth is there in all documents: null for what has
+    another unit."""
+    key = kind.UNIT.key
+    return {name.format(GBITS.key): None, name.format(key): _rounded(value)}
+
+
+def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)
 
 

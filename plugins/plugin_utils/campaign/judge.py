@@ -6,15 +6,22 @@ fleet.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...module_utils._mlnode.checks.campaign import kinds
+from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.errors import printable
+from ..fleet_report.names import natural
 from . import limits, model
 from .blame import Blame, Certainty, Pair, State, blame
 from .limits import Class, Spread
 from .model import End, Facts, Limit, Node, Reading, Sample
+
+#: As many low paths between two leaves are one finding. A single one may be a cable's or a port's.
+LEAST_PATHS = 2
 
 #: What is said of a node whose answer is missing
 _SILENT = "no answer was collected"
@@ -60,10 +67,20 @@ class Coverage(NamedTuple):
         return Verdict.UNKNOWN if self.nodes or self.rails or not self.measured else Verdict.PASS
 
 
+class LeafPath(NamedTuple):
+    """Finding about the way between two leaves on a rail: so many of the measured paths are low."""
+
+    leaves: tuple[str, str]
+    rail: int
+    low: int
+    measured: int
+    certainty: Certainty
+
+
 class Judged(NamedTuple):
     """problems: node → reason why its answer, or none of it, could be used."""
 
-    kind: str
+    kind: Kind
     leaves: Mapping[str, str]
     samples: tuple[Sample, ...]
     nodes: Mapping[str, Node]
@@ -71,6 +88,32 @@ class Judged(NamedTuple):
     classes: Mapping[Class, Spread]
     blame: Blame[End]
     coverage: Coverage
+
+    @property
+    def leaf_paths(self) -> list[LeafPath]:
+        """Pairs of leaves with several paths that are low while all else of their nodes is well."""
+        ways: dict[tuple[str, str, int], list[Certainty]] = {}
+        for pair, certainty in self.paths:
+            known = all(self.node(name) is Verdict.PASS for name, _rail in pair)
+            way = self.way(pair)
+            if way and known and path_verdict(certainty) is Verdict.FAIL:
+                ways.setdefault(way, []).append(certainty)
+        if not any(len(found) >= LEAST_PATHS for found in ways.values()):
+            return []
+        measured = Counter(
+            self.way(sample.ends) for sample in counting(self.samples) if sample.reading.value is not None
+        )
+        return [
+            LeafPath((way[0], way[1]), way[2], len(found), measured[way], _of_several(found))
+            for way, found in ways.items()
+            if len(found) >= LEAST_PATHS
+        ]
+
+    def way(self, pair: tuple[End, End]) -> tuple[str, str, int] | None:
+        """The leaves between which a pair is, in their order, and its rail; None where they are not known or
+        are one."""
+        one, other = sorted((self.leaves.get(name, "") for name, _rail in pair), key=natural)
+        return (one, other, pair[0][1]) if one and one != other else None
 
     @property
     def paths(self) -> list[tuple[tuple[End, End], Certainty]]:
@@ -85,8 +128,9 @@ class Judged(NamedTuple):
         """Verdict on the fleet: the worst of all nodes, paths and pairs, and of the coverage."""
         ends = [found.verdict for found in self.blame.ends.values()]
         paths = [path_verdict(certainty) for certainty in self.blame.paths.values()]
-        unknown = [one.verdict for one in counting(self.samples) if one.verdict is Verdict.UNKNOWN]
-        return model.worst([*ends, *paths, *unknown, self.coverage.verdict])
+        # What is low has become a finding about a node or a path.
+        pairs = [one.verdict for one in counting(self.samples) if one.verdict is not Verdict.FAIL]
+        return model.worst([*ends, *paths, *pairs, self.coverage.verdict])
 
 
 def counting(samples: Sequence[Sample]) -> list[Sample]:
@@ -98,6 +142,11 @@ def counting(samples: Sequence[Sample]) -> list[Sample]:
     return [later.get(one.ends, one) if one.verdict is Verdict.UNKNOWN else one for one in first]
 
 
+def _of_several(found: Sequence[Certainty]) -> Certainty:
+    certain = sum(one is Certainty.CERTAIN for one in found)
+    return Certainty.CERTAIN if certain >= LEAST_PATHS else Certainty.PROBABLE
+
+
 def path_verdict(certainty: Certainty) -> Verdict:
     return Verdict.WARN if certainty is Certainty.CLEARED else Verdict.FAIL
 
@@ -105,14 +154,15 @@ def path_verdict(certainty: Certainty) -> Verdict:
 def judge(
     kind: str, nodes: Mapping[str, Mapping[str, Any]], first: Stage, second: Stage | None = None
 ) -> Judged:
-    """nodes: name → its addresses, one for each rail, and its leaf."""
+    """nodes: name → its addresses, one for each rail, and its leaf. Raises ValueError."""
+    what = kinds.of(kind)
     leaves = {name: str(about.get("leaf") or "") for name, about in nodes.items()}
     problems: dict[str, str] = {}
-    seen, raw = _collected(first, problems, again=False)
-    more, raw_again = _collected(second, problems, again=True) if second else ({}, [])
+    seen, raw = _collected(what, first, problems, again=False)
+    more, raw_again = _collected(what, second, problems, again=True) if second else ({}, [])
     known = {**more, **seen}
-    classes = _classes(raw, known, leaves)
-    samples = [_judged(kind, one, known, classes, leaves) for one in (*raw, *raw_again)]
+    classes = _classes(what, raw, known, leaves)
+    samples = [_judged(what, one, known, classes, leaves) for one in (*raw, *raw_again)]
     ends = [(name, rail) for name, about in nodes.items() for rail in range(len(about["addresses"]))]
     counted = counting(samples)
     # A pair that was only measured the second time was not tried twice.
@@ -120,13 +170,15 @@ def judge(
     again = [one for one in samples if one.again and id(one) not in once]
     findings = blame(ends, _pairs(counted), _pairs(again))
     coverage = _coverage(ends, counted)
-    return Judged(kind, leaves, tuple(samples), known, problems, classes, findings, coverage)
+    return Judged(what, leaves, tuple(samples), known, problems, classes, findings, coverage)
 
 
 # -- what nodes have answered -------------------------------------------------------------------
 
 
-def _collected(stage: Stage, problems: dict[str, str], again: bool) -> tuple[dict[str, Node], list[Sample]]:
+def _collected(
+    kind: Kind, stage: Stage, problems: dict[str, str], again: bool
+) -> tuple[dict[str, Node], list[Sample]]:
     nodes: dict[str, Node] = {}
     taken: dict[str, Mapping[tuple[int, int], Reading]] = {}
     refused: dict[str, Mapping[tuple[int, int], str]] = {}
@@ -137,7 +189,7 @@ def _collected(stage: Stage, problems: dict[str, str], again: bool) -> tuple[dic
         if not answer:
             continue
         try:
-            node, mine, theirs = model.node(answer), model.readings(answer), model.refusals(answer)
+            node, mine, theirs = model.node(answer), model.readings(kind, answer), model.refusals(answer)
         except ValueError as error:
             problems[name] = printable(f"its answer is not one: {error}")
             continue
@@ -183,18 +235,18 @@ def _class(sample: Sample, nodes: Mapping[str, Node], leaves: Mapping[str, str])
 
 
 def _classes(
-    samples: Sequence[Sample], nodes: Mapping[str, Node], leaves: Mapping[str, str]
+    kind: Kind, samples: Sequence[Sample], nodes: Mapping[str, Node], leaves: Mapping[str, str]
 ) -> dict[Class, Spread]:
     values: dict[Class, list[float]] = {}
     for sample in samples:
-        if sample.reading.gbits is not None:
-            values.setdefault(_class(sample, nodes, leaves), []).append(sample.reading.gbits)
-    found = {one: limits.spread(measured) for one, measured in values.items()}
+        if sample.reading.value is not None:
+            values.setdefault(_class(sample, nodes, leaves), []).append(sample.reading.value)
+    found = {one: limits.spread(kind, measured) for one, measured in values.items()}
     return {one: spread for one, spread in found.items() if spread is not None}
 
 
 def _judged(
-    kind: str,
+    kind: Kind,
     sample: Sample,
     nodes: Mapping[str, Node],
     classes: Mapping[Class, Spread],
@@ -204,40 +256,59 @@ def _judged(
     by_fleet = [spread.limit] if spread else []
     weakest = limits.least(limits.of_hardware(kind, [(end[0], _facts(end, nodes)) for end in sample.ends]))
     by_hardware = [weakest] if weakest else []
-    asked = (*by_hardware, *by_fleet)
+    asked: tuple[Limit, ...] = (*by_hardware, *by_fleet)
     reading = sample.reading
-    if reading.gbits is None:
+    value = reading.value
+    if value is None:
         return sample._replace(limits=asked, reason=reading.reason)
+    of_host = limits.of_host(reading.amounts)
     # What the cores could not feed says nothing about the port.
     counting = by_fleet if reading.cpu_bound else asked
-    broke = tuple(one.name for one in counting if reading.gbits < one.gbits)
-    if reading.hole is not None and reading.hole < limits.HOLE:
-        broke = (*broke, "hole")
+    broke = [one.name for one in counting if limits.is_broken(kind, value, one)]
+    if of_host:
+        limit, is_under = of_host
+        asked = counting = (limit, *asked)
+        broke += [limit.name] if is_under else []
+    if reading.amounts.get("hole", 1.0) < limits.HOLE:
+        broke.append("hole")
+    verdict = Verdict.FAIL if broke else Verdict.PASS
+    if reading.amounts.get("p99_usec", 0.0) > limits.TAIL * value:
+        broke.append("tail")
+        verdict = verdict if verdict is Verdict.FAIL else Verdict.WARN
     if broke:
-        return sample._replace(
-            limits=asked, broke=broke, verdict=Verdict.FAIL, reason=_why(reading, asked, broke)
-        )
+        reason = _why(kind, reading, asked, broke)
+        return sample._replace(limits=asked, broke=tuple(broke), verdict=verdict, reason=reason)
     if not counting:
-        return sample._replace(limits=asked, reason=_incomparable(reading))
+        return sample._replace(limits=asked, reason=_incomparable(kind, reading))
     note = "the cores were the limit, so that it is judged by the fleet alone" if reading.cpu_bound else ""
     return sample._replace(limits=asked, verdict=Verdict.PASS, reason=note)
 
 
-def _why(reading: Reading, asked: Sequence[Limit], broke: Sequence[str]) -> str:
-    parts = [f"under {one.gbits:.4g} Gb/s, {one.source}" for one in asked if one.name in broke]
+def _why(kind: Kind, reading: Reading, asked: Sequence[Limit], broke: Sequence[str]) -> str:
+    unit = kind.UNIT
+    way = "over" if unit.lower else "under"
+    parts = [f"{way} {one.value:.4g} {unit.words}, {one.source}" for one in asked if one.name in broke]
     if "hole" in broke:
-        parts.append(f"its least second has {reading.hole or 0:.0%} of the median one")
-    return f"{reading.gbits:.4g} Gb/s: {'; '.join(parts)}"
+        parts.append(f"its least second has {reading.amounts['hole']:.0%} of the median one")
+    if "tail" in broke:
+        parts.append(f"{reading.amounts['p99_usec']:.4g} {unit.words} are not exceeded by 99 of 100 only")
+    return f"{_shown(kind, reading)}: {'; '.join(parts)}"
 
 
-def _incomparable(reading: Reading) -> str:
+def _incomparable(kind: Kind, reading: Reading) -> str:
     why = "the cores were the limit" if reading.cpu_bound else "no port has a rate"
-    return f"{reading.gbits:.4g} Gb/s: {why}, and fewer than {limits.LEAST_PAIRS} pairs are like this one"
+    if kind.SHARE is None:
+        why = "the rate of a port says nothing about it"
+    return f"{_shown(kind, reading)}: {why}, and fewer than {limits.LEAST_PAIRS} pairs are like this one"
+
+
+def _shown(kind: Kind, reading: Reading) -> str:
+    return f"{reading.value:.4g} {kind.UNIT.words}"
 
 
 # -- what it means ---------------------------------------------------------------------------------
 
-_STATES = {Verdict.PASS: State.GOOD, Verdict.FAIL: State.LOW}
+_STATES = {Verdict.PASS: State.GOOD, Verdict.WARN: State.GOOD, Verdict.FAIL: State.LOW}
 
 
 def _pairs(samples: Sequence[Sample]) -> list[Pair[End]]:
@@ -245,7 +316,7 @@ def _pairs(samples: Sequence[Sample]) -> list[Pair[End]]:
 
 
 def _coverage(ends: Sequence[End], samples: Sequence[Sample]) -> Coverage:
-    measured = [sample for sample in samples if sample.reading.gbits is not None]
+    measured = [sample for sample in samples if sample.reading.value is not None]
     there = {end for sample in measured for end in sample.ends}
     on_rail: dict[int, int] = {}
     for _name, rail in ends:

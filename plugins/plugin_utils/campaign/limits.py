@@ -9,25 +9,14 @@ below them, and what it should carry from the pairs that are like it.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ...module_utils._mlnode.checks.campaign.kind import Kind
 from .model import Facts, Limit, Link
 
-#: Part of what the hardware carries that has to be measured. TCP: what an operator of a fleet expects of four
-#: streams, whose sending and acknowledging share the cores. RDMA: ib_write_bw reaches 0.97 of the rate of a
-#: port in good order, and 0.9 is where that ends.
-SHARE = {"tcp": 0.8, "rdma_bw": 0.9}
-
-#: In bytes. Of a packet: headers of IPv4 and TCP without options, 20 each, and 12 for TCP's time stamps (RFC
-#: 7323). Around it: preamble 8, Ethernet's header 14 and checksum 4, gap 12 (IEEE 802.3).
-_HEADERS = 20 + 20 + 12
+#: Around each packet of Ethernet, in bytes: preamble 8, header 14 and checksum 4, gap 12 (IEEE 802.3)
 _AROUND = 8 + 14 + 4 + 12
-
-#: Of RoCE v2: IPv4 20, UDP 8, base transport header 12, checksums 4 (InfiniBand Architecture, annex A17). The
-#: MTU of RDMA is a power of two up to 4096 that fits with these.
-_RDMA_HEADERS = 20 + 8 + 12 + 4
-_RDMA_MTUS = (4096, 2048, 1024, 512, 256)
 
 #: Of a write over PCIe, in bytes: header of four words with a 64-bit address 16, its checksum 4, framing with
 #: sequence number 4 (PCI Express Base Specification, transaction and data link layer). The payload is taken
@@ -43,16 +32,21 @@ _FLITS = 236 / 256
 DEVIATIONS = 4.0
 #: The standard deviation in median absolute deviations, of a normal distribution
 _PER_MAD = 1.4826
-#: Never nearer to the median than this part of it. What has to be found are nodes slower by a tenth, and half
-#: of that is as far from them as from the others. Where all measure nearly the same, the deviation alone
-#: would take differences for findings that have no effect.
-MARGIN = 0.05
 #: With fewer, a median says nothing: of five, two may be wrong.
 LEAST_PAIRS = 5
 
 #: Of a second's traffic against the median second: less is a hole, that an average over all hides. TCP that
 #: recovers from a lost packet halves its window at most (RFC 5681).
 HOLE = 0.5
+
+#: Of the latency that 99 of a hundred do not exceed against the median: more is a tail, for which those wait
+#: that need the slowest of many, and that a median hides. Queues make it some times as long, and packets that
+#: are sent again a thousand times (milliseconds in place of microseconds).
+TAIL = 10.0
+
+#: Part of what the same pair reaches between the memories of the hosts that has to be measured between those
+#: of the GPUs: it is within a tenth where NIC and GPU are on one PCIe switch.
+OF_HOST = 0.9
 
 FLEET = "fleet"
 
@@ -67,23 +61,33 @@ class Class(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Measurements of the pairs of a class, in Gb/s. pairs: all of them; median and mad: of those that are
-    not under the limit that follows from them."""
+    """Measurements of the pairs of a class. pairs: all of them; median and mad: of those that are not beyond
+    the limit that follows from them."""
 
+    kind: Kind
     pairs: int
     median: float
     mad: float
 
     @property
     def limit(self) -> Limit:
-        margin = max(DEVIATIONS * _PER_MAD * self.mad, MARGIN * self.median)
+        # Where all measure nearly the same, the deviation alone would take differences for findings that have
+        # no effect.
+        least = self.kind.MARGIN * self.median
+        margin = max(DEVIATIONS * _PER_MAD * self.mad, least)
         how = (
             f"{DEVIATIONS:g} standard deviations of {_PER_MAD * self.mad:.3g}"
-            if margin > MARGIN * self.median
-            else f"{MARGIN:.0%} of it"
+            if margin > least
+            else f"{self.kind.MARGIN:.0%} of it"
         )
-        source = f"median {self.median:.4g} Gb/s of {self.pairs} like pairs, less {how}"
-        return Limit(FLEET, max(0.0, self.median - margin), source)
+        unit = self.kind.UNIT
+        way, value = ("and", self.median + margin) if unit.lower else ("less", self.median - margin)
+        source = f"median {self.median:.4g} {unit.words} of {self.pairs} like pairs, {way} {how}"
+        return Limit(FLEET, max(0.0, value), source)
+
+
+def is_broken(kind: Kind, value: float, limit: Limit) -> bool:
+    return value > limit.value if kind.UNIT.lower else value < limit.value
 
 
 def class_of(one: Facts, other: Facts, near: bool | None) -> Class:
@@ -92,36 +96,40 @@ def class_of(one: Facts, other: Facts, near: bool | None) -> Class:
     return Class(_least(rates), _least(mtus), near)
 
 
-def spread(values: Sequence[float]) -> Spread | None:
+def spread(kind: Kind, values: Sequence[float]) -> Spread | None:
     """None where there are too few to compare with.
 
     What is slow must not widen the limit by which it is judged: one slow node of eight has a quarter of all
     pairs, and with it the deviation of all of them is twice that of the good ones. So the deviation is that
-    of the better half, and what is under the limit is left out for a next one, until nothing is.
+    of the better half, and what is beyond the limit is left out for a next one, until nothing is.
     """
     kept = [*values]
     while len(kept) >= LEAST_PAIRS:
         median = statistics.median(kept)
-        mad = statistics.median(value - median for value in kept if value >= median)
-        found = Spread(len(values), median, mad)
-        good = [value for value in kept if value >= found.limit.gbits]
+        better = [value for value in kept if (value <= median if kind.UNIT.lower else value >= median)]
+        mad = statistics.median(abs(value - median) for value in better)
+        found = Spread(kind, len(values), median, mad)
+        limit = found.limit
+        good = [value for value in kept if not is_broken(kind, value, limit)]
         if len(good) == len(kept):
             return found
         kept = good
     return None
 
 
-def of_hardware(kind: str, ends: Sequence[tuple[str, Facts]]) -> list[Limit]:
+def of_hardware(kind: Kind, ends: Sequence[tuple[str, Facts]]) -> list[Limit]:
     """Limit by each port and each PCIe link that is known. ends: name of a node, and its rail."""
     return [limit for name, facts in ends for limit in _of_end(kind, name, facts)]
 
 
-def _of_end(kind: str, name: str, facts: Facts) -> Iterator[Limit]:
-    share = SHARE[kind]
+def _of_end(kind: Kind, name: str, facts: Facts) -> Iterator[Limit]:
+    share = kind.SHARE
+    if share is None:
+        return
     if facts.speed_mbit:
         part, words = _efficiency(kind, facts.mtu)
         gbits = facts.speed_mbit / 1000
-        source = f"{name}: {share:g} of {gbits:g} Gb/s of {facts.interface}, {words}"
+        source = f"{name}: {share:g} of {gbits:g} Gb/s of {facts.device or facts.interface}, {words}"
         yield Limit("port", share * gbits * part, source)
     for link in facts.pcie:
         gbits = carries(link)
@@ -130,28 +138,39 @@ def _of_end(kind: str, name: str, facts: Facts) -> Iterator[Limit]:
             yield Limit("pcie", share * gbits, f"{name}: {share:g} of {gbits:.4g} Gb/s, {words}")
 
 
+def of_host(amounts: Mapping[str, float]) -> tuple[Limit, bool] | None:
+    """Limit by the host's memory in the direction that is further from it, and whether that is under it. None
+    where it was not measured."""
+    found: list[tuple[float, Limit]] = []
+    for way in ("forward", "backward"):
+        host = amounts.get(f"host_{way}_gbits")
+        if host:
+            source = f"{OF_HOST:g} of {host:.4g} Gb/s between the memories of the hosts, {way}"
+            found.append((amounts[f"{way}_gbits"] / host, Limit("host", OF_HOST * host, source)))
+    if not found:
+        return None
+    part, limit = min(found, key=lambda one: one[0])
+    return limit, part < OF_HOST
+
+
 def carries(link: Link) -> float:
     """Gb/s of data in one direction; 0 for a link that says nothing."""
     coding = next((part for most, part in _CODED if link.gigatransfers <= most), _FLITS)
     return link.gigatransfers * link.lanes * coding * _PAYLOAD / (_PAYLOAD + _TLP)
 
 
-def _efficiency(kind: str, mtu: int | None) -> tuple[float, str]:
+def _efficiency(kind: Kind, mtu: int | None) -> tuple[float, str]:
     """Part of a port's rate that is payload, and how that is known. The least MTU of IPv4 is 68 (RFC 791)."""
     if mtu is None or mtu < 68:
         return 1.0, "its MTU is not known"
-    if kind == "tcp":
-        payload, headers = mtu - _HEADERS, _HEADERS
-    else:
-        payload = next((size for size in _RDMA_MTUS if size + _RDMA_HEADERS <= mtu), _RDMA_MTUS[-1])
-        headers = _RDMA_HEADERS
+    payload, headers = kind.overhead(mtu)
     part = payload / (payload + headers + _AROUND)
     return part, f"of which {part:.3f} is payload at MTU {mtu}"
 
 
 def least(limits: Iterable[Limit]) -> Limit | None:
     """The lowest of those by hardware: what the weakest part carries."""
-    return min(limits, key=lambda one: one.gbits, default=None)
+    return min(limits, key=lambda one: one.value, default=None)
 
 
 def _least(values: Iterable[int | None]) -> int | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import BAD, Verdict
 from ...module_utils._mlnode.model import strict_json
 
@@ -36,7 +37,7 @@ class Link(NamedTuple):
 class Facts(NamedTuple):
     """One end as the node describes it; None and "" are unknown.
 
-    speed_mbit: rate of the port. pcie: the links of the device, its own first.
+    device: RDMA device and port. speed_mbit: rate of the port. pcie: the links of the device, its own first.
     """
 
     interface: str = ""
@@ -45,6 +46,7 @@ class Facts(NamedTuple):
     driver: str = ""
     firmware: str = ""
     pcie: tuple[Link, ...] = ()
+    device: str = ""
 
 
 class Node(NamedTuple):
@@ -56,40 +58,32 @@ class Node(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One measurement as the node that sent it took it. Gb/s of payload; None where there is none, and reason
-    then has why.
+    """One measurement as the node that began it took it.
 
-    forward, backward: from this node to the peer, and back. hole: the least interval, of either direction,
-    as a part of the median one. cpu_bound: the cores were the limit.
+    value: what is judged, of two directions the worse one: a NIC may be well in one and bad in the other.
+    None where there is none, and reason then has why. amounts: all that its kind has. cpu_bound: the cores
+    were the limit.
     """
 
-    forward: float | None = None
-    backward: float | None = None
-    hole: float | None = None
+    value: float | None = None
+    amounts: Mapping[str, float] = {}
     cpu_bound: bool = False
     reason: str = ""
     evidence: Mapping[str, Any] = {}
 
-    @property
-    def gbits(self) -> float | None:
-        """The slower direction: a NIC may be well in one and bad in the other."""
-        if self.forward is None or self.backward is None:
-            return None
-        return min(self.forward, self.backward)
-
 
 class Limit(NamedTuple):
-    """The least that has to be measured, and where that is from."""
+    """Value that a measurement has to reach, or not to exceed, in its unit, and where that is from."""
 
     name: str
-    gbits: float
+    value: float
     source: str
 
 
 class Sample(NamedTuple):
     """Measurement between two ends in one round, and what it had to be.
 
-    ends: the one that sent first. broke: names of the limits that it is under. again: it is of the second
+    ends: the one that sent first. broke: names of the limits that it breaks. again: it is of the second
     look.
     """
 
@@ -132,7 +126,7 @@ def _short(value: Any) -> str:
     return str(value)[:_LONGEST]
 
 
-def readings(answer: Any) -> dict[tuple[int, int], Reading]:
+def readings(kind: Kind, answer: Any) -> dict[tuple[int, int], Reading]:
     """(round, rail) → reading, of a node's slots. Raises ValueError."""
     found = {}
     for one in _list(_fields(answer, "the node"), "slots"):
@@ -140,7 +134,7 @@ def readings(answer: Any) -> dict[tuple[int, int], Reading]:
         place = (_number(fields, "round"), _number(fields, "rail"))
         if place in found:
             raise ValueError(f"round {place[0]} of rail {place[1]} is there twice")
-        found[place] = _reading(fields)
+        found[place] = _reading(kind, fields)
     return found
 
 
@@ -154,21 +148,25 @@ def refusals(answer: Any) -> dict[tuple[int, int], str]:
     }
 
 
-def _reading(fields: Mapping[str, Any]) -> Reading:
-    forward, backward, hole = (_amount(fields, name) for name in ("forward_gbits", "backward_gbits", "hole"))
+def _reading(kind: Kind, fields: Mapping[str, Any]) -> Reading:
+    found = {name: _amount(fields, name) for name in kind.FIELDS}
+    amounts = {name: value for name, value in found.items() if value is not None}
     reason = _text(fields, "reason")
-    if not reason and (forward is None or backward is None or hole is None):
-        raise ValueError("a slot has neither a result nor a reason for its absence")
-    if reason:
-        forward = backward = hole = None
     evidence = _fields(fields.get("evidence", {}), "evidence")
-    return Reading(forward, backward, hole, fields.get("cpu_bound") is True, reason, evidence)
+    if reason:
+        return Reading(reason=reason, evidence=evidence)
+    if len(amounts) < len(kind.FIELDS):
+        raise ValueError("a slot has neither a result nor a reason for its absence")
+    judged = [amounts[name] for name in kind.JUDGED]
+    value = max(judged) if kind.UNIT.lower else min(judged)
+    return Reading(value, amounts, fields.get("cpu_bound") is True, evidence=evidence)
 
 
 def _facts(answer: Any) -> Facts:
     fields = _fields(answer, "a rail")
     return Facts(
         interface=_text(fields, "interface"),
+        device=_text(fields, "device"),
         speed_mbit=_positive(fields, "speed_mbit"),
         mtu=_positive(fields, "mtu"),
         driver=_text(fields, "driver"),

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from ...module_utils._mlnode.checks.campaign.part import PAUSE
+from ...module_utils._mlnode.checks.campaign import kinds
+from ...module_utils._mlnode.checks.campaign.kind import round_seconds
 from ...module_utils._mlnode.checks.model import Verdict
 from . import plan as circle
 from .blame import Certainty
@@ -25,14 +26,20 @@ Nodes = Mapping[str, Mapping[str, Any]]
 Slots = dict[str, list[dict[str, Any]]]
 
 
-def nodes(addresses: Any, leaves: Mapping[str, Any]) -> Nodes:
-    """Nodes of a plan: name → `addresses`, one for each rail, and `leaf`. Raises ValueError."""
+def nodes(
+    addresses: Any, leaves: Mapping[str, Any], devices: Mapping[str, Any] | None = None, kind: str = "tcp"
+) -> Nodes:
+    """Nodes of a plan: name → `addresses`, one for each rail, `leaf`, and for a kind of RDMA `devices`, where
+    they are given. Raises ValueError."""
     if not isinstance(addresses, Mapping):
         raise ValueError("the input must be a dictionary with a list of addresses of each node")
-    known = {
+    known: dict[str, dict[str, Any]] = {
         str(name): {"addresses": _addresses(str(name), own), "leaf": str(leaves.get(name) or "")}
         for name, own in addresses.items()
     }
+    for name, own in (devices or {}).items() if kinds.of(kind).RDMA else ():
+        if own and name in known:
+            known[name].update(_with_devices(name, known[name]["addresses"], own))
     owner: dict[str, str] = {}
     for name, about in known.items():
         for address in about["addresses"]:
@@ -55,6 +62,19 @@ def _addresses(name: str, own: Any) -> list[str]:
         raise ValueError(f"{name}: {error}: give campaign_addresses") from error
 
 
+def _with_devices(name: str, addresses: Sequence[str], own: Any) -> dict[str, Any]:
+    """A single address, over which the two sides agree, is that of all devices."""
+    if not isinstance(own, (list, tuple)) or not all(isinstance(one, str) for one in own):
+        raise ValueError(f"{name}: campaign_devices is {own!r}, and not a list of RDMA devices")
+    all_addresses = [*addresses] * len(own) if len(addresses) == 1 else [*addresses]
+    if len(all_addresses) != len(own):
+        raise ValueError(
+            f"{name}: there are {len(own)} campaign_devices and {len(addresses)} campaign_addresses: give as "
+            "many, or one address"
+        )
+    return {"addresses": all_addresses, "devices": [*own]}
+
+
 def document(nodes: Nodes, kind: str, rounds: int | None, seed: int, duration: int) -> dict[str, Any]:
     """Plan of all nodes. Raises ValueError."""
     names = circle.ordered({name: str(about.get("leaf") or "") for name, about in nodes.items()})
@@ -63,7 +83,7 @@ def document(nodes: Nodes, kind: str, rounds: int | None, seed: int, duration: i
     for number in range(plan.rounds):
         for one, other in plan.pairs(number):
             _meet(slots, nodes, number, names, (one, other), plan)
-    about = {"kind": kind, "seed": seed, "round_seconds": 2 * duration + PAUSE}
+    about = {"kind": kind, "seed": seed, "round_seconds": round_seconds(kinds.of(kind), duration)}
     return {**about, "rounds": plan.rounds, "nodes": dict(nodes), "slots": slots}
 
 
@@ -79,7 +99,7 @@ def second(first: Mapping[str, Any], judged: Judged) -> dict[str, Any]:
     lost = {
         sample.nodes
         for sample in judged.samples
-        if sample.reading.gbits is None and judged.problems.keys().isdisjoint(sample.nodes)
+        if sample.reading.value is None and judged.problems.keys().isdisjoint(sample.nodes)
     }
     met = [sample.nodes for sample in judged.samples]
     rounds = circle.again(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.errors import printable
 from ..fleet_report.names import few
@@ -26,7 +27,7 @@ _TITLES = ("VERDICT", "WHAT", "WHY")
 
 def lines(document: Mapping[str, Any]) -> list[str]:
     """A table of all nodes and paths that are not pass, then the fleet and the coverage."""
-    rows = [*_nodes(document), *_paths(document), *_unmeasured(document)]
+    rows = [*_nodes(document), *_leaf_paths(document), *_paths(document), *_doubtful(document)]
     shown = [_TITLES, *rows[:MOST]] if rows else []
     widths = [max((len(row[column]) for row in shown), default=0) for column in (0, 1)]
     table = [f"{one:{widths[0]}}  {two:{widths[1]}}  {three}".rstrip() for one, two, three in shown]
@@ -53,7 +54,18 @@ def _rank(word: str) -> int:
     return model.ORDER.index(Verdict(word.partition(",")[0]))
 
 
+def _leaf_paths(document: Mapping[str, Any]) -> Iterator[Row]:
+    many = any(len(node["rails"]) > 1 for node in document["nodes"])
+    for way in document["leaf_paths"]:
+        rail = f" rail {way['rail']}" if many else ""
+        why = f"{way['low']} of {way['measured']} measured between nodes of these leaves are low"
+        yield _word(way), f"paths {' - '.join(way['leaves'])}{rail}", why
+
+
 def _paths(document: Mapping[str, Any]) -> Iterator[Row]:
+    """Without those that a finding about two leaves has."""
+    leaves = {node["name"]: node["leaf"] for node in document["nodes"]}
+    told = {(frozenset(way["leaves"]), way["rail"], way["verdict"]) for way in document["leaf_paths"]}
     reasons: dict[Any, str] = {}
     for pair in document["pairs"]:
         if pair["verdict"] == "fail":
@@ -61,22 +73,27 @@ def _paths(document: Mapping[str, Any]) -> Iterator[Row]:
     many = any(len(node["rails"]) > 1 for node in document["nodes"])
     for path in document["paths"]:
         one, other = path["ends"]
+        between = frozenset(leaves[end["node"]] for end in path["ends"])
+        if (between, one["rail"], path["verdict"]) in told:
+            continue
         rail = f" rail {one['rail']}" if many else ""
         yield _word(path), f"path {one['node']} - {other['node']}{rail}", reasons.get(_key(path["ends"]), "")
 
 
-def _unmeasured(document: Mapping[str, Any]) -> Iterator[Row]:
-    """Pairs without a result: one line for each reason, of which there may be one for many. Those of nodes
-    that have not taken part are said with the node."""
-    names: dict[str, list[str]] = {}
+def _doubtful(document: Mapping[str, Any]) -> Iterator[Row]:
+    """Pairs without a result, and those with a warning: one line for each reason, of which many may have the
+    same one. Those of nodes that have not taken part are said with the node."""
+    names: dict[tuple[str, str], list[str]] = {}
     absent = {node["name"] for node in document["nodes"] if node["reason"]}
     known = {_key(pair["ends"]) for pair in document["pairs"] if pair["verdict"] != "unknown"}
     for pair in document["pairs"]:
         taking = absent.isdisjoint(end["node"] for end in pair["ends"])
-        if not pair["second_look"] and taking and _key(pair["ends"]) not in known:
-            names.setdefault(pair["reason"], []).append(" - ".join(end["node"] for end in pair["ends"]))
-    for reason, pairs in names.items():
-        yield "unknown", f"pair {pairs[0]}" + (f" and {len(pairs) - 1} more" if pairs[1:] else ""), reason
+        is_lost = taking and _key(pair["ends"]) not in known
+        if not pair["second_look"] and (is_lost or pair["verdict"] == "warn"):
+            place = (pair["verdict"], pair["reason"])
+            names.setdefault(place, []).append(" - ".join(end["node"] for end in pair["ends"]))
+    for (verdict, reason), pairs in names.items():
+        yield verdict, f"pair {pairs[0]}" + (f" and {len(pairs) - 1} more" if pairs[1:] else ""), reason
 
 
 def _word(finding: Mapping[str, Any]) -> str:
@@ -91,12 +108,14 @@ def _key(ends: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
 
 def _sums(document: Mapping[str, Any]) -> Iterator[str]:
     seen = document["coverage"]
+    kind = kinds.of(document["campaign"]["kind"])
+    key, words = kind.UNIT.key, kind.UNIT.words
     for one in document["classes"]:
         rate = "rate unknown" if one["rate_gbits"] is None else f"{one['rate_gbits']:g} Gb/s"
         leaf = {True: ", same leaf", False: ", other leaf", None: ""}[one["same_leaf"]]
         yield (
             f"{one['pairs']} pairs of {rate}, MTU {one['mtu_bytes'] or 'unknown'}{leaf}: median "
-            f"{one['median_gbits']:.4g} Gb/s, limit {one['limit']['gbits']:.4g} Gb/s"
+            f"{one[f'median_{key}']:.4g} {words}, limit {one['limit'][key]:.4g} {words}"
         )
     yield (
         f"coverage: {seen['pairs_measured']} of {seen['pairs_planned']} planned pairs measured, of "

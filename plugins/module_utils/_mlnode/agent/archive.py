@@ -99,6 +99,7 @@ sys.exit(main())
 #: test, builds the same zip without them.
 ELSEWHERE = (
     *("agent.everything", "checks", "linux.iperf3", "linux.lldp", "linux.perftest", "linux.ping"),
+    "linux.timeout",
     *("report.fleet", "report.reverted", "topology.pci_config"),
 )
 #: What `mlnode audit` needs of the former all the same

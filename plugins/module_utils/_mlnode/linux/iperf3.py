@@ -14,13 +14,10 @@ from typing import Any, Mapping, Sequence
 
 from ..host.system import Finished
 from ..model import strict_json
-from ..model.errors import StoreError, printable
+from ..model.errors import StoreError, UnfitError, printable
 from ..model.record import NamedTuple
 
 PROGRAM = "iperf3"
-
-#: How long an end may take that was asked for with SIGTERM, in seconds
-GRACE = 2
 
 #: Of a side that could not reach the other yet
 REFUSED = "Connection refused"
@@ -37,10 +34,6 @@ _WHOLE = 0.5
 
 #: A day of intervals has less, in characters
 _MOST = 1 << 24
-
-
-class UnfitError(Exception):
-    """Reason why what was printed is not the measurement that was asked for, for an operator."""
 
 
 class Flow(NamedTuple):
@@ -66,11 +59,6 @@ class Flow(NamedTuple):
     def server(self) -> list[str]:
         """It serves one client and ends."""
         return [PROGRAM, "-J", "-s", "-1", "-B", self.here, "-p", str(self.port)]
-
-
-def limited(command: Sequence[str], most: float) -> list[str]:
-    """Under timeout(1), which ends it even if its parent was killed."""
-    return ["timeout", f"--kill-after={GRACE}", f"{most:.1f}", *command]
 
 
 class Measured(NamedTuple):

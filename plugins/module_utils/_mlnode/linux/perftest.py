@@ -1,9 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ib_write_bw of perftest: how it is called, what its table says, and what its errors mean.
+"""ib_write_bw and ib_write_lat of perftest: how they are called, what their tables say, and what their errors
+mean.
 
-One side serves, the other one connects to it over TCP, they exchange addresses of queue pairs, and the one
-that has connected writes into the memory of the server as fast as it can.
+One side serves, the other one connects to it over TCP, and they exchange addresses of queue pairs. For a
+bandwidth the one that has connected writes into the memory of the server as fast as it can. For a latency
+both write in turn, each when it has seen what the other one wrote.
 """
 
 from __future__ import annotations
@@ -11,16 +13,21 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import time
+from ipaddress import IPv4Address, IPv6Address
 from typing import Callable, Collection, Iterator
 
 from ..host.host import Host
 from ..host.system import Finished
 from ..model.errors import HostError
-from ..model.record import dataclass, regex
+from ..model.record import NamedTuple, dataclass, regex
+from .timeout import TIMED_OUT, limited
 
 PROGRAM = "ib_write_bw"
+LATENCY = "ib_write_lat"
+
+#: Bytes of a message of a latency, as perftest has it (perftest_parameters.h, DEF_SIZE_LAT)
+LEAST_SIZE = 2
 
 #: perftest_parameters.h: where the server listens unless it is set
 TCP_PORT = 18515
@@ -40,14 +47,45 @@ _PAUSE = 1.0
 
 _TITLE = "BW average[Gb/sec]"
 _ROW = regex(
-    r"^ *([0-9]{1,10}) +([0-9]{1,12}) +([0-9]{1,6}\.[0-9]{1,6}) +([0-9]{1,6}\.[0-9]{1,6})\s", re.MULTILINE
+    r"^ *([0-9]{1,10}) +([0-9]{1,12}) +([0-9]{1,6}\.[0-9]{1,6}) +([0-9]{1,6}\.[0-9]{1,6})"
+    r"[ \t]+([0-9]{1,6}\.[0-9]{1,6})[ \t]*\r?\n",
+    re.MULTILINE,
 )
-_NOT_YET = "Couldn't connect to"
+#: perftest_parameters.h, RESULT_FMT_LAT
+_LATENCY_TITLE = (
+    "#bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec] t_stdev[usec] "
+    "99% percentile[usec] 99.9% percentile[usec]"
+)
+_LATENCY_ROW = regex(
+    r"^ *([0-9]{1,10}) +([0-9]{1,12})" + 7 * r"[ \t]+([0-9]{1,9}\.[0-9]{2})" + r"[ \t]*\r?\n", re.MULTILINE
+)
+
+#: Two digits after the point, of bandwidths that may be small; and a part that no rounding explains
+_DIGIT, _ROUNDING = 0.01, 0.02
+
+_DEVICE = regex(r"Device +: (\S+)")
+_TRANSPORT = regex(r"Transport type : (\S+)")
+_MTU = regex(r"^ Mtu +: ([0-9]{3,4})\[B\]", re.MULTILINE)
+#: Bytes in decimal digits (perftest_communication.h, PERF_GID_FMT)
+_GID = regex(r"^ GID: ((?:[0-9]{2,3}:){15}[0-9]{2,3})$", re.MULTILINE)
+
+#: cuda_memory.c of perftest, init_gpu()
+_GPU = regex(r"^CUDA device ([0-9]+): PCIe address is ([0-9A-F]{2}:[0-9A-F]{2})$", re.MULTILINE)
+_PICKED = regex(r"^Picking device No\. ([0-9]+)$", re.MULTILINE)
+_ALLOCATED = regex(r"^allocated GPU buffer", re.MULTILINE)
+
+#: Of a side that could not reach the other yet
+NOT_YET = "Couldn't connect to"
 
 
 @dataclass(frozen=True)
 class Request:
-    """One side of a measurement. peer: whom to connect to; "" serves. gid: None where the port has LIDs."""
+    """One side of a measurement. peer: whom to connect to; "" serves. gid: None where the port has LIDs.
+
+    seconds: of a bandwidth, with those at both ends that do not count. margin: how many these are, None for
+    perftest's own. iterations: of a latency, in place of seconds; 0 for a bandwidth. backward: the server
+    writes. cuda: number of the GPU, in the order of PCI addresses, whose memory is used.
+    """
 
     device: str
     port: int
@@ -57,6 +95,10 @@ class Request:
     seconds: int
     tcp_port: int
     wait: int
+    margin: int | None = None
+    iterations: int = 0
+    backward: bool = False
+    cuda: int | None = None
 
     @property
     def most(self) -> int:
@@ -64,16 +106,27 @@ class Request:
         return self.seconds + _AROUND + (0 if self.peer else self.wait)
 
     @property
+    def program(self) -> str:
+        return LATENCY if self.iterations else PROGRAM
+
+    @property
     def command(self) -> list[str]:
-        argv = [PROGRAM, "-d", self.device, "-i", str(self.port), "-s", str(self.size), "-F"]
-        argv += ["-D", str(self.seconds), "-p", str(self.tcp_port), "--report_gbits"]
+        # Else CUDA counts from the fastest one on (CUDA_DEVICE_ORDER).
+        argv = [] if self.cuda is None else ["env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"]
+        argv += [self.program, "-d", self.device, "-i", str(self.port), "-s", str(self.size), "-F"]
+        argv += ["-n", str(self.iterations)] if self.iterations else ["-D", str(self.seconds)]
+        argv += [] if self.margin is None else ["-f", str(self.margin)]
+        argv += ["-p", str(self.tcp_port)]
+        argv += [] if self.iterations else ["--report_gbits"]
         argv += [] if self.gid is None else ["-x", str(self.gid)]
+        argv += ["--reversed"] if self.backward else []
+        argv += [] if self.cuda is None else [f"--use_cuda={self.cuda}"]
         return [*argv, self.peer] if self.peer else argv
 
     @property
     def guarded(self) -> list[str]:
         """Under timeout(1), which ends it even if its parent was killed."""
-        return ["timeout", f"--kill-after={_GRACE}", str(self.most), *self.command]
+        return limited(self.command, self.most, _GRACE)
 
 
 @dataclass(frozen=True)
@@ -98,7 +151,7 @@ def measure(
         with running_on(cpus):
             while True:
                 done = host.run(request.guarded, request.most + 2 * _GRACE)
-                if not request.peer or _NOT_YET not in done.err or now() >= end:
+                if not request.peer or NOT_YET not in done.err or now() >= end:
                     return outcome(done, request)
                 sleep(_PAUSE)
     except HostError as error:
@@ -128,38 +181,119 @@ def running_on(cpus: Collection[int]) -> Iterator[None]:
 def outcome(done: Finished, request: Request) -> Outcome:
     """Of one that has ended."""
     gbits = average(done.out)
-    if done.rc == 0 and gbits is not None:
-        return Outcome(gbits)
-    if done.rc in _TIMED_OUT and not request.peer:
+    return Outcome(gbits) if done.rc == 0 and gbits is not None else failure(done, request)
+
+
+def failure(done: Finished, request: Request) -> Outcome:
+    """Why one that has ended has no result."""
+    if done.rc in TIMED_OUT and not request.peer:
         problem = f"no client connected and was done within {request.most} s"
         return Outcome(None, problem, "start the other side, and let TCP to this port through the firewall")
     text = f"{done.out}\n{done.err}"
-    for sign, meaning in _MEANINGS:
+    for sign, meaning in _MEANINGS if request.cuda is None else (*_OF_CUDA, *_MEANINGS):
         match = sign.search(text)
         if match:
-            return Outcome(None, f"{PROGRAM}: {_line(match.group())}", meaning)
+            return Outcome(None, f"{request.program}: {_line(match.group())}", meaning)
     lines = [line for line in done.err.splitlines() if line.strip()]
-    if done.rc in _TIMED_OUT:
-        return Outcome(None, f"{PROGRAM} did not end within {request.most} s", _PATH)
-    last = _line(lines[-1]) if lines else "it printed no average"
-    return Outcome(None, f"{PROGRAM} ended with {done.rc}: {last}", "run it by hand on both sides")
+    if done.rc in TIMED_OUT:
+        return Outcome(None, f"{request.program} did not end within {request.most} s", _PATH)
+    last = _line(lines[-1]) if lines else "it printed no result"
+    return Outcome(None, f"{request.program} ended with {done.rc}: {last}", "run it by hand on both sides")
 
 
 def average(text: str) -> float | None:
     """Gb/s of the one row below the title of that column; None for anything else."""
+    found = bandwidth(text)
+    return found.gbits if found else None
+
+
+class Bandwidth(NamedTuple):
+    """size: of a message, in bytes. messages: per second."""
+
+    size: int
+    iterations: int
+    gbits: float
+    messages: float
+
+
+def bandwidth(text: str) -> Bandwidth | None:
+    """The one row below its title; None for anything else, and where its numbers are not of one unit."""
     _before, title, below = text.partition(_TITLE)
     rows = _ROW.findall(below) if title else []
-    gbits = float(rows[0][3]) if len(rows) == 1 else 0.0
+    if len(rows) != 1:
+        return None
+    size, iterations, _peak, average, millions = rows[0]
+    found = Bandwidth(int(size), int(iterations), float(average), 1e6 * float(millions))
     # A row of zeros is what is left where every write has failed.
-    return gbits or None
+    if not found.gbits or not found.iterations or not found.messages:
+        return None
+    by_messages = found.messages * found.size * 8 / 1e9
+    fits = abs(found.gbits - by_messages) <= _DIGIT + _ROUNDING * found.gbits
+    return found if fits else None
+
+
+class Latency(NamedTuple):
+    """In usec, of one way. typical: the median. p99, p999: what 99 and 99.9 of a hundred do not exceed."""
+
+    size: int
+    iterations: int
+    least: float
+    most: float
+    typical: float
+    average: float
+    deviation: float
+    p99: float
+    p999: float
+
+
+def latency(text: str) -> Latency | None:
+    """As bandwidth(); None where the numbers are not in their order, too."""
+    lines = text.splitlines(keepends=True)
+    title = next(
+        (place for place, line in enumerate(lines) if " ".join(line.split()) == _LATENCY_TITLE), None
+    )
+    rows = _LATENCY_ROW.findall("".join(lines[title + 1 :])) if title is not None else []
+    if len(rows) != 1:
+        return None
+    size, iterations, *numbers = rows[0]
+    found = Latency(int(size), int(iterations), *map(float, numbers))
+    ordered = 0 < found.least <= found.typical <= found.p99 <= found.p999 <= found.most
+    return found if ordered else None
+
+
+class Header(NamedTuple):
+    """Port and addresses of a measurement. gids: own one and the peer's; none where ports have LIDs."""
+
+    device: str
+    transport: str
+    mtu: int
+    gids: tuple[IPv4Address | IPv6Address, ...]
+
+
+def header(text: str) -> Header | None:
+    """None where it is not whole, as before the other side has come."""
+    device, transport, mtu = (sign.search(text) for sign in (_DEVICE, _TRANSPORT, _MTU))
+    if device is None or transport is None or mtu is None:
+        return None
+    try:
+        raw = [bytes(map(int, one.split(":"))) for one in _GID.findall(text)]
+    except ValueError:
+        return None
+    found = [IPv6Address(one) for one in raw]
+    gids = tuple(one.ipv4_mapped or one for one in found)
+    return Header(device.group(1), transport.group(1), int(mtu.group(1)), gids)
+
+
+def gpu(text: str) -> str:
+    """Bus and device of the GPU whose memory was used, such as 17:00; "" where none was."""
+    picked = _PICKED.search(text)
+    known = dict(_GPU.findall(text))
+    return known.get(picked.group(1), "") if picked and _ALLOCATED.search(text) else ""
 
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:160]
 
-
-#: How timeout(1) ends where it had to end the program; with SIGKILL it goes itself as well
-_TIMED_OUT = (124, -signal.SIGKILL)
 
 _PATH = (
     "packets get lost between the ports: look at their MTUs (path_mtu), at VLANs, and at firewalls and "
@@ -175,7 +309,21 @@ _BUSY_PORT = (
 )
 _NO_SERVER = "no server listens there: start the other side first, and let its TCP port through the firewall"
 _MEMORY = "a queue cannot be made or memory not be locked: look at that limit (rdma_check: memlock)"
+WITHOUT_CUDA = (
+    "this perftest was built without CUDA, as those of distributions are: build it on both sides, with "
+    "./configure CUDA_H_PATH=/usr/local/cuda/include/cuda.h"
+)
+_DRIVER = "CUDA does not start: look at the driver of the GPUs, and at its libcuda.so.1"
+_PEER_MEMORY = "the port cannot register memory of the GPU: load nvidia_peermem (rdma_check: gpudirect)"
 _PROVIDER = "user space does not know the device: install its driver's part of rdma-core (ibverbs-providers)"
+
+#: As _MEANINGS, where memory of a GPU was asked for
+_OF_CUDA = (
+    (regex(r"Unsupported memory type|unrecognized option '--use_cuda.*"), WITHOUT_CUDA),
+    (regex(r"Failed to load CUDA library.*|cu[A-Z]\w+\(.{0,8}\) (?:returned|error).*"), _DRIVER),
+    (regex(r"There are no available device\(s\) that support CUDA|No such device ID.*"), _DRIVER),
+    (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _PEER_MEMORY),
+)
 
 #: What it prints → what to do. The first one that is found counts: later lines follow from earlier ones
 _MEANINGS = (

@@ -54,6 +54,10 @@ class RefusedError(MlnodeError):
     """A guard stopped the change before anything was written."""
 
 
+class UnfitError(MlnodeError):
+    """The output of a program is not the measurement that was asked for."""
+
+
 class NotMountedError(Exception):
     """A mistake in the program and not of the machine, so that nothing takes it for a missing file: it looks
     below the folder of a driver that its Host was not given."""

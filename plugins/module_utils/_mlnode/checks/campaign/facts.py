@@ -12,10 +12,13 @@ from typing import Any, Sequence
 from ...engine.declared import FOLDER
 from ...host.host import Host
 from ...linux import iproute
-from ...model.errors import HostError
+from ...model.errors import HostError, RefusedError
 from ...model.record import regex
 from ...topology import links, read
 from ...topology.model import Nic, PciDevice, Topology, giga_transfers
+from ..rdma import usable
+from ..rdma.ports import ETHERNET, Port
+from .kind import End
 
 MOUNTS = read.MOUNTS
 
@@ -29,13 +32,13 @@ _FIRMWARE = regex(r"^firmware-version: *(.*)$", re.MULTILINE)
 _DIGITS = 16
 
 
-def facts(host: Host, addresses: Sequence[str]) -> dict[str, Any]:
+def facts(host: Host, ends: Sequence[End]) -> dict[str, Any]:
     """All that can be found out; what cannot is null or empty, and never raises."""
     topology = read.of(host)
     return {
         "kernel": host.value("/proc/sys/kernel/osrelease").text or "",
         "declarations": _declarations(host),
-        "rails": [_rail(host, topology, interface_of(host, address)) for address in addresses],
+        "rails": [_rail(host, topology, end) for end in ends],
     }
 
 
@@ -47,6 +50,14 @@ def interface_of(host: Host, address: str) -> str:
     except HostError:
         return ""
     return next((name for name, one in found.items() if any(wanted == own.ip for own in one.addresses)), "")
+
+
+def required_interface(host: Host, address: str) -> str:
+    """Raises RefusedError."""
+    name = interface_of(host, address)
+    if not name:
+        raise RefusedError(f"no interface of this node has the address {address}: give campaign_addresses")
+    return name
 
 
 def _declarations(host: Host) -> dict[str, str]:
@@ -61,17 +72,47 @@ def _declarations(host: Host) -> dict[str, str]:
     return digests
 
 
-def _rail(host: Host, topology: Topology, name: str) -> dict[str, Any]:
-    nic = next((one for one in topology.nics if one.name == name), None)
-    if nic is None:
-        return {"interface": name, "speed_mbit": None, "mtu": None, "driver": "", "firmware": "", "pcie": []}
-    return {
-        "interface": name,
+def _rail(host: Host, topology: Topology, end: End) -> dict[str, Any]:
+    nic = next((one for one in topology.nics if one.name == end.interface), Nic(end.interface, ""))
+    found = {
+        "interface": nic.name,
+        "device": "",
         "speed_mbit": nic.speed_mbit if nic.kind in _REAL else None,
         "mtu": nic.mtu,
         "driver": nic.driver or "",
         "firmware": _firmware(host, nic),
-        "pcie": _links(topology, nic),
+        "pcie": _links(topology, nic.address),
+    }
+    port = _port(topology, end)
+    return {**found, **_of_rdma(host, topology, port)} if port else found
+
+
+def _port(topology: Topology, end: End) -> Port | None:
+    return next(
+        (
+            Port(device, port.number, port.link_layer, {})
+            for device in topology.rdma
+            for port in device.ports
+            if (device.name, port.number) == (end.device, end.port)
+        ),
+        None,
+    )
+
+
+def _of_rdma(host: Host, topology: Topology, port: Port) -> dict[str, Any]:
+    """Facts of the port itself, in place of those of the interface that has the address."""
+    gbits, _why = usable.gbits(port)
+    function = next((one for one in topology.pci if one.address == port.device.address), None)
+    names = next(one.netdevs for one in port.device.ports if one.number == port.number)
+    nic = next((one for one in topology.nics if one.name in names), None)
+    return {
+        "device": port.name,
+        "speed_mbit": None if gbits is None else int(gbits * 1000),
+        # The packets of IPoIB have another size than those of RDMA.
+        "mtu": nic.mtu if nic is not None and port.layer == ETHERNET else None,
+        "driver": (function.driver if function else None) or "",
+        "firmware": host.value(f"/sys/class/infiniband/{port.device.name}/fw_ver").text or "",
+        "pcie": _links(topology, port.device.address),
     }
 
 
@@ -90,10 +131,10 @@ def _firmware(host: Host, nic: Nic) -> str:
     return match.group(1).strip() if match else ""
 
 
-def _links(topology: Topology, nic: Nic) -> list[dict[str, Any]]:
+def _links(topology: Topology, address: str | None) -> list[dict[str, Any]]:
     """From the device to the root, without those that a hypervisor makes up."""
     known = {device.address: device for device in topology.pci}
-    own = known.get(nic.address or "")
+    own = known.get(address or "")
     if own is None or topology.machine.virtual:
         return []
     path = [known[address] for address in reversed(own.path) if address in known]

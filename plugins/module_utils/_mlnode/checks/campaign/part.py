@@ -1,30 +1,20 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's part of a campaign: whom it meets in which round, and when. It is given once, and run without a
-word from the controller."""
+"""A node's part of a campaign as it is given: whom it meets in which round, and when. It is given once, and
+run without a word from the controller."""
 
 from __future__ import annotations
 
 import re
 from ipaddress import ip_address
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ...model import schema
 from ...model.errors import DeclarationError
-from ...model.record import NamedTuple, regex
+from ...model.record import regex
 from ...model.schema import Option
-
-#: Of each direction, in seconds: TCP leaves slow start, which does not count
-OMIT = 1
-
-#: Before the first connection of a round, in seconds, in which the peer's servers have to be there, and for
-#: as long the connection is tried again. Clocks may differ by so much.
-LEAD = 1.0
-#: Between the directions, and after the second one, in seconds: results are exchanged, processes end
-GAP = 1.5
-
-#: Seconds besides the measuring itself in a round
-PAUSE = 2 * OMIT + LEAD + 2 * GAP
+from . import kinds, rdma
+from .kind import Device, Part, Slot
 
 #: How long a result waits to be collected, in seconds, before it is removed
 KEEP = 900
@@ -35,51 +25,16 @@ _ALLOW = Option("list", elements="str", choices=GUARDS)
 
 _ID = regex(r"[0-9a-z][0-9a-z-]{0,62}\Z", re.ASCII)
 
-#: Option → what it may be. A process and a port for each stream and direction
+#: Option → what it may be. tcp has a port for each stream and direction, and RDMA one for each rail and step
 _RANGES: Mapping[str, range] = {
     "duration": range(2, 3601),
     "streams": range(1, 65),
-    "tcp_port": range(1024, 65536 - 128),
+    "tcp_port": range(1024, 65536 - 256),
 }
 
 #: Rounds of one campaign are less than the largest number of nodes of a plan
 _MOST_ROUNDS = 4096
 _MOST_RAILS = 64
-
-
-class Slot(NamedTuple):
-    """One round. rails: own address and the peer's, on each rail at the same time."""
-
-    round: int
-    peer: str
-    serves: bool
-    rails: tuple[tuple[str, str], ...]
-
-
-class Part(NamedTuple):
-    """start: of round 0, in seconds since 1970. addresses: own ones, one for each rail. rounds: of the whole
-    campaign, in some of which this node may rest."""
-
-    id: str
-    start: float
-    rounds: int
-    duration: int
-    streams: int
-    tcp_port: int
-    addresses: tuple[str, ...]
-    slots: tuple[Slot, ...]
-    allow: tuple[str, ...] = ()
-
-    @property
-    def round_seconds(self) -> float:
-        return 2 * self.duration + PAUSE
-
-    @property
-    def end(self) -> float:
-        return self.start + self.rounds * self.round_seconds
-
-    def begin(self, slot: Slot) -> float:
-        return self.start + slot.round * self.round_seconds
 
 
 def parse(raw: Mapping[str, Any]) -> Part:
@@ -99,8 +54,13 @@ def parse(raw: Mapping[str, Any]) -> Part:
     slots = tuple(_slot(one, raw["rounds"]) for one in raw["slots"])
     if len({slot.round for slot in slots}) != len(slots):
         raise DeclarationError("slots: this node would be in two pairs of one round")
+    try:
+        kind = kinds.of(raw["kind"])
+    except ValueError as error:
+        raise DeclarationError(str(error)) from error
     return Part(
         id=raw["id"],
+        kind=kind,
         start=raw["start"],
         rounds=raw["rounds"],
         duration=raw["duration"],
@@ -108,8 +68,22 @@ def parse(raw: Mapping[str, Any]) -> Part:
         tcp_port=raw["tcp_port"],
         addresses=tuple(addresses),
         slots=slots,
+        devices=_devices(raw.get("devices") or [], len(addresses)),
         allow=tuple(schema.value("allow", _ALLOW, raw.get("allow") or [])),
     )
+
+
+def _devices(raw: Sequence[Any], rails: int) -> tuple[Device, ...]:
+    if raw and len(raw) != rails:
+        raise DeclarationError(f"devices: there are {len(raw)}, and {rails} addresses")
+    found = [rdma.device(one) for one in raw]
+    for text, one in zip(raw, found):
+        if one is None:
+            raise DeclarationError(
+                f"devices: {text!r} is not an RDMA device such as mlx5_0, with its port such as mlx5_0/1, or "
+                "with an entry of its GID table such as mlx5_0/1/3"
+            )
+    return tuple(one for one in found if one)
 
 
 def _slot(raw: Mapping[str, Any], rounds: int) -> Slot:

@@ -15,9 +15,11 @@ from ...linux import jobs
 from ...model import schema
 from ...model.errors import HostError, MlnodeError, RefusedError, listed
 from ...model.record import NamedTuple
-from . import facts, scope, store, tcp
+from . import facts, rounds, scope, store
 from .clock import Clock
-from .part import KEEP, LEAD, Part, Slot
+from .kind import LEAD, Part, Slot
+from .part import KEEP
+from .rounds import Ends
 from .store import State
 
 MOUNTS = facts.MOUNTS
@@ -64,17 +66,18 @@ def start(
     """Begin a campaign on this node. sent: when the controller sent the question, in seconds since 1970. dry:
     only look whether it could begin. Raises HostError, RefusedError."""
     check_clock(part, sent, clock.wall())
-    interfaces = tuple(_interface(host, address) for address in part.addresses)
-    _require_program(host)
+    ends = part.kind.ends(host, part)
+    interfaces = tuple(end.interface for end in ends)
+    part.kind.require(host)
     _refuse_second(host, clock.wall())
     if "busy" not in part.allow:
         _refuse_busy(host, part, interfaces, clock)
     if not dry:
         until = part.end + KEEP
-        answer = {**facts.facts(host, part.addresses), "slots": [], "served": [], "contained": ""}
+        answer = {**facts.facts(host, ends), "slots": [], "served": [], "contained": ""}
         store.write(host, State(part.id, until, False, answer))
         try:
-            starter(partial(work, host, part, clock))
+            starter(partial(work, host, part, ends, clock))
         except OSError as error:
             store.remove(host)
             raise HostError("start", "a process of its own", error.errno) from error
@@ -99,23 +102,6 @@ def check_clock(part: Part, sent: float, now: float) -> None:
         raise RefusedError(
             "the campaign has begun before this node was asked: give it more time (campaign_lead)"
         )
-
-
-def _interface(host: Host, address: str) -> str:
-    name = facts.interface_of(host, address)
-    if not name:
-        raise RefusedError(f"no interface of this node has the address {address}: give campaign_addresses")
-    return name
-
-
-def _require_program(host: Host) -> None:
-    try:
-        done = host.run(["iperf3", "--version"])
-    except HostError as error:
-        advice = ": install iperf3" if error.absent else ""
-        raise HostError("use", "iperf3", None, f"{error.kernel}{advice}") from error
-    if done.rc != 0:
-        raise HostError("use", "iperf3", None, f"it ended with {done.rc}")
 
 
 def _refuse_second(host: Host, now: float) -> None:
@@ -159,7 +145,7 @@ def _traffic(host: Host, interface: str) -> int:
 # -- the process that measures ----------------------------------------------------------------------
 
 
-def work(host: Host, part: Part, clock: Clock) -> None:
+def work(host: Host, part: Part, ends: Ends, clock: Clock) -> None:
     """Run all rounds, wait until the result was collected, and leave nothing behind."""
     limit = part.end + KEEP - clock.wall()
     # What is left of it then is ended by timeout(1), and by the scope.
@@ -176,7 +162,7 @@ def work(host: Host, part: Part, clock: Clock) -> None:
         clock.wait(clock.of(part.begin(slot)))
         if not _is_wanted(host, part):
             return
-        _one(host, part, slot, state.answer, clock)
+        _one(host, part, slot, ends, state.answer, clock)
         if not _is_wanted(host, part):
             return
         store.write(host, state)
@@ -188,13 +174,14 @@ def work(host: Host, part: Part, clock: Clock) -> None:
     store.remove(host)
 
 
-def _one(host: Host, part: Part, slot: Slot, answer: dict[str, Any], clock: Clock) -> None:
+def _one(host: Host, part: Part, slot: Slot, ends: Ends, answer: dict[str, Any], clock: Clock) -> None:
     if clock.wall() > part.begin(slot) + LEAD:
         answer["slots"] += [] if slot.serves else _missed(slot)
     elif slot.serves:
-        answer["served"] += tcp.serve(host, part, slot)
+        answer["served"] += rounds.serve(host, part, slot, ends)
     else:
-        answer["slots"] += tcp.measure(host, part, slot, clock, len(os.sched_getaffinity(0)))
+        cpus = len(os.sched_getaffinity(0))
+        answer["slots"] += rounds.measure(host, part, slot, ends, clock, cpus)
 
 
 def _missed(slot: Slot) -> list[dict[str, Any]]:

@@ -1,189 +1,136 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One round of the kind tcp: iperf3 to or from one peer, on all rails, in one direction and then the
-other.
-"""
+"""The kind tcp: iperf3 in one direction and then the other, with some connections at the same time."""
 
 from __future__ import annotations
 
 import statistics
-from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from typing import Any, Sequence
 
 from ...host.host import Host
-from ...linux import iperf3, iproute
-from ...linux.iperf3 import REFUSED, Flow, Measured, UnfitError
-from ...model.errors import HostError
+from ...host.system import Finished
+from ...linux import iperf3
+from ...linux.iperf3 import Flow, Measured
+from ...model.errors import HostError, UnfitError
 from ...model.record import NamedTuple
-from .clock import Clock
-from .part import GAP, LEAD, OMIT, Part, Slot
+from . import facts, kind
+from .kind import GAP, GBITS, End, Part, Rail
 
-#: Between two attempts to reach a server that does not listen yet, in seconds
-_PAUSE = 0.1
+NAME, UNIT, RDMA, PROGRAM = "tcp", GBITS, False, iperf3.PROGRAM
 
-#: Streams that began further apart, in seconds, were not measured at the same time
-_APART = 0.5
+#: What an operator of a fleet expects of four streams, whose sending and acknowledging share the cores
+SHARE: float | None = 0.8
 
-#: The part of what was measured that an interface must have counted. The rest is counted by the network card
-#: in other ways, as some do not count what their firmware adds or removes.
-_COUNTED = 0.9
+#: What has to be found are nodes slower by a tenth, and half of that is as far from them as from the others.
+MARGIN = 0.05
+
+JUDGED: tuple[str, ...] = ("forward_gbits", "backward_gbits")
+FIELDS: tuple[str, ...] = (*JUDGED, "hole")
+
+#: One direction, then the other
+STEPS = 2
+
+#: Of each direction, in seconds: TCP leaves slow start, which does not count
+OMIT = 1
+AROUND = OMIT + GAP
+
+COUNTED = "MB"
 
 #: Percent of a core from which on its process had no time left
 _BUSY = 90.0
 
+#: In bytes. Of a packet: headers of IPv4 and TCP without options, 20 each, and 12 for TCP's time stamps (RFC
+#: 7323).
+_HEADERS = 20 + 20 + 12
+
+
+def require(host: Host) -> None:
+    """Raises HostError."""
+    done = kind.started(host, [PROGRAM, "--version"], "iperf3")
+    if done.rc != 0:
+        raise HostError("use", PROGRAM, None, f"it ended with {done.rc}")
+
+
+def ends(host: Host, part: Part) -> list[End]:
+    """Raises RefusedError."""
+    return [End(facts.required_interface(host, address)) for address in part.addresses]
+
+
+def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
+    """Each stream has a port of its own. All rails have the same ones, as a server listens on one address."""
+    first, backward = part.tcp_port + step * part.streams, step == 1
+    return [
+        Flow(rail.here, rail.there, first + n, part.duration, OMIT, backward) for n in range(part.streams)
+    ]
+
+
+def cpus(_flow: Flow) -> Sequence[int]:
+    return ()
+
+
+def place(host: Host, flow: Flow) -> str:
+    """Raises HostError, UnfitError."""
+    return kind.leaves_by(host, flow.here, flow.there)
+
+
+def count(host: Host, flow: Flow, place: str) -> float:
+    """Payload and headers. Raises HostError."""
+    name = "rx" if flow.backward else "tx"
+    return int(host.read(f"/sys/class/net/{place}/statistics/{name}_bytes")) / 1e6
+
+
+def is_early(done: Finished) -> bool:
+    return iperf3.REFUSED in done.out
+
+
+def read(done: Finished, flow: Flow) -> Measured:
+    """Raises UnfitError."""
+    return iperf3.parse(done, flow)
+
+
+def carried(measured: Measured) -> float:
+    return measured.bits / 8e6
+
+
+def stranger(done: Finished, flow: Flow) -> str:
+    """iperf3 cannot refuse one. Raises UnfitError."""
+    client = iperf3.served(done)
+    try:
+        return "" if not client or ip_address(client) == ip_address(flow.there) else client
+    except ValueError as error:
+        raise UnfitError(str(error)) from error
+
+
+def overhead(mtu: int) -> tuple[int, int]:
+    return mtu - _HEADERS, _HEADERS
+
+
+# -- what it comes to --------------------------------------------------------------------------------
+
 
 class Direction(NamedTuple):
-    """bits: of all streams. hole: the least second as a part of the median one."""
+    """hole: the least second as a part of the median one."""
 
     gbits: float
-    bits: float
     hole: float
     cpu_bound: bool
     cpu: tuple[float, float]
     retransmits: int | None
 
 
-def flows(part: Part, rail: tuple[str, str], backward: bool) -> list[Flow]:
-    """The streams of one direction. Each has a port of its own, in the same order on both sides."""
-    first = part.tcp_port + (part.streams if backward else 0)
-    here, there = rail
-    return [Flow(here, there, first + n, part.duration, OMIT, backward) for n in range(part.streams)]
-
-
-# -- the side that serves ---------------------------------------------------------------------------
-
-
-def serve(host: Host, part: Part, slot: Slot) -> list[dict[str, Any]]:
-    """Serve all rails of a round. There is something to say about a rail only where another than the peer
-    came:
-    iperf3 cannot refuse it, so that what was measured does not count."""
-    whole = part.round_seconds - GAP / 2
-    jobs = [
-        (number, flow)
-        for number, rail in enumerate(slot.rails)
-        for backward in (False, True)
-        for flow in flows(part, rail, backward)
-    ]
-    with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
-        found = [*pool.map(lambda job: _stranger(host, job[1], whole), jobs)]
-    reasons: dict[int, str] = {}
-    for (number, _flow), reason in zip(jobs, found):
-        if reason:
-            reasons.setdefault(number, reason)
-    return [{"round": slot.round, "rail": rail, "reason": reason} for rail, reason in reasons.items()]
-
-
-def _stranger(host: Host, flow: Flow, seconds: float) -> str:
-    try:
-        done = host.run(iperf3.limited(flow.server, seconds), seconds + 2 * iperf3.GRACE)
-        client = iperf3.served(done)
-        if not client or ip_address(client) == ip_address(flow.there):
-            return ""
-    except (HostError, UnfitError, ValueError):
-        return ""  # the other side has no result then, and says so
-    return f"{client} came to port {flow.port} in place of {flow.there}"
-
-
-# -- the side that measures --------------------------------------------------------------------------
-
-
-def measure(host: Host, part: Part, slot: Slot, clock: Clock, cpus: int) -> list[dict[str, Any]]:
-    """Measure all rails of a round at the same time. cpus: how many this process may use."""
-    with ThreadPoolExecutor(max_workers=len(slot.rails)) as pool:
-        return [
-            {"round": slot.round, "rail": number, **found}
-            for number, found in enumerate(
-                pool.map(lambda rail: _rail(host, part, slot, rail, clock, cpus), slot.rails)
-            )
-        ]
-
-
-def _rail(
-    host: Host, part: Part, slot: Slot, rail: tuple[str, str], clock: Clock, cpus: int
-) -> dict[str, Any]:
-    here, there = rail
-    evidence: dict[str, Any] = {"command": " ".join(flows(part, rail, False)[0].client)}
-    try:
-        interface = _leaves_by(host, here, there)
-        evidence["interface"] = interface
-        begin = clock.of(part.begin(slot) + LEAD)
-        directions = []
-        for backward in (False, True):
-            clock.wait(begin + backward * (OMIT + part.duration + GAP))
-            directions.append(_direction(host, part, rail, interface, backward, clock, cpus))
-    except (UnfitError, HostError) as error:
-        return {"reason": str(error), "evidence": evidence}
-    forward, back = directions
-    evidence["retransmits"] = [forward.retransmits, back.retransmits]
-    evidence["cpu_percent"] = [[round(one, 1) for one in way.cpu] for way in directions]
+def answer(steps: Sequence[Sequence[Measured]], cpus: int) -> dict[str, Any]:
+    forward, back = (combined(streams, cpus) for streams in steps)
     return {
         "forward_gbits": forward.gbits,
         "backward_gbits": back.gbits,
         "hole": min(forward.hole, back.hole),
         "cpu_bound": forward.cpu_bound or back.cpu_bound,
-        "reason": "",
-        "evidence": evidence,
+        "evidence": {
+            "retransmits": [forward.retransmits, back.retransmits],
+            "cpu_percent": [[round(one, 1) for one in way.cpu] for way in (forward, back)],
+        },
     }
-
-
-def _leaves_by(host: Host, here: str, there: str) -> str:
-    interface = iproute.leaves_by(host, ip_address(here), ip_address(there))
-    if interface == "lo":
-        raise UnfitError(f"{there} is an address of this node itself: nothing would cross the network")
-    return interface
-
-
-def _direction(
-    host: Host, part: Part, rail: tuple[str, str], interface: str, backward: bool, clock: Clock, cpus: int
-) -> Direction:
-    streams = flows(part, rail, backward)
-    before = _counted(host, interface, backward)
-    with ThreadPoolExecutor(max_workers=len(streams)) as pool:
-        runs = [*pool.map(lambda flow: _stream(host, flow, clock), streams)]
-    begun = [begin for begin, _measured in runs]
-    if max(begun) - min(begun) > _APART:
-        raise UnfitError(
-            f"the streams began {max(begun) - min(begun):.1f} s apart, and were not measured together"
-        )
-    found = combined([measured for _begin, measured in runs], cpus)
-    crossed = 8 * (_counted(host, interface, backward) - before)
-    if crossed < _COUNTED * found.bits:
-        way = "received" if backward else "sent"
-        raise UnfitError(
-            f"{found.bits / 8e6:.0f} MB were measured, of which {interface} has {way} {crossed / 8e6:.0f}: "
-            "they went another way"
-        )
-    return found
-
-
-def _stream(host: Host, flow: Flow, clock: Clock) -> tuple[float, Measured]:
-    """Begin and result. A server that does not listen yet is awaited, as clocks differ."""
-    most = flow.omit + flow.seconds + GAP
-    end = clock.now() + LEAD
-    while True:
-        begin = clock.now()
-        done = host.run(iperf3.limited(flow.client, most), most + 2 * iperf3.GRACE)
-        if REFUSED not in done.out or clock.now() >= end:
-            break
-        clock.sleep(_PAUSE)
-    if done.rc == _TIMED_OUT:
-        raise UnfitError(f"iperf3 did not end within {most:g} s: {flow.there} has stopped to answer")
-    if REFUSED in done.out:
-        raise UnfitError(
-            f"no server of {flow.there} listened on port {flow.port}: is iperf3 there, does a firewall "
-            "refuse it, and are the clocks right?"
-        )
-    return begin, iperf3.parse(done, flow)
-
-
-#: Of timeout(1)
-_TIMED_OUT = 124
-
-
-def _counted(host: Host, interface: str, backward: bool) -> int:
-    """Bytes that an interface has sent, or received. Raises HostError."""
-    return int(host.read(f"/sys/class/net/{interface}/statistics/{'rx' if backward else 'tx'}_bytes"))
 
 
 def combined(streams: Sequence[Measured], cpus: int) -> Direction:
@@ -197,7 +144,6 @@ def combined(streams: Sequence[Measured], cpus: int) -> Direction:
     lost = [stream.retransmits for stream in streams]
     return Direction(
         gbits=sum(stream.bits / stream.seconds for stream in streams) / 1e9,
-        bits=sum(stream.bits for stream in streams),
         hole=min(seconds) / median if median else 0.0,
         cpu_bound=max(cpu) >= most,
         cpu=cpu,

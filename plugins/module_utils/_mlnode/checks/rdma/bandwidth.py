@@ -17,12 +17,10 @@ from ...model.errors import DeclarationError, RefusedError
 from ...model.record import dataclass, regex
 from ...model.schema import Option
 from ...topology import read
-from ...topology.model import RdmaDevice, Topology
 from ..model import Check, Verdict
-from . import gid as rdma_gid
-from . import ports
-from .link import RATE
-from .ports import ETHERNET, INFINIBAND, Port
+from . import usable
+from .ports import Port
+from .usable import UnusableError
 
 MOUNTS = read.MOUNTS
 
@@ -34,10 +32,6 @@ _ALLOW = Option("list", elements="str", choices=GUARDS)
 
 #: As many as a message bears; there may be hundreds
 _LISTED = 4
-
-#: Of these generations two of ten bits are the coding (8b/10b), which the rate of a port counts in. Only on
-#: InfiniBand: on Ethernet the generation is a word for the rate of the data
-_CODED = {"SDR": 0.8, "DDR": 0.8, "QDR": 0.8}
 
 #: None begins with a dash, which would make it an option of the program
 _DEVICE = regex(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,62}\Z", re.ASCII)
@@ -115,11 +109,12 @@ def measure(host: Host, wanted: Wanted, dry: bool = False) -> Measured:
     name = f"{wanted.device}/{wanted.port}"
     target = f"{name} -> {wanted.peer}" if wanted.peer else name
     try:
-        port, goal, gid = _ready(host, topology, wanted)
-    except _UnusableError as stop:
+        port = usable.find(host, topology, wanted.device, wanted.port)
+        goal, gid = Goal.of(wanted, port), usable.gid(host, port, wanted.gid_index)
+    except UnusableError as stop:
         return Measured(Check(NAME, target, stop.verdict, "", stop.found, stop.source, stop.advice))
     _refuse_busy(host, name, wanted.allow)
-    cpus = _cpus(topology, port.device)
+    cpus = usable.cpus(topology, port.device)
     request = perftest.Request(
         device=wanted.device,
         port=wanted.port,
@@ -151,17 +146,12 @@ class Goal:
     words: str
 
     @classmethod
-    def of(cls, wanted: Wanted, port: Port, rate: str) -> Goal:
+    def of(cls, wanted: Wanted, port: Port) -> Goal:
         if wanted.least is not None:
             return cls(wanted.least, "as declared")
-        match = RATE.match(rate)
-        if port.device.address is None:
-            return cls(None, "a device in software has no rate of its own")
-        if match is None:
-            return cls(None, f"the port names no rate, but {rate[:60]!r}")
-        data = float(match.group(1))
-        if port.layer == INFINIBAND:
-            data *= _CODED.get(match.group(3) or "", 1.0)
+        data, why = usable.gbits(port)
+        if data is None:
+            return cls(None, why)
         return cls(wanted.fraction * data, f"{wanted.fraction:g} of {data:g}")
 
     def __str__(self) -> str:
@@ -184,56 +174,6 @@ class Goal:
 # -- before it begins ----------------------------------------------------------------------
 
 
-class _UnusableError(Exception):
-    """Reason why it need not begin."""
-
-    def __init__(self, verdict: Verdict, found: str, source: str, advice: str) -> None:
-        super().__init__(found)
-        self.verdict, self.found, self.source, self.advice = verdict, found, source, advice
-
-
-def _ready(host: Host, topology: Topology, wanted: Wanted) -> tuple[Port, Goal, int | None]:
-    """The port, what it has to reach, and the GID to use; None for a port that is addressed by LIDs."""
-    for device in topology.rdma:
-        for candidate in device.ports:
-            if (device.name, candidate.number) == (wanted.device, wanted.port):
-                port = Port(device, candidate.number, candidate.link_layer, {})
-                _check_usable(host, port)
-                return port, Goal.of(wanted, port, candidate.rate), _gid(host, port, wanted.gid_index)
-    there = ", ".join(f"{one.name}/{port.number}" for one in topology.rdma for port in one.ports)
-    found = f"there is no such port, but {there or 'no RDMA device at all'}"
-    advice = "look at the slot and at the driver (rdma_check: inventory)"
-    raise _UnusableError(Verdict.FAIL, found, ports.CLASS, advice)
-
-
-def _check_usable(host: Host, port: Port) -> None:
-    if port.layer not in (ETHERNET, INFINIBAND):
-        found = f"ib_write_bw cannot be used on the link layer {port.layer or 'unknown'}"
-        raise _UnusableError(Verdict.UNKNOWN, found, port.folder, "measure it with the tools of its maker")
-    if rdma_gid.is_iwarp(host, port):
-        found = "iWARP connects through RDMA-CM only, which is not measured here"
-        raise _UnusableError(Verdict.UNKNOWN, found, port.folder, "run ib_write_bw -R by hand")
-    path, advice = f"{port.folder}/state", "look at the link (rdma_check: state)"
-    value = ports.read(host, path)
-    if value.text is None:
-        raise _UnusableError(Verdict.UNKNOWN, value.problem, path, advice)
-    if not value.text.startswith("4:"):
-        raise _UnusableError(Verdict.FAIL, f"the port is {value.text[:60]}", path, advice)
-
-
-def _gid(host: Host, port: Port, given: int | None) -> int | None:
-    if given is not None or port.layer == INFINIBAND:
-        return given
-    entries, problem = rdma_gid.table(host, port)
-    # Both sides have to take one of the same family, and IPv4 is what nearly all fabrics have.
-    usable = sorted(rdma_gid.reachable(entries), key=lambda one: (one.address.ipv4_mapped is None, one.index))
-    if usable:
-        return usable[0].index
-    found = problem or f"no routable {rdma_gid.ROUTED} entry among its GIDs"
-    verdict = Verdict.UNKNOWN if problem else Verdict.FAIL
-    raise _UnusableError(verdict, found, f"{port.folder}/gids", "look at its address (rdma_check: gid)")
-
-
 def _refuse_busy(host: Host, target: str, allow: Collection[str]) -> None:
     running = [] if "busy" in allow else jobs.running(host)
     if running:
@@ -242,8 +182,3 @@ def _refuse_busy(host: Host, target: str, allow: Collection[str]) -> None:
             f"{target}: this takes the whole link, under what runs here: {', '.join(running[:_LISTED])}{more}"
         )
         raise RefusedError(schema.unless_allowed("busy", reason, allow))
-
-
-def _cpus(topology: Topology, device: RdmaDevice) -> tuple[int, ...]:
-    """Those of the device's NUMA node; none where it is not known."""
-    return next((node.cpus for node in topology.nodes if node.number == device.node), ())

@@ -24,15 +24,27 @@ Answers = dict[str, dict[str, Any]]
 #: Gb/s of TCP on a port of 100 Gb/s at MTU 9000
 GBITS = 98.0
 
+#: What a good pair of each kind has; of RDMA at MTU 9000, 97 of 100 Gb/s are payload
+GOOD: dict[str, dict[str, float]] = {
+    "tcp": {"forward_gbits": GBITS, "backward_gbits": GBITS, "hole": 0.97},
+    "rdma_bw": {"forward_gbits": 96.0, "backward_gbits": 96.0},
+    "rdma_lat": {"usec": 2.0, "p99_usec": 2.4},
+    "gpudirect": {
+        "forward_gbits": 94.0, "backward_gbits": 94.0, "host_forward_gbits": 96.0, "host_backward_gbits": 96.0
+    },
+}  # fmt: skip
+
 
 class Fleet:
     """Nodes a, b, ... all of which have met all others, and what they answer."""
 
-    def __init__(self, names: str = "abcdefgh", rails: int = 1, **facts: Any) -> None:
+    def __init__(
+        self, names: str = "abcdefgh", rails: int = 1, kind: str = "tcp", leaves: str = "", **facts: Any
+    ) -> None:
         addresses = {
             name: [f"10.{rail}.0.{number + 1}" for rail in range(rails)] for number, name in enumerate(names)
         }
-        self.plan = campaign_plan.campaign_plan(addresses, rounds=0)
+        self.plan = campaign_plan.campaign_plan(addresses, dict(zip(names, leaves)), kind=kind, rounds=0)
         rail = {
             "interface": "eth0",
             "speed_mbit": 100_000,
@@ -47,8 +59,8 @@ class Fleet:
                 "rails": [{**rail, "pcie": [], **facts} for _rail in range(rails)],
                 "served": [],
                 "slots": [
-                    {"round": slot["round"], "rail": number, "forward_gbits": GBITS, "backward_gbits": GBITS,
-                     "hole": 0.97, "cpu_bound": False, "reason": "", "evidence": {"command": "iperf3"}}
+                    {"round": slot["round"], "rail": number, **GOOD[kind], "cpu_bound": False, "reason": "",
+                     "evidence": {"command": "iperf3"}}
                     for slot in slots if not slot["serves"] for number in range(rails)
                 ],
             }
@@ -407,6 +419,163 @@ def test_what_a_node_could_not_measure_as_it_did_not_answer_is_not_tried_again()
     assert fleet.report()["again"]["rounds"] == 0
 
 
+# -- kinds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [*GOOD])
+def test_a_fleet_that_is_well_in_each_kind(kind: str) -> None:
+    report = Fleet(kind=kind).report()
+
+    assert report["table"][-1] == "pass: 8 nodes: 8 pass"
+    campaign = report["document"]["campaign"]
+    assert (campaign["kind"], campaign["unit"]) == (kind, "usec" if kind == "rdma_lat" else "gbits")
+    assert campaign["streams"] == (4 if kind == "tcp" else 1)
+    assert {one["name"] for one in pair(report, "a", "b")["limits"]} == {
+        "tcp": {"port", "fleet"},
+        "rdma_bw": {"port", "fleet"},
+        "rdma_lat": {"fleet"},
+        "gpudirect": {"host", "fleet"},
+    }[kind]
+
+
+@pytest.mark.parametrize(("kind", "field"), [(kind, field) for kind, good in GOOD.items() for field in good])
+def test_a_slot_without_one_of_its_amounts_is_none(kind: str, field: str) -> None:
+    fleet = Fleet(kind=kind)
+    del fleet.slot("a", "b")[field]
+
+    assert fleet.report()["document"]["verdict"] == "unknown"
+
+
+def test_rdma_has_to_reach_nine_tenths_of_what_a_port_carries() -> None:
+    fleet = Fleet(kind="rdma_bw", device="mlx5_0/1")
+    for one in fleet.answers.values():
+        for slot in one["slots"]:
+            slot["backward_gbits"] = 88.0
+
+    found = pair(fleet.report(), "a", "b")
+
+    assert found["broke"] == ["port"]
+    # 4096 of 4096 + 44 + 38 bytes
+    assert "under 88.23 Gb/s, " in found["reason"]
+    assert "0.9 of 100 Gb/s of mlx5_0/1, of which 0.980 is payload at MTU 9000" in found["reason"]
+
+
+def test_of_a_latency_more_is_worse() -> None:
+    fleet = Fleet(kind="rdma_lat")
+    fleet.all_of("c", lambda slot: slot.update(usec=2.3))
+    fleet.slot("a", "b")["usec"] = 1.0
+
+    report = fleet.report()
+
+    assert [verdict(report, name) for name in "abcdefgh"] == [*["pass"] * 2, "fail", *["pass"] * 5]
+    found = pair(report, "a", "c")
+    assert (found["gbits"], found["usec"], found["broke"]) == (None, 2.3, ["fleet"])
+    assert found["reason"] == "2.3 usec: over 2.2 usec, median 2 usec of 28 like pairs, and 10% of it"
+    [like] = report["document"]["classes"]
+    assert (like["median_usec"], like["median_gbits"], like["limit"]["usec"]) == (2.0, None, 2.2)
+    assert "28 pairs of 100 Gb/s, MTU 9000: median 2 usec, limit 2.2 usec" in report["table"]
+
+
+def test_a_tail_warns_and_blames_nothing() -> None:
+    fleet = Fleet(kind="rdma_lat")
+    fleet.slot("a", "b")["p99_usec"] = 20.1
+
+    report = fleet.report()
+
+    found = pair(report, "a", "b")
+    assert (found["verdict"], found["broke"], found["p99_usec"]) == ("warn", ["tail"], 20.1)
+    assert report["document"]["verdict"] == "warn"
+    assert {verdict(report, name) for name in "abcdefgh"} == {"pass"}
+    assert any(line.startswith("warn     pair ") and "20.1 usec" in line for line in report["table"])
+
+
+@pytest.mark.parametrize(
+    ("change", "broke"),
+    [
+        ({"backward_gbits": 86.0}, ["fleet", "host"]),
+        # The whole pair is slow, and the GPU is not the reason.
+        ({"backward_gbits": 86.0, "host_backward_gbits": 90.0}, ["fleet"]),
+        # The slower direction is the better one of the two.
+        ({"forward_gbits": 92.0, "host_forward_gbits": 130.0, "backward_gbits": 91.0}, ["host"]),
+    ],
+)
+def test_gpus_are_compared_with_the_memory_of_their_own_hosts(
+    change: dict[str, float], broke: list[str]
+) -> None:
+    fleet = Fleet(kind="gpudirect")
+    fleet.slot("a", "b").update(change)
+
+    found = pair(fleet.report(), "a", "b")
+
+    assert found["broke"] == broke
+    assert ("between the memories of the hosts" in found["reason"]) == ("host" in broke)
+
+
+# -- leaves --------------------------------------------------------------------------------------
+
+
+def test_several_low_paths_between_two_leaves_are_one_finding() -> None:
+    fleet = Fleet("abcdefghij", leaves="1111222333")
+    for one, other in ("ae", "bf", "cg"):
+        low(fleet.slot(one, other))
+    low(fleet.slot("d", "h"))
+
+    report = fleet.report()
+
+    assert report["document"]["leaf_paths"] == [
+        {
+            "leaves": ["1", "2"],
+            "rail": 0,
+            "verdict": "fail",
+            "certainty": "probable",
+            "low": 3,
+            "measured": 12,
+        }
+    ]
+    assert len(report["document"]["paths"]) == 4
+    rows = [line for line in report["table"] if line.startswith("fail, ")]
+    assert len(rows) == 2
+    assert rows[0].endswith("paths 1 - 2  3 of 12 measured between nodes of these leaves are low")
+    assert " path d - h " in rows[1] or " path h - d " in rows[1]
+
+
+def test_paths_of_a_node_about_which_more_is_known_are_not_those_of_its_leaf() -> None:
+    fleet = Fleet("abcdefgh", leaves="11112222")
+    for other in "efgh":
+        low(fleet.slot("a", other))
+
+    report = fleet.report()
+
+    assert verdict(report, "a") == "fail"
+    assert report["document"]["leaf_paths"] == []
+
+
 def test_a_plan_that_is_none_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="campaign_plan"):
         campaign_plan.campaign_plan({"a": ["10.0.0.1"]})
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"kind": "udp"}, "kind: 'udp' is not one of tcp, rdma_bw, rdma_lat, gpudirect"),
+        ({"kind": "rdma_bw", "devices": {"a": "mlx5_0"}}, "a: campaign_devices is 'mlx5_0', and not a list"),
+        ({"kind": "rdma_bw", "devices": {"a": ["x", "y", "z"]}}, "there are 3 campaign_devices and 2 cam"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_planned(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(AnsibleFilterError) as error:
+        campaign_plan.campaign_plan({"a": ["10.0.0.1", "10.0.1.1"], "b": ["10.0.0.2"]}, **more)
+    assert said in str(error.value)
+
+
+def test_devices_share_an_address_to_agree_over_and_are_of_rdma_alone() -> None:
+    nodes, devices = {"a": ["10.0.0.1"], "b": ["10.0.0.2"]}, {name: ["mlx5_0", "mlx5_1"] for name in "ab"}
+
+    rdma = campaign_plan.campaign_plan(nodes, devices=devices, kind="rdma_bw")
+    tcp = campaign_plan.campaign_plan(nodes, devices=devices)
+
+    assert rdma["nodes"]["a"] == {"addresses": ["10.0.0.1"] * 2, "devices": ["mlx5_0", "mlx5_1"], "leaf": ""}
+    assert len(rdma["slots"]["a"][0]["rails"]) == 2
+    assert tcp["nodes"]["a"] == {"addresses": ["10.0.0.1"], "leaf": ""}
+    assert rdma["round_seconds"] == 1 + 2 * (4 + 6)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import tcp
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import limits
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign.model import Facts, Link
 
 
 @pytest.mark.parametrize(("mtu", "part"), [(1500, 1448 / 1538), (9000, 8948 / 9038), (None, 1.0), (0, 1.0)])
 def test_a_port_carries_its_rate_less_the_headers_of_its_mtu(mtu: int | None, part: float) -> None:
-    [limit] = limits.of_hardware("tcp", [("a", Facts("eth0", 100_000, mtu))])
+    [limit] = limits.of_hardware(tcp, [("a", Facts("eth0", 100_000, mtu))])
 
     assert limit.name == "port"
-    assert limit.gbits == pytest.approx(0.8 * 100 * part)
+    assert limit.value == pytest.approx(0.8 * 100 * part)
     assert "a: 0.8 of 100 Gb/s of eth0" in limit.source
 
 
@@ -36,7 +37,7 @@ def test_the_weakest_part_of_both_ends_is_the_limit() -> None:
     good = Facts("eth0", 400_000, 9000, pcie=(Link("0000:17:00.0", 32.0, 16), Link("0000:16:00.0", 32.0, 16)))
     narrow = good._replace(pcie=(Link("0000:17:00.0", 32.0, 16), Link("0000:16:00.0", 32.0, 8)))
 
-    weakest = limits.least(limits.of_hardware("tcp", [("a", good), ("b", narrow)]))
+    weakest = limits.least(limits.of_hardware(tcp, [("a", good), ("b", narrow)]))
 
     assert weakest is not None
     assert weakest.name == "pcie"
@@ -44,34 +45,37 @@ def test_the_weakest_part_of_both_ends_is_the_limit() -> None:
 
 
 def test_nothing_known_is_no_limit() -> None:
-    assert limits.least(limits.of_hardware("tcp", [("a", Facts()), ("b", Facts())])) is None
-    assert limits.spread([1.0] * 4) is None
+    assert limits.least(limits.of_hardware(tcp, [("a", Facts()), ("b", Facts())])) is None
+    assert limits.spread(tcp, [1.0] * 4) is None
 
 
 def test_a_fleet_that_measures_the_same_everywhere_has_a_margin_all_the_same() -> None:
-    spread = limits.spread([100.0] * 9 + [50.0])
+    spread = limits.spread(tcp, [100.0] * 9 + [50.0])
 
     assert spread is not None
-    assert spread.limit.gbits == pytest.approx(95.0)
+    assert spread.limit.value == pytest.approx(95.0)
     assert "5% of it" in spread.limit.source
 
 
 def test_a_fleet_that_scatters_has_a_wider_one() -> None:
-    spread = limits.spread([90.0, 95.0, 100.0, 105.0, 110.0])
+    spread = limits.spread(tcp, [90.0, 95.0, 100.0, 105.0, 110.0])
 
     assert spread is not None
-    assert spread.limit.gbits == pytest.approx(100 - 4 * 1.4826 * 5)
+    assert spread.limit.value == pytest.approx(100 - 4 * 1.4826 * 5)
 
 
 def test_what_is_slow_does_not_widen_its_own_limit() -> None:
     good = [98.0, 99.0, 99.5, 100.0, 100.5, 101.0, 102.0] * 3
     # One slow node of eight has 7 of 28 pairs.
-    alone, beside = limits.spread(good), limits.spread([*good, *[80.0, 81.0, 82.0, 83.0, 84.0, 85.0, 86.0]])
+    alone, beside = (
+        limits.spread(tcp, good),
+        limits.spread(tcp, [*good, *[80.0, 81.0, 82.0, 83.0, 84.0, 85.0, 86.0]]),
+    )
 
     assert alone is not None
     assert beside is not None
     assert beside.pairs == 28
-    assert beside.limit.gbits == alone.limit.gbits > 86
+    assert beside.limit.value == alone.limit.value > 86
 
 
 def test_pairs_are_like_by_rate_mtu_and_leaf() -> None:

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from mlnode.host.system import Finished
 from mlnode.linux import iperf3
-from mlnode.linux.iperf3 import Flow, UnfitError
+from mlnode.linux.iperf3 import Flow
+from mlnode.linux.timeout import limited
+from mlnode.model.errors import UnfitError
 
 FILES = pathlib.Path(__file__).parents[5] / "fixtures/iperf3"
 
@@ -149,4 +151,4 @@ def test_commands() -> None:
         "iperf3 -J -c 10.9.0.2 -B 10.9.0.1 -p 5299 -t 3 -O 1 --connect-timeout 1000 -R"
     )
     assert " ".join(FORWARD.server) == "iperf3 -J -s -1 -B 10.9.0.1 -p 5299"
-    assert iperf3.limited(["x"], 7.25) == ["timeout", "--kill-after=2", "7.2", "x"]
+    assert limited(["x"], 7.25) == ["timeout", "--kill-after=2", "7.2", "x"]

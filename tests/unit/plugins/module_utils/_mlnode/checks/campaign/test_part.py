@@ -13,7 +13,7 @@ from mlnode.model.errors import DeclarationError
 def test_rounds_begin_and_end_by_arithmetic() -> None:
     made = part.parse(ASKED)
 
-    assert made.round_seconds == 2 * 3 + part.PAUSE
+    assert made.round_seconds == 1 + 2 * (3 + 1 + 1.5)
     assert [made.begin(slot) - 1000 for slot in made.slots] == [0, 2 * made.round_seconds]
     assert made.end == 1000 + 3 * made.round_seconds
 
@@ -28,6 +28,7 @@ def test_eight_rounds_of_eight_rails_take_less_than_three_minutes_whatever_the_n
     ("change", "said"),
     [
         ({"id": "../x"}, "id: '../x' is not a name"),
+        ({"kind": "udp"}, "kind: 'udp' is not one of tcp"),
         ({"duration": 1}, "duration: 1 is not between 2 and 3600"),
         ({"streams": 0}, "streams: 0 is not between 1 and 64"),
         ({"tcp_port": 80}, "tcp_port: 80 is not between 1024 and"),

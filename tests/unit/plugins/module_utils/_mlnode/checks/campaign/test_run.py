@@ -23,7 +23,8 @@ from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import (
 )
 from ansible_collections.mlnode.tuning.tests.unit.perftest_machine import job
 from mlnode.checks.campaign import part, run, scope, store
-from mlnode.checks.campaign.part import KEEP, Part
+from mlnode.checks.campaign.kind import Part
+from mlnode.checks.campaign.part import KEEP
 from mlnode.host.system import Finished
 from mlnode.model.errors import HostError, MlnodeError, RefusedError, StoreError
 

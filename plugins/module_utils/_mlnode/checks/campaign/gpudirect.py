@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind gpudirect: ib_write_bw between the memories of the nearest GPUs, and right before between those of
+the hosts, in one direction and then the other."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ...host.host import Host
+from ...host.system import Finished
+from ...linux import perftest
+from ...model.errors import HostError, RefusedError, UnfitError
+from ...topology import read as topology_of
+from ...topology.model import KINDS, Topology
+from . import rdma, rdma_bw
+from .kind import GBITS, End, Part, Rail
+from .rdma import Flow
+from .rdma_bw import MARGIN_SECONDS, Measured
+
+NAME, UNIT, RDMA, PROGRAM = "gpudirect", GBITS, True, perftest.PROGRAM
+
+#: What the memory of the host reaches is the limit of the hardware.
+SHARE: float | None = None
+
+#: As of tcp
+MARGIN = 0.05
+
+JUDGED: tuple[str, ...] = ("forward_gbits", "backward_gbits")
+FIELDS: tuple[str, ...] = (*JUDGED, "host_forward_gbits", "host_backward_gbits")
+
+#: Host and GPU in one direction, then in the other
+STEPS = 4
+
+#: CUDA starts in some seconds more where no process keeps the driver awake (nvidia-smi, persistence mode).
+AROUND = 2 * MARGIN_SECONDS + rdma.SETTLE + 4
+
+#: As all kinds of RDMA
+COUNTED, cpus, place, count = rdma.COUNTED, rdma.cpus, rdma.place, rdma.count
+is_early, stranger, overhead = rdma.is_early, rdma.stranger, rdma.overhead
+carried = rdma_bw.carried
+
+
+def require(host: Host) -> None:
+    """Raises HostError."""
+    rdma.require(host, PROGRAM)
+    if "--use_cuda=" not in host.run([PROGRAM, "--help"]).out:
+        raise HostError("use", f"{PROGRAM} --use_cuda", None, perftest.WITHOUT_CUDA)
+
+
+def ends(host: Host, part: Part) -> list[End]:
+    """Raises RefusedError, HostError."""
+    topology = topology_of.of(host)
+    return [_with_gpu(topology, end) for end in rdma.ends(host, part)]
+
+
+def _with_gpu(topology: Topology, end: End) -> End:
+    """Raises RefusedError."""
+    gpus = sorted(one.address for one in topology.gpus if one.vendor == "NVIDIA")
+    device = next(one for one in topology.rdma if one.name == end.device)
+    names = {end.device, *device.netdevs}
+    near = [one for one in topology.distances if one.nic in names and one.gpu in gpus and one.kind in KINDS]
+    if not near:
+        raise RefusedError(f"{end.device}: no GPU of NVIDIA is known to be near it")
+    best = min(near, key=lambda one: (KINDS.index(one.kind), one.numa or 0, one.gpu)).gpu
+    return end._replace(gpu=gpus.index(best), gpu_address=best)
+
+
+def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
+    cuda = rail.end.gpu if step % 2 else None
+    return [rdma_bw.flow(part, rail, step, backward=step >= 2, cuda=cuda)]
+
+
+def read(done: Finished, flow: Flow) -> Measured:
+    """Raises UnfitError."""
+    found = rdma_bw.read(done, flow)
+    # 0000:17:00.0 for a person, and 17:00 for perftest
+    wanted = flow.end.gpu_address.partition(":")[2].rpartition(".")[0].upper()
+    used = perftest.gpu(done.out)
+    if flow.request.cuda is None and used:
+        raise UnfitError(f"the memory of the GPU at {used} was used, and not that of the host")
+    if flow.request.cuda is not None and used != wanted:
+        raise UnfitError(f"the memory of {used or 'no GPU'} was used, and not of the GPU at {wanted}")
+    return found
+
+
+def answer(steps: Sequence[Sequence[Measured]], _cpus: int) -> dict[str, Any]:
+    [host_forward], [forward], [host_back], [back] = steps
+    return {
+        "forward_gbits": forward.gbits,
+        "backward_gbits": back.gbits,
+        "host_forward_gbits": host_forward.gbits,
+        "host_backward_gbits": host_back.gbits,
+    }

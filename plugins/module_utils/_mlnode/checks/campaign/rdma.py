@@ -1,0 +1,236 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the kinds of RDMA share: the ports of the rails, the programs of perftest, and the proof that it was
+RDMA, by the packets that the port itself has counted. Over TCP the two sides only agree; nothing falls back
+to it."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from typing import Any, Sequence
+
+from ...host.host import Host
+from ...host.system import Finished
+from ...linux import perftest
+from ...linux.perftest import Header, Request
+from ...model.errors import HostError, RefusedError, UnfitError
+from ...model.record import NamedTuple, regex, replace
+from ...topology import read as topology_of
+from ...topology.model import Topology
+from ..rdma import gid as rdma_gid
+from ..rdma import ports, usable
+from ..rdma.ports import ETHERNET, Port
+from ..rdma.usable import UnusableError
+from . import facts, kind
+from .kind import Device, End, Part, Rail
+
+COUNTED = "packets"
+
+#: Files of a port that count packets, sent and received: of the InfiniBand architecture, which most drivers
+#: have for RoCE too; of bnxt_re and efa; of Soft-RoCE (drivers/infiniband: core/sysfs.c, hw/bnxt_re/
+#: hw_counters.c, hw/efa/efa_verbs.c, sw/rxe/rxe_hw_counters.c)
+_SENT = ("counters/port_xmit_packets", "hw_counters/tx_pkts", "hw_counters/sent_pkts")
+_RECEIVED = ("counters/port_rcv_packets", "hw_counters/rx_pkts", "hw_counters/rcvd_pkts")
+
+#: What perftest calls InfiniBand and RoCE, and not iWARP, which is TCP (perftest_parameters.c, transport_str)
+_TRANSPORT = "IB"
+
+#: Of RoCE v2, in bytes: IPv4 20, UDP 8, base transport header 12, checksum 4 (InfiniBand Architecture, annex
+#: A17). The MTU of RDMA is a power of two up to 4096 that fits with these.
+_HEADERS = 20 + 8 + 12 + 4
+_MTUS = (4096, 2048, 1024, 512, 256)
+
+#: perftest begins after a second of sleep, and makes queues and memory before and ends them after, in seconds
+SETTLE = 4.0
+
+
+class Flow(NamedTuple):
+    """request: of the side that connects."""
+
+    here: str
+    there: str
+    end: End
+    request: Request
+
+    @property
+    def port(self) -> int:
+        return self.request.tcp_port
+
+    @property
+    def backward(self) -> bool:
+        return self.request.backward
+
+    @property
+    def client(self) -> list[str]:
+        return self.request.command
+
+    @property
+    def server(self) -> list[str]:
+        return replace(self.request, peer="").command
+
+
+def flow(part: Part, rail: Rail, step: int, **more: Any) -> Flow:
+    """A server listens on all addresses, so that each rail and step has a port of its own."""
+    request = Request(
+        device=rail.end.device,
+        port=rail.end.port,
+        peer=rail.there,
+        gid=rail.end.gid,
+        tcp_port=part.tcp_port + rail.number * part.kind.STEPS + step,
+        wait=0,
+        **{"seconds": part.duration, **more},
+    )
+    return Flow(rail.here, rail.there, rail.end, request)
+
+
+def require(host: Host, program: str) -> None:
+    """Raises HostError."""
+    # Its exit status is 1 in all versions.
+    done = kind.started(host, [program, "--version"], "perftest")
+    if "Version" not in done.out:
+        raise HostError("use", program, None, f"it ended with {done.rc}")
+
+
+def cpus(flow: Flow) -> Sequence[int]:
+    return flow.end.cpus
+
+
+# -- ports -------------------------------------------------------------------------------------------
+
+
+def ends(host: Host, part: Part) -> list[End]:
+    """Raises RefusedError, HostError."""
+    topology = topology_of.of(host)
+    given = part.devices or [None] * len(part.addresses)
+    return [_end(host, topology, address, device) for address, device in zip(part.addresses, given)]
+
+
+def _end(host: Host, topology: Topology, address: str, device: Device | None) -> End:
+    interface = facts.required_interface(host, address)
+    try:
+        if device is None:
+            return _addressed(host, topology, address, interface)
+        port = usable.find(host, topology, device.name, device.port)
+        own = device.gid if device.gid is not None else _entry(host, port, address)
+        gid = usable.gid(host, port, own)
+    except UnusableError as error:
+        where = f"{device.name}/{device.port}" if device else address
+        raise RefusedError(f"{where}: {error.found}; {error.advice}") from error
+    return _made(topology, interface, port, gid, gid is not None and gid == _entry(host, port, address))
+
+
+def _addressed(host: Host, topology: Topology, address: str, interface: str) -> End:
+    """The port that has an address, or is on its interface. Raises RefusedError, UnusableError."""
+    for device in topology.rdma:
+        for one in device.ports:
+            port = Port(device, one.number, one.link_layer, {})
+            entry = _entry(host, port, address)
+            if entry is not None or (one.link_layer != ETHERNET and interface in one.netdevs):
+                usable.find(host, topology, device.name, one.number)
+                return _made(topology, interface, port, entry, entry is not None)
+    there = ", ".join(f"{one.name}/{port.number}" for one in topology.rdma for port in one.ports)
+    raise RefusedError(
+        f"no RDMA port has the address {address} as {rdma_gid.ROUTED}, of {there or 'none at all'}: give "
+        "campaign_devices"
+    )
+
+
+def _entry(host: Host, port: Port, address: str) -> int | None:
+    """Entry of a GID table with this address."""
+    if port.layer != ETHERNET:
+        return None
+    wanted = ip_address(address)
+    entries, _problem = rdma_gid.table(host, port)
+    usable_ones = rdma_gid.reachable(entries)
+    return next(
+        (one.index for one in usable_ones if (one.address.ipv4_mapped or one.address) == wanted), None
+    )
+
+
+def _made(topology: Topology, interface: str, port: Port, gid: int | None, addressed: bool) -> End:
+    near = usable.cpus(topology, port.device)
+    return End(interface, port.device.name, port.number, gid, addressed, near)
+
+
+# -- that it was RDMA, and with whom -----------------------------------------------------------------
+
+
+def place(host: Host, flow: Flow) -> str:
+    """Raises HostError, UnfitError."""
+    kind.leaves_by(host, flow.here, flow.there)
+    return f"{flow.end.device}/{flow.end.port}"
+
+
+def count(host: Host, flow: Flow, place: str) -> float:
+    """Packets. Raises UnfitError."""
+    names = _RECEIVED if flow.backward else _SENT
+    folder = f"{ports.CLASS}/{flow.end.device}/ports/{flow.end.port}"
+    for name in names:
+        number, _value = ports.read_number(host, f"{folder}/{name}")
+        if number is not None:
+            return number
+    raise UnfitError(
+        f"{place} counts no packets ({', '.join(names)}), so that it cannot be proven that RDMA was used"
+    )
+
+
+def is_early(done: Finished) -> bool:
+    return perftest.NOT_YET in done.err
+
+
+def header(done: Finished, flow: Flow) -> Header:
+    """Raises UnfitError where the program has failed, or has measured something else."""
+    found = perftest.header(done.out)
+    if done.rc != 0 or found is None:
+        raise unfit(done, flow)
+    if found.device != flow.request.device:
+        raise UnfitError(f"{found.device} was measured, and not {flow.request.device}")
+    if found.transport != _TRANSPORT:
+        raise UnfitError(f"the transport was {found.transport}, and not {_TRANSPORT}")
+    if len({*found.gids}) == 1:
+        raise UnfitError(f"{found.gids[0]} was measured to itself, through no network")
+    other = _stranger(found, flow)
+    if other:
+        raise UnfitError(f"{other} answered in place of {flow.there}")
+    return found
+
+
+def unfit(done: Finished, flow: Flow) -> UnfitError:
+    why = perftest.failure(done, flow.request)
+    return UnfitError(f"{why.words}; {why.advice}")
+
+
+def stranger(done: Finished, flow: Flow) -> str:
+    found = perftest.header(done.out)
+    return _stranger(found, flow) if found else ""
+
+
+def _stranger(found: Header, flow: Flow) -> str:
+    """A rail whose entry is its address at one end has to be so at the other one."""
+    other = str(found.gids[-1]) if flow.end.addressed and len(found.gids) == 2 else flow.there
+    return "" if ip_address(other) == ip_address(flow.there) else other
+
+
+def packets(found: Header, size: int, iterations: int) -> int:
+    """That a measurement takes at least."""
+    return iterations * -(-size // found.mtu)
+
+
+def overhead(mtu: int) -> tuple[int, int]:
+    return next((size for size in _MTUS if size + _HEADERS <= mtu), _MTUS[-1]), _HEADERS
+
+
+# -- as it is given ----------------------------------------------------------------------------------
+
+#: mlx5_0, mlx5_0/1, mlx5_0/1/3. None begins with a dash, which would make it an option of the program.
+_GIVEN = regex(r"([A-Za-z0-9_][A-Za-z0-9_.:-]{0,62})(?:/([1-9][0-9]{0,2})(?:/([0-9]{1,3}))?)?\Z", re.ASCII)
+
+
+def device(text: Any) -> Device | None:
+    """None for what does not name an RDMA port."""
+    match = _GIVEN.match(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    name, port, gid = match.groups()
+    return Device(name, int(port or 1), int(gid) if gid else None)

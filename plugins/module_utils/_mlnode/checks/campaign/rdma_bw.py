@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind rdma_bw: ib_write_bw in one direction and then the other."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ...host.host import Host
+from ...host.system import Finished
+from ...linux import perftest
+from ...model.errors import UnfitError
+from ...model.record import NamedTuple
+from . import rdma
+from .kind import GBITS, Part, Rail
+from .rdma import Flow
+
+NAME, UNIT, RDMA, PROGRAM = "rdma_bw", GBITS, True, perftest.PROGRAM
+
+#: ib_write_bw reaches 0.97 of the rate of a port in good order, and 0.9 is where that ends.
+SHARE: float | None = 0.9
+
+#: As of tcp
+MARGIN = 0.05
+
+JUDGED: tuple[str, ...] = ("forward_gbits", "backward_gbits")
+FIELDS = JUDGED
+
+#: One direction, then the other
+STEPS = 2
+
+#: At each end of a direction, in seconds, that do not count: queues fill, and rails do not begin at once.
+MARGIN_SECONDS = 1
+AROUND = 2 * MARGIN_SECONDS + rdma.SETTLE
+
+#: Bytes of a message: as rdma_bandwidth has it
+SIZE = 65536
+
+#: The part of the time asked for that must have been measured
+_LASTED = 0.9
+
+#: As all kinds of RDMA
+COUNTED, cpus, place, count = rdma.COUNTED, rdma.cpus, rdma.place, rdma.count
+is_early, stranger, overhead = rdma.is_early, rdma.stranger, rdma.overhead
+ends = rdma.ends
+
+
+def require(host: Host) -> None:
+    """Raises HostError."""
+    rdma.require(host, PROGRAM)
+
+
+def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
+    return [flow(part, rail, step, backward=step == 1)]
+
+
+def flow(part: Part, rail: Rail, step: int, **more: Any) -> Flow:
+    seconds = part.duration + 2 * MARGIN_SECONDS
+    return rdma.flow(part, rail, step, size=SIZE, seconds=seconds, margin=MARGIN_SECONDS, **more)
+
+
+class Measured(NamedTuple):
+    """packets: that it took at least."""
+
+    gbits: float
+    packets: int
+
+
+def read(done: Finished, flow: Flow) -> Measured:
+    """Raises UnfitError."""
+    header, found = rdma.header(done, flow), perftest.bandwidth(done.out)
+    if found is None:
+        raise rdma.unfit(done, flow)
+    request = flow.request
+    if found.size != request.size:
+        raise UnfitError(f"messages of {found.size} bytes were measured, and not of {request.size}")
+    asked = request.seconds - 2 * MARGIN_SECONDS
+    seconds = found.iterations / found.messages
+    if seconds < _LASTED * asked:
+        raise UnfitError(f"{seconds:.2f} s were measured of {asked} s that were asked for")
+    return Measured(found.gbits, rdma.packets(header, found.size, found.iterations))
+
+
+def carried(measured: Measured) -> float:
+    return measured.packets
+
+
+def answer(steps: Sequence[Sequence[Measured]], _cpus: int) -> dict[str, Any]:
+    [forward], [back] = steps
+    return {"forward_gbits": forward.gbits, "backward_gbits": back.gbits}

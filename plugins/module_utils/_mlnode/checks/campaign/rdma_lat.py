@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kind rdma_lat: ib_write_lat. Both ends write in turn, so that one measurement has both directions."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ...host.host import Host
+from ...host.system import Finished
+from ...linux import perftest
+from ...linux.perftest import Latency
+from ...model.errors import UnfitError
+from ...model.record import NamedTuple
+from . import rdma
+from .kind import USEC, Part, Rail
+from .rdma import Flow
+
+NAME, UNIT, RDMA, PROGRAM = "rdma_lat", USEC, True, perftest.LATENCY
+
+#: The rate of a port says nothing about it.
+SHARE: float | None = None
+
+#: What has to be found is a hop more, or a CPU that is far: a switch takes 0.2 to 0.3 usec from port to port,
+#: of 2 to 3 usec in all.
+MARGIN = 0.1
+
+JUDGED: tuple[str, ...] = ("usec",)
+FIELDS: tuple[str, ...] = (*JUDGED, "p99_usec")
+
+STEPS = 1
+AROUND = rdma.SETTLE
+
+#: Of each second that was asked for: 10,000 in four seconds, so that a hundred are above the 99th percentile,
+#: and there is time for those that take 0.4 ms there and back.
+_A_SECOND = 2500
+
+#: As all kinds of RDMA
+COUNTED, cpus, place, count = rdma.COUNTED, rdma.cpus, rdma.place, rdma.count
+is_early, stranger, overhead = rdma.is_early, rdma.stranger, rdma.overhead
+ends = rdma.ends
+
+
+def require(host: Host) -> None:
+    """Raises HostError."""
+    rdma.require(host, PROGRAM)
+
+
+def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
+    iterations = _A_SECOND * part.duration
+    return [rdma.flow(part, rail, step, size=perftest.LEAST_SIZE, iterations=iterations)]
+
+
+class Measured(NamedTuple):
+    """packets: that it took at least."""
+
+    latency: Latency
+    packets: int
+
+
+def read(done: Finished, flow: Flow) -> Measured:
+    """Raises UnfitError."""
+    header, found = rdma.header(done, flow), perftest.latency(done.out)
+    if found is None:
+        raise rdma.unfit(done, flow)
+    asked = (flow.request.size, flow.request.iterations)
+    if (found.size, found.iterations) != asked:
+        raise UnfitError(
+            f"{found.iterations} messages of {found.size} bytes were measured, and not {asked[1]} of "
+            f"{asked[0]}"
+        )
+    return Measured(found, rdma.packets(header, found.size, found.iterations))
+
+
+def carried(measured: Measured) -> float:
+    return measured.packets
+
+
+def answer(steps: Sequence[Sequence[Measured]], _cpus: int) -> dict[str, Any]:
+    [[only]] = steps
+    found = only.latency
+    return {
+        "usec": found.typical,
+        "p99_usec": found.p99,
+        "evidence": {"least_usec": found.least, "p999_usec": found.p999, "most_usec": found.most},
+    }

@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One round with one peer, on all rails, of any kind: the programs are started at both ends at the times of
+the plan, and what they print counts only if it has passed the interface."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Sequence
+
+from ...host.host import Host
+from ...host.system import Finished
+from ...linux.perftest import running_on
+from ...linux.timeout import GRACE, TIMED_OUT, limited
+from ...model.errors import HostError, UnfitError
+from .clock import Clock
+from .kind import GAP, LEAD, End, Flow, Kind, Part, Rail, Slot
+
+#: Between two attempts to reach a server that does not listen yet, in seconds
+_PAUSE = 0.1
+
+#: Flows of a rail that began further apart, in seconds, were not measured at the same time
+_APART = 0.5
+
+#: The part of what was measured that must have been counted where it left. Cards do not count what their
+#: firmware adds or removes.
+_COUNTED = 0.9
+
+Ends = Sequence[End]
+
+
+def _rails(slot: Slot, ends: Ends) -> list[Rail]:
+    return [Rail(*rail, number, ends[number]) for number, rail in enumerate(slot.rails)]
+
+
+def _ended(host: Host, kind: Kind, flow: Flow, command: Sequence[str], most: float) -> Finished:
+    with running_on(kind.cpus(flow)):
+        return host.run(limited(command, most), most + 2 * GRACE)
+
+
+# -- the side that serves ---------------------------------------------------------------------------
+
+
+def serve(host: Host, part: Part, slot: Slot, ends: Ends) -> list[dict[str, Any]]:
+    """Serve all rails of a round. There is something to say about a rail only where another than the peer
+    came: a program may be unable to refuse it, so that what was measured does not count."""
+    whole = part.round_seconds - GAP / 2
+    jobs = [
+        (rail.number, flow)
+        for rail in _rails(slot, ends)
+        for step in range(part.kind.STEPS)
+        for flow in part.kind.flows(part, rail, step)
+    ]
+    with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
+        found = [*pool.map(lambda job: _stranger(host, part.kind, job[1], whole), jobs)]
+    reasons: dict[int, str] = {}
+    for (number, _flow), reason in zip(jobs, found):
+        if reason:
+            reasons.setdefault(number, reason)
+    return [{"round": slot.round, "rail": rail, "reason": reason} for rail, reason in reasons.items()]
+
+
+def _stranger(host: Host, kind: Kind, flow: Flow, seconds: float) -> str:
+    try:
+        client = kind.stranger(_ended(host, kind, flow, flow.server, seconds), flow)
+    except (HostError, UnfitError):
+        return ""  # the other side has no result then, and says so
+    return f"{client} came to port {flow.port} in place of {flow.there}" if client else ""
+
+
+# -- the side that measures --------------------------------------------------------------------------
+
+
+def measure(host: Host, part: Part, slot: Slot, ends: Ends, clock: Clock, cpus: int) -> list[dict[str, Any]]:
+    """Measure all rails of a round at the same time. cpus: how many this process may use."""
+    with ThreadPoolExecutor(max_workers=len(slot.rails)) as pool:
+        found = pool.map(lambda rail: _rail(host, part, slot, rail, clock, cpus), _rails(slot, ends))
+        return [{"round": slot.round, "rail": number, **one} for number, one in enumerate(found)]
+
+
+def _rail(host: Host, part: Part, slot: Slot, rail: Rail, clock: Clock, cpus: int) -> dict[str, Any]:
+    kind = part.kind
+    steps = [kind.flows(part, rail, step) for step in range(kind.STEPS)]
+    evidence: dict[str, Any] = {"command": " ".join(steps[-1][0].client)}
+    try:
+        place = kind.place(host, steps[0][0])
+        evidence["interface"] = place
+        begin = clock.of(part.begin(slot) + LEAD)
+        measured = []
+        for step, flows in enumerate(steps):
+            clock.wait(begin + step * part.step_seconds)
+            measured.append(_step(host, part, flows, place, clock))
+        answer = kind.answer(measured, cpus)
+    except (UnfitError, HostError) as error:
+        return {"reason": str(error), "evidence": evidence}
+    return {**answer, "reason": "", "evidence": {**evidence, **answer.get("evidence", {})}}
+
+
+def _step(host: Host, part: Part, flows: Sequence[Flow], place: str, clock: Clock) -> list[Any]:
+    kind, first = part.kind, flows[0]
+    before = kind.count(host, first, place)
+    with ThreadPoolExecutor(max_workers=len(flows)) as pool:
+        runs = [*pool.map(lambda flow: _flow(host, part, flow, clock), flows)]
+    begun = [begin for begin, _measured in runs]
+    if max(begun) - min(begun) > _APART:
+        raise UnfitError(
+            f"the streams began {max(begun) - min(begun):.1f} s apart, and were not measured together"
+        )
+    measured = [one for _begin, one in runs]
+    carried = sum(kind.carried(one) for one in measured)
+    crossed = kind.count(host, first, place) - before
+    if crossed < _COUNTED * carried:
+        way = "received" if first.backward else "sent"
+        raise UnfitError(
+            f"{carried:.0f} {kind.COUNTED} were measured, of which {place} has {way} {crossed:.0f}: they "
+            "went another way"
+        )
+    return measured
+
+
+def _flow(host: Host, part: Part, flow: Flow, clock: Clock) -> tuple[float, Any]:
+    """Begin and result. A server that does not listen yet is awaited, as clocks differ."""
+    kind, most = part.kind, part.step_seconds
+    end = clock.now() + LEAD
+    while True:
+        begin = clock.now()
+        done = _ended(host, kind, flow, flow.client, most)
+        if not kind.is_early(done) or clock.now() >= end:
+            break
+        clock.sleep(_PAUSE)
+    if done.rc in TIMED_OUT:
+        raise UnfitError(f"{kind.PROGRAM} did not end within {most:g} s: {flow.there} has stopped to answer")
+    if kind.is_early(done):
+        raise UnfitError(
+            f"no server of {flow.there} listened on port {flow.port}: is {kind.PROGRAM} there, does a "
+            "firewall refuse it, and are the clocks right?"
+        )
+    return begin, kind.read(done, flow)

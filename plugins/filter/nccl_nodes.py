@@ -10,8 +10,8 @@ name: nccl_nodes
 short_description: Choose the nodes that can take part in runs of nccl-tests
 version_added: 0.1.0
 description:
-  - Reads what the playbook C(nccl.yml) has asked the nodes. A node without nccl-tests, with other GPUs than the
-    rest, or whose GPUs are in use does not take part, and is V(unknown) in the result.
+  - Reads what the playbook C(nccl.yml) has asked the nodes. A node without nccl-tests, with other GPUs than
+    the rest, or whose GPUs are in use does not take part, and is V(unknown) in the result.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 positional: _input

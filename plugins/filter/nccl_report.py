@@ -11,7 +11,7 @@ short_description: Judge runs of nccl-tests
 version_added: 0.1.0
 description:
   - Compares each size with what the rails of the nodes carry, with other results of the same size and group,
-    and with smaller sizes; proves the transport from the log of NCCL, and finds ranks that the others wait for.
+    and with smaller sizes; proves the transport from the log of NCCL, and finds ranks that others wait for.
   - Where a group of nodes is low it says which smaller groups to run next, and names slow nodes and paths.
   - A run without a whole result is V(unknown), whatever its exit status is.
 author:
@@ -21,8 +21,8 @@ options:
   _input:
     description:
       - One dictionary for each run, with C(number), C(nodes), C(rc), C(cmd), C(stdout) and C(stderr) of its
-        command, C(path) of the file for JSON, C(json), the content of it as base64, and C(logs), a dictionary
-        with the log of NCCL of each node.
+        command, C(path) of the file for JSON, C(json), its content as base64, and C(logs), a dictionary with
+        the log of NCCL of each node.
     type: list
     elements: dict
     required: true
@@ -32,8 +32,8 @@ options:
     required: true
   about:
     description:
-      - What was asked for, C(id), C(begin) in seconds since 1970, C(launcher), C(gpus), C(least) and C(most) in
-        bytes, C(network), C(runs), C(stragglers), C(timeout) and C(fail_on).
+      - What was asked for, C(id), C(begin) in seconds since 1970, C(launcher), C(gpus), C(least) and
+        C(most) in bytes, C(network), C(runs), C(stragglers), C(timeout) and C(fail_on).
     type: dict
     required: true
   earlier:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for all_reduce_perf, mpirun, srun and nvidia-smi, which prints and writes what they do without any
+"""A stand-in for all_reduce_perf, mpirun, srun and nvidia-smi, which prints and writes what they do without a
 GPU: the table and the JSON as src/util.cu of nccl-tests 2.19.6, the log as src/transport of NCCL 2.30.
 
 As a program it is called by the name of the one that it stands for. Nodes and faults are in the environment:
@@ -24,8 +24,8 @@ LATENCY, RATE = 20.0, 368.0
 class Faults(NamedTuple):
     """slow: node → part of its bandwidth. paths: pairs of nodes with that between them. socket: nodes whose
     NCCL falls back. direct: whether there is GPUDirect. wrong, nan, hole: a size. missing: nodes that do not
-    take part. cut: characters of the JSON that are lost. late: a rank that all wait for. silent: nodes without
-    a log. json: whether the program has the option. alone: each process runs by itself."""
+    take part. cut: characters of the JSON that are lost. late: a rank that all wait for. silent: nodes
+    without a log. json: whether the program has the option. alone: each process runs by itself."""
 
     slow: dict[str, float] = {}
     paths: tuple[Sequence[Any], ...] = ()
@@ -104,15 +104,16 @@ def table(run: Run, announced: bool = True) -> str:
     for host in run.there:
         for gpu in range(run.gpus):
             rank = 0 if run.faults.alone else number
-            lines.append(
-                f"#  Rank {rank:2} Group  0 Pid {1000 + number:6} on {host:>10} device {gpu:2} [0000:{gpu:02x}:00] NVIDIA H100"
-            )
+            where = f"on {host:>10} device {gpu:2} [0000:{gpu:02x}:00] NVIDIA H100"
+            lines.append(f"#  Rank {rank:2} Group  0 Pid {1000 + number:6} {where}")
             number += 1
+    half = f"  {'time':>7}  {'algbw':>6}  {'busbw':>6}  {'#wrong':>6}"
+    blank = f"{'':>7}  {'':>6}  {'':>6}"
+    lines += ["#", f"# {'':10}  {blank}           out-of-place                       in-place          "]
+    lines += [f"# {'size':>10}  {'count':>12}  {'type':>8}  {'redop':>6}  {'root':>6}{half}{half} "]
     lines += [
-        "#",
-        "#                                                              out-of-place                       in-place          ",
-        "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong ",
-        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         ",
+        f"# {'(B)':>10}  {'(elements)':>12}  {'':>8}  {'':>6}  {'':>6}"
+        + "     (us)  (GB/s)  (GB/s)        " * 2
     ]
     failed = 0
     for size in run.sizes:
@@ -185,8 +186,8 @@ def result(run: Run, size: int) -> dict[str, Any]:
     for name in ("out_of_place", "in_place"):
         whole[name] = own
         if run.times:
-            waits = [1.0 if rank == run.faults.late else run.time(size) * (4 if run.faults.late is not None else 1)
-                     for rank in range(run.ranks)]  # fmt: skip
+            slower = run.time(size) * (1 if run.faults.late is None else 4)
+            waits = [run.time(size) if rank == run.faults.late else slower for rank in range(run.ranks)]
             whole[f"{name}_per_iter"] = {
                 "skipped_iterations": 0,
                 "times_us": [max(waits)] * 20,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each size had to reach: by the links of the nodes, by the fleet, and by the sizes beside it.
+"""Limits of each size: by the links of the nodes, by the fleet, and by the sizes beside it.
 
 Small messages measure latency, large ones bandwidth, and what is between them the algorithms that NCCL
 changes there. An average over all, as nccl-tests prints it, says nothing of any.
@@ -28,8 +28,8 @@ BANDS = {
 }
 BETWEEN = "between"
 
-#: Part of what the rails of a node carry that large messages have to reach. Headers of RDMA take 2 to 6 %, and
-#: an all-reduce over many nodes does not keep all links full at all times.
+#: Part of what the rails of a node carry that large messages have to reach. Headers of RDMA take 2 to 6 %,
+#: and an all-reduce over many nodes does not keep all links full at all times.
 SHARE = 0.8
 LINKS, FLEET, HOLE, WRONG = "links", limits.FLEET, "hole", "wrong"
 
@@ -39,8 +39,8 @@ Past = Mapping[Key, Sequence[float]]
 
 
 class Size(NamedTuple):
-    """gbits: bus bandwidth of the slower of both measurements. broke: names of limits; hole: less than half of
-    a smaller size, or of its other measurement; wrong: results are wrong."""
+    """gbits: bus bandwidth of the slower of both measurements. broke: names of limits; hole: less than half
+    of a smaller size, or of its other measurement; wrong: results are wrong."""
 
     row: Row
     gbits: float
@@ -97,9 +97,9 @@ def judge(
         known = [links] if links and name == "bandwidth" else []
         known += _of_fleet(past.get((nodes, ranks, row.size), ()))
         rates = [gbits(one, row.size, ranks) for one in (row.out_of_place, row.in_place)]
-        sizes[name].append(_size(row, rates, max(best, *rates), tuple(known), name))
+        sizes[name].append(_size(row, rates, max(best, *rates), tuple(known), name, nodes > 1))
         best = max(best, min(rates))
-    missing = {size for size in asked} - {row.size for row in rows}
+    missing = {*asked} - {row.size for row in rows}
     return [
         _band(name, own, [size for size in sorted(missing) if name_of(size) == name])
         for name, own in sizes.items()
@@ -118,7 +118,9 @@ def _of_fleet(values: Sequence[float]) -> list[Limit]:
     return [Limit(FLEET, low, source)]
 
 
-def _size(row: Row, rates: Sequence[float], best: float, known: tuple[Limit, ...], band: str) -> Size:
+def _size(
+    row: Row, rates: Sequence[float], best: float, known: tuple[Limit, ...], band: str, linked: bool
+) -> Size:
     slower = min(rates)
     broke = [one.name for one in known if slower < one.gbits]
     reasons = [f"under {one.gbits:.4g} Gb/s, {one.source}" for one in known if slower < one.gbits]
@@ -137,8 +139,8 @@ def _size(row: Row, rates: Sequence[float], best: float, known: tuple[Limit, ...
     if None in wrong:
         return Size(row, slower, known, (), Verdict.UNKNOWN, f"{at}: its results were not checked (N/A)")
     if not known and band != BETWEEN:
-        lack = f"{at}: nothing to compare with: it takes {limits.LEAST_PAIRS} other results of this size and group"
-        rest = ", or the rates of all rails (nccl_rails_gbits)" if band == "bandwidth" else ""
+        lack = f"{at}: nothing to compare with: it takes {limits.LEAST_PAIRS} other results like it"
+        rest = ", or the rates of all rails (nccl_rails_gbits)" if linked and band == "bandwidth" else ""
         return Size(row, slower, known, (), Verdict.UNKNOWN, lack + rest)
     return Size(row, slower, known, (), Verdict.PASS, "")
 

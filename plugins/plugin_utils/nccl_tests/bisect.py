@@ -51,7 +51,7 @@ class _Search:
         low = sum(state is State.LOW for state in self.states.values())
         wanted = () if low >= _ALL_LOW and not good else tuple(self.wanted.values())
         measured = {group: state for group, state in self.states.items() if len(group) == 2}
-        pairs = [Pair(*sorted(group), state) for group, state in {**self.inferred, **measured}.items()]
+        pairs = [_pair(group, state) for group, state in {**self.inferred, **measured}.items()]
         # The groups were the first look, so that a pair with a node that is known to be good is the second.
         found = blame(nodes, pairs, [pair for pair in pairs if {pair.one, pair.other} & good])
         # Of two that were never good with others it is not known whether it is a node or the path.
@@ -114,3 +114,8 @@ class _Search:
         for pair, state in zip(pairs, self.ask(*pairs)):
             if state is not None:
                 self.inferred[frozenset(pair)] = state
+
+
+def _pair(group: frozenset[str], state: State) -> Pair[str]:
+    one, other = sorted(group)
+    return Pair(one, other, state)

@@ -165,7 +165,7 @@ def _gbits(value: float) -> float:
 
 
 def lines(document: Mapping[str, Any]) -> list[str]:
-    """What is not pass, then the largest size of each run, and the verdict last."""
+    """Findings that are not pass, then the largest size of each run, and the verdict last."""
     rows = [*_runs(document), *_named(document)]
     return [*aligned(rows), *(printable(line) for line in _sums(document))]
 
@@ -207,8 +207,9 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
         if sizes:
             largest = max(sizes, key=lambda size: int(size["bytes"]))
             gbits = largest["bus_gbits"]
+            rate = f"{largest['bytes']} bytes at {gbits:.4g} Gb/s ({gbits / 8:.4g} GB/s)"
             yield (
-                f"run {run['number']}: {run['state']}: {largest['bytes']} bytes at {gbits:.4g} Gb/s ({gbits / 8:.4g} GB/s), "
+                f"run {run['number']}: {run['state']}: {rate}, "
                 f"{run['ranks']} GPUs of {few(run['nodes'], _NAMED)}"
             )
     seen = document["coverage"]

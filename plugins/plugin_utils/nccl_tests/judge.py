@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from ...module_utils._mlnode.model.errors import StoreError, printable
 from ..campaign import model
 from ..campaign.blame import Certainty, State
 from ..fleet_report.names import few
-from . import bands, bisect, facts, read, stragglers, transport
+from . import bands, bisect, read, stragglers, transport
 from .bands import Band, Past
 from .facts import Node
 from .read import Reading
@@ -28,13 +29,17 @@ LAUNCHERS = ("srun", "mpirun", "ssh")
 #: Exit statuses of timeout(1): its own, and that of what it had to kill
 _TIMED_OUT = (124, 137)
 #: What nccl-tests, NCCL and launchers say of a failure
-_FAILURE = re.compile(r"^.*(?:Test \w+ failure|NCCL WARN|[Ee]rror|not found|srun:|invalid).*$", re.MULTILINE)
+_FAILURE = re.compile(
+    r"^.*(?:Test \w+ failure|NCCL WARN|[Ee]rror|[Ff]ailed|not found|srun:|invalid).*$", re.MULTILINE
+)
+#: Characters of what a program said
+_LONGEST = 200
 #: Names in one reason
 _NAMED = 6
 
 
 class About(NamedTuple):
-    """What was asked for. launcher: srun, mpirun or ssh. sizes: in bytes. network: how the name of the
+    """Options of the playbook. launcher: srun, mpirun or ssh. sizes: in bytes. network: how the name of the
     expected one begins. most: runs, of all groups. times: whether stragglers were asked for."""
 
     launcher: str
@@ -171,7 +176,10 @@ def past(documents: Mapping[str, str]) -> Past:
     values: dict[bands.Key, list[float]] = {}
     for path, content in documents.items():
         try:
-            document = strict_json.loads(content, path, most=read.MOST)
+            (document,) = strict_json.typed(
+                {"": strict_json.loads(content, path, most=read.MOST)}, {"": dict}
+            )
+            # Of another kind are those of campaigns.
             for one in document["runs"] if "nccl" in document else ():
                 for size in (size for band in one["bands"] for size in band["sizes"]):
                     key = (len(one["nodes"]), int(one["ranks"]), int(size["bytes"]))
@@ -195,6 +203,10 @@ def _read(raw: Mapping[str, Any], nodes: Mapping[str, Node], about: About) -> Ra
     command = printable(" ".join(str(word) for word in raw.get("cmd") or ()))
     problem, reading = "", None
     try:
+        if status is not None and not any(
+            posixpath.dirname(str(raw["path"])) in str(word) for word in raw["cmd"]
+        ):
+            raise ValueError("what is known of its first node is of another run")
         reading = read.read(stdout, _content(raw.get("json")), str(raw["path"]))
         _complete(reading, [nodes[name] for name in names], about.gpus)
         if status != 0 and not reading.out_of_bounds:
@@ -204,15 +216,20 @@ def _read(raw: Mapping[str, Any], nodes: Mapping[str, Node], about: About) -> Ra
     if status in _TIMED_OUT:
         reading, problem = None, f"it ran past {about.timeout} s"
     elif problem:
-        said = _FAILURE.findall(f"{stdout}\n{stderr}\n{raw.get('msg') or ''}")
-        problem = printable("; ".join([problem, *(" ".join(line.split())[:200] for line in said[:1])]))
+        problem = printable("; ".join([problem, *_said(stdout, f"{stderr}\n{raw.get('msg') or ''}")]))
     # Without a result nothing was proven, and a log may still say why.
     moved = transport.judge(logs, names, about.network)
     return Ran(int(raw["number"]), names, status, command, reading, problem, (), moved, None, Verdict.UNKNOWN)
 
 
+def _said(stdout: str, stderr: str) -> list[str]:
+    """The line that says most of a failure, or else the last one of stderr; none where nothing was said."""
+    lines = _FAILURE.findall(f"{stdout}\n{stderr}")[:1] or stderr.split("\n")[::-1]
+    return [" ".join(line.split())[:_LONGEST] for line in lines if line.strip()][:1]
+
+
 def _content(encoded: Any) -> str | None:
-    """Of a file as slurp returns it. Raises ValueError."""
+    """Of a file in base64. Raises ValueError."""
     if encoded is None:
         return None
     try:
@@ -227,7 +244,7 @@ def _complete(reading: Reading, nodes: Sequence[Node], gpus: int) -> None:
     if planned != there:
         missing, others = sorted(planned - there), sorted(there - planned)
         parts = [f"{few(missing, _NAMED)} did not take part"] if missing else []
-        parts += [f"{few(others, _NAMED)} did, which were not asked"] if others else []
+        parts += [f"{few(others, _NAMED)} took part in its place"] if others else []
         raise ValueError("; ".join(parts))
     if reading.ranks != len(nodes) * gpus:
         raise ValueError(f"{reading.ranks} GPUs took part, of {len(nodes) * gpus}")

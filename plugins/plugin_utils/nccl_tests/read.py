@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all_reduce_perf of nccl-tests has measured, from its JSON (option -J), or else from its table.
+"""Measurements of all_reduce_perf of nccl-tests, from its JSON (option -J), or else from its table.
 
 Its writer of JSON (src/util.cu) has no true and false but texts, writes what is not a number as the text
 "nan" and infinity as a word that JSON does not have, and takes another name where its file is there already.
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import StoreError
 
-#: Characters of one file. Times of each iteration and process are most of it: 20 iterations of 1,024 processes
-#: at 31 sizes, in place and not, are 1.3 million numbers of some 12 characters.
+#: Characters of one file. Times of each iteration and process are most of it: 20 iterations of 1,024
+#: processes at 31 sizes, in place and not, are 1.3 million numbers of some 12 characters.
 MOST = 1 << 25
 
 
@@ -211,7 +211,7 @@ def _table(stdout: str) -> Reading:
         raise ValueError("nccl-tests printed no table")
     if len(headers) > 1:
         raise ValueError(
-            f"{len(headers)} tables were printed: each process ran by itself. Was nccl-tests built with MPI=1?"
+            f"{len(headers)} tables: each process ran by itself. Was nccl-tests built with MPI=1?"
         )
     columns = headers[0].lstrip("#").split()
     places = [place for place, name in enumerate(columns) if name == "time"]
@@ -292,5 +292,5 @@ def _plausible(size: int, measure: Measure, ranks: int) -> None:
     ):
         if abs(said - known) > _ROUNDED + _PART * known:
             raise ValueError(
-                f"{name} of {size} bytes is {said:g} GB/s, and by size and time it is {known:.4g} GB/s with {ranks} GPUs"
+                f"{name} of {size} bytes is {said:g} GB/s, and by its time {known:.4g} with {ranks} GPUs"
             )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...module_utils._mlnode.checks.model import Verdict
 from .read import Reading
 
-#: In bytes. Of smaller messages the operation takes no longer than processes need to begin it one after another.
+#: In bytes. Of smaller messages the operation takes no longer than processes need to begin it one by one.
 LEAST = 1 << 20
 #: Mean time of the slowest process against that of the fastest: what is more is not noise of 20 iterations.
 RATIO = 2.0
@@ -61,7 +61,8 @@ def _findings(size: int, times: Sequence[Sequence[float]], found: Reading) -> It
     mean = statistics.fmean(longest)
     if max(longest) > PEAK * mean:
         own = max(range(len(times)), key=lambda place: max(times[place]))
-        reason = f"{size} bytes: one iteration of {_name(found, own)} takes {max(longest):.4g} µs, the mean {mean:.4g} µs"
+        took = f"takes {max(longest):.4g} µs, the mean {mean:.4g} µs"
+        reason = f"{size} bytes: one iteration of {_name(found, own)} {took}"
         yield Finding(size, "peak", reason)
 
 

@@ -24,8 +24,8 @@ TOP = {
     *("CHANGELOG.md", "COPYING", "README.md", "SECURITY.md", "bindep.txt", "requirements.yml"),
     *("docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles"),
 }
-#: A test or a picture that slips in shows here: 855,000 bytes are packed now.
-MOST_BYTES = 900_000
+#: A test or a picture that slips in shows here: 880,000 bytes are packed now.
+MOST_BYTES = 980_000
 
 CONFIG = """\
 [defaults]

@@ -28,11 +28,16 @@ _TITLES = ("VERDICT", "WHAT", "WHY")
 def lines(document: Mapping[str, Any]) -> list[str]:
     """A table of all nodes and paths that are not pass, then the fleet and the coverage."""
     rows = [*_nodes(document), *_leaf_paths(document), *_paths(document), *_doubtful(document)]
+    return [*aligned(rows), *(printable(line) for line in _sums(document))]
+
+
+def aligned(rows: Sequence[Row]) -> list[str]:
+    """Rows below their titles, as many as people read; nothing without rows."""
     shown = [_TITLES, *rows[:MOST]] if rows else []
     widths = [max((len(row[column]) for row in shown), default=0) for column in (0, 1)]
     table = [f"{one:{widths[0]}}  {two:{widths[1]}}  {three}".rstrip() for one, two, three in shown]
     more = [f"and {len(rows) - MOST} more"] if rows[MOST:] else []
-    return [printable(line) for line in (*table, *more, *_sums(document))]
+    return [printable(line) for line in (*table, *more)]
 
 
 def _nodes(document: Mapping[str, Any]) -> Iterator[Row]:

@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which groups of nodes to measure next where a large group is low, and what their results say.
+
+A group that is low is halved, and each half that is low again. The last two meet nodes that are known to be
+good, each by itself: what is low with them is a slow node, and what is only low between the two a slow path.
+Where both halves are good, only a path between them is left: a quarter of the one then meets a quarter of the
+other, straight and crosswise, and what is low of these is halved in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..campaign.blame import Blame, Pair, State, blame
+from ..campaign.plan import WITNESSES
+
+Group = tuple[str, ...]
+
+#: Where the whole, both halves and all quarters are low, it is not a few nodes, and smaller groups cost time.
+_ALL_LOW = 7
+
+
+class Search(NamedTuple):
+    """wanted: groups to measure. found: once there are none. rest: groups that stay low, although all of
+    their parts are good."""
+
+    wanted: tuple[Group, ...]
+    found: Blame[str]
+    rest: tuple[Group, ...]
+
+
+def search(nodes: Sequence[str], states: Mapping[Group, State]) -> Search:
+    """states: of groups that were measured, the names in a group sorted."""
+    return _Search({frozenset(group): state for group, state in states.items()}).run(tuple(nodes))
+
+
+class _Search:
+    def __init__(self, states: Mapping[frozenset[str], State]) -> None:
+        self.states = states
+        self.wanted: dict[frozenset[str], Group] = {}
+        self.inferred: dict[frozenset[str], State] = {}
+        self.rest: list[Group] = []
+        self.seen: set[frozenset[str]] = set()
+
+    def run(self, nodes: Group) -> Search:
+        if self.state(nodes) is State.LOW:
+            self.halve(nodes, nodes)
+        good = {name for group, state in self.states.items() if state is State.GOOD for name in group}
+        low = sum(state is State.LOW for state in self.states.values())
+        wanted = () if low >= _ALL_LOW and not good else tuple(self.wanted.values())
+        measured = {group: state for group, state in self.states.items() if len(group) == 2}
+        pairs = [_pair(group, state) for group, state in {**self.inferred, **measured}.items()]
+        # The groups were the first look, so that a pair with a node that is known to be good is the second.
+        found = blame(nodes, pairs, [pair for pair in pairs if {pair.one, pair.other} & good])
+        # Of two that were never good with others it is not known whether it is a node or the path.
+        paths = {ends: sure for ends, sure in found.paths.items() if good.issuperset(ends)}
+        return Search(wanted, found._replace(paths=paths), tuple(self.rest))
+
+    def state(self, group: Group) -> State | None:
+        """None where it is not known yet. Part of a good group is good."""
+        names = frozenset(group)
+        if any(state is State.GOOD and names <= known for known, state in self.states.items()):
+            return State.GOOD
+        return self.states.get(names)
+
+    def ask(self, *groups: Group) -> list[State | None]:
+        states = [self.state(group) for group in groups]
+        for group, state in zip(groups, states):
+            if state is None:
+                self.wanted.setdefault(frozenset(group), tuple(sorted(group)))
+        return states
+
+    def good(self, without: Group, nodes: Group) -> list[str]:
+        """Nodes that are known to be good, and are not in question."""
+        known = {name for group, state in self.states.items() if state is State.GOOD for name in group}
+        return [name for name in nodes if name in known and name not in without]
+
+    def halve(self, group: Group, nodes: Group) -> None:
+        """A group that is low."""
+        if frozenset(group) in self.seen:
+            return
+        self.seen.add(frozenset(group))
+        middle = (len(group) + 1) // 2
+        one, other = group[:middle], group[middle:]
+        if len(group) < 4:
+            self.meet(group, nodes)
+            return
+        states = self.ask(one, other)
+        for half, state in zip((one, other), states):
+            if state is State.LOW:
+                self.halve(half, nodes)
+        if all(state is State.GOOD for state in states):
+            self.cross(one, other, nodes)
+
+    def cross(self, one: Group, other: Group, nodes: Group) -> None:
+        """Two groups that are good, and low together."""
+        quarters = [(half[: (len(half) + 1) // 2], half[(len(half) + 1) // 2 :]) for half in (one, other)]
+        (first, second), (third, fourth) = quarters
+        mixed = [first + third, second + fourth, first + fourth, second + third]
+        states = self.ask(*mixed)
+        for group, state in zip(mixed, states):
+            if state is State.LOW:
+                self.halve(group, nodes)
+        if all(state is State.GOOD for state in states):
+            self.rest.append(one + other)
+
+    def meet(self, group: Group, nodes: Group) -> None:
+        """The last two or three: all pairs, and each with nodes that are known to be good."""
+        witnesses = self.good(group, nodes)[:WITNESSES]
+        pairs = [(one, other) for place, one in enumerate(group) for other in group[place + 1 :]]
+        pairs += [(name, witness) for name in group for witness in witnesses]
+        for pair, state in zip(pairs, self.ask(*pairs)):
+            if state is not None:
+                self.inferred[frozenset(pair)] = state
+
+
+def _pair(group: frozenset[str], state: State) -> Pair[str]:
+    one, other = sorted(group)
+    return Pair(one, other, state)

@@ -1,0 +1,172 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes as they describe themselves: GPUs and rails by the topology, and what a probe of them printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...module_utils._mlnode.model import strict_json
+from ...module_utils._mlnode.model.errors import printable
+from ..campaign import limits
+from ..campaign.model import Link
+
+#: Port's own words, such as 400 Gb/sec (4X NDR), and a link's, such as 32.0 GT/s PCIe
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+class Rail(NamedTuple):
+    """gbits: what the port carries, and the narrowest PCIe link above it; None where it is not known."""
+
+    device: str
+    gbits: float | None
+    active: bool = True
+
+
+class Node(NamedTuple):
+    """hostname: as nccl-tests, NCCL and Slurm name it. gpus: None where it is not known. problem: why it
+    cannot take part; empty if it can."""
+
+    name: str
+    hostname: str = ""
+    gpus: int | None = None
+    rails: tuple[Rail, ...] = ()
+    program: str = ""
+    options: tuple[str, ...] = ()
+    kernel: str = ""
+    driver: str = ""
+    declarations: Mapping[str, str] = {}
+    problem: str = ""
+
+
+def fleet(raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Node]:
+    """All nodes. One whose program, options or number of GPUs is not that of the first one that can take part
+    has a problem: the runs of a group have one command. Raises ValueError."""
+    nodes = {name: node(name, own) for name, own in raw.items()}
+    first = next((one for one in nodes.values() if not one.problem), Node(""))
+    owners: dict[str, str] = {}
+    for name, own in nodes.items():
+        same = owners.setdefault(own.hostname, name)
+        for found, known, what in (
+            (own.program, first.program, "all_reduce_perf is at"),
+            (own.gpus, first.gpus, "its GPUs are"),
+            (own.options, first.options, "its options of nccl-tests are"),
+        ):
+            if not nodes[name].problem and found != known:
+                nodes[name] = own._replace(
+                    problem=f"{what} {_text(found)}, and {_text(known)} on {first.name}"
+                )
+        if not nodes[name].problem and same != name:
+            nodes[name] = own._replace(
+                problem=f"{same} has the same hostname, {own.hostname}: is it one machine?"
+            )
+    return nodes
+
+
+def _text(value: Any) -> str:
+    return " ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def node(name: str, raw: Mapping[str, Any]) -> Node:
+    """raw: `probe` and `topology`, results of tasks; `rails_gbits`, `gpus` and `hostname` are what was given
+    for the node, and win. Raises ValueError for one of these that is wrong."""
+    probe, topology = (raw.get(key) or {} for key in ("probe", "topology"))
+    said = _probe(str(probe.get("stdout") or ""))
+    given = [Rail("given", _positive(name, one)) for one in raw.get("rails_gbits") or ()]
+    known = topology.get("topology") or {}
+    found = Node(
+        name=name,
+        hostname=str(raw.get("hostname") or said.get("hostname", "").partition(".")[0]),
+        gpus=_count(name, raw["gpus"]) if raw.get("gpus") else _gpus(known),
+        rails=tuple(given) or _rails(known),
+        program=said.get("program", ""),
+        options=tuple(said.get("options", "").split()),
+        kernel=said.get("kernel", ""),
+        driver=said.get("driver", ""),
+        declarations=_declarations(said.get("declared", "")),
+    )
+    return found._replace(problem=_problem(found, probe, said, bool(raw.get("busy"))))
+
+
+def _problem(found: Node, probe: Mapping[str, Any], said: Mapping[str, str], busy: bool) -> str:
+    if not said:
+        return printable(" ".join(str(probe.get("msg") or probe.get("stderr") or "it was not asked").split()))
+    if not found.program:
+        return (
+            "all_reduce_perf of nccl-tests was not found: give nccl_program, or have it built (nccl_source)"
+        )
+    if not found.hostname:
+        return "it has no hostname: give nccl_hostname"
+    if not found.gpus:
+        return "it is not known how many GPUs it has: give nccl_gpus"
+    # What cannot be asked may be busy.
+    if said.get("processes") != "0" and not busy:
+        asked = said.get("processes") or "nvidia-smi does not say whether any do"
+        return f'processes use its GPUs ({asked}); -e \'{{"nccl_allow": ["busy"]}}\' measures all the same'
+    return ""
+
+
+def _probe(stdout: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in stdout.splitlines())
+    return {key: printable(value.strip()) for key, _sign, value in pairs if key.isalpha()}
+
+
+def _declarations(text: str) -> dict[str, str]:
+    """Name and first digits of the SHA-256 of each file, as sha256sum prints them, all in one line."""
+    words = text.split()
+    paths = {
+        path.rpartition("/")[2].removesuffix(".json"): digest for digest, path in zip(words[::2], words[1::2])
+    }
+    return {name: digest[:16] for name, digest in paths.items()}
+
+
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        raise ValueError(f"{name}: {strict_json.shown(value)} of nccl_rails_gbits is not a rate in Gb/s")
+    return float(value)
+
+
+def _count(name: str, value: Any) -> int:
+    if not str(value).isdigit() or int(value) < 1:
+        raise ValueError(f"{name}: nccl_gpus is {strict_json.shown(value)}, and not a number from 1 on")
+    return int(value)
+
+
+def _gpus(topology: Mapping[str, Any]) -> int | None:
+    return sum(one["vendor"] == "NVIDIA" for one in topology.get("gpus") or ()) or None
+
+
+def _rails(topology: Mapping[str, Any]) -> tuple[Rail, ...]:
+    devices = {one["address"]: one for one in topology.get("pci") or ()}
+    rails = [one for one in topology.get("rdma") or () if one["rail"] is not None]
+    return tuple(_rail(one, devices) for one in sorted(rails, key=lambda one: int(one["rail"])))
+
+
+def _rail(rdma: Mapping[str, Any], devices: Mapping[str, Mapping[str, Any]]) -> Rail:
+    own = devices.get(rdma["address"] or "") or {"path": ()}
+    links = [(devices.get(address) or {}).get("link") for address in own["path"]]
+    carried = [
+        limits.carries(Link("", _number(link["speed"]) or 0.0, link["width"])) for link in links if link
+    ]
+    rates = [_number(port.get("rate")) for port in rdma["ports"]]
+    known = [rate for rate in rates if rate]
+    active = bool(rdma["ports"]) and all(port.get("state") == "ACTIVE" for port in rdma["ports"])
+    gbits = (
+        min([sum(known), *(one for one in carried if one)]) if known and len(known) == len(rates) else None
+    )
+    return Rail(str(rdma["name"]), gbits, active)
+
+
+def _number(text: Any) -> float | None:
+    match = _NUMBER.match(str(text or ""))
+    return float(match[0]) if match else None
+
+
+def carried(rails: Sequence[Rail], gpus: int) -> float | None:
+    """Gb/s of a node's rails together; of as many as it has GPUs that use one, the slowest. None where one is
+    not known."""
+    rates = [rail.gbits for rail in rails]
+    known = sorted(rate for rate in rates if rate is not None)
+    return sum(known[:gpus]) if known and len(known) == len(rates) else None

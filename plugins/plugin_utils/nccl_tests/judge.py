@@ -1,0 +1,291 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the runs of nccl-tests to a verdict on each of them, on the nodes, and what to run next."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...module_utils._mlnode.checks.model import Verdict
+from ...module_utils._mlnode.model import strict_json
+from ...module_utils._mlnode.model.errors import StoreError, printable
+from ..campaign import model
+from ..campaign.blame import Certainty, State
+from ..fleet_report.names import few
+from . import bands, bisect, read, stragglers, transport
+from .bands import Band, Past
+from .facts import Node
+from .read import Reading
+from .stragglers import Stragglers
+from .transport import Transport
+
+LAUNCHERS = ("srun", "mpirun", "ssh")
+
+#: Exit statuses of timeout(1): its own, and that of what it had to kill
+_TIMED_OUT = (124, 137)
+#: What nccl-tests, NCCL and launchers say of a failure
+_FAILURE = re.compile(
+    r"^.*(?:Test \w+ failure|NCCL WARN|[Ee]rror|[Ff]ailed|not found|srun:|invalid).*$", re.MULTILINE
+)
+#: Characters of what a program said
+_LONGEST = 200
+#: Names in one reason
+_NAMED = 6
+
+
+class About(NamedTuple):
+    """Options of the playbook. launcher: srun, mpirun or ssh. sizes: in bytes. network: how the name of the
+    expected one begins. most: runs, of all groups. times: whether stragglers were asked for."""
+
+    launcher: str
+    gpus: int
+    sizes: tuple[int, ...]
+    network: str
+    most: int
+    times: bool
+    timeout: int
+
+
+def about(given: Mapping[str, Any]) -> About:
+    """Raises ValueError and KeyError."""
+    launcher = str(given["launcher"])
+    if launcher not in LAUNCHERS:
+        raise ValueError(f"nccl_launcher is {launcher}, and not one of {', '.join(LAUNCHERS)}")
+    least, most = int(given["least"]), int(given["most"])
+    if not 4 <= least <= most:
+        raise ValueError(f"sizes from {least} to {most} bytes are not a range of sizes from 4 bytes on")
+    return About(
+        launcher=launcher,
+        gpus=int(given["gpus"]),
+        # nccl-tests doubles (-f 2) as long as a size is not above the largest one.
+        sizes=tuple(least << step for step in range((most // least).bit_length())),
+        network=str(given["network"]),
+        most=int(given["runs"]),
+        times=bool(given["stragglers"]),
+        timeout=int(given["timeout"]),
+    )
+
+
+class Ran(NamedTuple):
+    """One run. reading: None where there is no whole result, and problem then has why. links: Gb/s."""
+
+    number: int
+    nodes: tuple[str, ...]
+    status: int | None
+    command: str
+    reading: Reading | None
+    problem: str
+    bands: tuple[Band, ...]
+    transport: Transport
+    stragglers: Stragglers | None
+    verdict: Verdict
+
+    @property
+    def state(self) -> State:
+        sizes = [size for band in self.bands for size in band.sizes]
+        if any(size.low for size in sizes):
+            return State.LOW
+        right = all(size.right for size in sizes) and not (self.reading and self.reading.out_of_bounds)
+        return State.GOOD if right and any(size.limits for size in sizes) else State.UNKNOWN
+
+    @property
+    def reason(self) -> str:
+        """The worst of what was found first."""
+        parts: list[tuple[Verdict, str]] = [(self.transport.verdict, self.transport.reason)]
+        parts += [(one.verdict, f"{one.name}: {one.reason}") for one in self.bands]
+        parts += [(self.stragglers.verdict, self.stragglers.reason)] if self.stragglers else []
+        own = [text for verdict, text in parts if verdict is self.verdict and text]
+        return self.problem or "; ".join(own)
+
+
+class Found(NamedTuple):
+    """Verdict on a node, with the reason."""
+
+    verdict: Verdict
+    reason: str = ""
+    certainty: Certainty | None = None
+
+
+class Judged(NamedTuple):
+    about: About
+    nodes: Mapping[str, Node]
+    runs: tuple[Ran, ...]
+    found: Mapping[str, Found]
+    search: bisect.Search
+    wanted: tuple[tuple[str, ...], ...]
+
+    @property
+    def first(self) -> list[Ran]:
+        """The run of all nodes; without MPI one of each node."""
+        return [one for one in self.runs if self.about.launcher == "ssh" or one.number == 1]
+
+    @property
+    def never(self) -> list[str]:
+        there = {name for one in self.runs if one.reading for name in one.nodes}
+        return [name for name in self.nodes if name not in there]
+
+    @property
+    def coverage(self) -> Verdict:
+        return Verdict.UNKNOWN if self.never else Verdict.PASS
+
+    @property
+    def verdict(self) -> Verdict:
+        paths = [
+            Verdict.WARN if one is Certainty.CLEARED else Verdict.FAIL
+            for one in self.search.found.paths.values()
+        ]
+        own = [one.verdict for one in self.found.values()]
+        return model.worst([*(one.verdict for one in self.first), *own, *paths, self.coverage])
+
+
+def judge(nodes: Mapping[str, Node], raw: Sequence[Mapping[str, Any]], about: About, past: Past) -> Judged:
+    runs = [_read(one, nodes, about) for one in raw]
+    # A run is not compared with itself.
+    judged = tuple(
+        _judged(one, nodes, about, _merged(past, [other for other in runs if other is not one]))
+        for one in runs
+    )
+    taking = [name for name, node in nodes.items() if not node.problem]
+    states = {tuple(sorted(one.nodes)): one.state for one in judged}
+    # Another network than expected is the reason, and nodes by themselves have no groups.
+    known = about.launcher == "ssh" or any(one.transport.verdict is Verdict.FAIL for one in judged)
+    search = bisect.search(taking, {} if known else states)
+    wanted = search.wanted[: max(0, about.most - len(judged))]
+    return Judged(about, nodes, judged, _nodes(nodes, judged, search), search, wanted)
+
+
+def _merged(past: Past, runs: Iterable[Ran]) -> Past:
+    values = {key: [*known] for key, known in past.items()}
+    for one in runs:
+        for row in one.reading.rows if one.reading else ():
+            ranks = one.reading.ranks if one.reading else 0
+            key = (len(one.nodes), ranks, row.size)
+            slower = max(row.out_of_place, row.in_place)
+            values.setdefault(key, []).append(bands.gbits(slower, row.size, ranks))
+    return values
+
+
+def past(documents: Mapping[str, str]) -> Past:
+    """Earlier results by the number of nodes, of GPUs and bytes. documents: path → content; those of another
+    kind are left out. Raises ValueError for a damaged one."""
+    values: dict[bands.Key, list[float]] = {}
+    for path, content in documents.items():
+        try:
+            (document,) = strict_json.typed(
+                {"": strict_json.loads(content, path, most=read.MOST)}, {"": dict}
+            )
+            # Of another kind are those of campaigns.
+            for one in document["runs"] if "nccl" in document else ():
+                for size in (size for band in one["bands"] for size in band["sizes"]):
+                    key = (len(one["nodes"]), int(one["ranks"]), int(size["bytes"]))
+                    values.setdefault(key, []).append(float(size["bus_gbits"]))
+        except StoreError as error:
+            raise ValueError(str(error)) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not a result of nccl.yml: {error!r}: move it away") from error
+    return values
+
+
+# -- one run ------------------------------------------------------------------------------------------
+
+
+def _read(raw: Mapping[str, Any], nodes: Mapping[str, Node], about: About) -> Ran:
+    """Without a verdict."""
+    names = tuple(str(name) for name in raw["nodes"])
+    status = raw.get("rc") if isinstance(raw.get("rc"), int) else None
+    logs = {str(name): str(log or "") for name, log in (raw.get("logs") or {}).items()}
+    stdout, stderr = (str(raw.get(key) or "") for key in ("stdout", "stderr"))
+    command = printable(" ".join(str(word) for word in raw.get("cmd") or ()))
+    problem, reading = "", None
+    try:
+        if status is not None and not any(
+            posixpath.dirname(str(raw["path"])) in str(word) for word in raw["cmd"]
+        ):
+            raise ValueError("what is known of its first node is of another run")
+        reading = read.read(stdout, _content(raw.get("json")), str(raw["path"]))
+        _complete(reading, [nodes[name] for name in names], about.gpus)
+        if status != 0 and not reading.out_of_bounds:
+            reading, problem = None, f"it ended with {status}"
+    except ValueError as error:
+        reading, problem = None, printable(str(error))
+    if status in _TIMED_OUT:
+        reading, problem = None, f"it ran past {about.timeout} s"
+    elif problem:
+        problem = printable("; ".join([problem, *_said(stdout, f"{stderr}\n{raw.get('msg') or ''}")]))
+    # Without a result nothing was proven, and a log may still say why.
+    moved = transport.judge(logs, names, about.network)
+    return Ran(int(raw["number"]), names, status, command, reading, problem, (), moved, None, Verdict.UNKNOWN)
+
+
+def _said(stdout: str, stderr: str) -> list[str]:
+    """The line that says most of a failure, or else the last one of stderr; none where nothing was said."""
+    lines = _FAILURE.findall(f"{stdout}\n{stderr}")[:1] or stderr.split("\n")[::-1]
+    return [" ".join(line.split())[:_LONGEST] for line in lines if line.strip()][:1]
+
+
+def _content(encoded: Any) -> str | None:
+    """Of a file in base64. Raises ValueError."""
+    if encoded is None:
+        return None
+    try:
+        return base64.b64decode(str(encoded), validate=True).decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"the file of nccl-tests is damaged: {error}") from error
+
+
+def _complete(reading: Reading, nodes: Sequence[Node], gpus: int) -> None:
+    """Raises ValueError unless all nodes took part, each with all of its GPUs."""
+    planned, there = {node.hostname for node in nodes}, {device.host for device in reading.devices}
+    if planned != there:
+        missing, others = sorted(planned - there), sorted(there - planned)
+        parts = [f"{few(missing, _NAMED)} did not take part"] if missing else []
+        parts += [f"{few(others, _NAMED)} took part in its place"] if others else []
+        raise ValueError("; ".join(parts))
+    if reading.ranks != len(nodes) * gpus:
+        raise ValueError(f"{reading.ranks} GPUs took part, of {len(nodes) * gpus}")
+
+
+def _judged(ran: Ran, nodes: Mapping[str, Node], about: About, known: Past) -> Ran:
+    if ran.reading is None:
+        # A network that was refused or is another one is a finding without any number.
+        failed = ran.transport.verdict is Verdict.FAIL
+        return ran._replace(verdict=Verdict.FAIL if failed else Verdict.UNKNOWN)
+    own = [nodes[name] for name in ran.nodes]
+    links = bands.of_links(own, about.gpus) if len(own) > 1 else None
+    found = bands.judge(ran.reading.rows, about.sizes, ran.reading.ranks, len(own), links, known)
+    # Only the first run asks for times: those of all processes and iterations are most of its result.
+    late = stragglers.judge(ran.reading) if about.times and ran.number == 1 else None
+    verdicts = [*(one.verdict for one in found), ran.transport.verdict, *([late.verdict] if late else [])]
+    verdicts += [Verdict.FAIL] if ran.reading.out_of_bounds else []
+    return ran._replace(bands=tuple(found), stragglers=late, verdict=model.worst(verdicts))
+
+
+# -- the nodes ------------------------------------------------------------------------------------------
+
+
+def _nodes(nodes: Mapping[str, Node], runs: Sequence[Ran], search: bisect.Search) -> dict[str, Found]:
+    good = {name for one in runs if one.state is State.GOOD for name in one.nodes}
+    low = {name for one in runs if one.state is State.LOW for name in one.nodes}
+    return {name: _node(node, search, name in good, name in low) for name, node in nodes.items()}
+
+
+def _node(node: Node, search: bisect.Search, good: bool, low: bool) -> Found:
+    if node.problem:
+        return Found(Verdict.UNKNOWN, node.problem)
+    dead = [rail.device for rail in node.rails if not rail.active]
+    if dead:
+        return Found(Verdict.FAIL, f"not all of its rails are active: {', '.join(dead)}", Certainty.CERTAIN)
+    own = search.found.ends.get(node.name)
+    if own and own.certainty is not None:
+        tally = own.tally
+        return Found(
+            own.verdict, f"low with {tally.low} of {tally.measured} nodes, pair by pair", own.certainty
+        )
+    if good:
+        return Found(Verdict.PASS)
+    return Found(Verdict.UNKNOWN, "in a group that is low" if low else "no result proves it")

@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The transport that NCCL took, by its own log (NCCL_DEBUG=INFO).
+
+A line for each channel ends in `via NET/IB/0/GDRDMA`, `via NET/Socket/1`, `via P2P/CUMEM`, `via SHM/direct`
+and the like (src/transport of NCCL). A plugin has a name of its own, as IBext_v8 and AWS Libfabric. Lines may
+be counted, as by uniq -c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...module_utils._mlnode.checks.model import Verdict
+from ...module_utils._mlnode.model.errors import printable
+from ..fleet_report.names import few
+
+_COUNT = re.compile(r"^\s*([0-9]+) via ")
+_NET = re.compile(r"\bvia NET/([^/\n]+)/[0-9]+(?:\([0-9]+\))?(/GDRDMA)?")
+_LOCAL = re.compile(r"\bvia (P2P/MNNVL|P2P|SHM|direct shared memory)\b")
+#: From NCCL 2.30 on. With NCCL_IGNORE_NET_MISMATCH=1, which is its default, it goes on with what all have.
+_MIXED = re.compile(r"Detected mixed local Net device counts[^\n]*")
+
+#: Names in one reason
+_NAMED = 6
+
+
+class Seen(NamedTuple):
+    """Channels of one node: by the name of the network, those of them with GPUDirect RDMA, and those inside
+    of the node by P2P, MNNVL (NVLink between nodes) and SHM."""
+
+    nets: Mapping[str, int]
+    direct: int
+    local: Mapping[str, int]
+    mixed: str = ""
+
+
+class Transport(NamedTuple):
+    verdict: Verdict
+    reason: str
+    nodes: Mapping[str, Seen]
+
+
+def seen(log: str) -> Seen:
+    nets: Counter[str] = Counter()
+    local: Counter[str] = Counter()
+    direct = 0
+    for line in log.splitlines():
+        counted = _COUNT.match(line)
+        number = int(counted[1]) if counted else 1
+        net, inside = _NET.search(line), _LOCAL.search(line)
+        if net:
+            nets[printable(net[1])] += number
+            direct += number if net[2] else 0
+        elif inside:
+            local["SHM" if inside[1].startswith("direct") else inside[1].rpartition("/")[2]] += number
+    mixed = _MIXED.search(log)
+    return Seen(nets, direct, local, printable(mixed[0]) if mixed else "")
+
+
+def judge(logs: Mapping[str, str], nodes: Sequence[str], expected: str) -> Transport:
+    """nodes: those that took part. expected: how the network's name begins: IB is also that of IBext_v8."""
+    known = {name: seen(logs.get(name, "")) for name in nodes}
+    verdict, reason = _among(known, expected) if len(nodes) > 1 else _inside(known)
+    return Transport(verdict, reason, known)
+
+
+def _among(known: Mapping[str, Seen], expected: str) -> tuple[Verdict, str]:
+    mixed = [one.mixed for one in known.values() if one.mixed]
+    if mixed:
+        return Verdict.FAIL, mixed[0]
+    other: dict[str, list[str]] = {}
+    for name, one in known.items():
+        for net in one.nets:
+            if not net.startswith(expected):
+                other.setdefault(net, []).append(name)
+    if other:
+        parts = [f"NET/{net} on {few(names, _NAMED)}" for net, names in other.items()]
+        return Verdict.FAIL, f"{'; '.join(parts)}, where NET/{expected} was expected"
+    # Between nodes of one NVLink domain there may be no network at all.
+    silent = [name for name, one in known.items() if not one.nets and not one.local.get("MNNVL")]
+    if silent:
+        return Verdict.UNKNOWN, f"no log of NCCL proves the transport of {few(silent, _NAMED)}"
+    channels = sum(sum(one.nets.values()) for one in known.values())
+    direct = sum(one.direct for one in known.values())
+    if direct < channels:
+        return Verdict.WARN, f"{channels - direct} of {channels} channels without GPUDirect RDMA"
+    return Verdict.PASS, ""
+
+
+def _inside(known: Mapping[str, Seen]) -> tuple[Verdict, str]:
+    (one,) = known.values()
+    others = {"SHM": one.local.get("SHM", 0), **{f"NET/{name}": count for name, count in one.nets.items()}}
+    detours = [f"{count} channels by {name}" for name, count in others.items() if count]
+    if detours:
+        return Verdict.WARN, f"{', '.join(detours)}, and not by P2P"
+    if not one.local:
+        return Verdict.UNKNOWN, "no log of NCCL proves the transport"
+    return Verdict.PASS, ""

@@ -1,0 +1,457 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What must not pass: each way in which runs of nccl-tests can look better than they are."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+from typing import Any
+
+import jsonschema
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.mlnode.tuning.plugins.filter import nccl_nodes, nccl_report
+from ansible_collections.mlnode.tuning.tests.unit import nccl_machine
+from ansible_collections.mlnode.tuning.tests.unit.nccl_machine import Faults, Run
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import captured
+
+SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schema/nccl.schema.json").read_text("utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+#: One size of each band is enough: from 16 KiB to 1 GiB
+LEAST, MOST = 16 * KIB, GIB
+
+PROBE = """\
+hostname={}.example
+kernel=6.12.0
+driver=580.65
+program=/opt/nccl-tests/build/all_reduce_perf
+options=--output_file --per_iter_timing
+processes=0
+declared=0123456789abcdef0123 /etc/mlnode/declared.d/node.json
+"""
+
+
+class Fleet:
+    """Nodes a, b, ... of two GPUs and two rails of 400 Gb/s, which the stand-in measures."""
+
+    def __init__(self, names: str = "abcd", **about: Any) -> None:
+        self.asked: dict[str, dict[str, Any]] = {
+            name: {"probe": {"stdout": PROBE.format(name)}, "gpus": 2, "rails_gbits": [1600, 1600]}
+            for name in names
+        }
+        self.about = {"id": "spring", "begin": 1795564800.0, "launcher": "mpirun", "gpus": 2, "least": LEAST,
+                      "most": MOST, "network": "IB", "runs": 20, "stragglers": True, "timeout": 600,
+                      "fail_on": "unknown", **about}  # fmt: skip
+        self.earlier: dict[str, str] = {}
+        self.ran: list[dict[str, Any]] = []
+
+    def run(self, group: list[str], faults: Faults) -> dict[str, Any]:
+        number = len(self.ran) + 1
+        run = Run(group, 2, LEAST, MOST, f"/tmp/{number}/a.json", faults, times=number == 1)
+        text = base64.b64encode(nccl_machine.document(run).encode()).decode() if faults.json else None
+        return {"number": number, "nodes": group, "rc": faults.status, "cmd": [f"/tmp/{number}/x.log"],
+                "path": run.path, "stdout": nccl_machine.table(run), "stderr": "", "json": text,
+                "logs": {name: nccl_machine.log(run, name) for name in run.there}}  # fmt: skip
+
+    def play(self, faults: Faults = Faults(), **change: Any) -> dict[str, Any]:  # noqa: B008
+        """All runs. change: fields of the first one."""
+        groups = [nccl_nodes.nccl_nodes(self.asked)["nodes"]]
+        while groups:
+            for group in groups:
+                self.ran.append({**self.run(group, faults), **({} if self.ran else change)})
+            report = self.report()
+            groups = report["next"]
+        return report
+
+    def report(self) -> dict[str, Any]:
+        report = nccl_report.nccl_report(self.ran, self.asked, self.about, self.earlier)
+        VALIDATOR.validate(report["document"])
+        return report
+
+    def seen_before(self, times: int = 5) -> Fleet:
+        """With so many earlier results."""
+        past = Fleet("".join(self.asked), **self.about)
+        text = json.dumps(past.play()["document"])
+        self.earlier = {f"nccl/{number}.json": text for number in range(times)}
+        return self
+
+
+def bands(report: dict[str, Any], run: int = 0) -> dict[str, str]:
+    return {band["name"]: band["verdict"] for band in report["document"]["runs"][run]["bands"]}
+
+
+def nodes(report: dict[str, Any]) -> dict[str, str]:
+    return {node["name"]: node["verdict"] for node in report["document"]["nodes"]}
+
+
+def test_a_fleet_in_good_order_passes() -> None:
+    report = Fleet().seen_before().play()
+
+    assert report["success"]
+    assert report["table"][-1] == "pass: 4 nodes: 4 pass"
+    assert bands(report) == {"latency": "pass", "middle": "pass", "bandwidth": "pass", "between": "pass"}
+    (run,) = report["document"]["runs"]
+    assert (run["state"], run["read_from"], run["ranks"], run["nccl_version"]) == ("good", "json", 8, 23007)
+    assert run["stragglers"]["verdict"] == run["transport"]["verdict"] == "pass"
+    assert report["document"]["nodes"][0]["declarations"] == {"node": "0123456789abcdef"}
+
+
+def test_what_was_in_the_environment_is_not_kept() -> None:
+    assert "do not keep" not in json.dumps(Fleet().play()["document"])
+
+
+def test_without_other_results_small_sizes_are_unknown() -> None:
+    report = Fleet().seen_before(4).play()
+
+    assert bands(report) == {
+        "latency": "unknown",
+        "middle": "unknown",
+        "bandwidth": "pass",
+        "between": "pass",
+    }
+    assert report["document"]["verdict"] == "unknown"
+    assert not report["success"]
+    assert nodes(report) == dict.fromkeys("abcd", "pass")
+
+
+def test_what_is_unknown_may_be_no_failure_and_stays_unknown() -> None:
+    fleet = Fleet(fail_on="fail")
+
+    assert fleet.play()["success"]
+    assert fleet.report()["document"]["verdict"] == "unknown"
+    assert not Fleet(fail_on="fail").play(Faults(wrong=MIB))["success"]
+
+
+# -- no result ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        (Faults(cut=10), "damaged"),
+        (Faults(rows=False), "results is None"),
+        (Faults(nan=MIB), "'nan'"),
+        (Faults(missing=["b"]), "b did not take part"),
+        (Faults(json=False, alone=True), "built with MPI=1"),
+        (Faults(status=1), "it ended with 1"),
+    ],
+)
+@pytest.mark.parametrize("fleet", ["ab", "abcd"])
+def test_what_is_not_a_whole_result_is_unknown(faults: Faults, words: str, fleet: str) -> None:
+    report = Fleet(fleet).seen_before().play(faults)
+
+    assert report["document"]["verdict"] == "unknown"
+    assert not report["success"]
+    assert words in report["document"]["runs"][0]["reason"]
+    assert nodes(report) == dict.fromkeys(fleet, "unknown")
+    assert report["document"]["coverage"]["nodes_never_measured"] == [*fleet]
+    # Without a result it is not known which half to take.
+    assert len(report["document"]["runs"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"stdout": "", "json": None}, "no table"),
+        ({"stdout": captured("gpus_busy.txt"), "json": None, "rc": 3}, "busy or unavailable"),
+        ({"json": None}, "which is not there"),
+        ({"json": "&&"}, "damaged"),
+        ({"rc": 124}, "ran past 600 s"),
+        ({"rc": None, "stdout": "", "json": None, "msg": "unreachable"}, "unreachable"),
+        ({"path": "/tmp/1/b.json"}, "wrote '/tmp/1/a.json', and not /tmp/1/b.json"),
+        ({"cmd": ["/tmp/0/x.log"], "json": None, "stdout": captured("two_nodes.txt")}, "of another run"),
+    ],
+)
+def test_a_run_without_its_own_result_is_unknown(change: dict[str, Any], words: str) -> None:
+    report = Fleet().seen_before().play(**change)
+
+    assert report["document"]["verdict"] == "unknown"
+    assert words in report["document"]["runs"][0]["reason"]
+
+
+def test_the_file_of_an_earlier_run_is_not_read_as_the_new_one() -> None:
+    fleet = Fleet()
+    old = Run(["a", "b", "c", "d"], 2, LEAST, MOST, "/tmp/0/a.json")
+    new = base64.b64encode(nccl_machine.document(old).encode()).decode()
+
+    assert "not among its own args" in fleet.play(json=new)["document"]["runs"][0]["reason"]
+
+
+# -- a result that is not good -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("json_too", [True, False])
+def test_wrong_elements_never_pass(json_too: bool) -> None:
+    report = Fleet().seen_before().play(Faults(wrong=MIB, status=1, json=json_too))
+
+    assert report["document"]["verdict"] == "fail"
+    assert bands(report)["middle"] == "fail"
+    assert any("fail" in line and "elements are wrong" in line for line in report["table"])
+    assert "pass" not in nodes(report).values()
+
+
+def test_elements_that_were_not_checked_never_pass() -> None:
+    report = Fleet().seen_before().play(Faults(unchecked=True))
+
+    assert {*bands(report).values()} == {"unknown"}
+    assert not report["success"]
+
+
+def test_sockets_where_infiniband_was_expected_fail_and_no_half_is_taken() -> None:
+    report = Fleet().seen_before().play(Faults(socket=["b"]))
+
+    assert report["document"]["verdict"] == "fail"
+    assert "NET/Socket on b" in report["document"]["runs"][0]["reason"]
+    assert len(report["document"]["runs"]) == 1
+
+
+def test_sockets_fail_as_fast_as_they_are() -> None:
+    fleet = Fleet().seen_before()
+    logs = dict.fromkeys("abcd", "4 via NET/Socket/0\n")
+
+    assert fleet.play(logs=logs)["document"]["verdict"] == "fail"
+
+
+def test_without_a_log_the_transport_is_unknown() -> None:
+    report = Fleet().seen_before().play(Faults(silent=["b"]))
+
+    assert report["document"]["runs"][0]["transport"]["verdict"] == "unknown"
+    assert not report["success"]
+
+
+def test_a_lost_rail_that_nccl_refuses_is_said() -> None:
+    mixed = "Detected mixed local Net device counts across ranks (min 7, max 8)"
+    report = Fleet().play(rc=3, json=None, stdout="", logs={"a": mixed})
+
+    assert report["document"]["verdict"] == "fail"
+    assert mixed in json.dumps(report["document"]["runs"][0]["transport"])
+
+
+def test_an_average_does_not_hide_one_slow_size() -> None:
+    report = Fleet().seen_before().play(Faults(hole=8 * MIB))
+
+    assert bands(report)["middle"] == "fail"
+    (size,) = [
+        size for band in report["document"]["runs"][0]["bands"] for size in band["sizes"] if size["broke"]
+    ]
+    assert (size["bytes"], size["broke"]) == (8 * MIB, ["fleet", "hole"])
+
+
+def test_captured_sizes_that_an_average_hid_are_found() -> None:
+    fleet = Fleet("ab", gpus=8, least=KIB, most=8 * GIB, stragglers=False)
+    for node in fleet.asked.values():
+        node.update(gpus=8, rails_gbits=[50] * 8)
+    logs = dict.fromkeys("ab", "8 via NET/IB/0/GDRDMA\n")
+    fleet.ran = [{"number": 1, "nodes": ["a", "b"], "rc": 0, "cmd": ["/tmp/1/x.log"],
+                  "path": "/tmp/1/a.json", "json": None,
+                  "stdout": captured("slow_middle.txt"), "stderr": "", "logs": logs}]  # fmt: skip
+
+    report = fleet.report()
+
+    assert bands(report)["bandwidth"] == "pass"
+    assert bands(report)["middle"] == "fail"
+    sizes = [size for band in report["document"]["runs"][0]["bands"] for size in band["sizes"]]
+    assert [size["bytes"] // MIB for size in sizes if "hole" in size["broke"]] == [2, 16]
+
+
+def test_a_size_that_was_not_measured_is_unknown() -> None:
+    report = Fleet(most=4 * GIB).seen_before().play()
+
+    assert bands(report)["bandwidth"] == "unknown"
+    assert not report["success"]
+
+
+def test_a_band_that_was_not_asked_for_is_unknown() -> None:
+    fleet = Fleet("ab", gpus=1, least=MIB, most=128 * MIB, stragglers=False)
+    for node in fleet.asked.values():
+        node.update(gpus=1)
+    report = fleet.play(stdout=captured("two_nodes.txt"), json=None)
+
+    assert bands(report) == {
+        "latency": "unknown",
+        "middle": "unknown",
+        "bandwidth": "unknown",
+        "between": "pass",
+    }
+    assert "no size of this band was asked for" in report["document"]["runs"][0]["bands"][0]["reason"]
+
+
+def test_ranks_that_others_wait_for_are_named() -> None:
+    report = Fleet().seen_before().play(Faults(late=3))
+
+    stragglers = report["document"]["runs"][0]["stragglers"]
+    assert stragglers["verdict"] == "fail"
+    assert "rank 0 on a takes" in stragglers["reason"]
+    assert "rank 3 on b" in stragglers["reason"]
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [(True, "unknown"), (False, "pass")])
+def test_without_times_stragglers_are_unknown_unless_they_are_not_asked_for(
+    asked: bool, verdict: str
+) -> None:
+    report = Fleet(stragglers=asked).seen_before().play(Faults(json=False))
+
+    assert report["document"]["verdict"] == verdict
+
+
+# -- which node, which path ----------------------------------------------------------------------------
+
+
+def test_a_slow_node_is_named() -> None:
+    report = Fleet("abcdefgh").play(Faults(slow={"f": 0.6}))
+
+    assert {name for name, verdict in nodes(report).items() if verdict == "fail"} == {"f"}
+    assert report["document"]["nodes"][5]["certainty"] == "certain"
+    assert not report["document"]["paths"]
+
+
+def test_a_slow_path_is_named_and_no_node() -> None:
+    report = Fleet("abcdefgh").play(Faults(paths=(("b", "g", 0.6),)))
+
+    assert report["document"]["paths"] == [{"nodes": ["b", "g"], "verdict": "fail", "certainty": "certain"}]
+    assert {*nodes(report).values()} == {"pass"}
+    assert report["document"]["verdict"] == "fail"
+
+
+def test_the_number_of_runs_is_bounded() -> None:
+    report = Fleet("abcdefgh", runs=4).play(Faults(slow={"f": 0.6}))
+
+    assert len(report["document"]["runs"]) == 4
+    assert report["document"]["coverage"]["runs_left_out"] > 0
+    assert "runs were left out" in "\n".join(report["table"])
+
+
+def test_nodes_by_themselves_are_compared_with_each_other() -> None:
+    fleet = Fleet("abcdefgh", launcher="ssh", stragglers=False)
+    fleet.ran = []
+    for name in fleet.asked:
+        faults = Faults(slow={"f": 0.6})
+        own = Run([name], 2, LEAST, MOST, f"/tmp/{name}/a.json", faults, times=False)
+        text = nccl_machine.document(own).replace('"ngpus":1', '"ngpus":2')
+        devices = json.loads(text)
+        devices["config"]["devices"] = devices["config"]["devices"][:1]
+        fleet.ran.append({"number": len(fleet.ran) + 1, "nodes": [name], "rc": 0, "cmd": [own.path],
+                          "path": own.path,
+                          "stdout": nccl_machine.table(own), "stderr": "", "logs": {name: "8 via P2P\n"},
+                          "json": base64.b64encode(json.dumps(devices).encode()).decode()})  # fmt: skip
+
+    report = fleet.report()
+
+    verdicts = [run["verdict"] for run in report["document"]["runs"]]
+    assert verdicts == ["pass"] * 5 + ["fail"] + ["pass"] * 2
+    assert not report["document"]["coverage"]["links_between_nodes"]
+    assert any("between nodes were not measured" in line for line in report["table"])
+    assert not report["next"]
+
+
+# -- what nodes say of themselves ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("program=/opt/nccl-tests/build/all_reduce_perf", "program=", "was not found"),
+        ("/opt/nccl-tests/build", "/usr/bin", "is at /usr/bin"),
+        ("processes=0", "processes=3", "processes use its GPUs (3)"),
+        ("processes=0", "processes=", "nvidia-smi does not say"),
+        (" --per_iter_timing", "", "its options"),
+        ("hostname=b.example", "hostname=a", "is it one machine"),
+        ("hostname=b.example", "hostname=", "no hostname"),
+    ],
+)
+def test_a_node_that_cannot_take_part_is_unknown(old: str, new: str, words: str) -> None:
+    fleet = Fleet("abc").seen_before()
+    fleet.asked["b"]["probe"]["stdout"] = PROBE.format("b").replace(old, new)
+
+    report = fleet.play()
+
+    assert report["document"]["runs"][0]["nodes"] == ["a", "c"]
+    assert nodes(report)["b"] == "unknown"
+    assert words in report["document"]["nodes"][1]["reason"]
+    assert report["document"]["coverage"]["nodes_never_measured"] == ["b"]
+    assert not report["success"]
+
+
+def test_a_node_that_was_not_reached_is_unknown() -> None:
+    fleet = Fleet("abc").seen_before()
+    fleet.asked["b"] = {"probe": {"msg": "Failed to connect"}}
+
+    assert "Failed to connect" in fleet.play()["document"]["nodes"][1]["reason"]
+
+
+def test_a_rail_that_is_not_active_fails_its_node() -> None:
+    fleet = Fleet().seen_before()
+    ports = [{"number": 1, "state": "DOWN", "rate": "400 Gb/sec (4X NDR)"}]
+    rdma = [{"name": "mlx5_0", "address": "0000:18:00.0", "rail": 0, "ports": ports}]
+    fleet.asked["b"].update(rails_gbits=[], topology={"topology": {"rdma": rdma, "pci": [], "gpus": []}})
+
+    report = fleet.play()
+
+    assert nodes(report)["b"] == "fail"
+    assert "mlx5_0" in report["document"]["nodes"][1]["reason"]
+
+
+def test_the_narrowest_link_is_the_limit() -> None:
+    fleet = Fleet("ab")
+    link = {"speed": "16.0 GT/s PCIe", "width": 8}
+    pci = [{"address": "0000:18:00.0", "path": ["0000:17:00.0", "0000:18:00.0"], "link": link},
+           {"address": "0000:17:00.0", "path": ["0000:17:00.0"], "link": None}]  # fmt: skip
+    ports = [{"number": 1, "state": "ACTIVE", "rate": "400 Gb/sec (4X NDR)"}]
+    rdma = [{"name": "mlx5_0", "address": "0000:18:00.0", "rail": 0, "ports": ports}]
+    fleet.asked["b"].update(rails_gbits=[], topology={"topology": {"rdma": rdma, "pci": pci, "gpus": []}})
+
+    size = fleet.play()["document"]["runs"][0]["bands"][2]["sizes"][0]
+
+    # 128 Gb/s on the wire, of which 128 of 130 bits and 128 of 152 bytes are data
+    assert size["limits"][0]["gbits"] == pytest.approx(0.8 * 128 * 128 / 130 * 128 / 152, rel=1e-4)
+    assert "1 rails of b" in size["limits"][0]["source"]
+
+
+# -- what was asked for ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"launcher": "rsh"}, "nccl_launcher is rsh, and not one of srun, mpirun, ssh"),
+        ({"fail_on": "never"}, "nccl_fail_on is 'never'"),
+        ({"least": 8, "most": 4}, "not a range of sizes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(about: dict[str, Any], words: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=words):
+        Fleet(**about).report()
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        ({"gpus": "many"}, "a: nccl_gpus is 'many'"),
+        ({"rails_gbits": ["400"]}, "a: '400' of nccl_rails_gbits"),
+    ],
+)
+def test_what_is_given_of_a_node_is_checked(node: dict[str, Any], words: str) -> None:
+    fleet = Fleet()
+    fleet.asked["a"].update(node)
+
+    with pytest.raises(AnsibleFilterError, match=words):
+        nccl_nodes.nccl_nodes(fleet.asked)
+
+
+@pytest.mark.parametrize("content", ['{"nccl": 1', '{"nccl": {}, "runs": [1]}', '{"nccl": {}}', "[]"])
+def test_a_damaged_earlier_result_is_named(content: str) -> None:
+    fleet = Fleet()
+    fleet.earlier = {"nccl/x.json": content}
+
+    with pytest.raises(AnsibleFilterError, match=r"nccl/x[.]json"):
+        fleet.report()
+
+
+def test_results_of_another_kind_are_left_out() -> None:
+    fleet = Fleet()
+    fleet.earlier = {"nccl/x.json": '{"campaign": {}}'}
+
+    assert fleet.play()["document"]["verdict"] == "unknown"

@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What nccl-tests prints and writes, as captured from public sources and as its writer of JSON writes it."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import read
+from ansible_collections.mlnode.tuning.tests.unit import nccl_machine
+from ansible_collections.mlnode.tuning.tests.unit.nccl_machine import Faults, Run
+
+CAPTURED = pathlib.Path(__file__).parents[4] / "fixtures/nccl"
+PATH = "/tmp/1.json"
+MIB = 1 << 20
+
+
+def captured(name: str) -> str:
+    return (CAPTURED / name).read_text("utf-8")
+
+
+def run(**faults: object) -> Run:
+    return Run(["a", "b"], gpus=2, least=MIB, most=8 * MIB, path=PATH, faults=Faults(**faults))  # type: ignore[arg-type]
+
+
+def both(run: Run) -> read.Reading:
+    return read.read(nccl_machine.table(run), nccl_machine.document(run), PATH)
+
+
+# -- tables that were captured --------------------------------------------------------------------
+
+
+def test_a_table_is_read() -> None:
+    found = read.read(captured("two_nodes.txt"), None, PATH)
+
+    assert (found.source, found.ranks, found.out_of_bounds) == ("table", 2, 0)
+    assert (found.version, found.nccl) == ("2.18.2", 23007)
+    assert [device.host for device in found.devices] == ["a", "b"]
+    assert len(found.rows) == 8
+    assert found.rows[-1].size == 128 << 20
+    assert found.rows[-1].out_of_place == read.Measure(5871.07, 22.86, 22.86, 0)
+    assert found.rows[-1].slower == 5871.07
+
+
+def test_wrong_elements_are_read() -> None:
+    found = read.read(captured("wrong_results.txt"), None, PATH)
+
+    wrong = {row.size: (row.out_of_place.wrong, row.in_place.wrong) for row in found.rows}
+    assert {size: both for size, both in wrong.items() if any(both)} == {1 << 20: (96, 32)}
+    assert found.out_of_bounds == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("gpus_busy.txt", "no table"), ("without_mpi.txt", "2 tables: each process ran by itself")],
+)
+def test_what_was_captured_without_a_result_is_none(name: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read.read(captured(name), None, PATH)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("# Out of bounds values", "#", "cut off"),
+        ("22.88       0\n", "22.88\n", "12 of 13 columns"),
+        ("5871.07", "    nan", "'nan', where a number belongs"),
+        ("5871.07", "   0.00", "took no time"),
+        ("#wrong", "error", "not time algbw busbw #wrong twice"),
+        ("Rank  1", "Rank  0", "the same rank"),
+        ("Rank  1", "Bank  1", "1 GPUs took part"),
+        ("   22.86   22.86", "  182.88  182.88", "by its time 22.86"),  # bits for bytes
+        ("   134217728      33554432", "   268435456      67108864", "by its time"),
+    ],
+)
+def test_a_table_that_does_not_agree_with_itself_is_none(old: str, new: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read.read(captured("two_nodes.txt").replace(old, new), None, PATH)
+
+
+def test_a_size_that_is_there_twice_is_none() -> None:
+    text = captured("two_nodes.txt")
+    line = text.splitlines()[11]
+
+    with pytest.raises(ValueError, match="twice"):
+        read.read(text.replace(line, f"{line}\n{line}"), None, PATH)
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def test_json_is_read() -> None:
+    found = both(run())
+
+    assert (found.source, found.ranks, found.nccl, found.errors) == ("json", 4, 23007, ())
+    assert [row.size for row in found.rows] == [MIB, 2 * MIB, 4 * MIB, 8 * MIB]
+    assert len(found.rows[0].processes) == 2
+    assert [len(times) for times in found.rows[0].processes[0]] == [20] * 4
+
+
+def test_both_forms_are_the_same_result() -> None:
+    whole = run(wrong=MIB)
+    table = read.read(nccl_machine.table(whole, announced=False), None, PATH)
+
+    assert both(whole).out_of_bounds == table.out_of_bounds == 1
+    for one, other in zip(both(whole).rows, table.rows, strict=True):
+        assert one.slower == pytest.approx(other.slower, rel=0.001)
+        assert one.in_place.wrong == other.in_place.wrong
+
+
+def test_of_a_process_with_several_gpus_all_are_counted() -> None:
+    text = nccl_machine.document(run()).replace('"ngpus":1', '"ngpus":8')
+
+    with pytest.raises(ValueError, match="with 32 GPUs"):
+        read.read("", text, PATH)
+
+
+@pytest.mark.parametrize("lost", [1, 2, 100, 1000])
+def test_json_that_is_cut_off_is_none(lost: int) -> None:
+    with pytest.raises(ValueError, match="damaged"):
+        both(run(cut=lost))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"okay":"true"', '"okay":true', 'neither "true" nor "false"'),
+        ('"okay":"true"', '"okay":"false"', "out_of_bounds says 0, and that this is false"),
+        ('"count":0', '"count":"0"', "count is '0'"),
+        ('"nwrong":0.000000', '"nwrong":"nan"', "nwrong is 'nan'"),
+        ('"time":', '"cpu_time":', "time is None"),
+        ('"bus_bw":', '"bus_bw":inf,"x":', "damaged"),
+        ('"end_time"', '"end"', "end_time is None"),
+        ('"results":', '"result":', "results is None"),
+        ('"in_place":{', '"in_place":null,"y":{', "in_place of 1048576 bytes is None"),
+        ('"devices":', '"device":', "devices is None"),
+        ('"size":8388608', '"size":16777216', "by its time"),
+        ('"size":2097152,', '"size":2097152,"size":2097152,', "twice"),
+        ("1.json", "2.json", "written by another run"),
+    ],
+)
+def test_json_that_is_not_as_nccl_tests_writes_it_is_none(old: str, new: str, words: str) -> None:
+    text = nccl_machine.document(run())
+    assert old in text
+
+    with pytest.raises(ValueError, match=words):
+        read.read("", text.replace(old, new), PATH)
+
+
+def test_nan_is_not_a_number() -> None:
+    with pytest.raises(ValueError, match="time is 'nan'"):
+        both(run(nan=MIB))
+
+
+def test_a_result_without_any_row_is_none() -> None:
+    with pytest.raises(ValueError, match="results is None"):
+        both(run(rows=False))
+
+
+def test_a_file_with_another_name_is_of_another_run() -> None:
+    stdout = nccl_machine.table(run()).replace(f"to {PATH}", f"to {PATH}.0")
+
+    with pytest.raises(ValueError, match=r"wrote .*1[.]json[.]0.*, and not /tmp/1[.]json"):
+        read.read(stdout, nccl_machine.document(run()), PATH)
+
+
+def test_a_file_that_was_announced_has_to_be_there() -> None:
+    with pytest.raises(ValueError, match="which is not there"):
+        read.read(nccl_machine.table(run()), None, PATH)

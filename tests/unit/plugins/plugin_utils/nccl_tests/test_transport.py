@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The transport by logs of NCCL that were captured, and as they are counted on a node."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import transport
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import captured
+
+IB = captured("ib.log")
+#: As uniq -c prints it
+COUNTED = "     64 via NET/IB/0/GDRDMA\n     32 via P2P\n"
+
+
+def test_channels_are_counted() -> None:
+    assert transport.seen(IB) == transport.Seen({"IB": 4}, 4, {"P2P": 2})
+    assert transport.seen(COUNTED) == transport.Seen({"IB": 64}, 64, {"P2P": 32})
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("via NET/IB/2(3)/GDRDMA/Shared", transport.Seen({"IB": 1}, 1, {})),
+        ("via NET/IB/0/GDRDMA(PCI)", transport.Seen({"IB": 1}, 1, {})),
+        ("via NET/AWS Libfabric/1", transport.Seen({"AWS Libfabric": 1}, 0, {})),
+        ("via SHM/direct/direct", transport.Seen({}, 0, {"SHM": 1})),
+        ("via direct shared memory", transport.Seen({}, 0, {"SHM": 1})),
+        ("via P2P/MNNVL", transport.Seen({}, 0, {"MNNVL": 1})),
+        ("NET/IB : Using [0]mlx5_0:1/IB", transport.Seen({}, 0, {})),
+        ("10-90-43-152:1:2 [0] NCCL INFO Channel 02 : 2[c7000] -> 0[87000] [receive] via NET/IB/5",
+         transport.Seen({"IB": 1}, 0, {})),
+    ],
+)  # fmt: skip
+def test_words_of_nccl(line: str, found: transport.Seen) -> None:
+    assert transport.seen(line) == found
+
+
+@pytest.mark.parametrize(
+    ("logs", "expected", "verdict", "words"),
+    [
+        ({"a": IB, "b": COUNTED}, "IB", Verdict.PASS, ""),
+        ({"a": captured("ibext.log"), "b": IB}, "IB", Verdict.PASS, ""),
+        ({"a": IB, "b": captured("socket.log")}, "IB", Verdict.FAIL, "NET/Socket on b, where NET/IB"),
+        ({"a": IB, "b": IB + captured("socket.log")}, "IB", Verdict.FAIL, "NET/Socket on b"),
+        ({"a": IB, "b": IB}, "AWS Libfabric", Verdict.FAIL, "NET/IB on [ab]"),
+        ({"a": captured("socket.log"), "b": captured("socket.log")}, "Socket", Verdict.WARN, "2 of 2"),
+        ({"a": IB}, "IB", Verdict.UNKNOWN, "transport of b"),
+        ({"a": IB, "b": ""}, "IB", Verdict.UNKNOWN, "transport of b"),
+        ({"a": IB, "b": "32 via P2P\n"}, "IB", Verdict.UNKNOWN, "transport of b"),
+        ({"a": IB, "b": "4 via NET/IB/0\n"}, "IB", Verdict.WARN, "4 of 8 channels without GPUDirect"),
+        ({"a": "8 via P2P/MNNVL\n", "b": "8 via P2P/MNNVL\n"}, "IB", Verdict.PASS, ""),
+        ({"a": f"{IB}Detected mixed local Net device counts across ranks (min 7, max 8). Ignoring", "b": IB},
+         "IB", Verdict.FAIL, "min 7, max 8"),
+    ],
+)  # fmt: skip
+def test_between_nodes(logs: dict[str, str], expected: str, verdict: Verdict, words: str) -> None:
+    found = transport.judge(logs, ["a", "b"], expected)
+
+    assert found.verdict is verdict
+    assert words.replace("[ab]", "") in found.reason
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [("8 via P2P\n", Verdict.PASS), ("", Verdict.UNKNOWN), ("8 via P2P\n2 via SHM\n", Verdict.WARN),
+     (captured("socket.log"), Verdict.WARN)],
+)  # fmt: skip
+def test_inside_of_a_node(log: str, verdict: Verdict) -> None:
+    assert transport.judge({"a": log}, ["a"], "IB").verdict is verdict

@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""nccl.yml from its inventory to its document. Nodes are this machine, and mpirun, srun, nvidia-smi and
+all_reduce_perf the stand-in of nccl_machine.py, which has names for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from ansible_collections.mlnode.tuning.tests.unit import nccl_machine
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
+
+SCHEMA = json.loads((ROOT / "docs/schema/nccl.schema.json").read_text("utf-8"))
+STANDIN = pathlib.Path(nccl_machine.__file__).resolve()
+
+
+class Site:
+    def __init__(self, folder: pathlib.Path, names: str) -> None:
+        self.folder = folder
+        self.nodes: dict[str, dict[str, Any]] = {
+            name: {"nccl_hostname": name, "nccl_address": name, "nccl_environment": {"STANDIN_HOSTS": name}}
+            for name in names
+        }
+        for program in ("mpirun", "srun", "nvidia-smi", "all_reduce_perf"):
+            called = folder / "lib" / program
+            called.parent.mkdir(exist_ok=True)
+            called.symlink_to(STANDIN)
+            script = folder / "bin" / program
+            script.parent.mkdir(exist_ok=True)
+            script.write_text(f'#!/bin/sh\nexec {sys.executable} {called} "$@"\n', "utf-8")
+            script.chmod(0o755)
+
+    def play(self, *words: str) -> tuple[int, str]:
+        """Exit status, and all that was said in one line."""
+        everywhere = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+            "nccl_gpus": 2,
+            "nccl_rails_gbits": [1600, 1600],
+        }
+        inventory = self.folder / "hosts.yml"
+        inventory.write_text(
+            yaml.safe_dump({"training": {"hosts": self.nodes, "vars": everywhere}}), encoding="utf-8"
+        )
+        done = ansible(
+            *("ansible-playbook", "-i", str(inventory), "playbooks/nccl.yml"),
+            *(
+                "-e",
+                f"nccl_results={self.folder}/out",
+                "-e",
+                "nccl_least_size=16K",
+                "-e",
+                "nccl_most_size=1G",
+            ),
+            *words,
+        )
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    @property
+    def document(self) -> dict[str, Any]:
+        (path,) = (self.folder / "out").glob("*.json")
+        document: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        jsonschema.Draft202012Validator(SCHEMA).validate(document)
+        return document
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    site = Site(tmp_path, "abc")
+    monkeypatch.setenv("PATH", f"{site.folder}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("STANDIN_FAULTS", "{}")
+    return site
+
+
+def test_a_slow_node_is_found_by_smaller_groups(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN_FAULTS", json.dumps({"slow": {"b": 0.6}}))
+
+    status, said = site.play()
+
+    assert status != 0
+    assert "node b low with 2 of 2 nodes" in said
+    assert [run["nodes"] for run in site.document["runs"]] == [
+        ["a", "b", "c"],
+        ["a", "b"],
+        ["a", "c"],
+        ["b", "c"],
+    ]
+    assert {node["name"]: node["verdict"] for node in site.document["nodes"]} == {
+        "a": "pass",
+        "b": "fail",
+        "c": "pass",
+    }
+    first, *others = site.document["runs"]
+    assert (first["read_from"], first["status"], first["ranks"]) == ("json", 0, 6)
+    assert "timeout --kill-after=10 600 mpirun --host a:2,b:2,c:2 -np 6" in first["command"]
+    assert "-x NCCL_IGNORE_NET_MISMATCH" in first["command"]
+    assert first["transport"]["nodes"]["b"]["networks"] == {"IB": 4}
+    # Times of all processes are asked for once.
+    assert "-I 1" in first["command"]
+    assert not any("-I" in run["command"] for run in others)
+    assert not [*pathlib.Path("/tmp").glob(f"mlnode-nccl-{site.document['nccl']['id']}*")]
+
+
+def test_slurm_starts_those_that_have_the_program(site: Site) -> None:
+    site.nodes["c"]["nccl_program"] = "/no/such/program"
+
+    status, said = site.play("-e", "nccl_launcher=srun", "-e", "nccl_fail_on=fail")
+
+    assert status == 0, said
+    (run,) = site.document["runs"]
+    assert "srun --nodes 2 --nodelist a,b --ntasks 4 --ntasks-per-node 2 --exclusive" in run["command"]
+    assert (run["verdict"], site.document["verdict"]) == ("unknown", "unknown")
+    assert {node["name"]: node["verdict"] for node in site.document["nodes"]} == {
+        "a": "pass",
+        "b": "pass",
+        "c": "unknown",
+    }
+    assert "node c all_reduce_perf of nccl-tests was not found" in said
+
+
+def test_without_mpi_each_node_is_measured_by_itself(site: Site) -> None:
+    status, said = site.play("-e", "nccl_launcher=ssh", "--limit", "a,b")
+
+    assert status != 0
+    assert "the links between nodes were not measured" in said
+    assert [(run["nodes"], run["ranks"]) for run in site.document["runs"]] == [(["a"], 2), (["b"], 2)]
+    assert {run["bands"][2]["verdict"] for run in site.document["runs"]} == {"unknown"}

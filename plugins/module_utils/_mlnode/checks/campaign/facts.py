@@ -16,12 +16,9 @@ from ...model.errors import HostError
 from ...model.record import regex
 from ...topology import links, read
 from ...topology.model import Nic, PciDevice, Topology, giga_transfers
+from ...topology.nics import RATED
 
 MOUNTS = read.MOUNTS
-
-#: Kinds of interface whose speed is that of a cable: a bridge, a veth and the like show one that means
-#: nothing
-_REAL = ("physical", "virtual function", "bond")
 
 _FIRMWARE = regex(r"^firmware-version: *(.*)$", re.MULTILINE)
 
@@ -67,7 +64,7 @@ def _rail(host: Host, topology: Topology, name: str) -> dict[str, Any]:
         return {"interface": name, "speed_mbit": None, "mtu": None, "driver": "", "firmware": "", "pcie": []}
     return {
         "interface": name,
-        "speed_mbit": nic.speed_mbit if nic.kind in _REAL else None,
+        "speed_mbit": nic.speed_mbit if nic.kind in RATED else None,
         "mtu": nic.mtu,
         "driver": nic.driver or "",
         "firmware": _firmware(host, nic),

@@ -10,7 +10,7 @@ from ...host.host import Host
 from ...knobs.sizing import MIB, Sizing
 from ...model import values
 from ...model.setting import Value
-from ...topology.model import Topology
+from ...topology.model import Nic
 from ...topology.nics import RATED
 from ..model import Check, Verdict
 
@@ -30,11 +30,11 @@ _ROUND_TRIPS = 2
 
 
 def checks(
-    host: Host, topology: Topology, interfaces: Iterable[str], measured: float | None
+    host: Host, nics: Iterable[Nic], interfaces: Iterable[str], measured: float | None
 ) -> Iterator[Check]:
     """One for each interface to a peer. measured: the latency of a connection, in seconds; the round trip of
     a data hall counts where it is longer, as packets wait under load."""
-    rates = {nic.name: nic.speed_mbit for nic in topology.nics if nic.kind in RATED}
+    rates = {nic.name: nic.speed_mbit for nic in nics if nic.kind in RATED}
     round_trip = max(measured or 0.0, Sizing().rtt_us / 1e6)
     for name in interfaces:
         rate = rates.get(name)

@@ -104,6 +104,8 @@ class Meeting:
 
     def __exit__(self, *_cause: object) -> None:
         for listener in self._listeners:
+            # close() alone would leave it there as long as another thread waits for it.
+            listener.shutdown(socket.SHUT_RDWR)
             listener.close()
 
     # -- the node that listens -----------------------------------------------------------------
@@ -226,10 +228,9 @@ class Meeting:
         return max((_percentile(one.seconds, 50) for one in self.found.values() if one.seconds), default=None)
 
     def _unmet(self, peer: Peer, error: OSError) -> Check:
-        if isinstance(error, _StrangerError):
-            found, advice = "something else listens there", _OTHER
-        elif isinstance(error, ConnectionResetError):
-            found, advice = "the listener there expects another address of this node", _SOURCE
+        if isinstance(error, (_StrangerError, ConnectionResetError)):
+            found = "another program listens there, or that node expects another address of this one"
+            advice = f"{_OTHER}, or {_SOURCE}"
         elif isinstance(error, ConnectionError):
             found, advice = f"no listener was there: {_words(error)}", _REFUSED
         elif error.errno == errno.EADDRNOTAVAIL:

@@ -83,7 +83,7 @@ def all_checks(host: Host, request: Request, writable: bool) -> list[Check]:
         )
         meeting.measure(wait=True)
         meeting.stay()
-    of_buffers = buffers.checks(host, topology, names, meeting.median())
+    of_buffers = buffers.checks(host, topology.nics, names, meeting.median())
     return [*of_clock, *of_node, *of_buffers, *lost, *meeting.checks(), *_alone(request)]
 
 

@@ -15,8 +15,6 @@ from ...model.setting import Severity, Status
 from ...topology import read
 from ..expect import Expectations
 from ..model import Check, Verdict, bad, summary
-from ..rdma import mlxlink
-from ..rdma import run as rdma
 
 #: Where a node keeps its declarations, as engine/declared.py has it, which would bring the engine along
 _DECLARED = "/etc/mlnode/declared.d"
@@ -97,6 +95,10 @@ def rdma_check(host: Host, expect: Expectations, writable: bool) -> Iterator[Che
         found = "no RDMA device is here, and none is expected"
         yield Check("rdma_check", "node", Verdict.SKIP, "", found, "/sys/class/infiniband")
         return
+    # Python compiles it on the node at each call, which takes as long as all the rest.
+    from ..rdma import mlxlink
+    from ..rdma import run as rdma
+
     checks = rdma.all_checks(host, expect, mlxlink.NAMES, writable=writable)
     worse = bad(checks)
     if worse:

@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
+from ...drivers import dcb, ethtool
 from ...host.host import Host
 from ...model.errors import DeclarationError, HostError, MlnodeError
 from ...model.record import NamedTuple, replace
@@ -18,11 +19,11 @@ from .. import expect, path_mtu
 from ..expect import Expectations
 from ..model import Check, Verdict
 from ..path_mtu import Peer, Route
-from ..rdma import run as rdma
 from . import buffers, clock, connect, losses, node, sockets
 from .connect import Meeting
 
-MOUNTS = {**read.MOUNTS, **rdma.MOUNTS}
+#: As checks/rdma/run.py has them
+MOUNTS = {**read.MOUNTS, dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
 
 #: For all of it, in seconds. Ansible starts the module, and Python compiles it, in another one.
 LIMIT = 4.0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import pathlib
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.model import Check, Verdict
 from mlnode.checks.preflight import losses
+from mlnode.engine.revert import BASELINES
 
 KEPT = "/run/mlnode/preflight-4026531840.json"
 HEADER = "Inter-|   Receive\n face |bytes packets\n"
@@ -51,6 +53,8 @@ def test_the_first_look_takes_a_baseline_and_passes_nothing(node: Machine) -> No
     assert {check.verdict for check in found.values()} == {Verdict.SKIP}
     assert {check.found for check in found.values()} == {"baseline taken"}
     assert node.exists(KEPT)
+    # A revert removes it.
+    assert any(fnmatch.fnmatch(KEPT, pattern) for pattern in BASELINES)
 
 
 def test_without_the_right_to_write_nothing_is_kept(node: Machine) -> None:

@@ -14,6 +14,8 @@ from mlnode.agent import node_report
 from mlnode.checks import expect
 from mlnode.checks.model import Check, Verdict
 from mlnode.checks.preflight import node as look
+from mlnode.checks.preflight import run
+from mlnode.checks.rdma import run as rdma_run
 from mlnode.engine import declared
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
@@ -179,6 +181,10 @@ def test_rdma_that_is_well_is_one_line(
     node: Node, monkeypatch: pytest.MonkeyPatch, verdicts: list[str], expected: list[tuple[str, str, str]]
 ) -> None:
     checks = [Check(f"rate{at}", "mlx5_0/1", Verdict(word), "", "", "") for at, word in enumerate(verdicts)]
-    monkeypatch.setattr(look.rdma, "all_checks", lambda *_given, **_named: checks)
+    monkeypatch.setattr(rdma_run, "all_checks", lambda *_given, **_named: checks)
     found = rdma(node, expect.parse({"rails": {"count": 1}}))
     assert [(check.name, str(check.verdict), check.found) for check in found] == expected
+
+
+def test_rdma_has_the_drivers_that_it_asks_for() -> None:
+    assert {*rdma_run.MOUNTS} <= {*run.MOUNTS}

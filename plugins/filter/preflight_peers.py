@@ -11,7 +11,8 @@ short_description: Choose two other nodes for each node of a fleet
 version_added: 0.1.0
 description:
   - Makes O(mlnode.tuning.node_preflight#module:peers) of each node, as the playbook C(preflight.yml) gives
-    them. The nodes are a ring, and each has its two neighbours, on each rail.
+    them. The nodes that are worked on at the same time are a ring, and each has its two neighbours, on each
+    rail.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 positional: _input
@@ -23,6 +24,10 @@ options:
         name.
     type: dict
     required: true
+  at_once:
+    description: How many nodes are worked on at the same time, C(ansible_forks).
+    type: int
+    required: true
 seealso:
   - module: mlnode.tuning.node_preflight
 """
@@ -30,7 +35,7 @@ seealso:
 EXAMPLES = r"""
 - name: Choose peers
   ansible.builtin.set_fact:
-    peers: "{{ {'gpu001': ['10.0.0.1'], 'gpu002': ['10.0.0.2']} | mlnode.tuning.preflight_peers }}"
+    peers: "{{ {'gpu001': ['10.0.0.1'], 'gpu002': ['10.0.0.2']} | mlnode.tuning.preflight_peers(2) }}"
 """
 
 RETURN = r"""

@@ -27,21 +27,30 @@ _TITLES = ("VERDICT", "CHECK", "NODES", "FOUND")
 _MISSING = "not checked"
 
 
-def peers(addresses: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
+def peers(addresses: Mapping[str, Any], at_once: int) -> dict[str, list[dict[str, str]]]:
     """Node → its two neighbours in a ring, on each rail. addresses: of a node, the one by which it is
     managed, or a list with one for each rail, from which it then connects, too.
 
-    Neighbours are two places apart at most, where nodes are named in the order in which they are started: of
-    1,000 nodes Ansible reaches a few at a time, and each waits for both of its neighbours.
+    at_once: how many nodes Ansible works on at a time, in their order. As many are a ring, since nodes wait
+    for their neighbours while they take that place.
     """
-    names = [*addresses]
-    ring = [*names[::2], *reversed(names[1::2])]
     found: dict[str, list[dict[str, str]]] = {}
-    for at, name in enumerate(ring):
-        others = dict.fromkeys((ring[at - 1], ring[(at + 1) % len(ring)]))
-        others.pop(name, None)
-        found[name] = [way for other in others for way in _ways(addresses[name], addresses[other])]
+    for ring in _rings([*addresses], max(2, at_once)):
+        for at, name in enumerate(ring):
+            others = dict.fromkeys((ring[at - 1], ring[(at + 1) % len(ring)]))
+            others.pop(name, None)
+            found[name] = [way for other in others for way in _ways(addresses[name], addresses[other])]
     return found
+
+
+def _rings(names: Sequence[str], size: int) -> list[list[str]]:
+    """Neighbours are two places apart at most, as Ansible starts one node after the other. A last one that
+    would be alone is in the ring before."""
+    blocks = [[*names[at : at + size]] for at in range(0, len(names), size)]
+    if len(blocks) > 1 and len(blocks[-1]) == 1:
+        alone = blocks.pop()
+        blocks[-1] += alone
+    return [[*block[::2], *reversed(block[1::2])] for block in blocks]
 
 
 def _ways(own: Any, others: Any) -> list[dict[str, str]]:

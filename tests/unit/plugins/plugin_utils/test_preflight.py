@@ -12,29 +12,33 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import preflight
 # -- peers ---------------------------------------------------------------------------------
 
 
-def ring(number: int) -> dict[int, set[int]]:
-    found = preflight.peers({f"n{at}": f"10.0.0.{at}" for at in range(number)})
+def neighbours(number: int, at_once: int) -> dict[int, set[int]]:
+    found = preflight.peers({f"n{at}": f"10.0.0.{at}" for at in range(number)}, at_once)
     return {
         int(name[1:]): {int(peer["address"].rpartition(".")[2]) for peer in peers}
         for name, peers in found.items()
     }
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 20, 201])
-def test_each_node_has_two_neighbours_that_are_started_with_it(number: int) -> None:
-    found = ring(number)
+@pytest.mark.parametrize("at_once", [1, 2, 3, 5, 20, 500])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 20, 21, 201])
+def test_each_node_has_two_neighbours_that_are_worked_on_with_it(number: int, at_once: int) -> None:
+    found = neighbours(number, at_once)
     assert {*found} == {*range(number)}
     for node, peers in found.items():
-        assert len(peers) == min(2, number - 1)
         assert node not in peers
-        # Each waits for those who connect to it.
+        assert len(peers) in (1, 2) or number == 1
+        assert len(peers) == 2 or min(number, at_once) < 3 or node >= number - 2
+        # Each waits for those who connect to it, and they are started after each other.
         assert all(node in found[peer] for peer in peers)
-        # However many nodes there are: Ansible starts the next one when an earlier one is done.
         assert all(abs(node - peer) <= 2 for peer in peers)
+        # In the same turn, but for a last node that would have none
+        turn = max(2, at_once)
+        assert all(node // turn == peer // turn or number % turn == 1 for peer in peers)
 
 
 def test_with_addresses_of_rails_each_rail_has_its_own() -> None:
-    found = preflight.peers({"a": ["10.1.0.1", "10.2.0.1"], "b": ["10.1.0.2", "10.2.0.2"]})
+    found = preflight.peers({"a": ["10.1.0.1", "10.2.0.1"], "b": ["10.1.0.2", "10.2.0.2"]}, 5)
     assert found["a"] == [
         {"address": "10.1.0.2", "source": "10.1.0.1"},
         {"address": "10.2.0.2", "source": "10.2.0.1"},
@@ -42,7 +46,7 @@ def test_with_addresses_of_rails_each_rail_has_its_own() -> None:
 
 
 def test_no_nodes() -> None:
-    assert preflight.peers({}) == {}
+    assert preflight.peers({}, 5) == {}
 
 
 # -- report --------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 """Latency of TCP connections to the peers, each of which listens as long as it looks at itself.
 
 All nodes do so at the same time, and wait for each other. Of a connection two bytes matter: ASK, which is
-answered by GREETING, proves that it is a listener of ours, and DONE says that this peer has measured. The
+answered by GREETING, proves that a preflight listens there, and DONE says that this peer has measured. The
 others are closed as soon as they are there.
 
 A latency is the kernel's own: from SYN to its answer (tcp(7), TCP_INFO). The clock of this process would show
@@ -50,8 +50,8 @@ _RESET = struct.pack("ii", 1, 0)
 _RTT = struct.Struct("=68xI")
 
 _REFUSED = (
-    "look whether that node was looked at in the same run, and reached at the same time (Ansible's forks, at "
-    "least 4); a firewall may refuse it, too"
+    "look whether that node was reached at the same time (with Ansible's forks at 1 none is); a firewall may "
+    "refuse it, too"
 )
 _SILENT = (
     "let TCP connections to this port pass between the nodes (firewalls), or look whether that node is up"
@@ -65,7 +65,7 @@ _SOURCE = "give this node's own addresses (preflight_addresses)"
 
 
 class _StrangerError(OSError):
-    """What listens there is none of ours."""
+    """Another program listens there."""
 
 
 class Samples(NamedTuple):

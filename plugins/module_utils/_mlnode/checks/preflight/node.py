@@ -47,7 +47,7 @@ def running(host: Host) -> Iterator[Check]:
 
 
 def drift(host: Host) -> Iterator[Check]:
-    """What the installed agent finds. Raises HostError, StoreError."""
+    """Findings of the installed agent. Raises HostError, StoreError."""
     expected, source = "as declared", "mlnode check"
     if not [name for name in host.names(_DECLARED) if name.endswith(".json")]:
         yield Check("drift", "node", Verdict.SKIP, "", "nothing is declared on this node", _DECLARED)
@@ -90,7 +90,7 @@ def _line(setting: Mapping[str, Any]) -> str:
 
 
 def rdma_check(host: Host, expect: Expectations, writable: bool) -> Iterator[Check]:
-    """What is not as expected, or one check for all of them. Without mlxlink, which takes seconds."""
+    """Each that is not as expected, or one check for all of them. Without mlxlink, which takes seconds."""
     if not read.of(host).rdma and expect == Expectations():
         found = "no RDMA device is here, and none is expected"
         yield Check("rdma_check", "node", Verdict.SKIP, "", found, "/sys/class/infiniband")

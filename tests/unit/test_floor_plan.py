@@ -40,11 +40,13 @@ MAY_TOUCH = {
     "agent/output.py": "the terminal's width, and an output that is closed or full",
     "checks/campaign/run.py": "the alarm and the CPUs of the process that measures",
     "checks/path_mtu.py": "forms of addresses, no packet",
+    "checks/preflight/connect.py": "the listener, and connections to peers",
     "checks/subnet/check.py": "a folder for what ibnetdiscover writes",
     "drivers/ethtool/ioctls.py": "the driver: ioctl(2) of sockets",
     "engine/confirm.py": "ends the process that waits to undo a change",
     "engine/lock.py": "flock(2)",
     "engine/origin.py": "statvfs(2): a file system that is mounted read-only",
+    "linux/kernel_clock.py": "adjtimex(2), which Python does not have",
     "linux/perftest.py": "the CPUs of a measurement",
     "linux/timeout.py": "the number of a signal",
 }

@@ -73,7 +73,7 @@ def _named(group: str) -> str:
 
 
 def test_every_profile_has_a_play_for_the_group_of_its_name() -> None:
-    _preflight, *plays, _end = load("playbooks/site.yml")
+    _inventory, *plays, _end = load("playbooks/site.yml")
 
     roles = [task["ansible.builtin.import_role"] for play in plays for task in play["tasks"][1:-1]]
     found = {role["name"]: play["hosts"] for role, play in zip(roles, plays, strict=True)}
@@ -98,7 +98,7 @@ def test_a_run_ends_with_a_look_at_hosts_of_all_groups() -> None:
 
 
 def test_what_a_play_has_done_is_looked_at_on_every_host() -> None:
-    _preflight, play, others = load("playbooks/drift.yml")
+    _inventory, play, others = load("playbooks/drift.yml")
 
     assert {*play["vars"]["mlnode_groups"]} == {_named(name) for name in PROFILES}
     assert play["vars"] == others["vars"]
@@ -182,7 +182,7 @@ def test_a_play_without_a_node_is_refused_with_the_reason(
     inventory = tmp_path / "hosts.yml"
     inventory.write_text(yaml.safe_dump(hosts), encoding="utf-8")
 
-    done = ansible("ansible-playbook", "-i", str(inventory), "playbooks/preflight.yml")
+    done = ansible("ansible-playbook", "-i", str(inventory), "playbooks/inventory_check.yml")
 
     words = " ".join((done.stdout + done.stderr).split())
     assert (done.returncode == 0) == (not said), words
@@ -196,7 +196,7 @@ def test_a_group_that_is_named_has_to_be_there(tmp_path: pathlib.Path) -> None:
     inventory = tmp_path / "hosts.yml"
     inventory.write_text(yaml.safe_dump(hosts), encoding="utf-8")
 
-    done = ansible("ansible-playbook", "-i", str(inventory), "playbooks/preflight.yml")
+    done = ansible("ansible-playbook", "-i", str(inventory), "playbooks/inventory_check.yml")
 
     words = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 2, words

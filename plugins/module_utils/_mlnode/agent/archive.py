@@ -98,9 +98,8 @@ sys.exit(main())
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
 ELSEWHERE = (
-    *("agent.everything", "checks", "linux.iperf3", "linux.lldp", "linux.perftest", "linux.ping"),
-    "linux.timeout",
-    *("report.fleet", "report.reverted", "topology.pci_config"),
+    *("agent.everything", "checks", "linux.iperf3", "linux.kernel_clock", "linux.lldp", "linux.perftest"),
+    *("linux.ping", "linux.timeout", "report.fleet", "report.reverted", "topology.pci_config"),
 )
 #: What `mlnode audit` needs of the former all the same
 AUDIT = (

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Mapping, Sequence
 
 from ..host.host import Host
+from ..host.system import USUAL_SECONDS
 from ..linux.ping import PROGRAM, Reply, Way, ask
 from ..model.errors import DeclarationError, HostError
 from ..model.record import NamedTuple
@@ -90,14 +91,24 @@ def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float) ->
     """Raises DeclarationError."""
     if not peers:
         raise DeclarationError("peers: name at least one; none would prove nothing")
-    if size is not None and not SMALLEST <= size <= LONGEST:
-        raise DeclarationError(f"size: {size} is not between {SMALLEST} and {LONGEST} bytes")
+    check_size("size", size)
     if not 1 <= tries <= MAX_TRIES:
         raise DeclarationError(f"tries: {tries} is not between 1 and {MAX_TRIES}")
     if not MIN_TIMEOUT <= timeout <= MAX_TIMEOUT:  # neither is NaN
         raise DeclarationError(f"timeout: {timeout} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT} seconds")
+    return Request(parse_peers(peers), size, tries, timeout)
+
+
+def check_size(name: str, size: int | None) -> None:
+    """Raises DeclarationError."""
+    if size is not None and not SMALLEST <= size <= LONGEST:
+        raise DeclarationError(f"{name}: {size} is not between {SMALLEST} and {LONGEST} bytes")
+
+
+def parse_peers(peers: Sequence[Any]) -> tuple[Peer, ...]:
+    """Each once. Raises DeclarationError."""
     parsed = [_peer(f"peers[{number}]", given) for number, given in enumerate(peers)]
-    return Request(tuple(dict.fromkeys(parsed)), size, tries, timeout)
+    return tuple(dict.fromkeys(parsed))
 
 
 def _peer(where: str, given: Any) -> Peer:
@@ -133,10 +144,9 @@ def _is_address(text: str) -> bool:
 # -- measuring -----------------------------------------------------------------------------
 
 
-class _Route(NamedTuple):
-    """Route of this node to a peer. mtu: of the interface."""
+class Route(NamedTuple):
+    """Route of this node to a peer. mtu: of the interface. source: the address of this node."""
 
-    way: Way
     interface: str
     mtu: int
     source: str
@@ -151,28 +161,33 @@ def measure(host: Host, request: Request) -> list[Check]:
 def _measured(host: Host, request: Request, peer: Peer) -> Check:
     target = str(peer)
     try:
-        address = _address(host, peer.address)
+        address = address_of(host, peer.address)
         target += f" ({address})" if address != peer.address else ""
-        route = _route(host, request, peer, address)
-        return _search(host, target, request.size or route.mtu, route)
+        way, known = _way(request, peer, address), route(host, peer, address)
+        return _search(host, target, request.size or known.mtu, way, known)
     except HostError as error:
         advice = _INSTALL.get(error.path, _UNASKED) if error.absent else _UNASKED
         found = f"cannot be checked: {error}"
         return Check(NAME, target, Verdict.UNKNOWN, _expected(request.size), found, "", advice)
 
 
-def _address(host: Host, name: str) -> str:
+def address_of(host: Host, name: str, seconds: float = USUAL_SECONDS) -> str:
     """The first address of a name. Raises HostError."""
     if _is_address(name):
         return name
-    done = host.run(["getent", "ahosts", "--", name])
+    done = host.run(["getent", "ahosts", "--", name], seconds)
     if done.rc or not done.out.strip():
         raise HostError("find the address of", name, None, "getent ahosts knows no such name")
     return done.out.split()[0]
 
 
-def _route(host: Host, request: Request, peer: Peer, address: str) -> _Route:
-    """Raises HostError."""
+def _way(request: Request, peer: Peer, address: str) -> Way:
+    address, _percent, zone = address.partition("%")
+    return Way(address, peer.interface or zone, peer.source, request.tries, request.timeout)
+
+
+def route(host: Host, peer: Peer, address: str) -> Route:
+    """The route to an address of a peer. Raises HostError, also for an address of this node."""
     address, _percent, zone = address.partition("%")
     interface = peer.interface or zone
     command = ["ip", "-j", "route", "get", address]
@@ -180,41 +195,41 @@ def _route(host: Host, request: Request, peer: Peer, address: str) -> _Route:
     command += ["oif", interface] if interface else []
     text = host.must_run(command, f"find the route to {address} with")
     try:
-        [route] = json.loads(text)
-        kind, device = route.get("type", "unicast"), str(route["dev"])
-        source = str(peer.source or route.get("prefsrc", ""))
+        [answer] = json.loads(text)
+        kind, device = answer.get("type", "unicast"), str(answer["dev"])
+        source = str(peer.source or answer.get("prefsrc", ""))
         mtu = int(host.read(f"/sys/class/net/{device}/mtu"))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise HostError("read the route to", address, None, f"`{' '.join(command)}`: {error!r}") from error
     if kind != "unicast":
         raise HostError("send to", address, None, f"it is a {kind} address here, not that of another node")
-    return _Route(Way(address, interface, peer.source, request.tries, request.timeout), device, mtu, source)
+    return Route(device, mtu, source)
 
 
-def _search(host: Host, target: str, wanted: int, route: _Route) -> Check:
+def _search(host: Host, target: str, wanted: int, way: Way, known: Route) -> Check:
     """The wanted size; where it fails, rising sizes up to the first that does, as only that one takes time.
     Raises HostError."""
-    first = reply = ask(host, route.way, wanted)
+    first = reply = ask(host, way, wanted)
     largest, failed = (wanted, 0) if first.arrived else (0, wanted)
-    small = route.way.header + _SMALL
+    small = way.header + _SMALL
     usual = sorted(size for size in {*_USUAL, first.mtu} if small < size < wanted)
     for size in () if first.arrived else (small, *usual, wanted):
-        reply = ask(host, route.way, size)
+        reply = ask(host, way, size)
         if not reply.arrived:
             failed = size
             break
         largest = size
     # What the first one met may have passed, such as an address that was not yet found; a size has not.
     reason = first if first.mtu and not reply.by else reply
-    verdict, found, advice = _judge(route, wanted, largest, failed, reason)
-    source = f"ICMP echo, don't fragment, from {route.source or route.interface}"
+    verdict, found, advice = _judge(known, wanted, largest, failed, reason)
+    source = f"ICMP echo, don't fragment, from {known.source or known.interface}"
     return Check(NAME, target, verdict, _expected(wanted), found, source, advice)
 
 
 # -- words ---------------------------------------------------------------------------------
 
 
-def _judge(route: _Route, wanted: int, largest: int, failed: int, reply: Reply) -> tuple[Verdict, str, str]:
+def _judge(route: Route, wanted: int, largest: int, failed: int, reply: Reply) -> tuple[Verdict, str, str]:
     report = f"; {reply.by} reports: {reply.report}" if reply.by else ""
     if largest == wanted:
         return Verdict.PASS, _expected(wanted), ""

@@ -16,11 +16,11 @@ from .lock import WAIT_SECONDS, locked
 from .origin import Entry, Origin, complete, is_back, is_closed, remove_folders, restore
 from .units import NIC_PATH_FILE
 
-#: What checks keep of counters and of a subnet beside the origin (checks/rdma/counters.py, checks/subnet/),
-#: and what the check on a timer compares with: not asked for any more
-FOLDER = "/var/lib/mlnode"
+#: What checks keep of counters and of a subnet beside the origin (checks/rdma/counters.py, checks/subnet/,
+#: checks/preflight/losses.py), and what the check on a timer compares with: not asked for any more
+FOLDER, _OF_BOOT = "/var/lib/mlnode", "/run/mlnode"
 _KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json")
-BASELINES = tuple(f"{FOLDER}/{name}" for name in _KEPT)
+BASELINES = (*(f"{FOLDER}/{name}" for name in _KEPT), f"{_OF_BOOT}/preflight-*.json")
 
 
 class Change(NamedTuple):
@@ -150,7 +150,8 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         if not stuck:
             for path in (path for pattern in BASELINES for path in host.matching(pattern)):
                 host.remove_file(path)
-            host.remove_folder_if_empty(FOLDER)
+            for folder in (FOLDER, _OF_BOOT):
+                host.remove_folder_if_empty(folder)
     if stuck:
         raise TransactionError("not everything could be put back", undone, stuck)
     return changes

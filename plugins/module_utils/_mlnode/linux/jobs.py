@@ -14,7 +14,7 @@ from typing import Sequence
 
 from ..host.host import Host
 from ..model.errors import HostError, printable
-from ..model.record import regex
+from ..model.record import NamedTuple, regex
 
 #: As many as fit into a message that people still read
 _MOST = 8
@@ -54,11 +54,21 @@ _IDLE_STEP = b"infinity"
 _GONE = (errno.ESRCH,)
 
 
-def running(host: Host) -> list[str]:
-    """Findings for people; none is good news. One of them may be that not all could be looked at.
+class Seen(NamedTuple):
+    """Findings for people. unseen: what could not be looked at."""
 
-    A captured tree without processes has none. Raises HostError where no processes can be read.
-    """
+    running: tuple[str, ...]
+    unseen: tuple[str, ...]
+
+
+def running(host: Host) -> list[str]:
+    """Both findings of look(); none is good news. Raises HostError."""
+    seen = look(host)
+    return [*seen.running, *seen.unseen]
+
+
+def look(host: Host) -> Seen:
+    """A captured tree without processes has none. Raises HostError where no processes can be read."""
     slurm: set[int] = set()
     other: list[str] = []
     closed: list[HostError] = []
@@ -73,7 +83,8 @@ def running(host: Host) -> list[str]:
         if process:
             other.append(process)
     hidden = bool(pids) and pids[0] != 1 and not host.is_superuser()
-    return [*_shortened([f"Slurm job {job}" for job in sorted(slurm)] + other), *_unseen(closed, hidden)]
+    found = _shortened([f"Slurm job {job}" for job in sorted(slurm)] + other)
+    return Seen(tuple(found), tuple(_unseen(closed, hidden)))
 
 
 def _process(host: Host, pid: int, slurm: set[int]) -> str:

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rises of counters: their former values are kept in /var/lib/mlnode/rdma-baseline.json.
+"""Rises of counters: their former values are kept in a file, those of RDMA in
+/var/lib/mlnode/rdma-baseline.json.
 
 Kept for this boot only, as every counter starts again with the next one, and for each device by its place
 and GUID, as another card under the same name has counters of its own. Of each counter two looks are kept: the
@@ -63,13 +64,14 @@ class Device:
 class Book:
     """All looks of this boot, and those of now.
 
-    reset: now becomes the baseline. writable: save() may write. problem: why no rise is known at all; ""
-    if it is.
+    reset: now becomes the baseline. writable: save() may write. path: of the file. problem: why no rise is
+    known at all; "" if it is.
     """
 
-    def __init__(self, host: Host, reset: bool = False, writable: bool = False) -> None:
+    def __init__(self, host: Host, reset: bool = False, writable: bool = False, path: str = PATH) -> None:
         self.reset = reset
         self.writable = writable
+        self.path = path
         self.problem = ""
         self._host = host
         self._known: dict[str, Device] = {}
@@ -78,7 +80,7 @@ class Book:
         try:
             self._boot, self._at = _time(host)
             if not reset:
-                self._known = _load(host, self._boot)
+                self._known = _load(host, self._boot, path)
         except MlnodeError as error:
             self.problem = str(error)
 
@@ -117,7 +119,7 @@ class Book:
             return
         if self.problem and not self.reset:
             return
-        _write(self._host, self._boot, {**self._known, **self._now})
+        _write(self._host, self._boot, {**self._known, **self._now}, self.path)
 
     def _before(self, device: str, identity: str) -> Device:
         known = self._known.get(device)
@@ -158,9 +160,9 @@ def _time(host: Host) -> tuple[str, float]:
     return boot, float(match.group(1))
 
 
-def _load(host: Host, boot: str) -> dict[str, Device]:
+def _load(host: Host, boot: str, path: str = PATH) -> dict[str, Device]:
     """Empty where nothing is kept, or of another boot. Raises StoreError, HostError."""
-    content = host.content(PATH)
+    content = host.content(path)
     if content is None:
         return {}
     try:
@@ -171,18 +173,19 @@ def _load(host: Host, boot: str) -> dict[str, Device]:
         return devices if document["boot"] == boot else {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise StoreError(
-            f"{PATH} is damaged ({type(error).__name__}: {error}): baseline: reset takes a new one"
+            f"{path} is damaged ({type(error).__name__}: {error}): remove it (baseline: reset of "
+            "rdma_check does), and a new one is taken"
         ) from error
 
 
-def _write(host: Host, boot: str, devices: Mapping[str, Device]) -> None:
+def _write(host: Host, boot: str, devices: Mapping[str, Device], path: str = PATH) -> None:
     document = {
         "format": FORMAT,
         "boot": boot,
         "devices": {name: _document(device) for name, device in sorted(devices.items())},
     }
     # Readable for everybody, as the counters are.
-    host.write_file(PATH, (json.dumps(document, indent=1) + "\n").encode("ascii"), mode=0o644)
+    host.write_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"), mode=0o644)
 
 
 def _device(raw: Any) -> Device:

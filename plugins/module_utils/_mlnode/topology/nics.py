@@ -17,6 +17,10 @@ NETS = "/sys/class/net"
 #: Kinds of interface that have hardware of their own as far as this machine can see
 HARDWARE = ("physical", "virtio")
 
+#: Kinds of interface whose speed is that of a cable: a bridge, a veth and the like show one that means
+#: nothing
+RATED = ("physical", "virtual function", "bond")
+
 #: What a driver says of itself in uevent (SET_NETDEV_DEVTYPE)
 _SOFTWARE = ("bond", "vlan", "bridge")
 

@@ -24,6 +24,7 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     campaign,
     ib_subnet,
     node_audit,
+    node_preflight,
     node_revert,
     node_topology,
     path_mtu,
@@ -56,6 +57,7 @@ MODULES: dict[ModuleType, dict[str, Any]] = {
     ib_subnet: {"fail_on": "never"},
     campaign: {"state": "collected", "id": "spring"},
     node_audit: {},
+    node_preflight: {"fail_on": "never"},
     **DECLARING,
     node_revert: {},
 }
@@ -144,6 +146,7 @@ def put_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
         campaign,
         ib_subnet,
         node_audit,
+        node_preflight,
         node_revert,
         path_mtu,
         rdma_check,

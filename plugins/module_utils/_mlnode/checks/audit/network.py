@@ -5,13 +5,14 @@ network namespace is there: it says that something was lost, and not when."""
 
 from __future__ import annotations
 
-import re
-from typing import Iterator, Mapping
+from typing import Iterator
 
 from ...engine.kind import Facts
 from ...host.host import Host
 from ...knobs import sizing
 from ...knobs.sysctl import info as sysctl
+from ...linux import net_counters
+from ...linux.net_counters import DEV, LOSS, SNMP, Traffic
 from ...model import values
 from ...model.errors import HostError
 from ...model.setting import Severity, Value
@@ -56,14 +57,10 @@ RETRANSMITS = Topic(
 _TOPICS = (BUFFERS, NICS, UDP, LISTEN, RETRANSMITS)
 NAMES = tuple(topic.name for topic in _TOPICS)
 
-_DEV, _SNMP, _NETSTAT = "/proc/net/dev", "/proc/net/snmp", "/proc/net/netstat"
-_MISSED = "/sys/class/net/{}/statistics/rx_missed_errors"
+_NETSTAT = "/proc/net/netstat"
 _TCP_RMEM, _TCP_WMEM = "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/net/ipv4/tcp_wmem"
-#: Above one in ten thousand TCP is slower than the link (Mathis, Semke, Mahdavi, Ott 1997: MSS / RTT /
-#: sqrt(loss)): 72 Gb/s with 9000 bytes and a round trip of 100 us
-_LOSS = 1e-4
 #: With as many packets one that is lost makes that share
-_ENOUGH = round(1 / _LOSS)
+_ENOUGH = round(1 / LOSS)
 _MIB = 1 << 20
 #: What guides for long paths ask for
 _LONG = 64 * _MIB
@@ -120,44 +117,36 @@ def _round_trip(size: int, rate: int) -> str:
 
 
 def _nics(host: Host, topology: Topology) -> Iterator[AuditCheck]:
-    value = host.value(_DEV)
+    value = host.value(DEV)
     names = [nic.name for nic in topology.nics if nic.kind in ("physical", "virtual function", "virtio")]
     if value.text is None:
-        yield model.missing(NICS, value, _DEV)
+        yield model.missing(NICS, value, DEV)
         return
-    rows = dict(re.findall(r"^ *([^\s:]{1,15}):(.*)$", value.text, re.MULTILINE))
+    rows = net_counters.rows(value.text)
     for name in names:
-        counted = [values.number(word) for word in rows.get(name, "").split()]
-        numbers = [number for number in counted if number is not None]
-        missed = host.value(_MISSED.format(name))
-        if len(numbers) == 16 == len(counted) and missed.unreadable is None:
-            yield _nic(name, numbers, values.number(missed.text) or 0)
-        elif missed.unreadable is not None:
-            yield model.unknown(NICS, missed.unreadable, _MISSED.format(name), name)
-        elif name in rows:
-            yield model.unknown(NICS, f"{_DEV} has {len(numbers)} numbers for {name}, and not 16", _DEV, name)
+        if name not in rows:
+            continue
+        try:
+            yield _nic(name, net_counters.traffic(host, name, rows[name]))
+        except HostError as error:
+            yield model.unknown(NICS, str(error), error.path, name)
     if not rows.keys() & set(names):
-        yield model.told(NICS, "no interface with hardware behind it is counted here", _DEV)
+        yield model.told(NICS, "no interface with hardware behind it is counted here", DEV)
 
 
-def _nic(name: str, numbers: list[int], missed: int) -> AuditCheck:
-    """`drop` counts two things: what had no room in the ring (rx_missed_errors, as most drivers of fast NICs
-    report it), and what has no reader, such as an unknown protocol, which is not judged. Frame errors are
-    among the errors already (rtnl_link_stats64)."""
-    packets, errors, drops, full, frame = numbers[1:6]
-    sent, send_errors, send_drops = numbers[9:12]
-    room = max(full, missed)
-    ways = ((packets, max(errors, frame) + room), (sent, send_errors + send_drops))
+def _nic(name: str, seen: Traffic) -> AuditCheck:
+    """Packets without a reader are not judged."""
+    ways = ((seen.received, seen.receive_lost), (seen.sent, seen.send_lost))
     # Each by itself: what was sent says nothing about a cable that loses what is received.
     enough = [(passed, lost) for passed, lost in ways if passed + lost >= _ENOUGH]
     found = (
-        f"received {packets}: {errors} errors, {room} without room, {max(0, drops - missed)} not wanted; "
-        f"sent {sent}: {send_errors} errors, {send_drops} dropped"
+        f"received {seen.received}: {seen.errors} errors, {seen.full} without room, {seen.unwanted} not "
+        f"wanted; sent {seen.sent}: {seen.send_errors} errors, {seen.send_drops} dropped"
     )
     if not enough:
-        return model.told(NICS, f"{found}; too few to judge", _DEV, name)
-    good = all(lost <= (passed + lost) * _LOSS for passed, lost in enough)
-    return model.judged(NICS, good, found, _DEV, "lost under 1 of 10000", name)
+        return model.told(NICS, f"{found}; too few to judge", DEV, name)
+    good = all(lost <= (passed + lost) * LOSS for passed, lost in enough)
+    return model.judged(NICS, good, found, DEV, "lost under 1 of 10000", name)
 
 
 # -- sockets -------------------------------------------------------------------------------
@@ -165,18 +154,18 @@ def _nic(name: str, numbers: list[int], missed: int) -> AuditCheck:
 
 def _sockets(host: Host) -> Iterator[AuditCheck]:
     """Of this network namespace, since it is there."""
-    snmp, netstat = host.value(_SNMP), host.value(_NETSTAT)
+    snmp, netstat = host.value(SNMP), host.value(_NETSTAT)
     if snmp.text is None:
-        yield model.missing(UDP, snmp, _SNMP)
-        yield model.missing(RETRANSMITS, snmp, _SNMP)
+        yield model.missing(UDP, snmp, SNMP)
+        yield model.missing(RETRANSMITS, snmp, SNMP)
     else:
-        udp, tcp = _counters(snmp.text, "Udp"), _counters(snmp.text, "Tcp")
-        yield _share(UDP, udp.get("RcvbufErrors"), udp.get("InDatagrams"), "datagrams without room", _SNMP)
-        yield _share(RETRANSMITS, tcp.get("RetransSegs"), tcp.get("OutSegs"), "segments sent again", _SNMP)
+        udp, tcp = net_counters.group(snmp.text, "Udp"), net_counters.group(snmp.text, "Tcp")
+        yield _share(UDP, udp.get("RcvbufErrors"), udp.get("InDatagrams"), "datagrams without room", SNMP)
+        yield _share(RETRANSMITS, tcp.get("RetransSegs"), tcp.get("OutSegs"), "segments sent again", SNMP)
     if netstat.text is None:
         yield model.missing(LISTEN, netstat, _NETSTAT)
         return
-    overflows = _counters(netstat.text, "TcpExt").get("ListenOverflows")
+    overflows = net_counters.group(netstat.text, "TcpExt").get("ListenOverflows")
     if overflows is None:
         yield model.unknown(LISTEN, f"{_NETSTAT} has no ListenOverflows", _NETSTAT)
     else:
@@ -192,13 +181,4 @@ def _share(topic: Topic, bad: int | None, all_of: int | None, what: str, source:
     total = all_of + bad
     if total < _ENOUGH:
         return model.told(topic, f"{found}; too few to judge", source)
-    return model.judged(topic, bad <= total * _LOSS, found, source, "under 1 of 10000")
-
-
-def _counters(text: str, group: str) -> Mapping[str, int]:
-    """A line of names and one of numbers, both beginning with the group."""
-    rows = [line.split()[1:] for line in text.splitlines() if line.startswith(f"{group}: ")]
-    if len(rows) != 2 or len(rows[0]) != len(rows[1]):
-        return {}
-    pairs = ((name, values.number(word)) for name, word in zip(*rows))
-    return {name: number for name, number in pairs if number is not None}
+    return model.judged(topic, bad <= total * LOSS, found, source, "under 1 of 10000")

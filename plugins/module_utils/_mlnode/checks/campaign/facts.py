@@ -16,15 +16,12 @@ from ...model.errors import HostError, RefusedError
 from ...model.record import regex
 from ...topology import links, read
 from ...topology.model import Nic, PciDevice, Topology, giga_transfers
+from ...topology.nics import RATED
 from ..rdma import usable
 from ..rdma.ports import ETHERNET, Port
 from .kind import End
 
 MOUNTS = read.MOUNTS
-
-#: Kinds of interface whose speed is that of a cable: a bridge, a veth and the like show one that means
-#: nothing
-_REAL = ("physical", "virtual function", "bond")
 
 _FIRMWARE = regex(r"^firmware-version: *(.*)$", re.MULTILINE)
 
@@ -77,7 +74,7 @@ def _rail(host: Host, topology: Topology, end: End) -> dict[str, Any]:
     found = {
         "interface": nic.name,
         "device": "",
-        "speed_mbit": nic.speed_mbit if nic.kind in _REAL else None,
+        "speed_mbit": nic.speed_mbit if nic.kind in RATED else None,
         "mtu": nic.mtu,
         "driver": nic.driver or "",
         "firmware": _firmware(host, nic),

@@ -16,7 +16,7 @@ from ...model import schema
 from ...model.errors import HostError, MlnodeError, RefusedError, listed
 from ...model.record import NamedTuple
 from . import facts, rounds, scope, store
-from .clock import Clock
+from .clock import Clock, deviation
 from .kind import LEAD, Part, Slot
 from .part import KEEP
 from .rounds import Ends
@@ -31,10 +31,6 @@ _IDLE = 0.05
 
 #: How often it is looked whether a campaign is over, or was collected, in seconds
 _PAUSE = 0.5
-
-#: A connection may take so long to bring the question, in seconds, before the node's clock is taken to be
-#: wrong
-_SLOW = 30.0
 
 #: A work that goes on when this process has ended
 Starter = Callable[[Callable[[], object]], None]
@@ -88,15 +84,13 @@ def check_clock(part: Part, sent: float, now: float) -> None:
     """Raises RefusedError where this node's clock would bring it to its rounds at another time than the
     others.
     """
-    behind = sent - now
-    if behind > LEAD / 2:
+    off = deviation(sent, now)
+    if off < 0:
+        raise RefusedError(f"the clock of this node is {-off:.1f} s behind the controller's: look at its NTP")
+    if off > 0 and now > part.start:
         raise RefusedError(
-            f"the clock of this node is {behind:.1f} s behind the controller's: look at its NTP"
-        )
-    if now - sent > _SLOW and now > part.start:
-        raise RefusedError(
-            f"the clock of this node is {now - sent:.0f} s before the controller's, or the question came so "
-            "late: look at its NTP"
+            f"the clock of this node is {off:.0f} s before the controller's, or the question came so late: "
+            "look at its NTP"
         )
     if now > part.start - LEAD / 2:
         raise RefusedError(

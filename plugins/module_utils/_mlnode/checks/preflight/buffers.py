@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Limits of socket buffers against what a link holds on its way: its rate times the round trip."""
+
+from __future__ import annotations
+
+from typing import Iterable, Iterator
+
+from ...host.host import Host
+from ...knobs.sizing import MIB, Sizing
+from ...model import values
+from ...model.setting import Value
+from ...topology.model import Nic
+from ...topology.nics import RATED
+from ..model import Check, Verdict
+
+NAME = "socket_buffers"
+
+#: Limit → which of its numbers it is. The first two are of TCP's own sizing, the others of programs that ask
+#: for a size (SO_RCVBUF, tcp(7)).
+_LIMITS = {
+    "net.ipv4.tcp_rmem": 2,
+    "net.ipv4.tcp_wmem": 2,
+    "net.core.rmem_max": 0,
+    "net.core.wmem_max": 0,
+}
+
+#: A window lasts the round trip in which a lost segment is sent again, too: see knobs/sizing.py
+_ROUND_TRIPS = 2
+
+
+def checks(
+    host: Host, nics: Iterable[Nic], interfaces: Iterable[str], measured: float | None
+) -> Iterator[Check]:
+    """One for each interface to a peer. measured: the latency of a connection, in seconds; the round trip of
+    a data hall counts where it is longer, as packets wait under load."""
+    rates = {nic.name: nic.speed_mbit for nic in nics if nic.kind in RATED}
+    round_trip = max(measured or 0.0, Sizing().rtt_us / 1e6)
+    for name in interfaces:
+        rate = rates.get(name)
+        if rate:
+            yield _judged(host, name, rate, round_trip)
+        else:
+            source = f"/sys/class/net/{name}/speed"
+            yield Check(NAME, name, Verdict.SKIP, "", "it reports no rate of a cable", source)
+
+
+def _judged(host: Host, name: str, rate_mbit: int, round_trip: float) -> Check:
+    need = round(_ROUND_TRIPS * rate_mbit * 1e6 * round_trip / 8)
+    path = f"{_ROUND_TRIPS} x {rate_mbit / 1000:g} Gb/s x {round_trip * 1e6:.0f} us"
+    expected = f"at least {need / MIB:.3g} MiB: {path}"
+    read = {key: host.value(_path(key)) for key in _LIMITS}
+    # In a network namespace some are the host's (net/core/sysctl_net_core.c: net_core_table).
+    there = {key: value for key, value in read.items() if value.absent is None}
+    sizes = {key: _number(key, value) for key, value in there.items()}
+    unread = [key for key, size in sizes.items() if size is None]
+    source = ", ".join(map(_path, there))
+    if unread or not there:
+        verdict = Verdict.UNKNOWN if unread else Verdict.SKIP
+        found = f"cannot be read: {', '.join(unread)}" if unread else "no such limit in this namespace"
+        return Check(NAME, name, verdict, expected, found, source)
+    known = {key: size for key, size in sizes.items() if size is not None}
+    found = ", ".join(f"{key} {size / MIB:.3g} MiB" for key, size in known.items())
+    small = [key for key, size in known.items() if size < need]
+    if not small:
+        return Check(NAME, name, Verdict.PASS, expected, found, source)
+    advice = f"one connection cannot fill the link: set {', '.join(small)} to auto (the module sysctl_ml)"
+    return Check(NAME, name, Verdict.WARN, expected, found, source, advice)
+
+
+def _path(key: str) -> str:
+    return f"/proc/sys/{key.replace('.', '/')}"
+
+
+def _number(key: str, value: Value) -> int | None:
+    words = (value.text or "").split()
+    at = _LIMITS[key]
+    return values.number(words[at]) if at < len(words) else None

@@ -1,0 +1,318 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Latency of TCP connections to the peers, each of which listens as long as it looks at itself.
+
+All nodes do so at the same time, and wait for each other. Of a connection two bytes matter: ASK, which is
+answered by GREETING, proves that a preflight listens there, and DONE says that this peer has measured. The
+others are closed as soon as they are there.
+
+A latency is the kernel's own: from SYN to its answer (tcp(7), TCP_INFO). The clock of this process would show
+how busy the CPUs of this node are: of 400 connections between two network namespaces of a loaded machine,
+99 % took up to 47 us for the kernel, and up to 7.9 ms for the process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+import threading
+import time
+from ipaddress import ip_address
+from typing import Any, Iterator, Sequence
+
+from ...model.record import NamedTuple
+from ..model import Check, Verdict
+from ..path_mtu import Peer
+
+NAME = "tcp_connect"
+
+#: Of each peer. With 50 the 99th percentile is the slowest of them.
+SAMPLES = 50
+
+#: A slowest connection of more than so many medians is a queue or a lost packet on the way
+_SPREAD = 10
+
+#: For one connection, in seconds: a thousand times the way through a data hall, and less than the second
+#: after which the kernel asks again (RFC 6298), so that a lost packet is an error and no long connection
+_PATIENCE = 0.5
+
+#: Between two tries to find a peer's listener, in seconds
+_PAUSE = 0.05
+
+ASK, DONE, GREETING = b"?", b".", b"mlnode preflight 1\n"
+
+#: Closing sends RST: neither side keeps the port in TIME_WAIT (socket(7), SO_LINGER)
+_RESET = struct.pack("ii", 1, 0)
+
+#: include/uapi/linux/tcp.h: struct tcp_info up to tcpi_rtt, in microseconds
+_RTT = struct.Struct("=68xI")
+
+_REFUSED = (
+    "look whether that node was reached at the same time (with Ansible's forks at 1 none is); a firewall may "
+    "refuse it, too"
+)
+_SILENT = (
+    "let TCP connections to this port pass between the nodes (firewalls), or look whether that node is up"
+)
+_LATE = "it came too late for this node, or the way to it takes long: run it again"
+_DELAYED = (
+    "something delays single packets: look for other traffic, at interrupts and at idle states of both nodes"
+)
+_OTHER = "give another port (tcp_port)"
+_SOURCE = "give this node's own addresses (preflight_addresses)"
+
+
+class _StrangerError(OSError):
+    """Another program listens there."""
+
+
+class Samples(NamedTuple):
+    """Latencies of connections to a peer, in seconds, and why others failed."""
+
+    seconds: tuple[float, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+class Meeting:
+    """The listeners of this node, and its connections to the peers. until: when it ends, in seconds of
+    time.monotonic()."""
+
+    def __init__(self, peers: Sequence[Peer], port: int, until: float) -> None:
+        self.port = port
+        self.until = until
+        #: Peer → what was measured, and why it was not
+        self.found: dict[Peer, Samples] = {}
+        self.missing: dict[Peer, OSError] = {}
+        #: Why this node does not listen
+        self.deaf: dict[str, OSError] = {}
+        self._peers = [*dict.fromkeys(peers)]
+        self._expected = {_meant(peer.address) for peer in self._peers}
+        self._done: set[str] = set()
+        self._listeners: list[socket.socket] = []
+
+    def __enter__(self) -> Meeting:
+        for own in sorted({peer.source or _any(peer.address) for peer in self._peers}):
+            try:
+                self._listeners.append(_listener(own, self.port))
+            except OSError as error:
+                self.deaf[own] = error
+        for listener in self._listeners:
+            threading.Thread(target=self._serve, args=(listener,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_cause: object) -> None:
+        for listener in self._listeners:
+            # close() alone would leave it there as long as another thread waits for it.
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+
+    # -- the node that listens -----------------------------------------------------------------
+
+    def _serve(self, listener: socket.socket) -> None:
+        while time.monotonic() < self.until:
+            try:
+                connection, address = listener.accept()
+            except socket.timeout:
+                continue
+            except OSError as error:
+                if error.errno == errno.ECONNABORTED:
+                    continue
+                return  # it was closed
+            with connection:
+                self._answer(connection, _meant(address[0]))
+
+    def _answer(self, connection: socket.socket, client: str) -> None:
+        """Nothing is read from others than the peers, nor sent to them."""
+        try:
+            connection.settimeout(_PATIENCE)
+            word = connection.recv(1) if client in self._expected else b""
+            if word == ASK:
+                connection.sendall(GREETING)
+            elif word == DONE:
+                self._done.add(client)
+            else:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        except OSError:  # the peer has closed it already, as it does with each that is measured
+            pass
+
+    # -- the node that connects ----------------------------------------------------------------
+
+    def measure(self, wait: bool) -> None:
+        """Measure to the peers that are there, or, with wait, to all that come until the end."""
+        while True:
+            for peer in [one for one in self._peers if one not in self.found]:
+                self._try(peer)
+            if not wait or len(self.found) == len(self._peers) or time.monotonic() >= self.until:
+                return
+            time.sleep(_PAUSE)
+
+    def stay(self) -> None:
+        """Listen until all peers have measured, or until the end."""
+        while not self._expected <= self._done and self._listeners and time.monotonic() < self.until:
+            time.sleep(_PAUSE)
+
+    def _try(self, peer: Peer) -> None:
+        try:
+            self._greet(peer)
+        except OSError as error:
+            self.missing[peer] = error
+            return
+        seconds: list[float] = []
+        errors: list[str] = []
+        while len(seconds) + len(errors) < SAMPLES and time.monotonic() < self.until:
+            try:
+                with self._socket(peer) as connection:
+                    connection.connect(_target(peer, self.port))
+                    seconds.append(_round_trip(connection))
+            except OSError as error:
+                errors.append(_words(error))
+        self.found[peer] = Samples(tuple(seconds), tuple(errors))
+        self._part(peer)
+
+    def _greet(self, peer: Peer) -> None:
+        """The first connection, which also finds the peer's link address. Raises OSError."""
+        with self._socket(peer) as connection:
+            connection.connect(_target(peer, self.port))
+            connection.sendall(ASK)
+            heard = b""
+            while len(heard) < len(GREETING):
+                more = connection.recv(len(GREETING) - len(heard))
+                if not more:
+                    break
+                heard += more
+        if heard != GREETING:
+            raise _StrangerError
+
+    def _part(self, peer: Peer) -> None:
+        try:
+            with self._socket(peer) as connection:
+                connection.connect(_target(peer, self.port))
+                connection.sendall(DONE)
+                connection.recv(1)  # which ends when it has read that
+        except OSError:  # it waits until its end then
+            pass
+
+    def _socket(self, peer: Peer) -> socket.socket:
+        """Raises OSError."""
+        made = socket.socket(_family(peer.address), socket.SOCK_STREAM)
+        try:
+            made.settimeout(_PATIENCE)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            if peer.interface:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, peer.interface.encode())
+            if peer.source:
+                made.bind((peer.source, 0))
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    # -- what becomes of it --------------------------------------------------------------------
+
+    def checks(self) -> Iterator[Check]:
+        for own, error in self.deaf.items():
+            advice = _SOURCE if error.errno == errno.EADDRNOTAVAIL else _OTHER
+            found = f"cannot listen: {_words(error)}"
+            where = f"{own} port {self.port}"
+            yield Check(
+                "tcp_listener", where, Verdict.UNKNOWN, "peers measure to it", found, "bind(2)", advice
+            )
+        for peer in self._peers:
+            samples = self.found.get(peer)
+            yield self._judged(peer, samples) if samples else self._unmet(peer, self.missing[peer])
+
+    def median(self) -> float | None:
+        """The longest median of a peer, in seconds."""
+        return max((_percentile(one.seconds, 50) for one in self.found.values() if one.seconds), default=None)
+
+    def _unmet(self, peer: Peer, error: OSError) -> Check:
+        if isinstance(error, (_StrangerError, ConnectionResetError)):
+            found = "another program listens there, or that node expects another address of this one"
+            advice = f"{_OTHER}, or {_SOURCE}"
+        elif isinstance(error, ConnectionError):
+            found, advice = f"no listener was there: {_words(error)}", _REFUSED
+        elif error.errno == errno.EADDRNOTAVAIL:
+            found, advice = f"{peer.source} is not an address of this node", _SOURCE
+        else:
+            found, advice = f"no connection: {_words(error)}", _SILENT
+        return self._check(peer, Verdict.UNKNOWN, found, advice)
+
+    def _judged(self, peer: Peer, samples: Samples) -> Check:
+        tried = len(samples.seconds) + len(samples.errors)
+        found = f"{len(samples.errors)} errors of {tried}"
+        if samples.errors:
+            found += f" ({', '.join(sorted({*samples.errors}))})"
+        if samples.seconds:
+            found = f"{_spread(samples.seconds)}, {found}"
+        if samples.errors:
+            return self._check(
+                peer, Verdict.FAIL, found, "look at the links on the way: connections got lost"
+            )
+        if tried < SAMPLES:
+            return self._check(peer, Verdict.UNKNOWN, f"{found}, and no time for more", _LATE)
+        if not any(samples.seconds):
+            return self._check(peer, Verdict.UNKNOWN, "the kernel reports no round trip", "")
+        if _percentile(samples.seconds, 99) > _SPREAD * _percentile(samples.seconds, 50):
+            return self._check(peer, Verdict.WARN, found, _DELAYED)
+        return self._check(peer, Verdict.PASS, found, "")
+
+    def _check(self, peer: Peer, verdict: Verdict, found: str, advice: str) -> Check:
+        expected = f"{SAMPLES} connections, p99 at most {_SPREAD} times p50"
+        source = f"TCP_INFO of connections to port {self.port}" + (
+            f" from {peer.source}" if peer.source else ""
+        )
+        return Check(NAME, str(peer), verdict, expected, found, source, advice)
+
+
+def _listener(own: str, port: int) -> socket.socket:
+    """Raises OSError."""
+    made = socket.create_server((own, port), family=_family(own), backlog=4 * SAMPLES)
+    made.settimeout(_PATIENCE)
+    return made
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _any(address: str) -> str:
+    return "::" if ":" in address else "0.0.0.0"  # noqa: S104  # who is not a peer gets no answer
+
+
+def _target(peer: Peer, port: int) -> Any:
+    """With the zone of a link-local address, which has a place of its own."""
+    [*_others, target] = socket.getaddrinfo(
+        peer.address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+    )[0]
+    return target
+
+
+def _meant(address: str) -> str:
+    """An address in one spelling, without the zone of a link-local one."""
+    return str(ip_address(address.partition("%")[0]))
+
+
+def _round_trip(connection: socket.socket) -> float:
+    """Of the handshake, in seconds. Raises OSError."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RTT.size)
+    [microseconds] = _RTT.unpack(info)
+    return float(microseconds) / 1e6
+
+
+def _percentile(seconds: Sequence[float], part: int) -> float:
+    """The nearest rank."""
+    return sorted(seconds)[-(-len(seconds) * part // 100) - 1]
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    numbers = {f"p{part}": _percentile(seconds, part) for part in (50, 95, 99)}
+    numbers["mean"] = sum(seconds) / len(seconds)
+    return ", ".join(f"{name} {number * 1e6:.0f}" for name, number in numbers.items()) + " us"
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, socket.timeout):
+        return f"no answer in {_PATIENCE:g} s"
+    return os.strerror(error.errno) if error.errno else str(error)

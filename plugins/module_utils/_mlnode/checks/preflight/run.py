@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One look at a node before a job, in a few seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+
+from ...drivers import dcb, ethtool
+from ...host.host import Host
+from ...model.errors import DeclarationError, HostError, MlnodeError
+from ...model.record import NamedTuple, replace
+from ...topology import read
+from ...topology.model import Topology
+from .. import expect, path_mtu
+from ..expect import Expectations
+from ..model import Check, Verdict
+from ..path_mtu import Peer, Route
+from . import buffers, clock, connect, losses, node, sockets
+from .connect import Meeting
+
+#: As checks/rdma/run.py has them
+MOUNTS = {**read.MOUNTS, dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
+
+#: For all of it, in seconds. Ansible starts the module, and Python compiles it, in another one.
+LIMIT = 4.0
+
+#: Sizes of IP packets that most links carry: Ethernet's own (1472 bytes of data in an ICMP echo), and jumbo
+#: frames (8972)
+_USUAL = (1500, 9000)
+
+#: A way that loses a third of its packets loses five in a row once in 250 times; a wait of 0.2 s is a
+#: thousand times that through a data hall
+_TRIES, _WAIT = 5, 0.2
+
+#: For the address of a peer's name
+_FIND = 1.0
+
+#: Below 1024 are the services of the system (RFC 6335)
+_PORTS = range(1024, 65536)
+
+
+class Request(NamedTuple):
+    """mtu: the size of packets that has to arrive; None for that of the interface. sent: when the controller
+    sent the question, in seconds since 1970; None where it is not known."""
+
+    peers: tuple[Peer, ...]
+    mtu: int | None
+    tcp_port: int
+    sent: float | None
+    expect: Expectations
+
+
+def parse(peers: Sequence[Any], mtu: int | None, tcp_port: int, sent: float | None, raw: Any) -> Request:
+    """Raises DeclarationError."""
+    path_mtu.check_size("mtu", mtu)
+    if tcp_port not in _PORTS:
+        raise DeclarationError(f"tcp_port: {tcp_port} is not between {_PORTS[0]} and {_PORTS[-1]}")
+    return Request(path_mtu.parse_peers(peers), mtu, tcp_port, sent, expect.parse(raw))
+
+
+def all_checks(host: Host, request: Request, writable: bool) -> list[Check]:
+    """writable: what is counted now may be kept for the next look."""
+    until = time.monotonic() + LIMIT
+    of_clock = [*clock.checks(request.sent, time.time())]
+    routes, lost = _routes(host, request.peers)
+    names = dict.fromkeys(route.interface for route in routes.values())
+    with Meeting([*routes], request.tcp_port, until) as meeting:
+        meeting.measure(wait=False)
+        topology = read.of(host)
+        of_node = _together(
+            {
+                "jobs": lambda: node.running(host),
+                "drift": lambda: node.drift(host),
+                "local_ports": lambda: sockets.checks(host),
+                "nic_drops": lambda: losses.checks(host, _counted(topology, names), writable),
+                "path_mtu": lambda: _mtus(host, request.mtu, routes),
+                "rdma_check": lambda: node.rdma_check(host, request.expect, writable),
+            },
+            until,
+        )
+        meeting.measure(wait=True)
+        meeting.stay()
+    of_buffers = buffers.checks(host, topology.nics, names, meeting.median())
+    return [*of_clock, *of_node, *of_buffers, *lost, *meeting.checks(), *_alone(request)]
+
+
+def _together(looks: Mapping[str, Callable[[], Iterable[Check]]], until: float) -> list[Check]:
+    """All at the same time, in their order. What is not over by then is unknown."""
+    answers: dict[str, list[Check]] = {}
+    problems: dict[str, Exception] = {}
+
+    def run(name: str) -> None:
+        try:
+            answers[name] = [*looks[name]()]
+        except MlnodeError as error:
+            answers[name] = [Check(name, "node", Verdict.UNKNOWN, "", str(error), "")]
+        except Exception as error:  # noqa: BLE001  # it is raised below, where it is seen
+            problems[name] = error
+
+    threads = [threading.Thread(target=run, args=(name,), daemon=True) for name in looks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    for error in problems.values():
+        raise error
+    late = f"it was not over in {LIMIT:g} s"
+    missing = {name: [Check(name, "node", Verdict.UNKNOWN, "", late, "")] for name in looks}
+    return [check for checks in {**missing, **answers}.values() for check in checks]
+
+
+def _counted(topology: Topology, names: Iterable[str]) -> list[str]:
+    """Interfaces with hardware that are up, and those to the peers."""
+    kinds = ("physical", "virtual function", "virtio")
+    return [*dict.fromkeys([*(nic.name for nic in topology.nics if nic.kind in kinds and nic.up), *names])]
+
+
+def _alone(request: Request) -> Iterator[Check]:
+    """With no other node, nothing between nodes was looked at."""
+    if not request.peers:
+        for name in ("path_mtu", connect.NAME):
+            yield Check(name, "node", Verdict.SKIP, "", "no other node was given", "peers")
+
+
+# -- the way to the peers ------------------------------------------------------------------
+
+
+def _routes(host: Host, peers: Iterable[Peer]) -> tuple[dict[Peer, Route], list[Check]]:
+    """Peers by their addresses, and one check for each to which there is no way."""
+    routes, lost = {}, []
+    for peer in peers:
+        try:
+            address = path_mtu.address_of(host, peer.address, _FIND)
+            routes[peer._replace(address=address)] = path_mtu.route(host, peer, address)
+        except HostError as error:
+            advice = "look at the address (preflight_addresses) and the routes of this node (ip route get)"
+            check = Check("path_mtu", str(peer), Verdict.UNKNOWN, "is reached", str(error), "", advice)
+            lost += [check, replace(check, name=connect.NAME)]
+    return routes, lost
+
+
+def _mtus(host: Host, declared: int | None, routes: Mapping[Peer, Route]) -> list[Check]:
+    """Of each peer the usual sizes up to the MTU of the interface, and the declared one."""
+    asked, checks = [], []
+    for peer, route in routes.items():
+        wanted = declared or route.mtu
+        for size in sorted({*_USUAL, wanted}):
+            if size <= max(wanted, route.mtu):
+                asked.append((peer, size))
+            else:
+                found = f"{route.interface} has an MTU of {route.mtu}, and no other size is declared"
+                checks.append(Check(f"path_mtu_{size}", str(peer), Verdict.SKIP, "", found, "ip route get"))
+    with ThreadPoolExecutor(max(1, len(asked))) as pool:
+        return [*pool.map(lambda one: _mtu(host, *one), asked), *checks]
+
+
+def _mtu(host: Host, peer: Peer, size: int) -> Check:
+    [check] = path_mtu.measure(host, path_mtu.Request((peer,), size, _TRIES, _WAIT))
+    return replace(check, name=f"{check.name}_{size}")

@@ -1,0 +1,145 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""TCP sockets in TIME_WAIT, and ports for connections to one destination: both run out where programs open a
+connection for each request."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Iterator
+
+from ...host.host import Host
+from ...model import values
+from ...model.errors import HostError
+from ...model.record import NamedTuple, regex
+from ..model import Check, Verdict
+
+#: Each stays for 60 s (include/net/tcp.h: TCP_TIMEWAIT_LEN). The first number are 17 connections a second
+#: that this node closes, more than a node without a job has; the second is a third of the ports that the
+#: kernel has for connections to one destination, if nothing is set (ip-sysctl.rst: 32768 to 60999).
+MANY, TOO_MANY = 1_000, 10_000
+
+#: Of the ports for one destination: connect(2) then tries several of them for each that is free
+#: (net/ipv4/inet_hashtables.c: __inet_hash_connect)
+_SHARE = 0.5
+
+_SOCKSTAT, _SOCKSTAT6 = "/proc/net/sockstat", "/proc/net/sockstat6"
+_RANGE = "/proc/sys/net/ipv4/ip_local_port_range"
+_RESERVED = "/proc/sys/net/ipv4/ip_local_reserved_ports"
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+
+_TCP = regex(r"^TCP: inuse ([0-9]{1,10}) orphan [0-9]+ tw ([0-9]{1,10}) ", re.MULTILINE | re.ASCII)
+_TCP6 = regex(r"^TCP6: inuse ([0-9]{1,10})$", re.MULTILINE | re.ASCII)
+
+#: net/ipv4/tcp_ipv4.c: get_tcp4_sock: own address and port, the other's, and the state; hexadecimal, each
+#: four bytes of an address in the order of the CPU. 0A is LISTEN.
+_LINE = regex(rb"^ *[0-9]+: ([0-9A-F]+):([0-9A-F]{4}) ([0-9A-F]+):([0-9A-F]{4}) (?!0A)", re.MULTILINE)
+
+_REMEDY = (
+    "keep connections open instead of one for each request (ss -tan state time-wait shows to whom), and let "
+    "new ones take their ports: net.ipv4.tcp_tw_reuse = 1. net.ipv4.tcp_fin_timeout does not shorten it"
+)
+_WIDER = f"widen net.ipv4.ip_local_port_range (the module sysctl_ml), or {_REMEDY}"
+
+
+class Busiest(NamedTuple):
+    """The destination to which most ports are taken."""
+
+    address: str
+    port: int
+    taken: int
+
+    def __str__(self) -> str:
+        return f"{self.address} port {self.port}"
+
+
+def checks(host: Host) -> Iterator[Check]:
+    """Of this network namespace."""
+    try:
+        used, waiting = _counts(host)
+    except HostError as error:
+        yield _unknown("time_wait", error)
+        yield _unknown("local_ports", error)
+        return
+    yield _time_wait(waiting)
+    try:
+        first, last, ports = _ports(host)
+        most = int(_SHARE * ports)
+        # The table takes 30 ms for 20,000 sockets. Most nodes have far fewer than ports, and nothing to name.
+        matters = waiting > MANY or used + waiting >= most
+        busiest = _busiest(host, first, last) if matters else None
+    except HostError as error:
+        yield _unknown("local_ports", error)
+        return
+    yield _local_ports(busiest, used + waiting, ports, most)
+
+
+def _unknown(name: str, error: HostError) -> Check:
+    return Check(name, "node", Verdict.UNKNOWN, "", str(error), error.path)
+
+
+def _time_wait(waiting: int) -> Check:
+    verdict = Verdict.FAIL if waiting > TOO_MANY else Verdict.WARN if waiting > MANY else Verdict.PASS
+    advice = "" if verdict is Verdict.PASS else _REMEDY
+    return Check("time_wait", "node", verdict, f"at most {MANY}", str(waiting), _SOCKSTAT, advice)
+
+
+def _local_ports(busiest: Busiest | None, sockets: int, ports: int, most: int) -> Check:
+    expected = f"under {most} of {ports} ports to one destination"
+    if busiest is None:
+        return Check("local_ports", "node", Verdict.PASS, expected, f"{sockets} sockets in all", _SOCKSTAT)
+    found = f"{busiest.taken} to {busiest}"
+    bad = busiest.taken >= most
+    source = ", ".join(_TABLES)
+    return Check(
+        "local_ports", "node", Verdict.WARN if bad else Verdict.PASS, expected, found, source,
+        _WIDER if bad else "",
+    )  # fmt: skip
+
+
+# -- what is read --------------------------------------------------------------------------
+
+
+def _counts(host: Host) -> tuple[int, int]:
+    """Sockets in use, and those in TIME_WAIT, which the kernel counts for IPv6 too. Raises HostError."""
+    match = _TCP.search(host.read(_SOCKSTAT))
+    if match is None:
+        raise HostError("understand", _SOCKSTAT, None, "it has no line TCP: inuse ... tw")
+    of_ipv6 = _TCP6.search(host.text(_SOCKSTAT6))  # absent where IPv6 is
+    return int(match[1]) + (int(of_ipv6[1]) if of_ipv6 else 0), int(match[2])
+
+
+def _ports(host: Host) -> tuple[int, int, int]:
+    """The first and last port for connections, and how many there are without reserved ones. Raises
+    HostError."""
+    bounds = [values.number(word) for word in host.read(_RANGE).split()]
+    if len(bounds) != 2 or bounds[0] is None or bounds[1] is None:
+        raise HostError("understand", _RANGE, None, "it does not have two numbers")
+    first, last = bounds[0], bounds[1]
+    reserved = values.number_ranges(host.text(_RESERVED).strip()) or ()
+    taken = sum(max(0, min(last, high) - max(first, low) + 1) for low, high in reserved)
+    return first, last, last - first + 1 - taken
+
+
+def _busiest(host: Host, first: int, last: int) -> Busiest | None:
+    """Raises HostError."""
+    taken: Counter[tuple[bytes, bytes, bytes]] = Counter()
+    for path in _TABLES:
+        table = host.content(path) or b""
+        for own, port, other, other_port in _LINE.findall(table):
+            if first <= int(port, 16) <= last:
+                taken[own, other, other_port] += 1
+    if not taken:
+        return None
+    (_own, address, port), number = taken.most_common(1)[0]
+    return Busiest(_address(address.decode("ascii")), int(port, 16), number)
+
+
+def _address(digits: str) -> str:
+    import ipaddress
+    import sys
+
+    words = [int(digits[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(digits), 8)]
+    found = ipaddress.ip_address(b"".join(words))
+    return str(getattr(found, "ipv4_mapped", None) or found)

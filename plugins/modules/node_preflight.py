@@ -1,0 +1,169 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at a node before a job, in a few seconds."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_preflight
+short_description: Look at a node before a job, in a few seconds
+version_added: 0.1.0
+description:
+  - Checks what a job suffers from that begins now - jobs that still run, drift, the clock, TCP sockets in TIME_WAIT, ports
+    for connections, socket buffers, packets lost since the last look, packets of full size to other nodes, the latency
+    of connections to them, and RDMA as M(mlnode.tuning.rdma_check) does, without C(mlxlink).
+  - It takes two seconds, and five at most. What is not over by then is V(unknown).
+  - Nodes listen for each other while they look at themselves, on one TCP port, and answer only the peers that were
+    given. So it has to run on all of them at the same time, as in the playbook C(preflight.yml). When it ends, nothing
+    of it is left but the counters of this look, in a file in C(/run/mlnode), for the next one to compare with. They are
+    not a setting of the node, so that writing them is not a change. In check mode and without root nothing is written.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  peers:
+    description:
+      - The other nodes to send packets and connect to, as O(mlnode.tuning.path_mtu#module:peers). Two are enough, where
+        each node has two others.
+      - C(source) has to be given where this node has several addresses, as the peers answer those addresses only that
+        they were given.
+      - Without any, nothing between nodes is checked, which is V(skip).
+    type: list
+    elements: raw
+    default: []
+  mtu:
+    description:
+      - The size of the IP packets in bytes that has to arrive, between 576 and 65535. 1500 and 9000 are tried, too, as
+        far as the interface has them.
+      - If omitted, the MTU that the interface to each peer has now.
+    type: int
+  tcp_port:
+    description: The TCP port on which the nodes listen for each other, from 1024 on.
+    type: int
+    default: 18590
+  sent:
+    description:
+      - When the controller sent this question, in seconds since 1970 in UTC, by which a clock that is wrong is found.
+    type: float
+  expect:
+    description: What is expected of RDMA, as O(mlnode.tuning.rdma_check#module:expect).
+    type: dict
+    default: {}
+extends_documentation_fragment:
+  - mlnode.tuning.fail_on.fail
+  - mlnode.tuning.declaration.attributes
+notes:
+  - Needs C(ip) of iproute2 and C(ping) of iputils on the node. Drift needs the agent, which M(mlnode.tuning.declare)
+    installs. Without root, some of it is V(unknown).
+seealso:
+  - module: mlnode.tuning.path_mtu
+  - module: mlnode.tuning.rdma_check
+  - module: mlnode.tuning.node_audit
+"""
+
+EXAMPLES = r"""
+- name: Look at three nodes, each with both others
+  mlnode.tuning.node_preflight:
+    peers: "{{ ['10.0.0.1', '10.0.0.2', '10.0.0.3'] | difference([ansible_host]) }}"
+    sent: "{{ now().timestamp() }}"
+    fail_on: unknown
+"""
+
+RETURN = r"""
+checks:
+  description: Everything that was looked at.
+  returned: success, and where checks fail
+  type: list
+  elements: dict
+  contains:
+    name:
+      description:
+        - C(jobs), C(drift), C(clock_sync), C(clock_offset), C(time_wait), C(local_ports), C(socket_buffers), C(nic_drops),
+          C(tcp_retransmits), C(path_mtu_SIZE), C(tcp_connect), C(tcp_listener), C(last_look) or C(rdma_check). Of RDMA, what is not
+          as expected has the name that it has in M(mlnode.tuning.rdma_check).
+      type: str
+      sample: tcp_connect
+    target:
+      description: The peer, interface, device or port; V(node) for the node itself.
+      type: str
+      sample: 10.0.0.7
+    verdict:
+      description:
+        - V(pass), as expected; V(warn), it works and costs something; V(fail), a job would suffer.
+        - V(pending), files have it right, and it takes effect with the restart or reboot in RV(checks[].advice).
+        - V(skip), there is nothing to look at here, or to compare with yet; V(unknown), it could not be found out.
+      type: str
+      sample: pass
+    expected:
+      description: What was expected. Empty where nothing was.
+      type: str
+      sample: 50 connections, p99 at most 10 times p50
+    found:
+      description: What was seen, or why there is nothing.
+      type: str
+      sample: p50 84, p95 112, p99 203, mean 88 us, 0 errors of 50
+    source:
+      description: Where it is from.
+      type: str
+      sample: connect(2) to TCP port 18590
+    advice:
+      description: What to do. Empty if nothing.
+      type: str
+      sample: ""
+failures:
+  description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
+  returned: success, and where checks fail
+  type: list
+  elements: str
+  sample:
+    - "node: time_wait warn: 4711 (expected at most 1000); keep connections open instead of one for each request (ss -tan
+      state time-wait shows to whom), and let new ones take their ports: net.ipv4.tcp_tw_reuse = 1.
+      net.ipv4.tcp_fin_timeout does not shorten it"
+summary:
+  description: How many checks ended with each verdict.
+  returned: success, and where checks fail
+  type: dict
+  sample: {pass: 14, skip: 2, warn: 1}
+seconds:
+  description: How long it took.
+  returned: success, and where checks fail
+  type: float
+  sample: 0.9
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.preflight import run
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
+
+
+def look(module: AnsibleModule) -> Checked:
+    start = time.monotonic()
+    given, host = module.params, Host(mounts=run.MOUNTS)
+    request = run.parse(given["peers"], given["mtu"], given["tcp_port"], given["sent"], given["expect"])
+    writable = host.is_superuser() and not module.check_mode
+    checks = run.all_checks(host, request, writable)
+    return Checked(checks, {"seconds": round(time.monotonic() - start, 2)})
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "peers": {"type": "list", "elements": "raw", "default": []},
+            "mtu": {"type": "int"},
+            "tcp_port": {"type": "int", "default": 18590},
+            "sent": {"type": "float"},
+            "expect": {"type": "dict", "default": {}},
+            **check_module.fail_on("fail"),
+        },
+        supports_check_mode=True,
+    )
+    check_module.run(module, "node_preflight", look)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A preflight of a fleet: who looks at whom, and what all nodes found in one table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..module_utils._mlnode.checks.model import BAD, FAIL_ON, Verdict
+from ..module_utils._mlnode.model.errors import printable
+from .fleet_report.names import few, natural
+
+#: As many lines as people read; the results have all of them
+MOST = 40
+
+#: Names in one line
+_NAMED = 6
+
+#: Verdicts of a line of the table, from the worst on
+_ORDER = (*BAD, Verdict.SKIP)
+
+_TITLES = ("VERDICT", "CHECK", "NODES", "FOUND")
+
+#: A node without a result: that is never well, whatever is to fail
+_MISSING = "not checked"
+
+
+def peers(addresses: Mapping[str, Any], at_once: int) -> dict[str, list[dict[str, str]]]:
+    """Node → its two neighbours in a ring, on each rail. addresses: of a node, the one by which it is
+    managed, or a list with one for each rail, from which it then connects, too.
+
+    at_once: how many nodes Ansible works on at a time, in their order. As many are a ring, since nodes wait
+    for their neighbours while they take that place.
+    """
+    found: dict[str, list[dict[str, str]]] = {}
+    for ring in _rings([*addresses], max(2, at_once)):
+        for at, name in enumerate(ring):
+            others = dict.fromkeys((ring[at - 1], ring[(at + 1) % len(ring)]))
+            others.pop(name, None)
+            found[name] = [way for other in others for way in _ways(addresses[name], addresses[other])]
+    return found
+
+
+def _rings(names: Sequence[str], size: int) -> list[list[str]]:
+    """Neighbours are two places apart at most, as Ansible starts one node after the other. A last one that
+    would be alone is in the ring before."""
+    blocks = [[*names[at : at + size]] for at in range(0, len(names), size)]
+    if len(blocks) > 1 and len(blocks[-1]) == 1:
+        alone = blocks.pop()
+        blocks[-1] += alone
+    return [[*block[::2], *reversed(block[1::2])] for block in blocks]
+
+
+def _ways(own: Any, others: Any) -> list[dict[str, str]]:
+    theirs = [others] if isinstance(others, str) else [*others]
+    if isinstance(own, str):
+        return [{"address": theirs[0]}]
+    return [{"address": there, "source": here} for here, there in zip(own, theirs)]
+
+
+class Report(NamedTuple):
+    """verdict: of the fleet. success: nothing is to fail, and each node was looked at. nodes: the verdict of
+    each. table: lines for a terminal, of which the last one is a summary."""
+
+    verdict: str
+    success: bool
+    nodes: dict[str, str]
+    table: list[str]
+
+
+def report(results: Mapping[str, Any], fail_on: str = "fail") -> Report:
+    """results: name → result of node_preflight, or what came instead of one. Raises ValueError."""
+    if fail_on not in FAIL_ON:
+        raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(FAIL_ON)}")
+    found = {name: _checks(result) for name, result in results.items()}
+    nodes = {name: _verdict(checks) for name, checks in found.items()}
+    fatal = {*map(str, FAIL_ON[fail_on])}
+    looked = bool(nodes) and all(checks[0]["name"] != _MISSING for checks in found.values())
+    worst = next((str(one) for one in BAD if str(one) in nodes.values()), "pass" if nodes else "unknown")
+    counts = Counter(nodes.values())
+    words = ", ".join(f"{counts[str(one)]} {one}" for one in (*BAD, Verdict.PASS) if counts[str(one)])
+    summary = f"{worst}: {len(nodes)} node{'' if len(nodes) == 1 else 's'}: {words or 'none'}"
+    success = looked and fatal.isdisjoint(nodes.values())
+    return Report(worst, success, nodes, [printable(line) for line in (*_table(found), summary)])
+
+
+def _checks(result: Any) -> Sequence[Mapping[str, Any]]:
+    """Of one node. One that has none was not looked at."""
+    answer = result if isinstance(result, Mapping) else {}
+    checks = answer.get("checks")
+    if isinstance(checks, Sequence) and checks and all(_is_check(one) for one in checks):
+        return checks
+    why = "not reachable" if answer.get("unreachable") else str(answer.get("msg") or "no result")
+    return [{"name": _MISSING, "target": "node", "verdict": "unknown", "found": why}]
+
+
+def _is_check(one: Any) -> bool:
+    return isinstance(one, Mapping) and {"name", "target", "verdict", "found"} <= {*one}
+
+
+def _verdict(checks: Sequence[Mapping[str, Any]]) -> str:
+    """The worst. A node of which nothing passes is not proven, and a word that is not known no success."""
+    seen = {_word(check) for check in checks}
+    return next((str(one) for one in BAD if one in seen), "pass" if Verdict.PASS in seen else "unknown")
+
+
+def _word(check: Mapping[str, Any]) -> Verdict:
+    try:
+        return Verdict(check["verdict"])
+    except ValueError:
+        return Verdict.UNKNOWN
+
+
+def _table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """The worst first, then the rarest. What several nodes have for one reason shares a line."""
+    alike: dict[tuple[Verdict, str, str], dict[str, list[str]]] = {}
+    for node, checks in found.items():
+        for check in checks:
+            verdict = _word(check)
+            if verdict in _ORDER:
+                why = check.get("advice") or ("" if verdict is Verdict.SKIP else check["found"])
+                nodes = alike.setdefault((verdict, str(check["name"]), str(why)), {})
+                nodes.setdefault(node, []).append(_line(check))
+    ranked = sorted(alike.items(), key=lambda one: (_ORDER.index(one[0][0]), len(one[1]), one[0]))
+    rows = [_row(len(found), verdict, name, nodes) for (verdict, name, _why), nodes in ranked]
+    shown = [_TITLES, *rows[:MOST]] if rows else []
+    widths = [max((len(row[column]) for row in shown), default=0) for column in range(3)]
+    lines = ["  ".join((*(f"{row[at]:{widths[at]}}" for at in range(3)), row[3])) for row in shown]
+    return [*lines, *([f"and {len(rows) - MOST} more"] if rows[MOST:] else [])]
+
+
+def _row(
+    of: int, verdict: Verdict, name: str, nodes: Mapping[str, Sequence[str]]
+) -> tuple[str, str, str, str]:
+    names = sorted(nodes, key=natural)
+    lines = [line for node in names for line in nodes[node]]
+    more = f" (and {len(lines) - 1} more)" if len({*lines}) > 1 else ""
+    return str(verdict), name, f"{len(names)} of {of}: {few(names, _NAMED)}", f"{lines[0]}{more}"
+
+
+def _line(check: Mapping[str, Any]) -> str:
+    about = "" if check["target"] == "node" else f"{check['target']}: "
+    advice = check.get("advice")
+    return f"{about}{check['found']}" + (f"; {advice}" if advice else "")

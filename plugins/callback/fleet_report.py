@@ -88,8 +88,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import fleet_report
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import fleet_report
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import files
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
 
@@ -160,7 +160,8 @@ class CallbackModule(CallbackBase):
         # What modules reported, and an assertion about it, is in the findings and errors already.
         reported = any(answer.get(name) for name in ("settings", "areas", "checks", "errors"))
         verdict = _action(result) in _VERDICTS and getattr(result.task, "_role", None) is None
-        if verdict and result.task.run_once and any(other.bad for other in self._fleet.hosts.values()):
+        campaign = self._fleet.campaigns and any(other.bad for other in self._fleet.hosts.values())
+        if verdict and campaign and result.task.run_once:  # about the fleet, and not about this host
             return
         if (host.bad or host.errors) and (reported or verdict):
             return

@@ -27,8 +27,6 @@ _HOST = {
 _COUNTED = {*STATUSES, "ignored"}
 #: Name of a node in an inventory of its own, as ansible-pull has it
 _ITSELF = "localhost"
-#: Of times, as document.py writes them: in this form their order is that of their texts.
-_TIME = "%Y-%m-%dT%H:%M:%S%z"
 
 
 class Report(NamedTuple):
@@ -75,6 +73,11 @@ def merge(reports: Sequence[Report], inventory: Mapping[str, Sequence[str]]) -> 
     return fleet
 
 
+def utc(time: str) -> str:
+    """A time in the one form in which the order of texts is that of times. Raises ValueError."""
+    return dt.datetime.fromisoformat(time).astimezone(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _add(fleet: Fleet, report: Report, inventory: Mapping[str, Sequence[str]]) -> Part:
     superseded, foreign = [], []
     number = 0
@@ -95,14 +98,12 @@ def _add(fleet: Fleet, report: Report, inventory: Mapping[str, Sequence[str]]) -
 
 
 def _fleet(fields: Mapping[str, Any]) -> Fleet:
-    if fields.get("format") != FORMAT:
+    if fields.get("format") != FORMAT or fields["format"] is True:
         raise ValueError(
             f"its format is {strict_json.shown(fields.get('format'))}, and {FORMAT} is read here"
         )
     playbook, check_mode, started, ended, exceptions, findings, hosts = strict_json.typed(fields, _HEAD)
-    for time in (started, ended):
-        dt.datetime.strptime(time, _TIME)
-    fleet = Fleet(playbook=playbook, check_mode=check_mode, started=started, ended=ended)
+    fleet = Fleet(playbook=playbook, check_mode=check_mode, started=utc(started), ended=utc(ended))
     for item in hosts:
         _host(fleet, item)
     for item in findings:

@@ -258,10 +258,12 @@ class Fleet:
     def outliers(self) -> list[Outlier]:
         """The worst first, and the rarest: one of 512 is easily missed, and 512 of 512 is not."""
         seen: Counter[tuple[str, str]] = Counter()
+        # Hosts of which a merged report only counts what is right: each may have reported any setting.
+        unnamed = sum(bool(host.unnamed) for host in self.hosts.values())
         bad: dict[tuple[str, str], list[tuple[str, Finding]]] = {}
         for host in self.ordered():
             for knob, finding in host.findings.items():
-                seen[knob] += 1
+                seen[knob] += 0 if host.unnamed else 1
                 if finding.bad:
                     bad.setdefault(knob, []).append((host.name, finding))
         outliers = []
@@ -275,7 +277,7 @@ class Fleet:
                     next((one for one in SEVERITIES if one in severities), SEVERITIES[-1]),
                     tuple(one for one in BAD if one in statuses),
                     tuple(host for host, _finding in items),
-                    seen[knob],
+                    seen[knob] + unnamed,
                     reasons.pop() if len(reasons) == 1 else "",
                 )
             )

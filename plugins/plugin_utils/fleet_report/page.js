@@ -474,11 +474,14 @@
 
   function drawPairs() {
     const campaign = data.campaigns[+byId("campaign").value];
-    const names = shownHosts.filter((at) => at in campaign.leaves && (!inside || inside.has(at)));
-    const rowsOf = grouped(names, campaign.leaves), place = new Map();
+    const chosen = new Set(shownHosts.filter((at) => !inside || inside.has(at)));
+    const between = (least) => campaign.pairs.filter((pair) => chosen.has(pair[ONE]) + chosen.has(pair[OTHER]) >= least);
+    // A filter may leave one host: then with its partners.
+    const both = between(2), found = both.length ? both : between(1);
+    const partners = new Set(found.flatMap((pair) => [pair[ONE], pair[OTHER]]));
+    const names = [...new Set([...chosen, ...partners])].filter((at) => at in campaign.leaves);
+    const rowsOf = grouped(names, campaign.leaves), place = new Map(), cells = new Map();
     rowsOf.forEach((group, row) => { for (const at of group.hosts) place.set(at, row); });
-    const found = campaign.pairs.filter((pair) => place.has(pair[ONE]) && place.has(pair[OTHER]));
-    const cells = new Map();
     for (const pair of found) {
       const ends = [place.get(pair[ONE]), place.get(pair[OTHER])];
       for (const key of new Set([`${ends[0]} ${ends[1]}`, `${ends[1]} ${ends[0]}`])) cells.set(key, [...(cells.get(key) || []), pair]);
@@ -544,7 +547,7 @@
       return line;
     });
     if (found.length > most) parts.push(make("li", "", `and ${number(found.length - most)} more`));
-    open([["measured", `${number(found.length)} pairs`], ["not right", number(bad.length)]], parts,
+    open([["pairs", number(found.length)], ["not right", number(bad.length)]], parts,
       lone ? null : { inside: groups.flatMap((group) => group.hosts) });
   }
 

@@ -152,7 +152,8 @@ def _cells(host: Host, areas: Sequence[str]) -> tuple[str, ...]:
     """A merged report lists what is not right, and the areas of the rest are not known: `?`."""
     bad = Counter(finding.kind for finding in host.bad)
     if host.unnamed:
-        return tuple(f"{bad[area]}/?" if bad[area] else "?" for area in areas)
+        right = {finding.kind for finding in host.findings.values() if not finding.bad}
+        return tuple(f"{bad[area]}/?" if bad[area] else "ok" if area in right else "?" for area in areas)
     good = Counter(finding.kind for finding in host.findings.values() if finding.status not in NEITHER)
     return tuple(f"{bad[area]}/{good[area]}" if bad[area] else "ok" if good[area] else "-" for area in areas)
 

@@ -30,8 +30,8 @@ _OF_MEDIAN = math.sqrt(math.pi / 2)
 
 
 class Measure(NamedTuple):
-    """Median of some pairs. noise: median absolute deviation of a pair like these, as a part of the median;
-    None where it is not known."""
+    """Median of some pairs. pairs: of nodes, however many rails they have. noise: median absolute deviation
+    of a pair like these, as a part of the median; None where it is not known."""
 
     value: float
     pairs: int
@@ -56,10 +56,12 @@ class Change(NamedTuple):
 
 
 def measure(pairs: Sequence[Pair]) -> Measure:
-    """Of pairs that have a value, one at least. With several classes of pairs, the noise is the largest."""
+    """Of pairs that have a value, one at least. With several classes of pairs, the noise is the largest. The
+    rails of two nodes count once: they are measured together, and what disturbs one may disturb all."""
     values = [pair.value for pair in pairs if pair.value is not None]
     noises = [pair.noise for pair in pairs if pair.noise is not None]
-    return Measure(statistics.median(values), len(values), max(noises, default=None))
+    nodes = {tuple(sorted(name for name, _rail in pair.ends)) for pair in pairs}
+    return Measure(statistics.median(values), len(nodes), max(noises, default=None))
 
 
 def change(before: Measure, after: Measure, unit: Unit) -> Change:

@@ -165,11 +165,16 @@ def _change(one: Change) -> dict[str, Any]:
 
 
 def lines(found: Comparison, width: int | None) -> list[str]:
-    """What has changed, the worst first; then under what, and the sums."""
+    """What has changed, the worst first; then under what, and the sums. A pair that has changed with one of
+    its nodes is not named."""
     before, after = found.before, found.after
     rails = len({key[0][1] for key in found.pairs}) > 1
     nodes = {name: one for name, one in found.nodes.items() if one.word != SAME}
-    pairs = {_ends(key, rails): one for key, one in found.pairs.items() if one.word in (WORSE, BETTER)}
+    pairs = {
+        _ends(key, rails): one
+        for key, one in found.pairs.items()
+        if one.word in (WORSE, BETTER) and all(found.nodes[name].word != one.word for name, _rail in key)
+    }
     unit = before.unit.words
     return [
         f"A: {before.file}: {before.kind} {before.name}, {before.started}, {before.verdict}",

@@ -54,7 +54,7 @@ def add(fleet: Fleet, run: Result) -> None:
 
 
 def _check(run: Result, name: str, rail: Rail) -> dict[str, Any]:
-    """As a module returns one: the median of the node, as a part of that of the pairs that are like its own."""
+    """As a module returns one: the median of the node, as a part of that of all pairs like its own."""
     pairs = [pair for pair in run.of_node.get(name, ()) if (name, rail.number) in pair.ends]
     return {
         "name": run.kind,

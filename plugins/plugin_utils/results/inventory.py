@@ -13,7 +13,7 @@ from ...module_utils._mlnode.model.errors import MlnodeError
 
 #: A line of `ansible-inventory --graph`: bars for the depth, then @group: or a host. It loads no variables,
 #: so that none has to be decrypted.
-_LINE = re.compile(r"(?P<bars>(?:  \|)*)(?:--)?(?:@(?P<group>.*):|(?P<host>.+))")
+_LINE = re.compile(r"(?:@(?P<top>all):|(?P<bars>(?:  \|)+)--(?:@(?P<group>.*):|(?P<host>.+)))")
 
 #: Groups that Ansible makes by itself; the fleet report leaves them out
 _OWN = ("all", "ungrouped")
@@ -22,18 +22,23 @@ _OWN = ("all", "ungrouped")
 def hosts(sources: Sequence[str], groups: Sequence[str]) -> dict[str, list[str]]:
     """Host → its groups, of those hosts that are in one of these groups, or of all. Without sources, Ansible
     takes those of its configuration. Raises MlnodeError."""
+    return parsed(_graph(sources), groups)
+
+
+def parsed(graph: str, groups: Sequence[str]) -> dict[str, list[str]]:
+    """What ansible-inventory --graph has printed. Raises MlnodeError."""
     found: dict[str, set[str]] = {}
     known = set()
     above: list[str] = []
-    for line in _graph(sources).splitlines():
+    for line in graph.splitlines():
         match = _LINE.fullmatch(line)
         if not match:
             raise MlnodeError(f"ansible-inventory --graph has the line {line!a}")
-        depth = len(match["bars"]) // 3
-        del above[depth:]
-        if match["group"] is not None:
-            above.append(match["group"])
-            known.add(match["group"])
+        group = match["top"] or match["group"]
+        del above[len(match["bars"] or "") // 3 :]
+        if group is not None:
+            above.append(group)
+            known.add(group)
         else:
             found.setdefault(match["host"], set()).update(above)
     for group in groups:

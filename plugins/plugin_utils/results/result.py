@@ -9,7 +9,6 @@ and its limits in fields that are called like the unit.
 
 from __future__ import annotations
 
-import datetime as dt
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from ..campaign import limits
 from ..campaign.document import FORMAT
 from ..campaign.limits import Class
 from ..campaign.model import End, Facts
+from ..fleet_report.merge import utc
 
 #: Characters of a file. A pair takes 1 KB, and a campaign of 1,024 nodes, 8 rails and 8 rounds has 32,768.
 MOST = 1 << 27
@@ -127,7 +127,7 @@ def read(fields: Mapping[str, Any], file: str) -> Result:
 
 
 def _result(fields: Mapping[str, Any], file: str) -> Result:
-    if fields.get("format") != FORMAT:
+    if fields.get("format") != FORMAT or fields["format"] is True:
         raise ValueError(
             f"its format is {strict_json.shown(fields.get('format'))}, and {FORMAT} is read here"
         )
@@ -135,7 +135,7 @@ def _result(fields: Mapping[str, Any], file: str) -> Result:
         fields, {"campaign": dict, "verdict": str, "nodes": list, "pairs": list, "classes": list}
     )
     name, kind, *times = strict_json.typed(campaign, {"id": str, "kind": str, "started": str, "ended": str})
-    started, ended = map(_utc, times)
+    started, ended = map(utc, times)
     unit = campaign.get("unit", _GBITS)
     if unit not in UNITS:
         raise ValueError(f"its unit is {strict_json.shown(unit)}, and known are {', '.join(UNITS)}")
@@ -159,11 +159,6 @@ def _result(fields: Mapping[str, Any], file: str) -> Result:
         pairs=found,
         of_node=_by_node(found),
     )
-
-
-def _utc(time: str) -> str:
-    """In the form of fleet reports, of which texts are in the order of times."""
-    return dt.datetime.fromisoformat(time).astimezone(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 #: Of a campaign, what differs from one to the next without any meaning for what was measured

@@ -105,7 +105,7 @@ class Part(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What was measured between two nodes on one rail. share: of its limit, 1 or more where it keeps it; None
+    """Measurement between two nodes on one rail. share: of its limit, 1 or more where it keeps it; None
     where there is no value or no limit. value, reason: for people."""
 
     one: str

@@ -165,7 +165,7 @@ def _change(one: Change) -> dict[str, Any]:
 
 
 def lines(found: Comparison, width: int | None) -> list[str]:
-    """What has changed, the worst first; then under what, and the sums. A pair that has changed with one of
+    """Table of changes, the worst first; then under what, and the sums. A pair that has changed with one of
     its nodes is not named."""
     before, after = found.before, found.after
     rails = len({key[0][1] for key in found.pairs}) > 1

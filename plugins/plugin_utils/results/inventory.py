@@ -26,7 +26,7 @@ def hosts(sources: Sequence[str], groups: Sequence[str]) -> dict[str, list[str]]
 
 
 def parsed(graph: str, groups: Sequence[str]) -> dict[str, list[str]]:
-    """What ansible-inventory --graph has printed. Raises MlnodeError."""
+    """Read the output of ansible-inventory --graph. Raises MlnodeError."""
     found: dict[str, set[str]] = {}
     known = set()
     above: list[str] = []

@@ -33,7 +33,7 @@ NOT_OK = (WORSE, UNKNOWN)
 
 
 class Point(NamedTuple):
-    """What is kept of a campaign: the median of each node, and of all pairs; None without any."""
+    """As much of a campaign as is kept: the median of each node, and of all pairs; None without any."""
 
     run: Result
     nodes: Mapping[str, Measure]
@@ -144,7 +144,7 @@ def document(found: Trend) -> dict[str, Any]:
 
 
 def whole(trends: Iterable[Trend], unread: Sequence[str]) -> dict[str, Any]:
-    """All kinds of a folder. unread: why files of it are no results."""
+    """All kinds of a folder. unread: reasons why files of it cannot be used."""
     return {
         "format": FORMAT,
         "mlnode": VERSION,

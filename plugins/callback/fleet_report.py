@@ -16,6 +16,8 @@ description:
   - Hosts that could not be reached, that failed, or that were to be looked at and were not, are named. None
     of them counts as a success.
   - A playbook that uses none of these modules gets no report.
+  - The files that C(set_stats) names in C(mlnode_results), as C(campaign.yml) does, are read as results of
+    campaigns. Each rail of a node is a column, and the page has a map of the pairs.
   - What C(no_log) hides is not known here. The host counts as failed.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -82,12 +84,13 @@ import os
 import pathlib
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import fleet_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import files
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
 
 #: Tasks of a playbook that fail because of earlier reports. Those of a role have their own reasons.
@@ -95,6 +98,10 @@ _VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 
 #: Modules of this collection that report neither settings nor checks
 _SILENT = ("agent", "node_revert", "node_topology")
+
+#: Of set_stats: files with results of campaigns, and what reads them
+_RESULTS = "mlnode_results"
+_READERS = "ansible_collections.mlnode.tuning.plugins.plugin_utils.results"
 
 #: Option → the module with its lines(), imported where it is asked for
 _FILES = {"json": "document", "junit": "junit", "html": "page"}
@@ -141,6 +148,9 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._take(result)
+        statistics = _answer(result).get("ansible_stats") or {}
+        for path in (statistics.get("data") or {}).get(_RESULTS) or []:
+            self._add(str(path))
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         answer = _answer(result)
@@ -150,6 +160,9 @@ class CallbackModule(CallbackBase):
         # What modules reported, and an assertion about it, is in the findings and errors already.
         reported = any(answer.get(name) for name in ("settings", "areas", "checks", "errors"))
         verdict = _action(result) in _VERDICTS and getattr(result.task, "_role", None) is None
+        campaign = self._fleet.campaigns and any(other.bad for other in self._fleet.hosts.values())
+        if verdict and campaign and result.task.run_once:  # about the fleet, and not about this host
+            return
         if (host.bad or host.errors) and (reported or verdict):
             return
         failure = f"{result.task.get_name()}: {_message(answer)}"
@@ -175,6 +188,20 @@ class CallbackModule(CallbackBase):
         elif fresh and not troubled:
             del self._fleet.hosts[known.get_name()]
         return host
+
+    def _add(self, path: str) -> None:
+        """The result of a campaign, as a column and as a map of pairs."""
+        fleet, result = (importlib.import_module(f"{_READERS}.{name}") for name in ("fleet", "result"))
+        try:
+            run = result.read(result.load(pathlib.Path(path)), path)
+        except MlnodeError as error:
+            self._display.warning(f"fleet_report: {error}")
+            return
+        for host in self._targets:
+            if host.get_name() in run.nodes:
+                self._fleet.host(host.get_name(), _groups(host))
+        fleet.add(self._fleet, run)
+        self._reported = True
 
     def _close_play(self) -> None:
         """Add hosts of the play that were not checked, so that they are counted."""
@@ -210,20 +237,8 @@ class CallbackModule(CallbackBase):
                 self._write(pathlib.Path(os.path.expanduser(path)), _form(form).lines(fleet))
 
     def _write(self, path: pathlib.Path, pieces: Iterable[str]) -> None:
-        """Whole or not at all: a page that is open in a browser is never half of one."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", errors="backslashreplace", dir=path.parent, delete=False
-            ) as file:
-                try:
-                    file.writelines(pieces)
-                    file.close()
-                    os.chmod(file.name, 0o666 & ~_umask())
-                    os.replace(file.name, path)
-                except BaseException:
-                    os.unlink(file.name)
-                    raise
+            files.write(path, pieces)
         except OSError as error:
             self._display.warning(f"fleet_report: cannot write {path}: {error.strerror}")
         else:
@@ -266,12 +281,6 @@ def _message(answer: Mapping[str, Any]) -> str:
 
 def _now() -> str:
     return dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _width() -> int | None:

@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import model, page
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.names import few
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import fleet as of_results
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import result
 from ansible_collections.mlnode.tuning.tests.system import browser
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results import campaigns
 
 #: What stands in each row of the list
 LIST = "[...document.querySelectorAll('#list tbody tr')].map((one) => one.innerText)"
@@ -46,9 +50,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     for name in NAMES:
         made["names"].take(made["names"].host(name), {"settings": [fleets.drifted()]}, "node_drift")
     made["ten"] = fleets.synthetic(10, drift=0.02)
+    slow = {"gpu007": 0.7, "gpu012": 0.9}
+    made["pairs"] = measured(campaigns.campaign(16, slow=slow))
+    made["leaves"] = measured(campaigns.campaign(130, slow=slow, leaves=13))
+    made["leafless"] = measured(campaigns.campaign(130, slow=slow))
     for name, fleet in made.items():
         (found / f"{name}.html").write_text("".join(page.lines(fleet)), "utf-8", "backslashreplace")
     return found
+
+
+def measured(campaign: dict[str, Any]) -> model.Fleet:
+    """A fleet about which nothing is known but a campaign."""
+    fleet = fleets.empty()
+    for node in campaign["nodes"]:
+        fleet.host(node["name"], ["training"])
+    of_results.add(fleet, result.read(campaign, "campaign.json"))
+    return fleet
 
 
 def opened(tab: browser.Page, folder: pathlib.Path, name: str) -> browser.Page:
@@ -266,6 +283,112 @@ def test_everything_is_reached_with_keys(tab: browser.Page, folder: pathlib.Path
     assert unnamed == 0
 
 
+CELLS = "[...document.querySelectorAll('#matrix td .cell')].map((one) => one.innerText)"
+
+ROW_TITLES = "[...document.querySelectorAll('#matrix tbody th')].map((one) => one.innerText)"
+
+
+def test_pairs_are_a_map_in_percent_of_their_limits(tab: browser.Page, folder: pathlib.Path) -> None:
+    opened(tab, folder, "pairs")
+    assert tab.ask("document.getElementById('view-pairs').hidden") is False
+
+    tab.click("#view-pairs")
+
+    # Eight rounds of sixteen nodes, each pair on both sides of the diagonal
+    cells = tab.ask(CELLS)
+    assert len(cells) == 2 * 8 * 8
+    assert sum(bool(one) for one in cells) == 2 * (8 + 8 - 1 * (("gpu007", "gpu012") in ends(folder)))
+    assert tab.ask(ROW_TITLES)[:2] == ["gpu007", "gpu012"]
+    low = tab.ask("document.querySelector('#matrix .high').innerText")
+    assert 70 <= int(low) <= 75
+    tab.click("#matrix .high")
+    details = tab.ask("document.getElementById('details').innerText")
+    assert "gpu007" in tab.ask("document.getElementById('details-title').innerText")
+    assert all(word in details for word in ("rail 0 fail: ", f"{low} % of the limit", "like pairs"))
+    assert tab.complaints() == []
+
+
+def ends(folder: pathlib.Path) -> set[tuple[str, ...]]:
+    """Pairs of the small campaign."""
+    found = campaigns.campaign(16)["pairs"]
+    return {tuple(sorted(end["node"] for end in pair["ends"])) for pair in found}
+
+
+def test_pairs_are_reached_with_keys(tab: browser.Page, folder: pathlib.Path) -> None:
+    opened(tab, folder, "pairs")
+    tab.click("#view-pairs")
+    tab.ask("document.querySelector('#matrix td[tabindex=\"0\"]').focus()")
+    before = tab.ask("document.activeElement.dataset.key.split(' ').map(Number)")
+
+    tab.key("ArrowRight")
+    after = tab.ask("document.activeElement.dataset.key.split(' ').map(Number)")
+
+    assert (after[0], after[1] > before[1]) == (before[0], True)
+    tab.key("ArrowDown")
+    assert tab.ask("document.activeElement.dataset.key.split(' ').map(Number)")[1] == after[1]
+    assert tab.ask("document.querySelectorAll('#matrix td[tabindex=\"0\"]').length") == 1
+    tab.key("Enter")
+    assert tab.ask("document.getElementById('details').hidden") is False
+    tab.key("Escape")
+    assert tab.ask("document.activeElement.dataset.key !== undefined") is True
+
+
+def test_a_host_is_shown_with_its_partners(tab: browser.Page, folder: pathlib.Path) -> None:
+    opened(tab, folder, "pairs")
+    tab.click("#view-pairs")
+
+    search(tab, "gpu007")
+
+    assert len(tab.ask(ROW_TITLES)) == 9
+    assert len(tab.ask(CELLS)) == 2 * 8
+    search(tab, "nothing like this")
+    assert "No pair" in tab.ask("document.getElementById('matrix').innerText")
+    tab.click("#reset")
+
+
+def test_of_many_hosts_a_row_is_a_leaf_and_one_cell_opens_it(tab: browser.Page, folder: pathlib.Path) -> None:
+    opened(tab, folder, "leaves")
+    tab.click("#view-pairs")
+    assert sorted(tab.ask(ROW_TITLES)) == [f"leaf{number:02}" for number in range(13)]
+
+    # The worst pair of two leaves, however many of them are right
+    tab.click("#matrix .high")
+    assert "leaf06" in tab.ask("document.getElementById('details-title').innerText")
+    tab.click("#only")
+
+    rows = tab.ask(ROW_TITLES)
+    assert "gpu007" in rows
+    assert len(rows) in (10, 20)
+    tab.click("#pairs-all")
+    assert len(tab.ask(ROW_TITLES)) == 13
+
+
+def test_of_many_hosts_without_leaves_a_row_is_a_run(tab: browser.Page, folder: pathlib.Path) -> None:
+    opened(tab, folder, "leafless")
+    tab.choose("#order", "name")
+    tab.click("#view-pairs")
+
+    rows = tab.ask(ROW_TITLES)
+    assert len(rows) == 44
+    assert (rows[0], rows[-1]) == ("gpu[001:003]", "gpu130")
+    tab.choose("#order", "worst")
+
+
+@pytest.mark.parametrize("name", ["pairs", "leaves"])
+@pytest.mark.parametrize("width", [400, 1440])
+def test_pairs_never_scroll_the_page_sideways(
+    tab: browser.Page, folder: pathlib.Path, width: int, name: str
+) -> None:
+    tab.size(width, 900)
+    try:
+        opened(tab, folder, name)
+        tab.click("#view-pairs")
+        assert tab.ask("document.documentElement.scrollWidth") <= width
+        assert len(tab.ask(CELLS)) > 100
+    finally:
+        tab.size(1440, 900)
+
+
 def test_hostile_names_and_values_are_words_and_nothing_else(tab: browser.Page, folder: pathlib.Path) -> None:
     opened(tab, folder, "hostile")
     title = tab.ask("document.title")
@@ -273,6 +396,8 @@ def test_hostile_names_and_values_are_words_and_nothing_else(tab: browser.Page, 
     tab.choose("#order", "name")
     tab.click("#view-list")
     tab.ask("[...document.querySelectorAll('#list tbody tr')].forEach((one) => one.click())")
+    tab.click("#view-pairs")
+    tab.ask("[...document.querySelectorAll('#matrix td[data-key]')].forEach((one) => one.click())")
     tab.click("#view-map")
     tab.ask("[...document.querySelectorAll('#rows .name, #rows .cell')].forEach((one) => one.click())")
 

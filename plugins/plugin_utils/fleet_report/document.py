@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -40,9 +39,7 @@ def _list(name: str, items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _head(fleet: Fleet) -> dict[str, Any]:
-    counts: dict[str, dict[str, int]] = {}
-    for (status, severity), number in sorted(fleet.counts().items()):
-        counts.setdefault(status, {})[severity] = number
+    merged = [part._asdict() for part in fleet.merged]
     return {
         "format": FORMAT,
         "mlnode": VERSION,
@@ -51,7 +48,8 @@ def _head(fleet: Fleet) -> dict[str, Any]:
         "started": fleet.started,
         "ended": fleet.ended,
         "states": fleet.states(),
-        "counts": counts,
+        **({"merged": merged} if merged else {}),
+        "counts": _by_status(fleet.counts()),
         "exceptions": [
             {**waiver._asdict(), "hosts": dict(states)} for waiver, states in fleet.waivers.items()
         ],
@@ -72,5 +70,12 @@ def _host(host: Host) -> dict[str, Any]:
         "unreachable": host.unreachable,
         "failures": host.failures,
         "errors": host.errors,
-        "counts": dict(Counter(finding.state for finding in host.findings.values())),
+        "counts": _by_status(host.counts),
     }
+
+
+def _by_status(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (status, severity), number in sorted(counts.items()):
+        found.setdefault(status, {})[severity] = number
+    return found

@@ -19,8 +19,9 @@ from .names import natural
 #: From the worst on
 SEVERITIES = tuple(str(severity) for severity in Severity)
 
-#: From the worst on. What a host may be: `not checked` is not a success.
-STATES = ("unreachable", "failed", "differs", "not checked", "ok")
+#: From the worst on. What a host may be: `not checked` is not a success, nor is a host of the inventory that
+#: none of the merged reports has.
+STATES = ("unreachable", "failed", "never answered", "differs", "not checked", "ok")
 
 #: Statuses of settings and verdicts of checks, from the worst on, as far as they are not a success
 BAD = (
@@ -90,9 +91,46 @@ class Waiver(NamedTuple):
     until: str
 
 
+class Part(NamedTuple):
+    """A report that was merged. hosts: number of those that count. superseded: hosts of which a newer report
+    counts. foreign: hosts that the inventory lacks."""
+
+    report: str
+    playbook: str
+    started: str
+    ended: str
+    hosts: int
+    superseded: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+class Pair(NamedTuple):
+    """Measurement between two nodes on one rail. share: of its limit, 1 or more where it keeps it; None
+    where there is no value or no limit. value, reason: for people."""
+
+    one: str
+    other: str
+    rail: int
+    share: float | None
+    verdict: str
+    value: str
+    reason: str
+
+
+class Pairs(NamedTuple):
+    """One campaign between the nodes of the fleet. leaves: node → its leaf switch, empty if not known."""
+
+    kind: str
+    name: str
+    leaves: Mapping[str, str]
+    pairs: tuple[Pair, ...]
+
+
 @dataclass
 class Host:
-    """errors: what kept parts of it from being looked at. failures: messages of the tasks that failed."""
+    """errors: what kept parts of it from being looked at. failures: messages of the tasks that failed.
+    unnamed: (status, severity) → number of findings that a merged report counts without their names. silent:
+    its state where the report that was to have it has nothing, whatever another one has measured."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -100,6 +138,13 @@ class Host:
     errors: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     unreachable: str = ""
+    unnamed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    silent: str = ""
+
+    @property
+    def counts(self) -> Counter[tuple[str, str]]:
+        """(status, severity) → findings; an ignored one has the status `ignored`."""
+        return self.unnamed + Counter((one.state, one.severity) for one in self.findings.values())
 
     @property
     def bad(self) -> list[Finding]:
@@ -111,14 +156,19 @@ class Host:
             return "unreachable"
         if self.errors or self.failures:
             return "failed"
+        if self.silent == "never answered":
+            return self.silent
         if any(finding.bad for finding in self.findings.values()):
             return "differs"
-        return "ok" if self.findings else "not checked"
+        if self.silent:
+            return self.silent
+        return "ok" if self.findings or self.unnamed else "not checked"
 
     @property
     def words(self) -> list[str]:
-        """Reasons why it is unreachable or failed."""
-        return [*filter(None, [self.unreachable]), *self.failures, *self.errors]
+        """Reasons why it is unreachable or failed, or has never answered."""
+        lost = ["no report has it"] if self.silent == "never answered" else []
+        return [*filter(None, [self.unreachable]), *self.failures, *self.errors, *lost]
 
     @property
     def worst(self) -> str:
@@ -151,6 +201,9 @@ class Fleet:
     hosts: dict[str, Host] = field(default_factory=dict)
     #: Exception → the states that hosts gave it: used, expired, unused
     waivers: dict[Waiver, Counter[str]] = field(default_factory=dict)
+    #: Of a fleet that several reports are about
+    merged: list[Part] = field(default_factory=list)
+    campaigns: list[Pairs] = field(default_factory=list)
     _texts: dict[str, str] = field(default_factory=dict, repr=False)
     _known: dict[Finding, Finding] = field(default_factory=dict, repr=False)
 
@@ -196,22 +249,21 @@ class Fleet:
         return {state: counts[state] for state in STATES if counts[state]}
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """(status, severity) → findings; an ignored one has the status `ignored`."""
-        return dict(
-            Counter(
-                (finding.state, finding.severity)
-                for host in self.hosts.values()
-                for finding in host.findings.values()
-            )
-        )
+        """Those of all hosts."""
+        found: Counter[tuple[str, str]] = Counter()
+        for host in self.hosts.values():
+            found.update(host.counts)
+        return dict(found)
 
     def outliers(self) -> list[Outlier]:
         """The worst first, and the rarest: one of 512 is easily missed, and 512 of 512 is not."""
         seen: Counter[tuple[str, str]] = Counter()
+        # Hosts of which a merged report only counts what is right: each may have reported any setting.
+        unnamed = sum(bool(host.unnamed) for host in self.hosts.values())
         bad: dict[tuple[str, str], list[tuple[str, Finding]]] = {}
         for host in self.ordered():
             for knob, finding in host.findings.items():
-                seen[knob] += 1
+                seen[knob] += 0 if host.unnamed else 1
                 if finding.bad:
                     bad.setdefault(knob, []).append((host.name, finding))
         outliers = []
@@ -225,7 +277,7 @@ class Fleet:
                     next((one for one in SEVERITIES if one in severities), SEVERITIES[-1]),
                     tuple(one for one in BAD if one in statuses),
                     tuple(host for host, _finding in items),
-                    seen[knob],
+                    seen[knob] + unnamed,
                     reasons.pop() if len(reasons) == 1 else "",
                 )
             )

@@ -162,18 +162,19 @@
 
   // -- map: only rows in sight exist --
 
-  const map = byId("map"), list = byId("list"), lines = byId("rows"), head = byId("head");
+  const map = byId("map"), list = byId("list"), pairs = byId("pairs"), lines = byId("rows"), head = byId("head");
   let ROW = 22;
   const phone = matchMedia("(max-width: 760px)");
   let active = { host: 0, knob: 0 };
   const drawn = new Map();
 
+  const VIEWS = { map: drawMap, list: drawList, pairs: drawPairs };
+
   function draw() {
-    const asMap = byId("view-map").getAttribute("aria-pressed") === "true";
-    map.hidden = !asMap;
-    list.hidden = asMap;
-    byId("outliers").hidden = !asMap || !data.outliers.length;
-    if (asMap) drawMap(); else drawList();
+    const now = Object.keys(VIEWS).find((name) => byId(`view-${name}`).getAttribute("aria-pressed") === "true");
+    for (const name of Object.keys(VIEWS)) byId(name).hidden = name !== now;
+    byId("outliers").hidden = now !== "map" || !data.outliers.length;
+    VIEWS[now]();
   }
 
   function drawMap() {
@@ -315,7 +316,7 @@
   // -- list: what has one cause, or is one setting on many hosts, is a row --
 
   // Ranks of hosts as a whole, among those of findings: before all of them, or after all that are not right.
-  const STATE_RANKS = { unreachable: -2, failed: -1, "not checked": 3.5 };
+  const STATE_RANKS = { unreachable: -3, failed: -2, "never answered": -1, "not checked": 3.5 };
 
   function troubles() {
     const alike = new Map();
@@ -436,6 +437,130 @@
     if (found.length > most) list.append(make("div", "nothing", `and ${number(found.length - most)} more: narrow the filter`));
   }
 
+  // -- pairs: what was measured between two hosts, or of many, between the leaves that they are on --
+
+  const [ONE, OTHER, RAIL, SHARE, VERDICT, VALUE, REASON] = [0, 1, 2, 3, 4, 5, 6];
+  // Hosts that have a row of their own; of more, a row is a leaf, or hosts with names that follow each other.
+  const ROWS = 64;
+  const FAIL = statuses.indexOf("fail"), UNKNOWN = statuses.indexOf("unknown");
+  let inside = null, matrix = null;
+
+  function grouped(names, leafOf) {
+    if (names.length <= ROWS) return names.map((at) => ({ title: shown(texts[hosts[at][NAME]]), hosts: [at] }));
+    const leaves = new Map();
+    for (const at of names) leaves.set(leafOf[at], [...(leaves.get(leafOf[at]) || []), at]);
+    if (leaves.size > 1 && leaves.size <= ROWS) return [...leaves].map(([leaf, members]) => ({ title: shown(leaf) || "no leaf", hosts: members }));
+    const sorted = [...names].sort((one, other) => natural(leafOf[one], leafOf[other]) || one - other);
+    const size = Math.ceil(sorted.length / ROWS);
+    return Array.from({ length: Math.ceil(sorted.length / size) }, (_, at) => sorted.slice(at * size, (at + 1) * size))
+      .map((members) => ({ title: few(members, 1), hosts: members }));
+  }
+
+  // The worst first: what has no result may be as bad as any.
+  const worse = (one, other) => (one[VERDICT] === UNKNOWN ? -1 : one[SHARE] ?? 9) - (other[VERDICT] === UNKNOWN ? -1 : other[SHARE] ?? 9);
+  const low = (found) => found.filter((pair) => pair[VERDICT] === FAIL || pair[VERDICT] === UNKNOWN);
+
+  // Colour and sign by the worst pair: an average would hide it.
+  function lookOf(found) {
+    const [worst] = low(found).sort(worse);
+    if (!worst) return ["ok", ""];
+    if (worst[SHARE] === null || worst[VERDICT] === UNKNOWN) return ["none", "?"];
+    const share = worst[SHARE];
+    if (share >= 1) return ["medium", "!"];
+    return [share < 0.8 ? "high" : share < 0.95 ? "medium" : "low", String(Math.floor(100 * share))];
+  }
+
+  const percent = (pair) => (pair[SHARE] === null ? "" : `, ${Math.floor(100 * pair[SHARE])} % of the limit`);
+
+  function drawPairs() {
+    const campaign = data.campaigns[+byId("campaign").value];
+    const chosen = new Set(shownHosts.filter((at) => !inside || inside.has(at)));
+    const between = (least) => campaign.pairs.filter((pair) => chosen.has(pair[ONE]) + chosen.has(pair[OTHER]) >= least);
+    // A filter may leave one host: then with its partners.
+    const both = between(2), found = both.length ? both : between(1);
+    const partners = new Set(found.flatMap((pair) => [pair[ONE], pair[OTHER]]));
+    const names = [...new Set([...chosen, ...partners])].filter((at) => at in campaign.leaves);
+    const rowsOf = grouped(names, campaign.leaves), place = new Map(), cells = new Map();
+    rowsOf.forEach((group, row) => { for (const at of group.hosts) place.set(at, row); });
+    for (const pair of found) {
+      const ends = [place.get(pair[ONE]), place.get(pair[OTHER])];
+      for (const key of new Set([`${ends[0]} ${ends[1]}`, `${ends[1]} ${ends[0]}`])) cells.set(key, [...(cells.get(key) || []), pair]);
+    }
+    matrix = { groups: rowsOf, cells };
+    const many = rowsOf.length < names.length;
+    byId("pairs-note").textContent = `${shown(campaign.title)}: ${number(found.length)} pairs between ${number(names.length)} hosts, ${number(low(found).length)} not right. ` +
+      (many ? "A cell has the worst pair of two groups of hosts" : "A cell has the worst rail of a pair") +
+      ", in percent of its limit where it is less; an empty one was not measured.";
+    byId("pairs-all").hidden = !inside;
+    if (!found.length) { byId("matrix").replaceChildren(make("div", "nothing", "No pair that fits this filter was measured.")); return; }
+    const cell = Math.max(phone.matches ? 26 : 20, Math.min(34, Math.floor((pairs.clientWidth - 190) / rowsOf.length)));
+    pairs.style.setProperty("--cell", `${cell}px`);
+    const table = make("table"), head = make("thead"), body = make("tbody"), top = make("tr");
+    top.append(make("td", "corner"));
+    for (const group of rowsOf) {
+      const title = make("th");
+      title.scope = "col";
+      title.append(make("span", "", group.title));
+      top.append(title);
+    }
+    head.append(top);
+    rowsOf.forEach((group, row) => {
+      const line = make("tr"), title = make("th", "", group.title);
+      title.scope = "row";
+      title.title = group.title;
+      line.append(title, ...rowsOf.map((_, column) => oneCell(row, column)));
+      body.append(line);
+    });
+    table.append(head, body);
+    byId("matrix").replaceChildren(table);
+    const first = body.querySelector("td[tabindex]");
+    if (first) first.tabIndex = 0;
+  }
+
+  function oneCell(row, column) {
+    const cell = make("td"), found = matrix.cells.get(`${row} ${column}`);
+    if (!found) return cell;
+    const [look, sign] = lookOf(found);
+    cell.append(make("div", `cell ${look}`, sign));
+    cell.tabIndex = -1;
+    cell.dataset.key = `${row} ${column}`;
+    cell.setAttribute("aria-label", `${titleOfCell(row, column)}: ${sign === "?" ? "unknown" : sign ? `${sign} %` : "as expected"}`);
+    return cell;
+  }
+
+  const titleOfCell = (row, column) => (row === column ? matrix.groups[row].title : `${matrix.groups[row].title} – ${matrix.groups[column].title}`);
+
+  function detailPair(cell) {
+    const [row, column] = cell.dataset.key.split(" ").map(Number);
+    const found = [...matrix.cells.get(cell.dataset.key)].sort(worse), bad = low(found);
+    const groups = [...new Set([matrix.groups[row], matrix.groups[column]])];
+    const lone = groups.length === 2 && groups.every((group) => group.hosts.length === 1);
+    for (const old of pairs.querySelectorAll("td[tabindex='0']")) old.tabIndex = -1;
+    cell.tabIndex = 0;
+    byId("details-title").textContent = titleOfCell(row, column);
+    const most = 100;
+    const parts = found.slice(0, most).map((pair) => {
+      const line = make("li");
+      const ends = lone ? `rail ${pair[RAIL]}` : `${few([pair[ONE]], 1)} – ${few([pair[OTHER]], 1)}, rail ${pair[RAIL]}`;
+      line.append(make("strong", "", ends), ` ${statuses[pair[VERDICT]]}: ${shown(texts[pair[VALUE]])}${percent(pair)}`);
+      if (texts[pair[REASON]]) line.append(make("div", "also", shown(texts[pair[REASON]])));
+      return line;
+    });
+    if (found.length > most) parts.push(make("li", "", `and ${number(found.length - most)} more`));
+    open([["pairs", number(found.length)], ["not right", number(bad.length)]], parts,
+      lone ? null : { inside: groups.flatMap((group) => group.hosts) });
+  }
+
+  // The next cell with something in it, in this row or column.
+  function step(cell, key) {
+    const [row, column] = cell.dataset.key.split(" ").map(Number);
+    const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[key];
+    for (let at = 1; at < matrix.groups.length; at += 1) {
+      const next = pairs.querySelector(`td[data-key="${row + down * at} ${column + right * at}"]`);
+      if (next) { cell.tabIndex = -1; next.tabIndex = 0; next.focus(); return; }
+    }
+  }
+
   // -- details --
 
   function detailActive() {
@@ -518,6 +643,7 @@
     byId("details-parts").hidden = !parts.length;
     selected = item;
     byId("only").hidden = !item;
+    byId("only").textContent = item?.inside ? "Show these hosts" : "Show on the map";
     const opened = byId("details").hidden;
     if (opened) opener = document.activeElement;
     byId("details").hidden = false;
@@ -536,6 +662,7 @@
   // Filter the map by a row of the list.
   function only(item) {
     close();
+    if (item.inside) { inside = new Set(item.inside); drawPairs(); return; }
     if (item.parts.length) find(item.parts.length > 1 ? item.why : keyOf(item.parts[0]), item.rank < 4);
     else { wanted.state = String(item.state); press(); }
     view("map");
@@ -599,6 +726,8 @@
     }
     byId("legend").append(make("li", "", "≠ differs  ↑ overridden at boot  ↻ waits for a restart or reboot  ⊘ refused  ? unknown  ! warning  + changed now"));
     byId("made").textContent = `mlnode ${data.version}`;
+    byId("merged").textContent = `merged: ${data.merged.map(shown).join(". ")}`;
+    byId("merged").hidden = !data.merged.length;
     byId("headline").textContent = `${shown(data.playbook)}${data.check_mode ? " (check mode)" : ""}, ${data.ended}`;
   }
 
@@ -637,7 +766,7 @@
   }
 
   function view(name) {
-    for (const one of ["map", "list"]) byId(`view-${one}`).setAttribute("aria-pressed", String(one === name));
+    for (const one of Object.keys(VIEWS)) byId(`view-${one}`).setAttribute("aria-pressed", String(one === name));
     if (matches) draw();
   }
 
@@ -649,6 +778,21 @@
   byId("filter").addEventListener("reset", () => setTimeout(() => { wanted.state = ""; press(); read(); }));
   byId("view-map").addEventListener("click", () => view("map"));
   byId("view-list").addEventListener("click", () => view("list"));
+  byId("view-pairs").addEventListener("click", () => view("pairs"));
+  byId("view-pairs").hidden = !data.campaigns.length;
+  byId("campaign").hidden = data.campaigns.length < 2;
+  data.campaigns.forEach((campaign, at) => option("campaign", at, shown(campaign.title)));
+  byId("campaign").addEventListener("change", drawPairs);
+  byId("pairs-all").addEventListener("click", () => { inside = null; drawPairs(); });
+  pairs.addEventListener("click", (event) => { const cell = event.target.closest("td[data-key]"); if (cell) { cell.focus(); detailPair(cell); } });
+  pairs.addEventListener("keydown", (event) => {
+    const cell = event.target.closest("td[data-key]");
+    if (!cell || event.altKey || event.metaKey || event.ctrlKey) return;
+    if (event.key === "Enter" || event.key === " ") detailPair(cell);
+    else if (/^Arrow/.test(event.key)) step(cell, event.key);
+    else return;
+    event.preventDefault();
+  });
   byId("close").addEventListener("click", close);
   byId("only").addEventListener("click", () => only(selected));
   map.addEventListener("scroll", drawRows, { passive: true });

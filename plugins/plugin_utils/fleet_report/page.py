@@ -13,13 +13,13 @@ import hashlib
 import html
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...module_utils._mlnode.model.version import VERSION
-from .model import BAD, NEITHER, SEVERITIES, STATES, STATUSES, Finding, Fleet, Host, causes
+from .model import BAD, NEITHER, SEVERITIES, STATES, STATUSES, Finding, Fleet, Host, Pairs, causes
 from .names import few, folded
-from .table import headline
+from .table import headline, merged
 
 _FOLDER = pathlib.Path(__file__).parent
 
@@ -116,7 +116,30 @@ def data(fleet: Fleet) -> dict[str, Any]:
         "hosts": hosts,
         "places": [place[host.name] for host in fleet.ordered()],
         "outliers": outliers,
+        "merged": merged(fleet),
+        "campaigns": [_campaign(one, fleet, text) for one in fleet.campaigns],
         "texts": [*texts],
+    }
+
+
+def _campaign(one: Pairs, fleet: Fleet, text: Callable[[str | None], int]) -> dict[str, Any]:
+    """Of a pair: the numbers of its hosts, rail, share of the limit, verdict, value and reason."""
+    at = {host.name: number for number, host in enumerate(fleet.ordered())}
+    return {
+        "title": f"{one.kind}, campaign {one.name}",
+        "leaves": {at[name]: leaf for name, leaf in one.leaves.items()},
+        "pairs": [
+            [
+                at[pair.one],
+                at[pair.other],
+                pair.rail,
+                None if pair.share is None else round(pair.share, 3),
+                STATUSES.index(pair.verdict),
+                text(pair.value),
+                text(pair.reason),
+            ]
+            for pair in one.pairs
+        ],
     }
 
 
@@ -150,6 +173,19 @@ def _tables(fleet: Fleet) -> Iterator[str]:
             for finding, names in fleet.alike(lambda finding: finding.status in BAD)
         ],
     )
+    for campaign in fleet.campaigns:
+        low = [pair for pair in campaign.pairs if pair.verdict in BAD]
+        low.sort(key=lambda pair: -1.0 if pair.share is None else pair.share)
+        yield from _table(
+            f"Pairs that are not right ({len(low)}): {campaign.kind}, campaign {campaign.name}",
+            ("pair", "rail", "verdict", "measured", "why"),
+            [
+                (f"{pair.one} - {pair.other}", str(pair.rail), pair.verdict, pair.value, pair.reason)
+                for pair in low[:_NAMES]
+            ],
+        )
+    if fleet.merged:
+        yield from _table("Merged", ("report",), [(line,) for line in merged(fleet)])
     fine = [host.name for host in fleet.hosts.values() if host.state == "ok"]
     if fine:
         yield f"<h2>Hosts that are ok</h2>\n<p>{html.escape(_shown(', '.join(folded(fine))))}</p>\n"

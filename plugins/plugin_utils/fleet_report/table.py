@@ -31,16 +31,17 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
     """The whole report. width None: no terminal, so that nothing is wrapped."""
     hosts = fleet.ordered()
     report = [headline(fleet)]
-    if any(host.findings for host in hosts):
+    if any(host.counts for host in hosts):
         report += _counts(fleet, width)
     if {*fleet.states()} - {"ok", "not checked"}:
         report += ["", *_hosts(fleet.ranked(), width)]
     report += _part("Differences", [difference(items) for items in causes(fleet.outliers())], width)
     for state in ("unreachable", "failed"):
         report += _part(state.capitalize(), [[line] for line in _troubles(fleet.ranked(), state)], width)
-    unchecked = [host.name for host in hosts if host.state == "not checked"]
-    if unchecked:
-        report += _part("Not checked", [[few(unchecked, _NAMES)]], width)
+    for state in ("never answered", "not checked"):
+        names = [host.name for host in hosts if host.state == state]
+        report += _part(state.capitalize(), [[few(names, _NAMES)]] if names else [], width)
+    report += _part("Merged", [[line] for line in merged(fleet)], width)
     unused = [
         [f"{waiver.key} (until {waiver.until}): {waiver.reason}: nothing on any host needs it"]
         for waiver in fleet.unused()
@@ -57,6 +58,16 @@ def headline(fleet: Fleet) -> str:
     mode = " (check mode)" if fleet.check_mode else ""
     number = len(fleet.hosts)
     return printable(f"{fleet.playbook}{mode}: {number} host{'' if number == 1 else 's'}: {counts or 'none'}")
+
+
+def merged(fleet: Fleet) -> list[str]:
+    """Of a merged fleet: the reports, the newest first, and the hosts of which they are not what counts."""
+    return [
+        f"{part.report}: {part.hosts} host{'' if part.hosts == 1 else 's'} on {part.ended}"
+        + (f"; a newer report counts for {few(part.superseded, _NAMES)}" if part.superseded else "")
+        + (f"; not in the inventory: {few(part.foreign, _NAMES)}" if part.foreign else "")
+        for part in fleet.merged
+    ]
 
 
 def difference(items: Sequence[Outlier]) -> list[str]:
@@ -103,7 +114,7 @@ def _hosts(hosts: Sequence[Host], width: int | None) -> list[str]:
     areas = list(dict.fromkeys(finding.kind for host in hosts for finding in host.bad))
     alike: dict[tuple[str, ...], list[str]] = {}
     for host in hosts:
-        cells = _cells(host, areas) if host.findings else ("-",) * len(areas)
+        cells = _cells(host, areas) if host.findings or host.unnamed else ("-",) * len(areas)
         alike.setdefault((host.state, host.worst or "-", *cells), []).append(host.name)
     rows = [
         (str(len(names)), *row, printable(few(sorted(names, key=natural), _NAMES)))
@@ -138,7 +149,11 @@ def _worst(areas: Sequence[str], cells: Sequence[str]) -> str:
 
 
 def _cells(host: Host, areas: Sequence[str]) -> tuple[str, ...]:
+    """A merged report lists what is not right, and the areas of the rest are not known: `?`."""
     bad = Counter(finding.kind for finding in host.bad)
+    if host.unnamed:
+        right = {finding.kind for finding in host.findings.values() if not finding.bad}
+        return tuple(f"{bad[area]}/?" if bad[area] else "ok" if area in right else "?" for area in areas)
     good = Counter(finding.kind for finding in host.findings.values() if finding.status not in NEITHER)
     return tuple(f"{bad[area]}/{good[area]}" if bad[area] else "ok" if good[area] else "-" for area in areas)
 

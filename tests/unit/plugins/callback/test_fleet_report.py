@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results import campaigns
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 
@@ -177,7 +178,7 @@ def test_what_was_rescued_or_ignored_is_no_failure(tmp_path: pathlib.Path) -> No
 
     assert run.states() == {"n1": "ok"}
     assert run.document()["check_mode"] is True
-    assert run.document()["hosts"][0]["counts"] == {"ok": 2}
+    assert run.document()["hosts"][0]["counts"] == {"ok": {"medium": 2}}
 
 
 def test_a_playbook_without_our_modules_gets_no_report(tmp_path: pathlib.Path) -> None:
@@ -250,6 +251,37 @@ def test_hostile_words_of_hosts_are_told_and_harmless(tmp_path: pathlib.Path) ->
     found = {finding["runtime"] for finding in run.document()["findings"]}
     assert "</script><script>document.title='broken'</script>" in found
     assert "<script>document.title" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_result_of_a_campaign_is_a_column_and_a_map_of_pairs(tmp_path: pathlib.Path) -> None:
+    """As campaign.yml names it, and stops: that is about the fleet, and not about the host that runs it."""
+    names = [f"gpu{number:03}" for number in range(1, 9)]
+    content = campaigns.campaign(8, 1, slow={"gpu007": 0.8})
+    (tmp_path / "1.json").write_text(json.dumps(content), encoding="utf-8")
+    (tmp_path / "2.json").write_text("{", encoding="utf-8")
+    stats = {"data": {"mlnode_results": [str(tmp_path / "1.json"), str(tmp_path / "2.json")]}}
+    verdict = {"that": False, "fail_msg": "1 fail"}
+    run = Run(
+        tmp_path,
+        {name: {} for name in [*names, "other"]},
+        [
+            {"name": "Name it", "ansible.builtin.set_stats": stats, "run_once": True},
+            {"name": "Stop", "ansible.builtin.assert": verdict, "run_once": True},
+        ],
+        environment={"MLNODE_REPORT_HTML": str(tmp_path / "page.html")},
+    )
+
+    said = run()
+
+    assert run.states() == {**dict.fromkeys(names, "ok"), "gpu007": "differs", "other": "not checked"}, said
+    [found] = run.document()["findings"]
+    assert (found["kind"], found["key"], found["status"], found["hosts"]) == (
+        *("campaign", "tcp rail 0", "fail"),
+        ["gpu007"],
+    )
+    assert found["runtime"].startswith("0.80 of the fleet's median: 78.")
+    assert "tcp, campaign 20261101-030000" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "2.json is damaged" in " ".join(said.split())
 
 
 def test_it_works_under_ansible_runner(tmp_path: pathlib.Path) -> None:

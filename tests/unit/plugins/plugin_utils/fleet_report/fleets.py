@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet, Pair, Pairs, Part
 
 #: What may stand in a name or a value and break out of where it is shown
 HOSTILE = (
@@ -129,4 +129,8 @@ def hostile() -> Fleet:
         fleet.take(host, {"checks": [check(**texts)]}, text)
         host.failures.append(text)
         fleet.host(f"gone {text}").unreachable = text
+        fleet.merged.append(Part(text, text, text, text, 1, (text,), (text,)))
+    names = [*fleet.hosts]
+    pairs = [Pair(*ends, 0, 0.5, "fail", text, text) for *ends, text in zip(names, names[1:], HOSTILE)]
+    fleet.campaigns.append(Pairs(HOSTILE[0], HOSTILE[2], dict(zip(names, HOSTILE)), tuple(pairs)))
     return fleet

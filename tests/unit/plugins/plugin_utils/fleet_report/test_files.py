@@ -81,7 +81,7 @@ def test_the_json_tells_everything_of_a_finding() -> None:
     [found] = [finding for finding in told["findings"] if "gpu002" in finding["hosts"]]
     assert found == {**fleets.drifted(), "ignored": None, "hosts": ["gpu002"]}
     [host] = [host for host in told["hosts"] if host["name"] == "gpu002"]
-    assert (host["worst"], host["counts"]) == ("high", {"drifted": 1, "ok": 1})
+    assert (host["worst"], host["counts"]) == ("high", {"drifted": {"high": 1}, "ok": {"medium": 1}})
     assert told["states"] == {"unreachable": 1, "failed": 1, "differs": 2, "not checked": 1, "ok": 1}
     assert told["counts"] == {"drifted": {"high": 1}, "fail": {"high": 1}, "ok": {"medium": 3}}
 
@@ -100,7 +100,7 @@ def test_the_json_leaves_out_nothing_that_is_not_fine(fleet: Fleet) -> None:
         for host in fleet.hosts.values()
         for finding in host.findings.values()
     )
-    counted = [sum(host["counts"].values()) for host in told["hosts"]]
+    counted = [sum(sum(by.values()) for by in host["counts"].values()) for host in told["hosts"]]
     assert counted == [len(host.findings) for host in fleet.ordered()]
 
 

@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Change from one measurement to a later one, and whether it is more than both of them scatter."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..campaign.limits import DEVIATIONS, MARGIN
+from .result import Pair, Unit
+
+#: From the worst on
+WORDS = ("worse", "only in A", "unknown", "only in B", "better", "same")
+WORSE, ONLY_A, UNKNOWN, ONLY_B, BETTER, SAME = WORDS
+
+#: A smaller change is never named. The deviation within a run does not show what differs between two runs,
+#: and where all pairs measure the same it is 0. A fifth of what a campaign takes for slow at the least.
+LEAST = MARGIN / 5
+
+#: The standard deviation in median absolute deviations, of a normal distribution: half of its values are
+#: nearer to the middle than its upper quartile.
+_PER_MAD = 1 / statistics.NormalDist().inv_cdf(0.75)
+
+#: Standard deviation of a median of n values, in standard deviations of one value divided by the root of n:
+#: the root of pi / 2, of a normal distribution
+_OF_MEDIAN = math.sqrt(math.pi / 2)
+
+
+class Measure(NamedTuple):
+    """Median of some pairs. pairs: of nodes, however many rails they have. noise: median absolute deviation
+    of a pair like these, as a part of the median; None where it is not known."""
+
+    value: float
+    pairs: int
+    noise: float | None
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the value, as a part of it."""
+        return _PER_MAD * (self.noise or 0.0) * min(1.0, _OF_MEDIAN / math.sqrt(self.pairs))
+
+
+class Change(NamedTuple):
+    """part: of the earlier value, such as -0.1 for a tenth less. noise: the least part that is named; None
+    where it is not known."""
+
+    word: str
+    before: float | None = None
+    after: float | None = None
+    part: float | None = None
+    noise: float | None = None
+    reason: str = ""
+
+
+def measure(pairs: Sequence[Pair]) -> Measure:
+    """Of pairs that have a value, one at least. With several classes of pairs, the noise is the largest. The
+    rails of two nodes count once: they are measured together, and what disturbs one may disturb all."""
+    values = [pair.value for pair in pairs if pair.value is not None]
+    noises = [pair.noise for pair in pairs if pair.noise is not None]
+    nodes = {tuple(sorted(name for name, _rail in pair.ends)) for pair in pairs}
+    return Measure(statistics.median(values), len(nodes), max(noises, default=None))
+
+
+def change(before: Measure, after: Measure, unit: Unit) -> Change:
+    """Named is what is outside of the median absolute deviation of both, and four standard deviations of the
+    difference away, as a pair has to be from its median in a campaign."""
+    if not before.value:
+        return Change(
+            UNKNOWN, before.value, after.value, reason="nothing to compare with: the first one is 0"
+        )
+    part = after.value / before.value - 1
+    if before.noise is None or after.noise is None:
+        reason = "too few pairs are like it to know their noise"
+        return Change(UNKNOWN, before.value, after.value, part, reason=reason)
+    both = DEVIATIONS * math.hypot(before.deviation, after.deviation)
+    noise = max(LEAST, both, before.noise, after.noise)
+    word = SAME if abs(part) <= noise else BETTER if part * unit.better > 0 else WORSE
+    return Change(word, before.value, after.value, part, noise)
+
+
+def percent(part: float | None) -> str:
+    return "" if part is None else f"{100 * part:+.1f} %"

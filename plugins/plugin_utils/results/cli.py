@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command mlnode-results: results on the controller, compared, followed over time, and merged.
+
+Exit status as that of mlnode: 0 as it should be, 1 an error, 2 a wrong call, 3 something is worse or missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from ...module_utils._mlnode.agent import output
+from ...module_utils._mlnode.model.errors import MlnodeError, printable
+from ..fleet_report import document, files, merge, page, table
+from . import compare, fleet, inventory, result, trend
+
+#: 2 is that of argparse.
+OK, ERROR, NOT_OK = 0, 1, 3
+
+
+def main(words: Sequence[str]) -> int:
+    asked = _parser().parse_args(words)
+    output.begin()
+    try:
+        status = int(asked.run(asked))
+    except MlnodeError as error:
+        _complain(str(error))
+        status = ERROR
+    except OSError as error:
+        _complain(f"cannot write {error.filename}: {error.strerror}")
+        status = ERROR
+    return output.ended(status, ERROR)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mlnode-results", description="Results of a fleet on the controller."
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    one = commands.add_parser("compare", help="what has changed from one campaign to another")
+    one.add_argument("a", metavar="A", type=pathlib.Path, help="the earlier result, a JSON file")
+    one.add_argument("b", metavar="B", type=pathlib.Path, help="the later one")
+    one.set_defaults(run=_compare)
+
+    one = commands.add_parser("trend", help="the series of each node over all campaigns of a folder")
+    one.add_argument(
+        "folder", metavar="FOLDER", type=pathlib.Path, help="where campaign.yml has left its results"
+    )
+    one.set_defaults(run=_trend)
+
+    one = commands.add_parser(
+        "merge", help="join fleet reports and campaigns, with every node of the inventory"
+    )
+    one.add_argument(
+        "files", metavar="FILE", type=pathlib.Path, nargs="+", help="fleet reports and campaigns, JSON"
+    )
+    one.add_argument(
+        "-i", "--inventory", action="append", default=[],
+        help="the inventory, as for ansible-playbook; that of ansible.cfg if not given",
+    )  # fmt: skip
+    one.add_argument(
+        "-g",
+        "--group",
+        action="append",
+        default=[],
+        help="only hosts of this group; may be given several times",
+    )
+    one.add_argument(
+        "-o", "--output", type=pathlib.Path, metavar="FILE", help="write the merged report as JSON"
+    )
+    one.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
+    one.set_defaults(run=_merge)
+
+    for one in commands.choices.values():
+        one.add_argument("--json", action="store_true", help="print JSON, and not a table")
+    return parser
+
+
+def _compare(asked: argparse.Namespace) -> int:
+    before, after = (result.read(result.load(path), str(path)) for path in (asked.a, asked.b))
+    found = compare.compare(before, after)
+    _print(asked, compare.document(found), compare.lines(found, output.width()))
+    return OK if found.success else NOT_OK
+
+
+def _trend(asked: argparse.Namespace) -> int:
+    if not asked.folder.is_dir():
+        raise MlnodeError(f"{asked.folder} is not a folder")
+    paths = sorted(asked.folder.glob("*.json"))
+    if not paths:
+        raise MlnodeError(f"{asked.folder} holds no result: no file in it is called *.json")
+    kinds: dict[str, list[trend.Point]] = {}
+    unread = []
+    for path in paths:
+        try:
+            run = result.read(result.load(path), str(path))
+        except MlnodeError as error:
+            unread.append(str(error))
+        else:
+            kinds.setdefault(run.kind, []).append(trend.point(run))
+    trends = [trend.trend(points) for points in kinds.values()]
+    lines = [line for found in trends for line in (*trend.lines(found, output.width()), "")][:-1]
+    _print(asked, trend.whole(trends, unread), lines)
+    for reason in unread:
+        _complain(reason)
+    if unread:
+        return ERROR
+    return NOT_OK if any(found.verdict in trend.NOT_OK for found in trends) else OK
+
+
+def _merge(asked: argparse.Namespace) -> int:
+    hosts = inventory.hosts(asked.inventory, asked.group)
+    reports, campaigns = [], []
+    for path in asked.files:
+        fields = result.load(path)
+        if "campaign" in fields:
+            campaigns.append(result.read(fields, str(path)))
+        else:
+            reports.append(merge.read(fields, str(path)))
+    merged = merge.merge(reports, hosts)
+    fleet.add_all(merged, campaigns)
+    for path, form in ((asked.output, document), (asked.html, page)):
+        if path:
+            files.write(path, form.lines(merged))
+            if not asked.json:
+                output.say(f"{path} is written")
+    if asked.json:
+        output.say("".join(document.lines(merged)).rstrip())
+    else:
+        output.say("\n".join(table.lines(merged, output.width())))
+    return OK if {*merged.states()} <= {"ok"} else NOT_OK
+
+
+def _print(asked: argparse.Namespace, found: Any, lines: Sequence[str]) -> None:
+    if asked.json:
+        output.print_json(found)
+    else:
+        output.say("\n".join(lines))
+
+
+def _complain(message: str) -> None:
+    output.say_aside(f"mlnode-results: {printable(message)}")

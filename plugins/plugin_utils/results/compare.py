@@ -1,0 +1,243 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two campaigns of one kind: what has changed on each node and between each pair, and what else has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...module_utils._mlnode.model.errors import MlnodeError
+from ...module_utils._mlnode.model.version import VERSION
+from ...module_utils._mlnode.report.grid import grid, wrapped
+from ..campaign.model import End
+from ..fleet_report.names import few, natural
+from .change import BETTER, ONLY_A, ONLY_B, SAME, UNKNOWN, WORDS, WORSE, Change, change, measure, percent
+from .result import Pair, Result, Unit
+
+#: Raised when a field changes its meaning or goes; new fields do not raise it.
+FORMAT = 1
+
+#: As many lines of a part as people read; the JSON has all of them
+MOST = 40
+#: Of a node of which nothing is known
+_ALL = "kernel, declarations and rails"
+#: Names in one line
+_NAMED = 6
+
+
+class Difference(NamedTuple):
+    """Something under which nodes were measured that has changed, and on which of them."""
+
+    what: str
+    before: str
+    after: str
+    nodes: tuple[str, ...]
+
+
+class Comparison(NamedTuple):
+    before: Result
+    after: Result
+    nodes: Mapping[str, Change]
+    pairs: Mapping[tuple[End, End], Change]
+    about: tuple[Difference, ...]
+    under: tuple[Difference, ...]
+
+    @property
+    def verdict(self) -> str:
+        """The worst of the nodes. A pair was measured once in each, and says nothing alone."""
+        words = {one.word for one in self.nodes.values()}
+        return next((word for word in WORDS if word in words), UNKNOWN)
+
+    @property
+    def success(self) -> bool:
+        return self.verdict not in (WORSE, ONLY_A, UNKNOWN)
+
+
+def compare(before: Result, after: Result) -> Comparison:
+    """Raises MlnodeError for results that are not of one kind."""
+    for what, one, other in (
+        ("kind", before.kind, after.kind),
+        ("unit", before.unit.words, after.unit.words),
+    ):
+        if one != other:
+            raise MlnodeError(
+                f"{before.file} has the {what} {one}, and {after.file} {other}: they cannot be compared"
+            )
+    names = sorted({*before.nodes, *after.nodes}, key=natural)
+    keys = sorted({*before.pairs, *after.pairs}, key=lambda key: [natural(name) for name, _rail in key])
+    return Comparison(
+        before,
+        after,
+        {name: _node(name, before, after) for name in names},
+        {key: _pair(before.pairs.get(key), after.pairs.get(key), before.unit) for key in keys},
+        tuple(Difference(*found, ()) for found in _differences(before.about, after.about)),
+        differences(before, after),
+    )
+
+
+def differences(before: Result, after: Result) -> tuple[Difference, ...]:
+    """Under what nodes were measured that is another one, with all nodes on which it has changed alike."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for name in sorted({*before.nodes} & {*after.nodes}, key=natural):
+        one, other = before.nodes[name].under, after.nodes[name].under
+        if bool(one) != bool(other):  # a node that did not answer: no part of it has changed
+            one, other = ({_ALL: "known" if under else "unknown"} for under in (one, other))
+        for found in _differences(one, other):
+            alike.setdefault(found, []).append(name)
+    return tuple(Difference(*found, tuple(names)) for found, names in alike.items())
+
+
+def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    both = [(what, before.get(what, ""), after.get(what, "")) for what in {**before, **after}]
+    return [found for found in both if found[1] != found[2]]
+
+
+def _node(name: str, before: Result, after: Result) -> Change:
+    """Compared are the pairs that both have measured. Where there is none, because a plan has other pairs,
+    all pairs of the node are, if they are of one class."""
+    first, second = (run.of_node.get(name, ()) for run in (before, after))
+    if not first or not second:
+        return _lone(first, second)
+    common = {pair.key for pair in first} & {pair.key for pair in second}
+    if common:
+        first, second = ([pair for pair in pairs if pair.key in common] for pairs in (first, second))
+    elif len({(pair.like.rate, pair.like.near) for pair in (*first, *second)}) > 1:
+        return Change(UNKNOWN, reason="measured with other partners, over links of other rates or leaves")
+    return change(measure(first), measure(second), before.unit)
+
+
+def _pair(first: Pair | None, second: Pair | None, unit: Unit) -> Change:
+    one, other = ([pair] if pair and pair.value is not None else [] for pair in (first, second))
+    return change(measure(one), measure(other), unit) if one and other else _lone(one, other)
+
+
+def _lone(first: Sequence[Pair], second: Sequence[Pair]) -> Change:
+    if first:
+        return Change(ONLY_A, before=measure(first).value)
+    if second:
+        return Change(ONLY_B, after=measure(second).value)
+    return Change(UNKNOWN, reason="measured in neither")
+
+
+# -- as JSON and as a table -----------------------------------------------------------------------
+
+
+def document(found: Comparison) -> dict[str, Any]:
+    """docs/schema/comparison.schema.json describes it."""
+    return {
+        "format": FORMAT,
+        "mlnode": VERSION,
+        "kind": found.before.kind,
+        "unit": found.before.unit.words,
+        "a": _side(found.before),
+        "b": _side(found.after),
+        "verdict": found.verdict,
+        "counts": {
+            "nodes": dict(Counter(one.word for one in found.nodes.values())),
+            "pairs": dict(Counter(one.word for one in found.pairs.values())),
+        },
+        "about": [_difference(one) for one in found.about],
+        "under": [{**_difference(one), "nodes": [*one.nodes]} for one in found.under],
+        "nodes": [{"name": name, **_change(one)} for name, one in found.nodes.items()],
+        "pairs": [
+            {"ends": [{"node": name, "rail": rail} for name, rail in key], **_change(one)}
+            for key, one in found.pairs.items()
+        ],
+    }
+
+
+def _side(run: Result) -> dict[str, Any]:
+    return {"file": run.file, "id": run.name, "started": run.started, "verdict": str(run.verdict)}
+
+
+def _difference(one: Difference) -> dict[str, Any]:
+    return {"what": one.what, "a": one.before, "b": one.after}
+
+
+def _change(one: Change) -> dict[str, Any]:
+    percents = {
+        name: None if part is None else round(100 * part, 2)
+        for name, part in (("change_percent", one.part), ("noise_percent", one.noise))
+    }
+    return {"result": one.word, "a": one.before, "b": one.after, **percents, "reason": one.reason}
+
+
+def lines(found: Comparison, width: int | None) -> list[str]:
+    """Table of changes, the worst first; then under what, and the sums. A pair that has changed with one of
+    its nodes is not named."""
+    before, after = found.before, found.after
+    rails = len({key[0][1] for key in found.pairs}) > 1
+    nodes = {name: one for name, one in found.nodes.items() if one.word != SAME}
+    pairs = {
+        _ends(key, rails): one
+        for key, one in found.pairs.items()
+        if one.word in (WORSE, BETTER) and all(found.nodes[name].word != one.word for name, _rail in key)
+    }
+    unit = before.unit.words
+    return [
+        f"A: {before.file}: {before.kind} {before.name}, {before.started}, {before.verdict}",
+        f"B: {after.file}: {after.kind} {after.name}, {after.started}, {after.verdict}",
+        *_table("NODE", nodes, unit, width),
+        *_table("PAIR", pairs, unit, width),
+        *under("Not measured under the same, which may be the cause:", (*found.about, *found.under), width),
+        "",
+        f"{_sums('pairs', found.pairs.values())}",
+        f"{found.verdict}: {_sums('nodes', found.nodes.values())}",
+    ]
+
+
+def _ends(key: tuple[End, End], rails: bool) -> str:
+    names = " - ".join(name for name, _rail in key)
+    return f"{names} rail {key[0][1]}" if rails else names
+
+
+def _table(title: str, changes: Mapping[str, Change], unit: str, width: int | None) -> list[str]:
+    """The worst first; where both are alike, the largest change."""
+    if not changes:
+        return []
+    order = sorted(changes.items(), key=lambda item: (WORDS.index(item[1].word), -abs(item[1].part or 0.0)))
+    rows = [
+        (
+            name,
+            *("" if value is None else f"{value:.4g}" for value in (one.before, one.after)),
+            percent(one.part),
+            "" if one.noise is None else f"{100 * one.noise:.1f} %",
+            f"{one.word}: {one.reason}" if one.reason else one.word,
+        )
+        for name, one in order[:MOST]
+    ]
+    more = [f"and {len(order) - MOST} more: see --json"] if order[MOST:] else []
+    return ["", *grid((title, f"A {unit}", f"B {unit}", "CHANGE", "NOISE", "RESULT"), rows, width), *more]
+
+
+def under(title: str, found: Sequence[Difference], width: int | None) -> list[str]:
+    """Lines for what else is another one."""
+    if not found:
+        return []
+    texts = [
+        f"{one.what} {one.before or '-'} -> {one.after or '-'}"
+        + (f": {few(one.nodes, _NAMED)}" if one.nodes else "")
+        for one in found[:MOST]
+    ]
+    more = [f"  and {len(found) - MOST} more: see --json"] if found[MOST:] else []
+    room = None if width is None else width - 4
+    first_and_rest = (wrapped(text, room) for text in texts)
+    return [
+        "",
+        title,
+        *(
+            line
+            for first, *rest in first_and_rest
+            for line in (f"  {first}", *(f"    {one}" for one in rest))
+        ),
+        *more,
+    ]
+
+
+def _sums(noun: str, changes: Iterable[Change]) -> str:
+    counts = Counter(one.word for one in changes)
+    return f"{sum(counts.values())} {noun}: " + ", ".join(
+        f"{counts[word]} {word}" for word in WORDS if counts[word]
+    )

@@ -1,0 +1,222 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Campaigns of one kind over time: the series of each node, and the nodes that get worse."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...module_utils._mlnode.model.errors import MlnodeError, printable
+from ...module_utils._mlnode.model.version import VERSION
+from ...module_utils._mlnode.report.grid import grid
+from ..fleet_report.names import few, natural
+from .change import BETTER, SAME, UNKNOWN, WORSE, Change, Measure, change, measure, percent
+from .compare import MOST, Difference, differences, under
+from .result import Result, Unit
+
+#: Raised when a field changes its meaning or goes; new fields do not raise it.
+FORMAT = 1
+
+#: Heights of a bar, the lowest first (Unicode, Block Elements); a run without a value
+_BARS, _GAP = "▁▂▃▄▅▆▇█", "·"
+#: Runs in a line of 80 columns, beside a name of 30, two values and a word; the newest
+_RUNS = 20
+
+_ORDER = (WORSE, UNKNOWN, BETTER, SAME)
+
+
+#: A verdict that is not as it should be
+NOT_OK = (WORSE, UNKNOWN)
+
+
+class Point(NamedTuple):
+    """As much of a campaign as is kept: the median of each node, and of all pairs; None without any."""
+
+    run: Result
+    nodes: Mapping[str, Measure]
+    fleet: Measure | None
+
+
+class Run(NamedTuple):
+    """A campaign, and under what it was measured that the one before was not."""
+
+    file: str
+    name: str
+    started: str
+    verdict: str
+    under: tuple[Difference, ...]
+
+
+class Series(NamedTuple):
+    """Median of a node in each run; None where it was not measured. last: against those before it."""
+
+    values: tuple[float | None, ...]
+    last: Change
+
+
+class Trend(NamedTuple):
+    kind: str
+    unit: Unit
+    runs: tuple[Run, ...]
+    fleet: Series
+    nodes: Mapping[str, Series]
+
+    @property
+    def verdict(self) -> str:
+        words = {one.last.word for one in self.nodes.values()}
+        return next((word for word in _ORDER if word in words), UNKNOWN)
+
+
+def point(run: Result) -> Point:
+    """Without the pairs, of which a folder may have millions."""
+    measured = [pair for pair in run.pairs.values() if pair.value is not None]
+    nodes = {name: measure(pairs) for name, pairs in run.of_node.items()}
+    return Point(run._replace(pairs={}, of_node={}), nodes, measure(measured) if measured else None)
+
+
+def trend(points: Sequence[Point]) -> Trend:
+    """Of one kind, in any order, one at least. Raises MlnodeError for units that differ, and for a campaign
+    that is there twice."""
+    points = sorted(points, key=lambda one: one.run.started)
+    runs = [_run(None, points[0].run)]
+    for before, after in zip(points, points[1:]):
+        runs.append(_run(before.run, after.run))
+    unit = points[0].run.unit
+    names = sorted({name for one in points for name in one.run.nodes}, key=natural)
+    nodes = {name: _series([one.nodes.get(name) for one in points], unit) for name in names}
+    fleet = _series([one.fleet for one in points], unit)
+    return Trend(points[0].run.kind, unit, tuple(runs), fleet, nodes)
+
+
+def _run(before: Result | None, run: Result) -> Run:
+    if before and (before.name, before.started) == (run.name, run.started):
+        raise MlnodeError(f"{before.file} and {run.file} are the same campaign {run.name}")
+    if before and before.unit != run.unit:
+        raise MlnodeError(f"{before.file} is in {before.unit.words}, and {run.file} in {run.unit.words}")
+    under = differences(before, run) if before else ()
+    return Run(run.file, run.name, run.started, str(run.verdict), under)
+
+
+def _series(measures: Sequence[Measure | None], unit: Unit) -> Series:
+    return Series(tuple(one and one.value for one in measures), _last(measures, unit))
+
+
+def _last(measures: Sequence[Measure | None], unit: Unit) -> Change:
+    """The last run against the median of those before, with the noise of the noisiest of them."""
+    *earlier, last = measures
+    known = [one for one in earlier if one is not None]
+    if last is None:
+        return Change(UNKNOWN, reason="not measured in the last one")
+    if not known:
+        return Change(UNKNOWN, after=last.value, reason="not measured before the last one")
+    noises = [one.noise for one in known if one.noise is not None]
+    median = statistics.median(one.value for one in known)
+    before = Measure(median, min(one.pairs for one in known), max(noises, default=None))
+    return change(before, last, unit)
+
+
+# -- as JSON and as a table -----------------------------------------------------------------------
+
+
+def document(found: Trend) -> dict[str, Any]:
+    """A member of `trends` in docs/schema/trend.schema.json."""
+    return {
+        "kind": found.kind,
+        "unit": found.unit.words,
+        "verdict": found.verdict,
+        "counts": dict(Counter(one.last.word for one in found.nodes.values())),
+        "runs": [
+            {
+                **run._asdict(),
+                "under": [
+                    {"what": one.what, "before": one.before, "after": one.after, "nodes": [*one.nodes]}
+                    for one in run.under
+                ],
+            }
+            for run in found.runs
+        ],
+        "fleet": _json(found.fleet),
+        "nodes": [{"name": name, **_json(series)} for name, series in found.nodes.items()],
+    }
+
+
+def whole(trends: Iterable[Trend], unread: Sequence[str]) -> dict[str, Any]:
+    """All kinds of a folder. unread: reasons why files of it cannot be used."""
+    return {
+        "format": FORMAT,
+        "mlnode": VERSION,
+        "trends": [document(found) for found in trends],
+        "unread": [*unread],
+    }
+
+
+def _json(series: Series) -> dict[str, Any]:
+    last = series.last
+    return {
+        "result": last.word,
+        "medians": [*series.values],
+        "change_percent": None if last.part is None else round(100 * last.part, 2),
+        "noise_percent": None if last.noise is None else round(100 * last.noise, 2),
+        "reason": last.reason,
+    }
+
+
+def lines(found: Trend, width: int | None) -> list[str]:
+    """A line for each node, those that get worse first; many that stay the same are a number."""
+    first, last = found.runs[0], found.runs[-1]
+    order = sorted(found.nodes.items(), key=lambda item: _rank(item[1].last))
+    shown = [item for item in order if item[1].last.word != SAME] if len(order) > MOST else order
+    low, high = _scale(found.nodes.values())
+    rows = [
+        _row("fleet", found.fleet, low, high),
+        *(_row(name, one, low, high) for name, one in shown[:MOST]),
+    ]
+    rest = [name for name, _series in order if name not in dict(shown[:MOST])]
+    dated = (one._replace(what=f"{run.started[:10]} {one.what}") for run in found.runs for one in run.under)
+    counts = Counter(one.last.word for one in found.nodes.values())
+    return [
+        f"{found.kind}: {len(found.runs)} runs, {first.started[:10]} to {last.started[:10]}",
+        f"{_BARS[0]} {low:.2f} and {_BARS[-1]} {high:.2f} of a node's own median",
+        "",
+        *grid(("NODE", f"LAST {found.unit.words}", "CHANGE", "RUNS", "RESULT"), rows, width),
+        *([f"and {len(rest)} more: {few(rest, 6)}"] if rest else []),
+        *under("Not measured under the same from one run to the next:", [*dated], width),
+        "",
+        f"{found.verdict}: {len(found.nodes)} nodes: "
+        + ", ".join(f"{counts[word]} {word}" for word in _ORDER if counts[word]),
+    ]
+
+
+def _rank(last: Change) -> tuple[int, float]:
+    return _ORDER.index(last.word), -abs(last.part or 0.0)
+
+
+def _row(name: str, series: Series, low: float, high: float) -> tuple[str, ...]:
+    last = series.last
+    value = "" if last.after is None else f"{last.after:.4g}"
+    result = f"{last.word}: {last.reason}" if last.reason else last.word
+    return printable(name), value, percent(last.part), _bars(series, low, high), result
+
+
+def _shares(series: Series) -> list[float | None]:
+    """Each value as a part of the node's own median, so that nodes with other links fit on one scale."""
+    known = [value for value in series.values if value is not None]
+    median = statistics.median(known) if known else 0.0
+    return [value / median if value is not None and median else None for value in series.values]
+
+
+def _scale(nodes: Iterable[Series]) -> tuple[float, float]:
+    shares = [share for series in nodes for share in _shares(series) if share is not None]
+    return min(shares, default=1.0), max(shares, default=1.0)
+
+
+def _bars(series: Series, low: float, high: float) -> str:
+    steps = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+
+    def bar(share: float) -> str:
+        return _BARS[round((min(max(share, low), high) - low) * steps)]
+
+    return "".join(_GAP if one is None else bar(one) for one in _shares(series)[-_RUNS:])

@@ -24,8 +24,8 @@ FORMAT = 1
 #: As many pairs without a result as are named in the table; the document has all of them
 _NAMED = 6
 
-#: Significant enough for a thousandth of a slow link, as campaign/document.py
-_DIGITS = 4
+#: After the point of Gb/s, so that a hundredth of a percent of 100 Mb/s is seen
+_DIGITS = 6
 
 
 class Figure(NamedTuple):

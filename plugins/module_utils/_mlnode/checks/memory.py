@@ -48,6 +48,8 @@ _MOST = 60
 #: Part of the pages that have to be on the node. A few of the interpreter's own may be elsewhere.
 _LOCAL = 0.95
 
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+
 _SIZE = regex(r"([0-9]{1,9})K\Z", re.ASCII)
 _FREE = regex(r"MemFree: +([0-9]{1,18}) kB", re.ASCII)
 _PAGES = regex(r" N([0-9]{1,4})=([0-9]{1,18})", re.ASCII)
@@ -127,7 +129,8 @@ def _copy(host: Host, node: int, size: int, nodes: int) -> Speed:
 def probe(host: Host, node: int, size: int, nodes: int) -> Speed:
     """By this process, on CPUs of the node, so that the kernel gives it memory of the node; of that it is
     made sure where there is another one."""
-    source, target = mmap.mmap(-1, size), mmap.mmap(-1, size)
+    # Not shared, which is what Python maps by default: huge pages are others there.
+    source, target = (mmap.mmap(-1, size, flags=_PRIVATE) for _array in range(2))
     with source, target, memoryview(source) as there, memoryview(target) as here:
         # Pages that were never written are all one page of zeros, which stays in the cache.
         chunk = b"\1" * (1 << 20)

@@ -83,7 +83,9 @@ def test_what_all_modules_bring_stays_small() -> None:
     assert not any(name.startswith("_mlnode.topology") for name in sent)
 
 
-@pytest.mark.parametrize("module", ["campaign", "ib_subnet", "path_mtu", "rdma_bandwidth", "rdma_check"])
+@pytest.mark.parametrize(
+    "module", ["campaign", "ib_subnet", "memory_bandwidth", "path_mtu", "rdma_bandwidth", "rdma_check"]
+)
 def test_a_check_brings_nothing_that_changes_a_node(module: str) -> None:
     sent = shipped.of(shipped.MODULES / f"{module}.py")
     assert not {"_mlnode.engine.engine", "_mlnode.engine.transaction", "_mlnode.agent.declare"} & sent

@@ -24,6 +24,7 @@ from ..model.errors import HostError, RefusedError, listed
 from ..model.record import NamedTuple, regex
 from ..topology import read
 from ..topology.model import Node
+from ..topology.numa import NODES
 
 MOUNTS = read.MOUNTS
 
@@ -67,16 +68,17 @@ class Speed(NamedTuple):
 
 def measure(host: Host, allow: Sequence[str], dry: bool = False) -> list[dict[str, Any]]:
     """For each NUMA node `node`, `copy` in GB/s and `random` in ns. dry: only look whether it may be
-    measured. Raises HostError, RefusedError."""
+    measured. Raises RefusedError, and HostError where processes cannot be read."""
     running = [] if "busy" in allow else jobs.running(host)
     if running:
         reason = f"this takes a core and its memory from what runs here: {listed(running, 4)}"
         raise RefusedError(schema.unless_allowed("busy", reason, allow))
+    if dry:
+        return []
     known = read.of(host)
-    if not known.nodes:
-        raise HostError("read", "the NUMA nodes", None, "the kernel shows none")
-    allowed = {*known.cpus.allowed}
-    return [] if dry else [_node(host, node, allowed, len(known.nodes)) for node in known.nodes]
+    # A kernel that shows none is asked all the same, and has the reason in its result.
+    nodes = known.nodes or (Node(0),)
+    return [_node(host, node, {*known.cpus.allowed}, len(nodes)) for node in nodes]
 
 
 def _node(host: Host, node: Node, allowed: set[int], nodes: int) -> dict[str, Any]:
@@ -93,12 +95,16 @@ def _node(host: Host, node: Node, allowed: set[int], nodes: int) -> dict[str, An
 
 def _unfit(host: Host, node: Node, allowed: set[int]) -> str:
     if not node.cpus:
-        return "it has no CPUs"
+        return "no CPU of it is known"
     if not allowed.intersection(node.cpus):
         return "this process may use none of its CPUs"
-    free = _FREE.search(host.value(f"/sys/devices/system/node/node{node.number}/meminfo").text or "")
+    # A kernel without NUMA has the second only.
+    texts = (host.value(path).text for path in (f"{NODES}/node{node.number}/meminfo", "/proc/meminfo"))
+    free = _FREE.search(next(filter(None, texts), ""))
+    if free is None:
+        return "how much of its memory is free cannot be read"
     needed = 2 * array_size(host, node.cpus[0])
-    if free and needed > _SHARE * 1024 * int(free.group(1)):
+    if needed > _SHARE * 1024 * int(free.group(1)):
         return f"{needed >> 20} MiB to measure in are more than a quarter of its free memory"
     return ""
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What single values of the profiles change, in network namespaces and for memory: docs/guide/effects.md."""
+"""Effects of single values of the profiles, in network namespaces and for memory: docs/guide/effects.md."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ State = Callable[[], None]
 
 
 class Experiment(NamedTuple):
-    """before, after: in words. switch: state A or B → what reaches it. measure: one number."""
+    """before, after: descriptions of A and B. switch: state A or B → what reaches it. measure: one number."""
 
     what: str
     unit: str

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the effects are measured with, each run as a process of its own: it prints one number."""
+"""Programs that the effects are measured with, each a process of its own that prints one number."""
 
 from __future__ import annotations
 

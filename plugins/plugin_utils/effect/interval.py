@@ -30,8 +30,8 @@ Series = Sequence["float | None"]
 
 
 class Effect(NamedTuple):
-    """What B adds to A, as a part of A: 0.03 is 3 % more. low, high: ends of the 95 % interval. differences:
-    from how many it is. unit: what each of them is of, `pair` or `block`."""
+    """Change from A to B, as a part of A: 0.03 is 3 % more. low, high: ends of the 95 % interval.
+    differences: from how many it is. unit: what each of them is of, `pair` or `block`."""
 
     value: float
     low: float
@@ -68,10 +68,10 @@ def of(pairs: Mapping[str, Series]) -> Effect | None:
     """Of all pairs together, whose measurements were taken at the same times; None with fewer than two
     differences.
 
-    Differences of one pair in several blocks are no more independent than those of several pairs in one
-    block: pairs differ in how much a change does to them, and a disturbance of a block meets all pairs. So
-    one difference is a pair's mean over its blocks or, where there are more blocks than pairs, a block's mean
-    over the pairs.
+    Neither the differences of one pair in several blocks nor those of several pairs in one block are
+    independent: pairs differ in how much a change does to them, and a disturbance of a block meets all pairs.
+    So one difference is a pair's mean over its blocks or, where there are more blocks than pairs, a block's
+    mean over the pairs.
     """
     table = [differences(series) for series in pairs.values()]
     unit = "pair"

@@ -29,7 +29,7 @@ _DIGITS = 6
 
 
 class Figure(NamedTuple):
-    """What is measured. better: `more` or `less`."""
+    """A figure that is measured. better: `more` or `less`."""
 
     kind: str
     name: str

@@ -82,7 +82,11 @@ def test_installed_programs_measure_and_are_named(run: Runner, node: MemoryMachi
 
     first, _second = nodes(run)
 
-    assert first["copy"] == {"value": pytest.approx(9671.180 * 2**20 / 1e9), "tool": "numactl, mbw", "reason": ""}
+    assert first["copy"] == {
+        "value": pytest.approx(9671.180 * 2**20 / 1e9),
+        "tool": "numactl, mbw",
+        "reason": "",
+    }
     # 8 bytes in each read
     assert first["random"]["value"] == pytest.approx(8e9 / (291.25 * 2**20))
     assert first["random"]["tool"] == "numactl, sysbench"

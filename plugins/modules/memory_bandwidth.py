@@ -46,7 +46,7 @@ EXAMPLES = r"""
 
 - name: Stop if a node was not measured
   ansible.builtin.assert:
-    that: memory.nodes | map(attribute='copy.value') | select('none') | length == 0
+    that: memory.nodes | map(attribute='copied.value') | select('none') | length == 0
 """
 
 RETURN = r"""
@@ -60,12 +60,12 @@ nodes:
       description: Its number.
       type: int
       sample: 0
-    copy:
+    copied:
       description: Bytes copied in a second by one core, of which each is read once and written once.
       type: dict
       contains: &speed
         value:
-          description: In GB/s for C(copy), in ns for C(random). Null if it was not measured.
+          description: In GB/s for C(copied), in ns for C(read). Null if it was not measured.
           type: float
           sample: 11.4
         tool:
@@ -76,7 +76,7 @@ nodes:
           description: Why it was not measured. Empty if it was.
           type: str
           sample: ""
-    random:
+    read:
       description: Time of one of many random reads of 8 bytes.
       type: dict
       contains: *speed

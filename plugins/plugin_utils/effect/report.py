@@ -115,7 +115,7 @@ def _both(one: Measured) -> float | None:
 def _memory(phase: Mapping[str, Any]) -> Iterator[tuple[Figure, dict[str, Reading]]]:
     if "memory" not in phase:
         return
-    for figure, field in ((COPY, "copy"), (RANDOM, "random")):
+    for figure, field in ((COPY, "copied"), (RANDOM, "read")):
         found = {}
         for host, answer in phase["memory"].items():
             if "nodes" not in answer:

@@ -67,7 +67,7 @@ class Speed(NamedTuple):
 
 
 def measure(host: Host, allow: Sequence[str], dry: bool = False) -> list[dict[str, Any]]:
-    """For each NUMA node `node`, `copy` in GB/s and `random` in ns. dry: only look whether it may be
+    """For each NUMA node `node`, `copied` in GB/s and `read` in ns. dry: only look whether it may be
     measured. Raises RefusedError, and HostError where processes cannot be read."""
     running = [] if "busy" in allow else jobs.running(host)
     if running:
@@ -90,7 +90,7 @@ def _node(host: Host, node: Node, allowed: set[int], nodes: int) -> dict[str, An
         with running_on(node.cpus):
             copy = _copy(host, node.number, size, nodes)
             random = _random(host, node.number, size)
-    return {"node": node.number, "copy": copy._asdict(), "random": random._asdict()}
+    return {"node": node.number, "copied": copy._asdict(), "read": random._asdict()}
 
 
 def _unfit(host: Host, node: Node, allowed: set[int]) -> str:

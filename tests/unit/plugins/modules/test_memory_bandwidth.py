@@ -70,11 +70,11 @@ def nodes(run: Runner) -> list[dict[str, Any]]:
 def test_without_programs_python_copies_and_reads_are_unknown(run: Runner) -> None:
     first, second = nodes(run)
 
-    assert first["copy"]["value"] > 0.01
-    assert (first["copy"]["tool"], first["copy"]["reason"]) == ("mlnode", "")
-    assert first["random"] == {"value": None, "tool": "", "reason": "needs numactl and sysbench"}
-    assert (second["node"], second["copy"]["value"]) == (1, None)
-    assert second["copy"]["reason"] == second["random"]["reason"] == "no CPU of it is known"
+    assert first["copied"]["value"] > 0.01
+    assert (first["copied"]["tool"], first["copied"]["reason"]) == ("mlnode", "")
+    assert first["read"] == {"value": None, "tool": "", "reason": "needs numactl and sysbench"}
+    assert (second["node"], second["copied"]["value"]) == (1, None)
+    assert second["copied"]["reason"] == second["read"]["reason"] == "no CPU of it is known"
 
 
 def test_installed_programs_measure_and_are_named(run: Runner, node: MemoryMachine) -> None:
@@ -82,14 +82,14 @@ def test_installed_programs_measure_and_are_named(run: Runner, node: MemoryMachi
 
     first, _second = nodes(run)
 
-    assert first["copy"] == {
+    assert first["copied"] == {
         "value": pytest.approx(9671.180 * 2**20 / 1e9),
         "tool": "numactl, mbw",
         "reason": "",
     }
     # 8 bytes in each read
-    assert first["random"]["value"] == pytest.approx(8e9 / (291.25 * 2**20))
-    assert first["random"]["tool"] == "numactl, sysbench"
+    assert first["read"]["value"] == pytest.approx(8e9 / (291.25 * 2**20))
+    assert first["read"]["tool"] == "numactl, sysbench"
 
 
 @pytest.mark.parametrize("said", [1, "", "Copy: fast\n", "0.00 MiB transferred (0.00 MiB/sec)\n"])
@@ -98,9 +98,9 @@ def test_a_program_without_a_rate_is_no_result(run: Runner, node: MemoryMachine,
 
     first, _second = nodes(run)
 
-    assert first["copy"]["value"] is first["random"]["value"] is None
-    assert first["copy"]["reason"].startswith("mbw printed no average: ")
-    assert first["random"]["reason"].startswith("sysbench printed no rate: ")
+    assert first["copied"]["value"] is first["read"]["value"] is None
+    assert first["copied"]["reason"].startswith("mbw printed no average: ")
+    assert first["read"]["reason"].startswith("sysbench printed no rate: ")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_memory_of_another_node_does_not_count(
     if maps is not None:
         node.put("/proc/self/numa_maps", maps)
 
-    assert nodes(run)[0]["copy"] == {"value": None, "tool": "mlnode", "reason": reason}
+    assert nodes(run)[0]["copied"] == {"value": None, "tool": "mlnode", "reason": reason}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_memory_of_another_node_does_not_count(
 def test_too_little_memory(run: Runner, node: MemoryMachine, meminfo: str, reason: str) -> None:
     node.put(f"{NODES}/node0/meminfo", meminfo)
 
-    assert nodes(run)[0]["copy"]["reason"] == reason
+    assert nodes(run)[0]["copied"]["reason"] == reason
 
 
 def test_beside_a_job_it_is_refused(run: Runner, node: MemoryMachine) -> None:

@@ -41,7 +41,7 @@ def tcp(state: str, **changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def memory(copy: float | None, random: float | None = None) -> dict[str, Any]:
-    parts = {"copy": (copy, "mlnode"), "random": (random, "numactl, sysbench")}
+    parts = {"copied": (copy, "mlnode"), "read": (random, "numactl, sysbench")}
     node = {
         name: {"value": value, "tool": tool if value else "", "reason": "" if value else "needs numactl"}
         for name, (value, tool) in parts.items()

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from . import commands, fleet, growth, others, report
+from . import commands, effects, fleet, growth, others, report
 from .fleet import Fleet
 from .measure import BenchError
 
@@ -34,7 +34,7 @@ def main() -> int:
         "--nodes", default="1,4,10,20,40", help="how many nodes a play has, one after the other"
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=["plays", "commands", "growth"], action="append")
+    parser.add_argument("--only", choices=["plays", "commands", "growth", "effects"], action="append")
     parser.add_argument("--output", type=pathlib.Path, default=fleet.ROOT / "tests/output/bench")
     options = parser.parse_args()
     try:
@@ -83,6 +83,10 @@ def measured(options: argparse.Namespace) -> Iterator[dict[str, object]]:
             yield results
         if "growth" in wanted:
             results["growth"] = growth.growth(folder, options.rounds, say)
+            yield results
+        # Only where it is named: it is about values, and takes ten minutes.
+        if "effects" in wanted:
+            results["effects"] = effects.effects(options.rounds, say)
             yield results
 
 

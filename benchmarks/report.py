@@ -147,12 +147,30 @@ def markdown(results: Results) -> str:
         ]
         head = ("CPU s", *(f"{256 * int(scale)} CPUs" for scale in scales))
         parts.append(f"**A large node**\n\n{_table(head, rows)}")
+    if "effects" in results:
+        rows = [_effect(one) for one in results["effects"]]
+        head = ("figure", "A", "mean", "B", "mean", "effect of B", "load")
+        parts.append(f"**Effects, A B B A {results['rounds']} times**\n\n{_table(head, rows)}")
     rows = [
         (one.what, f"{one.found:.2f}", f"{one.most:g}", "yes" if one.met else "**no**")
         for one in goals(results)
     ]
-    parts.append(f"**Goals**\n\n{_table(('goal', 'found', 'at most', 'met'), rows)}")
+    if rows:
+        parts.append(f"**Goals**\n\n{_table(('goal', 'found', 'at most', 'met'), rows)}")
     return "\n".join(parts)
+
+
+def _effect(one: Mapping[str, Any]) -> tuple[str, ...]:
+    less = ", less is better" if one["better"] == "less" else ""
+    return (
+        f"{one['what']} ({one['unit']}{less})",
+        one["before"],
+        f"{one['mean_before']:.4g}",
+        one["after"],
+        f"{one['mean_after']:.4g}",
+        one["words"],
+        f"{one['load']:.1f}",
+    )
 
 
 def _play(name: str, one: Mapping[str, float], count: int, floor: float) -> tuple[str, ...]:

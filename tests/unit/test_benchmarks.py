@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.benchmarks import measure, report
+from ansible_collections.mlnode.tuning.benchmarks import effects, measure, report
+from ansible_collections.mlnode.tuning.benchmarks.effects import Experiment
 from ansible_collections.mlnode.tuning.benchmarks.measure import BenchError, Sample
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 
@@ -93,6 +94,22 @@ def test_a_part_of_it_is_told_alone() -> None:
 
     assert [goal.what for goal in report.goals(some)] == ["plan, 4 times the machine"]
     assert "nodes**" not in report.markdown(some)
+
+
+def test_an_effect_is_told_with_its_interval() -> None:
+    one = Experiment("a stream", "Mb/s", "more", "small", "large", lambda _state: None, lambda: 0.0)
+    row = effects._row(one, [100.0, 110.0, 110.0, 100.0] * 3)
+
+    text = report.markdown({**results(), "effects": [row]})
+
+    assert (row["mean_before"], row["mean_after"], row["blocks"]) == (100.0, 110.0, 3)
+    assert "| a stream (Mb/s) | small | 100 | large | 110 | +10.00 % (95 % interval +10.00 to " in text
+
+
+def test_of_what_a_program_prints_the_number_counts() -> None:
+    assert effects._program(None, "faults", "no") > 0
+    with pytest.raises(BenchError, match="KeyError: 'nothing'"):
+        effects._program(None, "nothing", "")
 
 
 def test_rounds_are_interleaved_and_each_figure_has_its_median() -> None:

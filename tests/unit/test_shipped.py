@@ -84,7 +84,16 @@ def test_what_all_modules_bring_stays_small() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["campaign", "ib_subnet", "node_preflight", "path_mtu", "rdma_bandwidth", "rdma_check"]
+    "module",
+    [
+        "campaign",
+        "ib_subnet",
+        "memory_bandwidth",
+        "node_preflight",
+        "path_mtu",
+        "rdma_bandwidth",
+        "rdma_check",
+    ],
 )
 def test_a_check_brings_nothing_that_changes_a_node(module: str) -> None:
     sent = shipped.of(shipped.MODULES / f"{module}.py")

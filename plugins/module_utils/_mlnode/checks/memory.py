@@ -1,0 +1,201 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Speed of the memory of each NUMA node, as one core of that node sees it.
+
+Copies are timed by mbw under numactl where both are installed, and else by this process, whose copy between
+two mappings is one memcpy(3) of libc in either case. Random reads are timed by sysbench under numactl. Python
+cannot time them: an access of its interpreter takes longer than one of memory. None of them is the latency of
+a load that waits for the one before, as reads of sysbench overlap.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import statistics
+import time
+from typing import Any, Sequence
+
+from ..host.host import Host
+from ..linux import jobs
+from ..linux.perftest import running_on
+from ..model import schema
+from ..model.errors import HostError, RefusedError, listed
+from ..model.record import NamedTuple, regex
+from ..topology import read
+from ..topology.model import Node
+from ..topology.numa import NODES
+
+MOUNTS = read.MOUNTS
+
+#: What `allow` may switch off
+GUARDS = ("busy",)
+
+#: Each array is so many times the cache (rule of STREAM, stream.c), and this where the size of the cache is
+#: not known: four times the largest that one core reaches at present, 96 MiB
+_CACHES = 4
+_UNKNOWN_CACHE = 96 << 20
+
+#: Of the node's free memory, for both arrays: the rest is for what else runs there
+_SHARE = 0.25
+
+#: Passes, of which the median counts; at 10 GB/s a second in all
+_PASSES = 25
+#: Seconds for sysbench
+_SECONDS = 2
+#: Whatever it does, a program that takes longer hangs: at 1 GB/s all passes take a few seconds
+_MOST = 60
+
+#: Part of the pages that have to be on the node. A few of the interpreter's own may be elsewhere.
+_LOCAL = 0.95
+
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+
+_SIZE = regex(r"([0-9]{1,9})K\Z", re.ASCII)
+_FREE = regex(r"MemFree: +([0-9]{1,18}) kB", re.ASCII)
+_PAGES = regex(r" N([0-9]{1,4})=([0-9]{1,18})", re.ASCII)
+_MBW = regex(r"^AVG\s.*\bCopy: ([0-9.]{1,20}) MiB/s", re.MULTILINE | re.ASCII)
+_SYSBENCH = regex(r"\(([0-9.]{1,20}) MiB/sec\)", re.ASCII)
+
+
+class Speed(NamedTuple):
+    """value: None where it was not measured, and reason then has why. tool: what has measured."""
+
+    value: float | None
+    tool: str = ""
+    reason: str = ""
+
+
+def measure(host: Host, allow: Sequence[str], dry: bool = False) -> list[dict[str, Any]]:
+    """For each NUMA node `node`, `copied` in GB/s and `read` in ns. dry: only look whether it may be
+    measured. Raises RefusedError, and HostError where processes cannot be read."""
+    running = [] if "busy" in allow else jobs.running(host)
+    if running:
+        reason = f"this takes a core and its memory from what runs here: {listed(running, 4)}"
+        raise RefusedError(schema.unless_allowed("busy", reason, allow))
+    if dry:
+        return []
+    known = read.of(host)
+    # A kernel that shows none is asked all the same, and has the reason in its result.
+    nodes = known.nodes or (Node(0),)
+    return [_node(host, node, {*known.cpus.allowed}, len(nodes)) for node in nodes]
+
+
+def _node(host: Host, node: Node, allowed: set[int], nodes: int) -> dict[str, Any]:
+    problem = _unfit(host, node, allowed)
+    if problem:
+        copy = random = Speed(None, "", problem)
+    else:
+        size = array_size(host, node.cpus[0])
+        with running_on(node.cpus):
+            copy = _copy(host, node.number, size, nodes)
+            random = _random(host, node.number, size)
+    return {"node": node.number, "copied": copy._asdict(), "read": random._asdict()}
+
+
+def _unfit(host: Host, node: Node, allowed: set[int]) -> str:
+    if not node.cpus:
+        return "no CPU of it is known"
+    if not allowed.intersection(node.cpus):
+        return "this process may use none of its CPUs"
+    # A kernel without NUMA has the second only.
+    texts = (host.value(path).text for path in (f"{NODES}/node{node.number}/meminfo", "/proc/meminfo"))
+    free = _FREE.search(next(filter(None, texts), ""))
+    if free is None:
+        return "how much of its memory is free cannot be read"
+    needed = 2 * array_size(host, node.cpus[0])
+    if needed > _SHARE * 1024 * int(free.group(1)):
+        return f"{needed >> 20} MiB to measure in are more than a quarter of its free memory"
+    return ""
+
+
+def array_size(host: Host, cpu: int) -> int:
+    """In bytes, a whole number of MiB."""
+    sizes = [host.value(path).text or "" for path in host.matching(
+        f"/sys/devices/system/cpu/cpu{cpu}/cache/index*/size"
+    )]  # fmt: skip
+    known = [int(match.group(1)) << 10 for match in map(_SIZE.match, sizes) if match]
+    whole = _CACHES * max(known, default=_UNKNOWN_CACHE)
+    return -(-whole >> 20) << 20
+
+
+# -- copies -------------------------------------------------------------------------------------------
+
+
+def _copy(host: Host, node: int, size: int, nodes: int) -> Speed:
+    said = _bound(host, node, ["mbw", "-q", "-t0", "-n", str(_PASSES), str(size >> 20)])
+    if said is None:
+        return probe(host, node, size, nodes)
+    match = _MBW.search(said)
+    if match is None:
+        return Speed(None, "mbw", f"mbw printed no average: {said[:80]!r}")
+    return Speed(float(match.group(1)) * (1 << 20) / 1e9, "numactl, mbw")
+
+
+def probe(host: Host, node: int, size: int, nodes: int) -> Speed:
+    """By this process, on CPUs of the node, so that the kernel gives it memory of the node; of that it is
+    made sure where there is another one."""
+    # Not shared, which is what Python maps by default: huge pages are others there.
+    source, target = (mmap.mmap(-1, size, flags=_PRIVATE) for _array in range(2))
+    with source, target, memoryview(source) as there, memoryview(target) as here:
+        # Pages that were never written are all one page of zeros, which stays in the cache.
+        chunk = b"\1" * (1 << 20)
+        for at in range(0, size, len(chunk)):
+            there[at : at + len(chunk)] = chunk
+        here[:] = there
+        elsewhere = _elsewhere(host, node) if nodes > 1 else ""
+        if elsewhere:
+            return Speed(None, "mlnode", elsewhere)
+        return Speed(
+            size / statistics.median(_timed(here, there) for _pass in range(_PASSES)) / 1e9, "mlnode"
+        )
+
+
+def _timed(target: memoryview, source: memoryview) -> float:
+    begin = time.perf_counter()
+    target[:] = source
+    return time.perf_counter() - begin
+
+
+def _elsewhere(host: Host, node: int) -> str:
+    """Reason why the memory is not that of the node; numa_maps in proc(5)."""
+    text = host.value("/proc/self/numa_maps").text
+    if text is None:
+        return "where its memory is cannot be read: /proc/self/numa_maps"
+    pages: dict[int, int] = {}
+    for number, count in _PAGES.findall(text):
+        pages[int(number)] = pages.get(int(number), 0) + int(count)
+    part = pages.get(node, 0) / max(1, sum(pages.values()))
+    return "" if part >= _LOCAL else f"{part:.0%} of the memory were on the node"
+
+
+# -- random reads -------------------------------------------------------------------------------------
+
+
+def _random(host: Host, node: int, size: int) -> Speed:
+    words = ["sysbench", "memory", "--threads=1", "--memory-oper=read", "--memory-access-mode=rnd"]
+    words += [f"--memory-block-size={size}", "--memory-total-size=1T", f"--time={_SECONDS}", "run"]
+    said = _bound(host, node, words)
+    if said is None:
+        return Speed(None, "", "needs numactl and sysbench")
+    match = _SYSBENCH.search(said)
+    rate = float(match.group(1)) if match else 0.0
+    if not rate:
+        return Speed(None, "sysbench", f"sysbench printed no rate: {said[-80:]!r}")
+    # A read is of 8 bytes (size_t, sb_memory.c)
+    return Speed(8e9 / (rate * (1 << 20)), "numactl, sysbench")
+
+
+def _bound(host: Host, node: int, words: Sequence[str]) -> str | None:
+    """Output of a program on a node, with memory from there only; None where it or numactl is missing."""
+    if not all(_is_installed(host, program) for program in ("numactl", words[0])):
+        return None
+    try:
+        done = host.run(["numactl", f"--cpunodebind={node}", f"--membind={node}", *words], _MOST)
+    except HostError as error:
+        return str(error)
+    return done.out if done.rc == 0 else done.err or done.out
+
+
+def _is_installed(host: Host, program: str) -> bool:
+    return any(host.is_executable(f"{folder}/{program}") for folder in ("/usr/bin", "/usr/local/bin", "/bin"))

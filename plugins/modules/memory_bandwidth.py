@@ -1,0 +1,110 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measure the memory of each NUMA node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: memory_bandwidth
+short_description: Measure the memory of each NUMA node
+version_added: 0.1.0
+description:
+  - Measures how fast one core of each NUMA node copies memory of that node, and how long a random read takes. The
+    nodes are measured one after the other, for about three seconds each.
+  - Copies are measured by C(mbw) under C(numactl) where both are installed, and else by the module itself. Random
+    reads need C(sysbench) and C(numactl), as Python cannot time them. RV(nodes) names what was used.
+  - The arrays have four times the size of the largest cache that the core reaches. Where both of them are more
+    than a quarter of the node's free memory, it is not measured.
+  - It is the speed of one core, which is less than that of the node, and it judges nothing. Compare with the same
+    node before a change, as the playbook C(effect.yml) does, or with other nodes of the same model.
+  - Where jobs run or something holds a GPU or an RDMA device, it is refused. Changes nothing.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  allow:
+    description: V(busy) measures although something runs.
+    type: list
+    elements: str
+    choices: [busy]
+    default: []
+extends_documentation_fragment:
+  - mlnode.tuning.declaration.attributes
+notes:
+  - In check mode it is looked whether something runs, and nothing is measured.
+  - Random reads of C(sysbench) do not wait for each other, so that their time is less than the latency of memory.
+seealso:
+  - module: mlnode.tuning.node_topology
+  - module: mlnode.tuning.campaign
+"""
+
+EXAMPLES = r"""
+- name: Measure the memory of each NUMA node
+  mlnode.tuning.memory_bandwidth:
+  register: memory
+
+- name: Stop if a node was not measured
+  ansible.builtin.assert:
+    that: memory.nodes | map(attribute='copied.value') | select('none') | length == 0
+"""
+
+RETURN = r"""
+nodes:
+  description: One for each NUMA node. Empty in check mode.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    node:
+      description: Its number.
+      type: int
+      sample: 0
+    copied:
+      description: Bytes copied in a second by one core, of which each is read once and written once.
+      type: dict
+      contains: &speed
+        value:
+          description: In GB/s for C(copied), in ns for C(read). Null if it was not measured.
+          type: float
+          sample: 11.4
+        tool:
+          description: What has measured. C(mlnode) is the module itself.
+          type: str
+          sample: numactl, mbw
+        reason:
+          description: Why it was not measured. Empty if it was.
+          type: str
+          sample: ""
+    read:
+      description: Time of one of many random reads of 8 bytes.
+      type: dict
+      contains: *speed
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import memory
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
+    MlnodeError,
+    paragraphs,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "allow": {"type": "list", "elements": "str", "choices": [*memory.GUARDS], "default": []}
+        },
+        supports_check_mode=True,
+    )
+    try:
+        nodes = memory.measure(Host(mounts=memory.MOUNTS), module.params["allow"], dry=module.check_mode)
+    except MlnodeError as error:
+        module.fail_json(msg=paragraphs(f"memory_bandwidth: {error}"))
+        return
+    module.exit_json(changed=False, nodes=nodes)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from . import commands, fleet, growth, others, report
+from . import commands, fleet, growth, others, report, simulated
 from .fleet import Fleet
 from .measure import BenchError
 
@@ -21,6 +21,8 @@ from .measure import BenchError
 _SEVERAL = 4
 
 PROGRAMS = pathlib.Path(sys.executable).parent
+
+PARTS = ("plays", "commands", "growth", "fleet")
 
 
 def say(words: str) -> None:
@@ -33,7 +35,12 @@ def main() -> int:
         "--nodes", default="1,4,10,20,40", help="how many nodes a play has, one after the other"
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=["plays", "commands", "growth"], action="append")
+    parser.add_argument(
+        "--simulated",
+        default="100,500,1000,2000",
+        help="how many simulated nodes a play of the part fleet has",
+    )
+    parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--output", type=pathlib.Path, default=fleet.ROOT / "tests/output/bench")
     options = parser.parse_args()
     try:
@@ -51,7 +58,7 @@ def main() -> int:
 
 
 def measured(options: argparse.Namespace) -> dict[str, object]:
-    wanted = options.only or ["plays", "commands", "growth"]
+    wanted = options.only or PARTS
     counts = [int(count) for count in options.nodes.split(",")]
     results: dict[str, object] = {
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
@@ -73,6 +80,9 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
                 results["commands"] = commands.commands(made, 4 * options.rounds, say)
         if "growth" in wanted:
             results["growth"] = growth.growth(folder, options.rounds, say)
+        if "fleet" in wanted:
+            many = [int(count) for count in options.simulated.split(",")]
+            results["fleet"] = simulated.fleets(folder, many, PROGRAMS, say)
     return results
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import threading
@@ -120,20 +119,18 @@ def _write(path: pathlib.Path, answer: Mapping[str, Any]) -> None:
 def fleets(
     folder: pathlib.Path,
     counts: Sequence[int],
-    rounds: int,
     programs: pathlib.Path,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Number of nodes → play → figures: seconds of wall clock and of CPU of the controller, and its memory in
-    MiB, of the largest process (peak) and of all together (memory). Medians of the rounds."""
+    """Number of nodes → play → figures of one run, which is minutes long: seconds of wall clock and of CPU of
+    the controller, and its memory in MiB, of the largest process (peak) and of all together (memory)."""
     record(folder)
     found: dict[str, Any] = {}
     for count in counts:
         inventory = _inventory(folder, count)
         for name, arguments in PLAYS.items():
             command = [str(programs / "ansible-playbook"), f"--inventory={inventory}", *arguments]
-            runs = [play(command) for _round in range(rounds)]
-            figures = {field: statistics.median(run[field] for run in runs) for field in runs[0]}
+            figures = play(command)
             say(
                 f"{name}, {count} nodes: " + ", ".join(f"{field} {one:.1f}" for field, one in figures.items())
             )

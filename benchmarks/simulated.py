@@ -31,6 +31,9 @@ _DIFFERS = 50
 #: What is as it was, and not as declared, on those
 _CHANGED = "vm.swappiness"
 
+#: Where Ansible finds the connection
+CONNECTION = {"ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "benchmarks/connection")}
+
 #: Between two looks at the memory of all processes, in seconds: a look costs a few ms of another CPU
 _LOOK = 0.5
 
@@ -127,9 +130,9 @@ def fleets(
     record(folder)
     found: dict[str, Any] = {}
     for count in counts:
-        inventory = _inventory(folder, count)
+        nodes = inventory(folder, count)
         for name, arguments in PLAYS.items():
-            command = [str(programs / "ansible-playbook"), f"--inventory={inventory}", *arguments]
+            command = [str(programs / "ansible-playbook"), f"--inventory={nodes}", *arguments]
             figures = play(command)
             say(
                 f"{name}, {count} nodes: " + ", ".join(f"{field} {one:.1f}" for field, one in figures.items())
@@ -138,7 +141,8 @@ def fleets(
     return found
 
 
-def _inventory(folder: pathlib.Path, count: int) -> pathlib.Path:
+def inventory(folder: pathlib.Path, count: int) -> pathlib.Path:
+    """The path of one with so many nodes, of which the answers are in the same folder."""
     names = [f"gpu{number:05d}" for number in range(1, count + 1)]
     (folder / "differing").write_text("\n".join(names[::_DIFFERS]), encoding="utf-8")
     reach = {"ansible_connection": "simulated", "simulated_answers": str(folder)}
@@ -156,8 +160,7 @@ def play(command: Sequence[str]) -> dict[str, float]:
     watch = threading.Thread(target=_watch, args=(peaks, ended))
     watch.start()
     try:
-        plugins = {"ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "benchmarks/connection")}
-        found = measure.run(command, plugins, fine=(0, 2))
+        found = measure.run(command, CONNECTION, fine=(0, 2))
     finally:
         ended.set()
         watch.join()

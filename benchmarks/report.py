@@ -76,7 +76,7 @@ def goals(results: Results) -> list[Goal]:
 
 
 def _of_fleet(fleet: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Goal]:
-    """That a node costs the same in every fleet: ten percent is as much as two runs of one play differ."""
+    """A node costs the same in every fleet: ten percent is as much as two runs of one play differ."""
     if len(fleet) < 2:
         return []
     few, many = (sorted(fleet, key=int)[place] for place in (0, -1))

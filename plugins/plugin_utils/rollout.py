@@ -34,7 +34,7 @@ def digest(options: Mapping[str, Any]) -> str:
 
 
 def is_done(path: pathlib.Path, host: str, name: str, wanted: str) -> bool:
-    """Whether the last line about this host and the declaration of this name has this digest.
+    """True where the last line about this host and the declaration of this name has this digest.
 
     Makes the file where there is none. Raises RolloutError where it cannot be read or written, or where a
     line about the host is not one of a rollout.

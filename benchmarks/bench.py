@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from . import commands, effects, fleet, growth, others, report
+from . import commands, effects, fleet, growth, others, report, simulated
 from .fleet import Fleet
 from .measure import BenchError
 
@@ -22,6 +22,10 @@ from .measure import BenchError
 _SEVERAL = 4
 
 PROGRAMS = pathlib.Path(sys.executable).parent
+
+PARTS = ("plays", "commands", "growth", "fleet")
+#: Only where it is named: it is about values, and takes ten minutes.
+EFFECTS = "effects"
 
 
 def say(words: str) -> None:
@@ -34,7 +38,12 @@ def main() -> int:
         "--nodes", default="1,4,10,20,40", help="how many nodes a play has, one after the other"
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=["plays", "commands", "growth", "effects"], action="append")
+    parser.add_argument(
+        "--simulated",
+        default="100,500,1000,2000",
+        help="how many simulated nodes a play of the part fleet has",
+    )
+    parser.add_argument("--only", choices=[*PARTS, EFFECTS], action="append")
     parser.add_argument("--output", type=pathlib.Path, default=fleet.ROOT / "tests/output/bench")
     options = parser.parse_args()
     try:
@@ -59,7 +68,7 @@ def _keep(results: dict[str, object], folder: pathlib.Path) -> str:
 
 def measured(options: argparse.Namespace) -> Iterator[dict[str, object]]:
     """The results so far, after each part."""
-    wanted = options.only or ["plays", "commands", "growth"]
+    wanted = options.only or PARTS
     counts = [int(count) for count in options.nodes.split(",")]
     results: dict[str, object] = {
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
@@ -84,8 +93,11 @@ def measured(options: argparse.Namespace) -> Iterator[dict[str, object]]:
         if "growth" in wanted:
             results["growth"] = growth.growth(folder, options.rounds, say)
             yield results
-        # Only where it is named: it is about values, and takes ten minutes.
-        if "effects" in wanted:
+        if "fleet" in wanted:
+            many = [int(count) for count in options.simulated.split(",")]
+            results["fleet"] = simulated.fleets(folder, many, PROGRAMS, say)
+            yield results
+        if EFFECTS in wanted:
             results["effects"] = effects.effects(options.rounds, say)
             yield results
 

@@ -72,7 +72,23 @@ def goals(results: Results) -> list[Goal]:
             Goal(f"{name}, {times:g} times the machine", large[name] / small[name], 1.1 * times)
             for name in small
         ]
-    return found
+    return [*found, *_of_fleet(results.get("fleet", {}))]
+
+
+def _of_fleet(fleet: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Goal]:
+    """A node costs the same in every fleet: ten percent is as much as two runs of one play differ."""
+    if len(fleet) < 2:
+        return []
+    few, many = (sorted(fleet, key=int)[place] for place in (0, -1))
+    costs = {name: [fleet[count][name]["cpu"] / int(count) for count in (few, many)] for name in fleet[few]}
+    memory = max(figures["memory"] for figures in fleet[many].values())
+    return [
+        *(
+            Goal(f"{name}, controller CPU per node, {many} nodes to {few}", large / small, 1.1)
+            for name, (small, large) in costs.items()
+        ),
+        Goal(f"memory of the controller, {many} nodes, MiB", memory, 1536),
+    ]
 
 
 def _of_plays(count: int, figures: Mapping[str, Mapping[str, float]]) -> list[Goal]:
@@ -151,6 +167,22 @@ def markdown(results: Results) -> str:
         rows = [_effect(one) for one in results["effects"]]
         head = ("figure", "A", "mean", "B", "mean", "effect of B", "load")
         parts.append(f"**Effects, A B B A {results['rounds']} times**\n\n{_table(head, rows)}")
+    if "fleet" in results:
+        rows = [
+            (
+                name,
+                count,
+                f"{one['wall']:.0f}",
+                f"{one['cpu']:.1f}",
+                f"{one['cpu'] / int(count) * 1000:.0f}",
+                f"{one['peak']:.0f}",
+                f"{one['memory']:.0f}",
+            )
+            for count, figures in results["fleet"].items()
+            for name, one in figures.items()
+        ]
+        head = ("play", "nodes", "wall s", "CPU s", "CPU ms/node", "largest process MiB", "all processes MiB")
+        parts.append(f"**A simulated fleet**\n\n{_table(head, rows)}")
     rows = [
         (one.what, f"{one.found:.2f}", f"{one.most:g}", "yes" if one.met else "**no**")
         for one in goals(results)

@@ -5,11 +5,18 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, areas, options_of, profile
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
+    agent_source,
+    areas,
+    options_of,
+    profile,
+    rollout,
+)
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables as inventory
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import NoAnswerError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.area_view import AreaView
@@ -51,17 +58,35 @@ class ActionModule(AreaView):
         )
         if not selected:
             return {**result, "skipped": True, "skip_reason": "no area has one of these tags"}
-        judged_later = given.pop("judged_later")
+        judged_later, state = given.pop("judged_later"), given.pop("rollout")
         options = self._options(given, selected, variables)
         try:
-            answer = self._declare(options)
-            if answer.pop("risks", None):
-                again = {**options, "risky": True}
-                self._python = given["interpreter"]
-                answer = self.confirmed(lambda: self._declare(again), given["confirm_seconds"])
-        except NoAnswerError as error:
+            if state and not options["check"]:
+                answer = self._rolled_out(options, pathlib.Path(state), str(variables["inventory_hostname"]))
+            else:
+                answer = self._answer(options)
+        except (NoAnswerError, rollout.RolloutError) as error:
             return {**result, "failed": True, "msg": f"declare: {error}"}
         return {**result, **_judged(answer, judged_later)}
+
+    def _rolled_out(self, options: dict[str, Any], state: pathlib.Path, host: str) -> dict[str, Any]:
+        """The answer of a node, and that it is done in the state of a rollout; or nothing but that it is done
+        already. Raises RolloutError before the node is asked, and NoAnswerError."""
+        name, wanted = options["name"], rollout.digest(options)
+        if rollout.is_done(state, host, name, wanted):
+            return {"skipped": True, "skip_reason": f"{state} has this node as done with this declaration"}
+        answer = self._answer(options)
+        if not (answer.get("failed") or answer.get("not_in_force") or answer.get("reboot_required")):
+            rollout.add(state, host, name, wanted)
+        return answer
+
+    def _answer(self, options: dict[str, Any]) -> dict[str, Any]:
+        answer = self._declare(options)
+        if answer.pop("risks", None):
+            again = {**options, "risky": True}
+            self._python = options["interpreter"]
+            answer = self.confirmed(lambda: self._declare(again), options["confirm_seconds"])
+        return answer
 
     def _of_role(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Options of which a task of the role could only say that they are omitted, which module_defaults

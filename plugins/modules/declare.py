@@ -99,6 +99,14 @@ options:
     description: Whether RV(not_in_force) is left to the play instead of failing the task.
     type: bool
     default: false
+  rollout:
+    description:
+      - A file on the controller in which each node gets a line once all that is declared of it is in force and nothing
+        waits for a reboot. A node whose last line there is of the same declaration and the same version of the agent is
+        skipped.
+      - In check mode it is neither read nor written.
+    type: path
+    default: ""
   interpreter:
     description: The Python that the agent starts with, as written behind C(#!), without quotes.
     type: str
@@ -205,6 +213,7 @@ def main() -> None:
                 },
             },
             "judged_later": {"type": "bool", "default": False},
+            "rollout": {"type": "path", "default": ""},
             "interpreter": {"type": "str", "default": "/usr/bin/env python3"},
             "variables": {"type": "str", "default": ""},
             **{area: {"type": "dict"} for area in MODULES},

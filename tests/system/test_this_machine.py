@@ -15,13 +15,17 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
 import jsonschema
 import pytest
+from ansible_collections.mlnode.tuning.benchmarks.others import mitogen
+from ansible_collections.mlnode.tuning.tests.unit import repository
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = pathlib.Path(sys.executable).parent
 MLNODE = "/usr/local/bin/mlnode"
 OVERRIDE = pathlib.Path("/etc/sysctl.d/zzz.conf")
 ORIGIN = pathlib.Path("/var/lib/mlnode/origin.json")
@@ -30,6 +34,9 @@ COPY = pathlib.Path("/etc/mlnode/origin.json")
 #: Where this collection writes; everything below is compared byte for byte
 FOLDERS = ("/etc", "/usr/local/bin", "/var/lib/mlnode", "/run/mlnode.lock")
 THP = "/sys/kernel/mm/transparent_hugepage"
+
+#: As inventory/local.yml has it
+LOCAL = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
 
 #: Written by the kernel itself all the time
 MOVING = ("/proc/sys/kernel/ns_last_pid",)
@@ -166,6 +173,44 @@ def test_a_value_changed_by_hand_is_found_named_and_mended(born: Born) -> None:
     assert sysctl("vm.swappiness") == "60", "check mode must not write"
     assert changed(make("site")) == 1
     assert make("drift").returncode == 0
+
+
+def test_every_way_of_a_controller_brings_the_node_to_the_same_state(
+    born: Born, tmp_path: pathlib.Path
+) -> None:
+    """The guide to fleets has them. A job slice of AWX is a run of ansible-runner with some of the hosts."""
+    inventory = tmp_path / "hosts.yml"
+    # Of all hosts, another one is in the other slice, and nothing listens at TCP port 1, tcpmux (IANA).
+    hosts = {"a": {"ansible_host": "127.0.0.1", "ansible_port": 1}, "localhost": LOCAL}
+    inventory.write_text(json.dumps({"training": {"hosts": hosts}, "inference": {}, "fabric": {}}))
+    place = tmp_path / "ansible_collections/mlnode/tuning"
+    url = repository.made(tmp_path / "repository")
+    site = str(ROOT / "playbooks/site.yml")
+    ways = {
+        "ansible-pull": [
+            "ansible-pull", f"--url={url}", f"--directory={place}", f"--inventory={inventory}",
+            "playbooks/site.yml",
+        ],
+        "a slice of AWX": [
+            "ansible-runner", "run", str(tmp_path), f"--inventory={inventory}", f"--playbook={site}",
+            "--limit=all[1:1]",
+        ],
+        "mitogen": ["ansible-playbook", f"--inventory={inventory}", "--limit=localhost", site],
+    }  # fmt: skip
+    expected = mlnode("status", "--json").stdout
+    assert '"compliant": true' in expected
+    for way, words in ways.items():
+        sysctl("vm.swappiness", "60")
+        more = mitogen() if way == "mitogen" else {}
+        environment = {
+            **os.environ,
+            "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
+            "HOME": str(tmp_path),
+            **more,
+        }
+        done = subprocess.run(words, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{way}: {done.stdout}{done.stderr}"
+        assert mlnode("status", "--json").stdout == expected, way
 
 
 def test_a_later_drop_in_is_reported_as_override_with_file_and_line(born: Born) -> None:

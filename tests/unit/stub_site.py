@@ -40,7 +40,9 @@ class AgentAction(ActionBase):
         if name == "drift":
             return {"changed": False, **answers["drift"]}
         missed = [] if options["check"] else answers.get(options["name"], [])
-        return {"changed": False, "areas": {}, "reboot_required": False, "not_in_force": missed}
+        areas = answers.get("areas", {})
+        waits = any(area["reboot_required"] for area in areas.values())
+        return {"changed": False, "areas": areas, "reboot_required": waits, "not_in_force": missed}
 
     ask = call
 """
@@ -59,7 +61,8 @@ class Site:
         collection = folder / "collections/ansible_collections/mlnode/tuning"
         utils = collection / "plugins/plugin_utils"
         utils.mkdir(parents=True)
-        (folder / "ansible.cfg").write_text("[defaults]\nforks = 8\n")
+        #: Of ansible.cfg, section [defaults]
+        self.settings = {"forks": "8"}
         plugins = ("action", "doc_fragments", "filter", "module_utils", "modules")
         folders = ("meta", "observability", "playbooks", "roles")
         for name in ("galaxy.yml", *folders, *(f"plugins/{one}" for one in plugins)):
@@ -88,6 +91,8 @@ class Site:
         hosts = self.folder / "hosts.yml"
         groups = {**self.inventory, "inference": {}, "all": {"vars": self.everywhere}}
         hosts.write_text(yaml.safe_dump(groups), encoding="utf-8")
+        lines = [f"{name} = {value}\n" for name, value in self.settings.items()]
+        (self.folder / "ansible.cfg").write_text("".join(["[defaults]\n", *lines]), encoding="utf-8")
         program = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
         done = subprocess.run(
             [program, "-i", str(hosts), playbook, "-e", json.dumps(variables), *words],

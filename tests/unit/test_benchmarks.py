@@ -50,6 +50,10 @@ def results() -> dict[str, Any]:
             "tuned-adm verify": command(0.5),
         },
         "growth": {"1": {"plan": 1.0}, "2": {"plan": 2.0}, "4": {"plan": 4.5}},
+        "fleet": {
+            "100": {"drift": {"wall": 7.0, "cpu": 8.0, "peak": 70.0, "memory": 90.0}},
+            "2000": {"drift": {"wall": 150.0, "cpu": 180.0, "peak": 300.0, "memory": 1600.0}},
+        },
     }
 
 
@@ -75,6 +79,8 @@ def test_each_goal_is_told_whether_it_is_met_or_not() -> None:
         "CPU of drift.yml per node, most nodes to fewest": (0.25, True),
         "mlnode check to tuned-adm verify": (0.06, True),
         "plan, 4 times the machine": (4.5, False),
+        "drift, controller CPU per node, 2000 nodes to 100": (1.12, False),
+        "memory of the controller, 2000 nodes, MiB": (1600.0, False),
     }
 
 
@@ -86,11 +92,16 @@ def test_the_table_has_all_of_it() -> None:
     assert "| mitogen | does not work: it is too old |" in text
     assert "| mlnode check | 30 | 3.0 | 30 | 10 |" in text
     assert "| plan | 1.000 | 2.000 | 4.500 |" in text
+    assert "| drift | 2000 | 150 | 180.0 | 90 | 300 | 1600 |" in text
     assert "| site --check to a ping play, 4 nodes | 2.10 | 2 | **no** |" in text
 
 
 def test_a_part_of_it_is_told_alone() -> None:
-    some = {name: value for name, value in results().items() if name not in ("plays", "others", "commands")}
+    some = {
+        name: value
+        for name, value in results().items()
+        if name not in ("plays", "others", "commands", "fleet")
+    }
 
     assert [goal.what for goal in report.goals(some)] == ["plan, 4 times the machine"]
     assert "nodes**" not in report.markdown(some)

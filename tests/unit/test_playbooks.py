@@ -98,7 +98,7 @@ def test_a_run_ends_with_a_look_at_hosts_of_all_groups() -> None:
 
 
 def test_what_a_play_has_done_is_looked_at_on_every_host() -> None:
-    _inventory, play, others = load("playbooks/drift.yml")
+    _inventory, play, others, _report = load("playbooks/drift.yml")
 
     assert {*play["vars"]["mlnode_groups"]} == {_named(name) for name in PROFILES}
     assert play["vars"] == others["vars"]

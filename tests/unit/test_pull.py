@@ -7,12 +7,12 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.tests.unit.repository import made
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, current
 
 PROGRAMS = pathlib.Path(sys.executable).parent
@@ -27,20 +27,7 @@ def variables(tmp_path: pathlib.Path) -> dict[str, str]:
 
 @pytest.fixture
 def repository(tmp_path: pathlib.Path) -> str:
-    """What git knows or would add, as it lies in the working tree, with one commit."""
-    folder = tmp_path / "repository"
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    for name in {*listed.stdout.split("\0")} - {""}:
-        if (ROOT / name).is_file() and not name.startswith("tests/"):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-    author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    for words in (["init", "--quiet"], ["add", "--all"], [*author, "commit", "--quiet", "--message", "a"]):
-        subprocess.run(["git", *words], cwd=folder, check=True)
-    return f"file://{folder}"
+    return made(tmp_path / "repository")
 
 
 def inventory(path: pathlib.Path) -> pathlib.Path:

@@ -51,8 +51,10 @@ class ActionModule(AreaView):
         )
         if not selected:
             return {**result, "skipped": True, "skip_reason": "no area has one of these tags"}
-        judged_later = given.pop("judged_later")
+        judged_later, render = given.pop("judged_later"), given.pop("render")
         options = self._options(given, selected, variables)
+        if render:
+            return {**result, "layers": [], "rendered": options}
         try:
             answer = self._declare(options)
             if answer.pop("risks", None):

@@ -99,6 +99,12 @@ options:
     description: Whether RV(not_in_force) is left to the play instead of failing the task.
     type: bool
     default: false
+  render:
+    description:
+      - Whether to return as RV(rendered) what the agent would be asked, and not to ask it. The node is not reached. For
+        M(mlnode.tuning.publish).
+    type: bool
+    default: false
   interpreter:
     description: The Python that the agent starts with, as written behind C(#!), without quotes.
     type: str
@@ -150,7 +156,7 @@ areas:
   sample:
     thp: {changed: true, reboot_required: false, settings: []}
 layers:
-  description: O(layers), wherever it was given.
+  description: O(layers), wherever it was given; none of them with O(render).
   returned: unless the options are wrong
   type: list
   elements: str
@@ -166,6 +172,11 @@ not_in_force:
   type: list
   elements: str
   sample: []
+rendered:
+  description: The question to the agent, with the areas as profile and variables have them.
+  returned: with O(render)
+  type: dict
+  sample: {name: node, areas: {thp: {enabled: madvise}}}
 confirmed:
   description: Whether a change that may cut off the node was confirmed over a new connection.
   returned: where there was such a change
@@ -205,6 +216,7 @@ def main() -> None:
                 },
             },
             "judged_later": {"type": "bool", "default": False},
+            "render": {"type": "bool", "default": False},
             "interpreter": {"type": "str", "default": "/usr/bin/env python3"},
             "variables": {"type": "str", "default": ""},
             **{area: {"type": "dict"} for area in MODULES},

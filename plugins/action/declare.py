@@ -54,7 +54,7 @@ class ActionModule(AreaView):
         judged_later, render = given.pop("judged_later"), given.pop("render")
         options = self._options(given, selected, variables)
         if render:
-            return {**result, "layers": [], "rendered": options}
+            return {**result, "changed": False, "layers": [], "rendered": options}
         try:
             answer = self._declare(options)
             if answer.pop("risks", None):

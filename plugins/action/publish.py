@@ -59,11 +59,11 @@ class ActionModule(ActionBase):
             old, before, signer = _published(path)
             same = pull_document.render(Document(node, old.serial, declarations)) if old else b""
             if old and same == before and signer == public:
-                return {**result, "path": str(path), "serial": old.serial}
+                return {**result, "changed": False, "path": str(path), "serial": old.serial}
             serial = max(int(time.time()), old.serial + 1 if old else 0)
             content = pull_document.render(Document(node, serial, declarations))
             if not self._task.check_mode:
-                _write(path, _signature(key, content) + content)
+                _write(path, _signature(key, content) + content, serial)
         except (MlnodeError, ValueError, OSError) as error:
             raise AnsibleActionFail(f"publish: {node}: {error}") from error
         if self._task.diff:
@@ -133,8 +133,10 @@ def _signature(key: str, content: bytes) -> bytes:
     return done.stdout
 
 
-def _write(path: pathlib.Path, content: bytes) -> None:
-    """Whole or not at all, whatever reads it meanwhile. Raises OSError."""
+def _write(path: pathlib.Path, content: bytes, serial: int) -> None:
+    """Whole or not at all, whatever reads it meanwhile. Its time is the serial, as servers make the ETag of
+    size and time: two of one second would be taken for one, and a copy elsewhere for another. Raises
+    OSError."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -143,6 +145,7 @@ def _write(path: pathlib.Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
+        os.utime(temporary, (serial, serial))
         temporary.rename(path)
     except OSError:
         with contextlib.suppress(OSError):

@@ -93,7 +93,9 @@ def enrolled(
 #: What a push says besides
 OWN = {
     **dict.fromkeys(("check", "diff", "install"), False),
-    "risky": True, "confirm_seconds": 0, "interpreter": "",
+    "risky": True,
+    "confirm_seconds": 0,
+    "interpreter": "",
 }
 
 

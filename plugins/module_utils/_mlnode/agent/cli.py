@@ -292,17 +292,20 @@ def _pull(host: Host, options: argparse.Namespace) -> int:
     from . import pull
 
     report, arrived = pull.pull(host, options.dry_run)
+    verdict, changed = report["verdict"], report["changed"]
     if options.json:
         output.print_json(report)
     else:
-        what = f"{report['verdict']}, serial {report['serial']}" if report["serial"] else report["verdict"]
-        changes = f"; {'would change' if options.dry_run else 'changed'}: {', '.join(report['changed'])}"
-        output.say(what + (changes if report["changed"] else ""))
+        what = "would be applied" if options.dry_run and verdict == pull.APPLIED else verdict
+        serial = f", serial {report['serial']}" if report["serial"] else ""
+        would = options.dry_run or verdict == pull.WAITING
+        changes = f"; {'would change' if would else 'changed'}: {', '.join(changed)}" if changed else ""
+        output.say(f"{what}{serial}{changes}")
     for problem in filter(None, (report["reason"], report.get("unsent"))):
         _fail(problem, ERROR)
-    if report["verdict"] in (pull.WAITING, pull.HELD) or (options.dry_run and report["changed"]):
+    if verdict in (pull.WAITING, pull.HELD) or (options.dry_run and changed):
         return DRIFT
-    return OK if arrived and report["verdict"] in (pull.UNCHANGED, pull.APPLIED) else ERROR
+    return OK if arrived and verdict in (pull.UNCHANGED, pull.APPLIED) else ERROR
 
 
 def _help(options: argparse.Namespace) -> int:

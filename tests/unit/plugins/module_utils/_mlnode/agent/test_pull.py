@@ -437,7 +437,7 @@ def test_exit_status(
     monkeypatch.setattr(fleet.node, "real", Host(fleet.node.root).real)
     fleet.publish(7, sysctl=swappiness(10))
     assert cli.main(["pull", "--dry-run"]) == DRIFT
-    assert "applied, serial 7" not in capsys.readouterr().err
+    assert capsys.readouterr().out == "would be applied, serial 7; would change: node sysctl\n"
     assert cli.main(["pull"]) == OK
     assert capsys.readouterr().out == "applied, serial 7; changed: node sysctl\n"
     assert cli.main(["pull", "--json"]) == OK

@@ -92,7 +92,7 @@ def _declarations(node: str, given: Sequence[Mapping[str, Any]]) -> list[dict[st
 
 
 def _published(path: pathlib.Path) -> tuple[Document | None, bytes, bytes]:
-    """What lies there, its bytes, and the public key that has signed them; nothing where it is not a whole
+    """The document there, its bytes, and the public key that has signed them; nothing where it is not a whole
     document. Raises OSError."""
     try:
         signature, content = pull_document.split(path.read_bytes())

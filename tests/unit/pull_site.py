@@ -54,7 +54,7 @@ def document(serial: int, *declarations: dict[str, Any], node: str = NODE) -> by
 
 
 class Site:
-    """What it answers, and what it was sent. A file's ETag is its length, unless there is one in tags."""
+    """What it answers, and what it was sent. tag: of the next file, instead of one of its content."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -62,6 +62,7 @@ class Site:
         self.asked: list[tuple[str, str]] = []
         self.posted: list[bytes] = []
         self.post_status = 204
+        self.tag = ""
         self.url = ""
 
     def get(self, handler: http.server.BaseHTTPRequestHandler) -> None:
@@ -73,7 +74,7 @@ class Site:
         if body is None:
             handler.send_error(404)
             return
-        tag = f'"{hash(body):x}"'
+        tag = self.tag or f'"{hash(body):x}"'
         if handler.headers.get("If-None-Match") == tag:
             handler.send_response(304)
             handler.end_headers()

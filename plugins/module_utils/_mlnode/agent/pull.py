@@ -92,7 +92,7 @@ def pull(host: Host, dry_run: bool = False) -> tuple[dict[str, Any], bool]:
 
 
 def enrolment(host: Host) -> Spec:
-    """What the declarations of this node say of the area. Raises MlnodeError."""
+    """The area, as the declarations of this node have it. Raises MlnodeError."""
     errors: list[str] = []
     specs = {
         item.name: schema.checked(enrolled.KIND, item.kinds[enrolled.KIND], enrolled.OPTIONS)

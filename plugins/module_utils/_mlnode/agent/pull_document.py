@@ -15,6 +15,7 @@ from ..engine import declared
 from ..model import schema, strict_json
 from ..model.errors import MlnodeError, StoreError
 from ..model.record import NamedTuple
+from . import waivers
 from .registry import KINDS, options
 
 #: Raised with every change that an older agent would misunderstand
@@ -92,6 +93,8 @@ def parse(content: bytes) -> Document:
             if {*item} != {*FIELDS}:
                 raise ValueError(f"a declaration has other fields than {', '.join(FIELDS)}")
             strict_json.typed({"pull": {}, **item["areas"]}, {"pull": dict})
+            for exception in item["ignore"]:
+                strict_json.typed(exception, waivers.FIELDS)
     except ValueError as error:
         raise StoreError(f"{where} is not one of mlnode: {error}") from error
     return Document(node, serial, declarations)

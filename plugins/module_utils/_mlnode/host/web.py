@@ -14,7 +14,7 @@ from typing import Iterator, Mapping, NoReturn
 from urllib.parse import urlsplit
 
 from ..model.errors import HostError, printable
-from ..model.record import NamedTuple
+from ..model.record import NamedTuple, regex
 
 #: From the look-up of the name to the last byte. A limit of each read alone would never end a server that
 #: sends a byte now and then.
@@ -24,8 +24,12 @@ SECONDS = 30.0
 _SHOWN = 200
 
 
+#: RFC 9110, 8.8.3, in ASCII: what is kept of an answer must not break the file in which it is
+_ETAG = regex(r'(?:W/)?"[!#-~]{0,200}"\Z')
+
+
 class Answer(NamedTuple):
-    """etag: as the server has it, with its quotes; empty where it gives none."""
+    """etag: as the server has it, with its quotes; empty where it gives none that could be kept."""
 
     status: int
     reason: str
@@ -81,7 +85,8 @@ def _exchange(method: str, url: str, headers: Mapping[str, str], content: bytes 
         if response.length:  # what Content-Length has promised on top
             raise ValueError(f"the answer ends {response.length} bytes too early")
         etag = response.headers.get("ETag", "")
-        return Answer(response.status, printable(response.reason[:_SHOWN]), etag, body)
+        kept = etag if _ETAG.match(etag) else ""
+        return Answer(response.status, printable(response.reason[:_SHOWN]), kept, body)
     finally:
         connection.close()
 

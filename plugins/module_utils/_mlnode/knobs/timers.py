@@ -48,7 +48,7 @@ def _content(timer: Timer, name: str) -> bytes:
 
 
 def state(host: Host, timer: Timer, declared: str) -> Value:
-    """What is declared, if the timer runs, or that it is off."""
+    """The declared value if the timer runs, or that it is off."""
     if not host.systemd_runs():
         return Value(absent="systemd does not run here, and has the timer")
     shown = systemd_show.units(host).get(timer.unit, {}).get("ActiveState")
@@ -59,7 +59,7 @@ def state(host: Host, timer: Timer, declared: str) -> Value:
 
 
 def boot(timer: Timer, declared: str, context: Context) -> Boot:
-    """What is declared, if the next boot starts the timer."""
+    """The declared value, if the next boot starts the timer."""
     host, path = context.host, drop_in(timer, context.name)
     if not context.agent:
         row = AGENT_ROW if context.agent_row else ""

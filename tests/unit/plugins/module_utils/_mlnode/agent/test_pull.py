@@ -119,6 +119,14 @@ def test_a_new_document_is_applied_once(fleet: Fleet) -> None:
     assert fleet.node.text(SWAPPINESS) == "20\n"
 
 
+def test_a_tag_that_could_damage_the_state_is_not_kept(fleet: Fleet) -> None:
+    fleet.site.tag = '"\x01\xff"'
+    fleet.publish(7)
+    assert fleet.verdict() == "applied"
+    assert fleet.verdict() == "applied", "it is fetched again"
+    assert [tag for _path, tag in fleet.site.asked] == ["", ""]
+
+
 def test_the_report_is_left_and_is_small(fleet: Fleet) -> None:
     fleet.publish(7, sysctl=swappiness(10))
     report = fleet.pull()
@@ -207,6 +215,10 @@ def _newer_format(fleet: Fleet) -> None:
     fleet.put(document(9, declaration({})).replace(b'"format":1', b'"format":2'))
 
 
+def _wrong_exception(fleet: Fleet) -> None:
+    fleet.put(document(9, declaration(fleet.areas, ignore=["vm.swappiness"])))
+
+
 def _unknown_area(fleet: Fleet) -> None:
     fleet.publish(9, warp={"factor": 9})
 
@@ -237,6 +249,7 @@ REFUSED: dict[Callable[[Fleet], None], str] = {
     _same_serial: "another document than the one with the same serial 7",
     _no_document: "declarations",
     _newer_format: "newer",
+    _wrong_exception: "vm.swappiness",
     _unknown_area: "warp",
     _wrong_value: "fabric: thp.enabled",
     _missing: "404",

@@ -29,9 +29,9 @@ from ..module_utils._mlnode.model.errors import MlnodeError, printable
 #: Seconds; a key on a token waits for a touch
 _PATIENCE = 60
 
-#: Length of what comes before the key in a signature: its magic and version, and the length of the key
-#: (PROTOCOL.sshsig)
-_MAGIC, _BEFORE = b"SSHSIG", 14
+#: Of a signature (PROTOCOL.sshsig), and what is before the key in it: that, a version, and the key's length
+_MAGIC = b"SSHSIG"
+_BEFORE = 14
 
 # Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
 _SPEC = options_of.module("publish")

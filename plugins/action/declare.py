@@ -59,7 +59,10 @@ class ActionModule(AreaView):
         if not selected:
             return {**result, "skipped": True, "skip_reason": "no area has one of these tags"}
         judged_later, state = given.pop("judged_later"), given.pop("rollout")
+        render = given.pop("render")
         options = self._options(given, selected, variables)
+        if render:
+            return {**result, "changed": False, "layers": [], "rendered": options}
         try:
             if state and not options["check"]:
                 answer = self._rolled_out(options, pathlib.Path(state), str(variables["inventory_hostname"]))

@@ -107,6 +107,12 @@ options:
       - In check mode it is neither read nor written.
     type: path
     default: ""
+  render:
+    description:
+      - Whether to return as RV(rendered) what the agent would be asked, and not to ask it. The node is not reached. For
+        M(mlnode.tuning.publish).
+    type: bool
+    default: false
   interpreter:
     description: The Python that the agent starts with, as written behind C(#!), without quotes.
     type: str
@@ -158,7 +164,7 @@ areas:
   sample:
     thp: {changed: true, reboot_required: false, settings: []}
 layers:
-  description: O(layers), wherever it was given.
+  description: O(layers), wherever it was given; none of them with O(render).
   returned: unless the options are wrong
   type: list
   elements: str
@@ -174,6 +180,11 @@ not_in_force:
   type: list
   elements: str
   sample: []
+rendered:
+  description: The question to the agent, with the areas as profile and variables have them.
+  returned: with O(render)
+  type: dict
+  sample: {name: node, areas: {thp: {enabled: madvise}}}
 confirmed:
   description: Whether a change that may cut off the node was confirmed over a new connection.
   returned: where there was such a change
@@ -214,6 +225,7 @@ def main() -> None:
             },
             "judged_later": {"type": "bool", "default": False},
             "rollout": {"type": "path", "default": ""},
+            "render": {"type": "bool", "default": False},
             "interpreter": {"type": "str", "default": "/usr/bin/env python3"},
             "variables": {"type": "str", "default": ""},
             **{area: {"type": "dict"} for area in MODULES},

@@ -239,11 +239,11 @@ def _boot(folder: pathlib.Path) -> Node:
     return _node(_as(GrubMachine).debian_with_grub(str(folder)))
 
 
-class MetricsMachine(Machine):
-    """A machine with systemd, which shows whether the timer runs, and node_exporter as Debian has it."""
+class TimerMachine(Machine):
+    """A machine with systemd, which shows whether a timer of the agent runs."""
 
     def _systemctl(self, verb: str, unit: str) -> Finished:
-        if unit == places.CHECK_TIMER and verb in ("start", "stop"):
+        if unit in places.TIMED_UNITS and unit.endswith(".timer") and verb in ("start", "stop"):
             link = f"{self.root}/run/systemd/units/invocation:{unit}"
             if verb == "start" and not os.path.lexists(link):
                 self.link(link[len(self.root) :], "5" * 32)
@@ -254,16 +254,28 @@ class MetricsMachine(Machine):
         return super()._systemctl(verb, unit)
 
 
-def _metrics(folder: pathlib.Path) -> Node:
-    node = _node(_as(MetricsMachine).debian(str(folder)))
+def _timer(folder: pathlib.Path) -> Node:
+    node = _node(_as(TimerMachine).debian(str(folder)))
     node.put("/run/systemd/system/.keep", "")
     node.put("/run/systemd/units/.keep", "")
+    return node
+
+
+def _metrics(folder: pathlib.Path) -> Node:
+    """With node_exporter as Debian has it."""
+    node = _timer(folder)
     node.put("/srv/metrics/.keep", "")
     node.put(f"{node_exporter.DEBIAN}/.keep", "")
     unit = "/usr/lib/systemd/system/prometheus-node-exporter.service"
     node.put(unit, "[Service]\nExecStart=/usr/bin/prometheus-node-exporter $ARGS\n")
     return node
 
+
+PULL = {
+    "url": "https://config.example/mlnode",
+    "node": "gpu001.example",
+    "signers": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExampleExam"],
+}
 
 _ETH2: dict[str, Any] = {"name": "two", "nics": {"names": ["eth2"]}}
 
@@ -393,6 +405,13 @@ CASES = {
             {"textfile_directory": "auto"},
             {"textfile_directory": "/srv/metrics"},
             ({"textfile_directory": "srv"}, ("metrics.textfile_directory", "'srv'")),
+        ),
+        Case(
+            "pull",
+            _timer,
+            PULL,
+            {**PULL, "url": "https://config.example/other"},
+            ({**PULL, "url": "ftp://config.example"}, ("pull.url", "'ftp://config.example'")),
         ),
     )
 }

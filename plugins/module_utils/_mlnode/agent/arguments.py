@@ -88,6 +88,11 @@ def parser() -> Parser:
     about = "check the node, and export the result to node_exporter (its timer does this)"
     one = add("metrics", about, common)
     one.add_argument("--print", action="store_true", help="to the standard output, and keep nothing")
+    about = "look for a new declaration of this node on a web server, and apply it (its timer does this)"
+    one = add("pull", about)
+    one.add_argument("--json", action="store_true", help="print the report as JSON")
+    about = "fetch and check it, and show what would be changed (exit status 3 if anything would)"
+    one.add_argument("--dry-run", action="store_true", help=about)
     one = add("explain", "everything about one setting", common)
     one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
     for name, text in _WAITING:

@@ -65,7 +65,7 @@ def _on_host(host: Host, options: argparse.Namespace) -> int:
 
 
 #: For what no other user may do. A preview has to read the origin, or it would show writes that are none.
-_CHANGING = ("apply", "revert", "confirm", "undo")
+_CHANGING = ("apply", "revert", "pull", "confirm", "undo")
 _ROOT_NEEDED = "root is needed for `mlnode {}`"
 
 #: What an interruption leaves behind
@@ -288,6 +288,26 @@ def _metrics(host: Host, options: argparse.Namespace) -> int:
     return ERROR if result.errors else OK
 
 
+def _pull(host: Host, options: argparse.Namespace) -> int:
+    from . import pull
+
+    report, arrived = pull.pull(host, options.dry_run)
+    verdict, changed = report["verdict"], report["changed"]
+    if options.json:
+        output.print_json(report)
+    else:
+        what = "would be applied" if options.dry_run and verdict == pull.APPLIED else verdict
+        serial = f", serial {report['serial']}" if report["serial"] else ""
+        would = options.dry_run or verdict == pull.WAITING
+        changes = f"; {'would change' if would else 'changed'}: {', '.join(changed)}" if changed else ""
+        output.say(f"{what}{serial}{changes}")
+    for problem in filter(None, (report["reason"], report.get("unsent"))):
+        _fail(problem, ERROR)
+    if verdict in (pull.WAITING, pull.HELD) or (options.dry_run and changed):
+        return DRIFT
+    return OK if arrived and verdict in (pull.UNCHANGED, pull.APPLIED) else ERROR
+
+
 def _help(options: argparse.Namespace) -> int:
     from . import arguments
 
@@ -327,6 +347,7 @@ _COMMANDS = {
     "nccl": _nccl,
     "audit": _audit,
     "metrics": _metrics,
+    "pull": _pull,
     "confirm": _confirm,
     "undo": _undo,
 }

@@ -20,6 +20,7 @@ from ..engine.origin import Origin
 from ..engine.origin_paths import is_known
 from ..host.host import Host
 from ..knobs.metrics import kind as metrics
+from ..knobs.pull import kind as pulling
 from ..linux import node_exporter
 from ..model.errors import HostError, MlnodeError, UntrustedError
 from ..model.record import NamedTuple
@@ -41,6 +42,9 @@ _WAIT_SECONDS, _POLL_SECONDS = 240.0, 0.2
 #: What a setting counts as. `unsupported` is neither drift nor as declared, as no run can mend it.
 _OK, _DRIFTED, _UNSUPPORTED = "ok", "drifted", "unsupported"
 _STATES = (_OK, _DRIFTED, _UNSUPPORTED)
+
+#: Of the one setting of a timer no area of its own, for a fleet has a series for each state of it
+_AREAS = {pulling.KIND: AGENT_ROW.partition(".")[0]}
 
 _GOVERNOR = "cpu.governor"
 
@@ -121,6 +125,7 @@ def look(host: Host) -> Result:
             waits_for_boot(rows),
         ),
         _expiry(exceptions),
+        *_pulled(host, rows),
         *([rate] if rate else []),
         _governor(host, before, rows),
         # The time comes last: half a file has none, whichever half it is, and looks like no check.
@@ -184,9 +189,10 @@ def _settings(rows: Sequence[Row], drifted: set[str]) -> Family:
     """Zeros, too, so that a rule sees a state come; of an area that is not declared there is nothing."""
     counts: dict[tuple[str, str], int] = {}
     for row in rows:
+        area = _AREAS.get(row.setting.kind, row.setting.kind)
         for state in _STATES:
-            counts.setdefault((row.setting.kind, state), 0)
-        counts[row.setting.kind, _state(row, drifted)] += 1
+            counts.setdefault((area, state), 0)
+        counts[area, _state(row, drifted)] += 1
     samples = (Sample(number, {"area": area, "state": state}) for (area, state), number in counts.items())
     return Family("mlnode_settings", GAUGE, "Declared settings by area and state.", tuple(samples))
 
@@ -279,6 +285,21 @@ def _expiry(exceptions: Sequence[Waiver]) -> Family:
     first = min(exceptions, key=lambda item: item.until)
     end = datetime(first.until.year, first.until.month, first.until.day, tzinfo=timezone.utc).timestamp()
     return _one(name, GAUGE, text, end + 86400, setting=first.key)
+
+
+def _pulled(host: Host, rows: Sequence[Row]) -> tuple[Family, ...]:
+    """0 where that is not known, as before the first time."""
+    if not any(row.setting.kind == pulling.KIND for row in rows):
+        return ()
+    # Only here: most nodes do not pull.
+    from . import pull
+
+    try:
+        at = pull.load(host, pull.enrolment(host)["node"]).at
+    except MlnodeError:
+        at = 0.0
+    text = "When this node was last seen to have its newest published declaration in force, as Unix time."
+    return (_one("mlnode_pull_success_timestamp_seconds", GAUGE, text, at),)
 
 
 def _governor(host: Host, before: Checked, rows: Sequence[Row]) -> Family:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 #: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
 #: Rails after the sysctl of all interfaces, which counts for each of them, and after a NIC's MTU.
 #: QoS after a NIC's rings and MTU, and interrupts after all that changes queues, as ice renews them for QoS.
-#: NCCL after QoS, whose traffic class it takes. What waits for a boot has time until the end, and the timer
-#: is started once there is something to check.
+#: NCCL after QoS, whose traffic class it takes. What waits for a boot has time until the end, and timers
+#: are started once there is something to check.
 MODULES: Mapping[str, str] = {
     "services": "tuning_services",
     "modules": "kernel_modules",
@@ -41,6 +41,7 @@ MODULES: Mapping[str, str] = {
     "nccl": "nccl_conf",
     "boot": "boot_params",
     "metrics": "metrics_timer",
+    "pull": "pull_timer",
 }
 
 #: What is applied again when a NIC arrives or changes its queues, and when the network is up at boot, for
@@ -89,6 +90,7 @@ def imported() -> tuple[Kind, ...]:
     from ..knobs.modules import kind as modules
     from ..knobs.nccl import kind as nccl
     from ..knobs.nic import kind as nic
+    from ..knobs.pull import kind as pull
     from ..knobs.qos import kind as qos
     from ..knobs.rail import kind as rail
     from ..knobs.services import kind as services
@@ -112,4 +114,5 @@ def imported() -> tuple[Kind, ...]:
         nccl,
         boot,
         metrics,
+        pull,
     )

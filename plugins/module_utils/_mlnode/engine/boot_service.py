@@ -12,15 +12,13 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ..host.host import Host
-from ..host.places import AGENT_COMMAND, CHECK_SERVICE, CHECK_TIMER
+from ..host.places import AGENT_COMMAND
 from ..linux import systemd_show, systemd_unit
 from ..linux.systemd_show import Properties
 from ..linux.systemd_unit import Line, Unit
 from ..model.record import NamedTuple
 from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
 from .units import (
-    CHECK_SERVICE_FILE,
-    CHECK_TIMER_FILE,
     LINKS,
     NIC_PATH_FILE,
     NIC_PATH_LINK,
@@ -31,6 +29,7 @@ from .units import (
     PRESET_FILE,
     TEXTS,
     UDEV_FILE,
+    UNIT_FOLDER,
 )
 
 #: What makes all right that is the agent's own
@@ -96,12 +95,13 @@ def nic_faults(host: Host, running: bool = True) -> Sequence[Fault]:
     return host.once(f"faults of the NIC units {running}", lambda: _nic_faults(host, running))
 
 
-def check_faults(host: Host, running: bool = True) -> Sequence[Fault]:
-    """The same for the timer that checks the node, whatever starts it. Raises HostError."""
-    units = ((CHECK_TIMER, CHECK_TIMER_FILE), (CHECK_SERVICE, CHECK_SERVICE_FILE))
+def timer_faults(host: Host, units: Sequence[str], running: bool = True) -> Sequence[Fault]:
+    """The same for a timer and its service, whatever starts them. Raises HostError."""
     return host.once(
-        f"faults of the check {running}",
-        lambda: [fault for name, path in units for fault in _unit(host, name, path, "", running)],
+        f"faults of {units} {running}",
+        lambda: [
+            fault for name in units for fault in _unit(host, name, f"{UNIT_FOLDER}/{name}", "", running)
+        ],
     )
 
 

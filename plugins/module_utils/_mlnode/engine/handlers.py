@@ -15,18 +15,23 @@ from ..host import places
 from ..host.host import Host
 from ..linux import grub, irqbalance, node_exporter
 from .kind import AGENT_FILE, AGENT_UNIT
-from .units import CHECK_TIMER_FILE, NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE
+from .units import CHECK_TIMER_FILE, NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE, PULL_TIMER_FILE
 
 UNITS, IRQBALANCE, IRQBALANCE_SERVICE, BOOT_LOADER = places.READERS
 
 
 def _units(host: Host) -> None:
-    """Have systemd, if it runs, read its units again, wait for NICs and check the node, or no longer. udev
-    notices changed rules by itself."""
-    checked = host.exists(CHECK_TIMER_FILE) and bool(host.matching(places.CHECK_DROP_IN.replace("NAME", "*")))
+    """Have systemd, if it runs, read its units again, wait for NICs, check the node and pull, or no longer.
+    udev notices changed rules by itself."""
+    checked = _is_declared(host, CHECK_TIMER_FILE, places.CHECK_DROP_IN)
+    pulled = _is_declared(host, PULL_TIMER_FILE, places.PULL_DROP_IN)
     if not checked:
         _stop_checks(host)
         node_exporter.remove(host)
+    if not pulled:
+        # Its service may be what runs here.
+        _stop_timer(host, places.PULL_TIMER)
+        host.remove_file(places.PULL_REPORT)
     if not host.systemd_runs():
         return
     purpose = "make systemd read its units again:"
@@ -40,17 +45,28 @@ def _units(host: Host) -> None:
         host.must_run(["systemctl", "start", places.CHECK_TIMER], "start the timer of the check:")
         # At once, too: it waits until this run has ended.
         host.run(["systemctl", "start", "--no-block", places.CHECK_SERVICE])
+    if pulled:
+        host.must_run(["systemctl", "start", places.PULL_TIMER], "start the timer that pulls:")
+
+
+def _is_declared(host: Host, timer: str, drop_in: str) -> bool:
+    return host.exists(timer) and bool(host.matching(drop_in.replace("NAME", "*")))
+
+
+def _stop_timer(host: Host, timer: str) -> bool:
+    """For a caller that is about to have systemd read its units: an active timer whose file is gone fails
+    then. False where it does not run."""
+    if not host.systemd_runs() or host.run(["systemctl", "is-active", "--quiet", timer]).rc != 0:
+        return False
+    host.must_run(["systemctl", "stop", timer], f"stop {timer}:")
+    return True
 
 
 def _stop_checks(host: Host) -> None:
-    """For a caller that is about to have systemd read its units: an active timer whose file is gone fails
-    then."""
-    timer, service = places.CHECK_TIMER, places.CHECK_SERVICE
-    if host.systemd_runs() and host.run(["systemctl", "is-active", "--quiet", timer]).rc == 0:
-        host.must_run(["systemctl", "stop", timer], "stop the timer of the check:")
+    if _stop_timer(host, places.CHECK_TIMER):
         # One that is stopped before its end has failed.
-        host.run(["systemctl", "stop", service])
-        host.run(["systemctl", "reset-failed", service])
+        host.run(["systemctl", "stop", places.CHECK_SERVICE])
+        host.run(["systemctl", "reset-failed", places.CHECK_SERVICE])
 
 
 def stop_waiting(host: Host) -> None:

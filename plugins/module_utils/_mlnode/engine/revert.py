@@ -17,9 +17,9 @@ from .origin import Entry, Origin, complete, is_back, is_closed, remove_folders,
 from .units import NIC_PATH_FILE
 
 #: What checks keep of counters and of a subnet beside the origin (checks/rdma/counters.py, checks/subnet/,
-#: checks/preflight/losses.py), and what the check on a timer compares with: not asked for any more
+#: checks/preflight/losses.py), and what a check and a pull on a timer compare with: not asked for any more
 FOLDER, _OF_BOOT = "/var/lib/mlnode", "/run/mlnode"
-_KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json")
+_KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json", "pull.json")
 BASELINES = (*(f"{FOLDER}/{name}" for name in _KEPT), f"{_OF_BOOT}/preflight-*.json")
 
 

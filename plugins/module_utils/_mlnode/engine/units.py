@@ -4,16 +4,26 @@
 
 from __future__ import annotations
 
-from ..host.places import AGENT_COMMAND, AGENT_UNITS, CHECK_SERVICE, CHECK_TIMER
+from ..host.places import (
+    AGENT_COMMAND,
+    AGENT_UNITS,
+    CHECK_SERVICE,
+    CHECK_TIMER,
+    PULL_SERVICE,
+    PULL_TIMER,
+)
 from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT
 
+UNIT_FOLDER = "/etc/systemd/system"
 _UNIT, NIC_SERVICE, NIC_PATH_UNIT = AGENT_UNITS
-NIC_SERVICE_FILE = f"/etc/systemd/system/{NIC_SERVICE}"
-NIC_SERVICE_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_SERVICE}"
-NIC_PATH_FILE = f"/etc/systemd/system/{NIC_PATH_UNIT}"
-NIC_PATH_LINK = f"/etc/systemd/system/multi-user.target.wants/{NIC_PATH_UNIT}"
-CHECK_SERVICE_FILE = f"/etc/systemd/system/{CHECK_SERVICE}"
-CHECK_TIMER_FILE = f"/etc/systemd/system/{CHECK_TIMER}"
+NIC_SERVICE_FILE = f"{UNIT_FOLDER}/{NIC_SERVICE}"
+NIC_SERVICE_LINK = f"{UNIT_FOLDER}/multi-user.target.wants/{NIC_SERVICE}"
+NIC_PATH_FILE = f"{UNIT_FOLDER}/{NIC_PATH_UNIT}"
+NIC_PATH_LINK = f"{UNIT_FOLDER}/multi-user.target.wants/{NIC_PATH_UNIT}"
+CHECK_SERVICE_FILE = f"{UNIT_FOLDER}/{CHECK_SERVICE}"
+CHECK_TIMER_FILE = f"{UNIT_FOLDER}/{CHECK_TIMER}"
+PULL_SERVICE_FILE = f"{UNIT_FOLDER}/{PULL_SERVICE}"
+PULL_TIMER_FILE = f"{UNIT_FOLDER}/{PULL_TIMER}"
 PRESET_FILE = "/etc/systemd/system-preset/50-mlnode.preset"
 UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 
@@ -138,17 +148,35 @@ TimeoutStartSec=300
 
 # The delay spreads a fleet over the whole period. It is the same at each turn of a node, where systemd has
 # FixedRandomDelay= (247 and newer); older ones pass over the line, and two turns are up to 30 minutes apart.
-CHECK_TIMER_UNIT = f"""\
+_TIMER = """\
 [Unit]
-Description=Check this node every 15 minutes (mlnode.tuning)
+Description={about} every 15 minutes (mlnode.tuning)
 
 [Timer]
 OnCalendar=*:0/15
 RandomizedDelaySec=900
 FixedRandomDelay=yes
 AccuracySec=1s
-Unit={CHECK_SERVICE}
+Unit={service}
 """
+CHECK_TIMER_UNIT = _TIMER.format(about="Check this node", service=CHECK_SERVICE)
+PULL_TIMER_UNIT = _TIMER.format(about="Look for a new declaration of this node", service=PULL_SERVICE)
+
+# It applies, so that it may do what the boot service may, and in that time; a minute more is for the network.
+_FAMILIES = "RestrictAddressFamilies=AF_UNIX AF_NETLINK"
+PULL_UNIT = f"""\
+[Unit]
+Description=Pull what this node is declared to be (mlnode.tuning)
+Wants=network-online.target
+After=mlnode-apply.service network-online.target
+ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
+
+[Service]
+Type=oneshot
+ExecStart={AGENT_COMMAND} pull
+SuccessExitStatus=3
+TimeoutStartSec=480
+{_SANDBOX.replace(_FAMILIES, f"{_FAMILIES} AF_INET AF_INET6")}"""
 
 # Interfaces without hardware come and go with every container. A flag that is up already needs no program.
 UDEV = f"""\
@@ -175,6 +203,8 @@ TEXTS = {
     NIC_PATH_FILE: NIC_PATH,
     CHECK_SERVICE_FILE: CHECK_UNIT,
     CHECK_TIMER_FILE: CHECK_TIMER_UNIT,
+    PULL_SERVICE_FILE: PULL_UNIT,
+    PULL_TIMER_FILE: PULL_TIMER_UNIT,
     UDEV_FILE: UDEV,
     PRESET_FILE: PRESET,
 }

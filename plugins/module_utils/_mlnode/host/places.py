@@ -71,6 +71,14 @@ AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
 #: What checks the node on a timer where that is declared, and what starts it for a declaration
 CHECK_SERVICE, CHECK_TIMER = "mlnode-check.service", "mlnode-check.timer"
 CHECK_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode-NAME.conf"
+#: The same for what pulls declarations. No name with which a pattern of the one finds the other
+PULL_SERVICE, PULL_TIMER = "mlnode-pull.service", "mlnode-pull.timer"
+PULL_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode.pull-NAME.conf"
+#: All of both
+TIMED_UNITS = (CHECK_TIMER, CHECK_SERVICE, PULL_TIMER, PULL_SERVICE)
+#: What the last pull has come to, and its folder, which holds nothing else but for moments
+PULL_FOLDER = "/run/mlnode/pull"
+PULL_REPORT = f"{PULL_FOLDER}/report.json"
 
 #: Who is notified that a file has changed, as it is kept in the file's origin: handlers.HANDLERS
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
@@ -104,7 +112,8 @@ class Own(NamedTuple):
 OWN = (
     *(Own(f"{WANTS}/{unit}", "units") for unit in AGENT_UNITS),
     Own(CHECK_DROP_IN, "units", ("metrics",)),
-    *(Own(f"{_SYSTEMD}/{unit}", "units") for unit in (*AGENT_UNITS, CHECK_TIMER, CHECK_SERVICE)),
+    Own(PULL_DROP_IN, "units", ("pull",)),
+    *(Own(f"{_SYSTEMD}/{unit}", "units") for unit in (*AGENT_UNITS, *TIMED_UNITS)),
     Own("/etc/udev/rules.d/90-mlnode.rules", "units"),
     Own("/etc/systemd/system-preset/50-mlnode.preset", "units"),
     Own("/etc/sysctl.d/zz-mlnode-NAME.conf", "", ("sysctl",)),

@@ -6,8 +6,8 @@ A file is read so that it can neither block nor fill the memory, whatever stands
 the same mode whatever the umask of the run is; of a file that is not mlnode's alone the attributes and the
 other names stay. A rename is atomic and makes a new inode. Where a file has several names (hard links), only
 a write in place reaches all of them: the whole new content lies beside it, on disk, before the first byte of
-it is written, so that the next run completes what a killed one has begun. A program gets no shell, no input,
-an environment of our own, and a limit of time.
+it is written, so that the next run completes what a killed one has begun. A program gets no shell, no
+terminal, an environment of our own, and a limit of time.
 """
 
 from __future__ import annotations
@@ -362,8 +362,8 @@ class Finished(NamedTuple):
     err: str
 
 
-def run(command: Sequence[str], seconds: float) -> Finished:
-    """Raises HostError where it cannot be started or takes longer."""
+def run(command: Sequence[str], seconds: float, given: str = "") -> Finished:
+    """given: its standard input. Raises HostError where it cannot be started or takes longer."""
     # Only here: most commands start no program.
     import subprocess
 
@@ -371,7 +371,7 @@ def run(command: Sequence[str], seconds: float) -> Finished:
         # The same runs at boot, where there is no module.
         done = subprocess.run(  # pylint: disable=ansible-bad-function
             list(command),
-            stdin=subprocess.DEVNULL,
+            input=given,
             capture_output=True,
             encoding="utf-8",
             errors="replace",

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Mapping, Tuple
 
 from ..host.host import Host
-from ..host.places import AGENT_UNITS, CHECK_SERVICE, CHECK_TIMER
+from ..host.places import AGENT_UNITS, TIMED_UNITS
 from ..model.errors import HostError
 
 SYSCTL_UNIT = "systemd-sysctl.service"
 MODULES_UNIT = "systemd-modules-load.service"
 
-_UNITS = (*AGENT_UNITS, CHECK_TIMER, CHECK_SERVICE, SYSCTL_UNIT, MODULES_UNIT)
+_UNITS = (*AGENT_UNITS, *TIMED_UNITS, SYSCTL_UNIT, MODULES_UNIT)
 _PROPERTIES = ("Id", "LoadState", "ActiveState", "NeedDaemonReload", "DropInPaths", "ExecStart")
 
 #: Always there. It has the limits that systemd gives to units which do not say otherwise (src/core/unit.c:

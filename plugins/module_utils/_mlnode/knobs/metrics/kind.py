@@ -1,19 +1,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind metrics: a timer that checks the node, and the folder where node_exporter finds what it has seen.
-
-The units of the timer are installed with the agent, and nothing starts them. A drop-in of timers.target, one
-for each declaration, does: several of them agree on it, and it is off again once the last one is gone.
-"""
+"""The kind metrics: a timer that checks the node, and the folder where node_exporter finds what it has
+seen."""
 
 from __future__ import annotations
 
 from typing import Sequence
 
-from ...engine import boot_service
-from ...engine.handlers import UNITS
 from ...engine.kind import (
-    AGENT_ROW,
     Context,
     Facts,
     Info,
@@ -24,13 +18,13 @@ from ...engine.kind import (
     no_facts,
     read_each,
 )
-from ...engine.units import CHECK_TIMER_FILE
 from ...host import places
 from ...host.host import Host, Mounts
-from ...linux import node_exporter, systemd_show
+from ...linux import node_exporter
 from ...linux.node_exporter import Found
 from ...model import schema
-from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
+from ...model.setting import BootFile, Reading, Setting, Severity, Value
+from .. import timers
 from . import schema as own
 
 OPTIONS = own.OPTIONS
@@ -38,11 +32,7 @@ KIND = "metrics"
 MOUNTS: Mounts = {}
 
 KEY = "metrics.textfile"
-#: A link that systemd keeps of each active unit, since 237 (src/core/unit.c: unit_export_state_files): a
-#: captured tree has it, too
-_ACTIVE = f"/run/systemd/units/invocation:{places.CHECK_TIMER}"
-#: Of the timer; on, it is the folder
-OFF = "off"
+TIMER = timers.Timer(places.CHECK_TIMER, places.CHECK_SERVICE, places.CHECK_DROP_IN, "the node is checked")
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -52,19 +42,7 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
     if not given:
         return []
     folder = given["textfile_directory"]
-    return [Setting(KIND, KEY, CHECK_TIMER_FILE, None if folder == own.AUTO else folder, folder)]
-
-
-def drop_in(name: str) -> str:
-    """Path of the file that starts the timer for a declaration."""
-    return places.CHECK_DROP_IN.replace("NAME", name)
-
-
-def _content(name: str) -> bytes:
-    return (
-        f"# Written by mlnode.tuning for the declaration {name}: the node is checked on a timer.\n"
-        f"[Unit]\nWants={places.CHECK_TIMER}\n"
-    ).encode("ascii")
+    return [Setting(KIND, KEY, TIMER.path, None if folder == own.AUTO else folder, folder)]
 
 
 # -- reading -------------------------------------------------------------------------------
@@ -77,39 +55,19 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
 
 def _read(setting: Setting, context: Context) -> Reading:
     if not context.runtime:  # the folder is found on the machine that boots
-        return Reading(setting.path, Value(), _boot(setting.claim, context), setting.want, native=True)
+        return Reading(
+            setting.path, Value(), timers.boot(TIMER, setting.claim, context), setting.want, native=True
+        )
     found = folder_of(context.host, setting.claim)
-    boot = _boot(found.path or setting.claim, context)
+    boot = timers.boot(TIMER, found.path or setting.claim, context)
     if found.problem:
         lacking = Value(absent=found.problem)
         return Reading(setting.path, lacking, boot, found.path or None, missing=True, native=True)
     path = f"{found.path}/{node_exporter.FILE}"
     note = f"as {found.source} has it" if setting.claim == own.AUTO else ""
-    return Reading(path, _state(context.host, found.path), boot, found.path, native=True, note=note)
-
-
-def _state(host: Host, folder: str) -> Value:
-    """The folder into which the timer writes, or that it is off."""
-    if not host.systemd_runs():
-        return Value(absent="systemd does not run here, and has the timer")
-    shown = systemd_show.units(host).get(places.CHECK_TIMER, {}).get("ActiveState")
-    return Value(text=folder if shown == ("active",) or host.is_link(_ACTIVE) else OFF)
-
-
-def _boot(folder: str, context: Context) -> Boot:
-    """The folder, if the next boot starts the timer."""
-    host, path = context.host, drop_in(context.name)
-    if not context.agent:
-        row = AGENT_ROW if context.agent_row else ""
-        if context.agent_unread:
-            return Boot(Value(unreadable=context.agent_unread), row=row)
-        return Boot(Value(absent=f"nothing starts the timer, as {context.agent_fault}"), row=row)
-    fault = next((str(fault) for fault in boot_service.check_faults(host, context.runtime)), "")
-    if fault:
-        return Boot(Value(absent=fault), CHECK_TIMER_FILE)
-    if host.content(path) != _content(context.name):
-        return Boot(Value(absent=f"{path} does not start {places.CHECK_TIMER}"), path)
-    return Boot(Value(text=folder), path)
+    return Reading(
+        path, timers.state(context.host, TIMER, found.path), boot, found.path, native=True, note=note
+    )
 
 
 def folder_of(host: Host, claim: str) -> Found:
@@ -125,10 +83,8 @@ def folder_of(host: Host, claim: str) -> Found:
 
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """The drop-in; systemd is notified of one that is right while the timer is off."""
-    is_off = any(row.reading.runtime.text == OFF for row in rows)
-    content = _content(name) if rows else None
-    return [BootFile(drop_in(name), content, UNITS, stale=context.runtime and is_off)]
+    """The drop-in that starts the timer."""
+    return timers.boot_files(TIMER, name, rows, context)
 
 
 def boot_sources(key: str, host: Host) -> list[str]:
@@ -136,7 +92,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
     del key
     found = node_exporter.textfile_folder(host)
     where = f"{found.source}: {found.path}" if found.path else found.problem
-    return [*(f"{path} starts it" for path in host.matching(drop_in("*"))), where]
+    return [*timers.starts(TIMER, host), where]
 
 
 #: Never: there is one setting.

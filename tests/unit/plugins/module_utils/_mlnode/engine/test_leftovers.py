@@ -81,6 +81,7 @@ WRITTEN: dict[str, tuple[Callable[[pathlib.Path], Machine], dict[str, Any], int]
     "rail": (RailNode.made, {"rules": [{**RULE, "arp_ignore": 1}]}, 1),
     "qos": (QosNode.made, {"rules": [{**ROCE, **RULE}]}, 1),
     "metrics": (functools.partial(made, CASES["metrics"]), CASES["metrics"].spec, 1),
+    "pull": (functools.partial(made, CASES["pull"]), CASES["pull"].spec, 1),
 }
 #: All others, which leave what they declare to the agent
 WRITTEN.update({kind: (case.make, case.spec, 0) for kind, case in CASES.items() if kind not in WRITTEN})

@@ -1,0 +1,85 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declare the timer that looks for a new declaration on a web server."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: pull_timer
+short_description: Declare the timer that looks for a new declaration on a web server
+version_added: 0.1.0
+description:
+  - Has the node look every 15 minutes for what M(mlnode.tuning.publish) has written for it, verify the signature, and
+    apply it. Without a declaration there is no timer.
+  - This enrols the node. The name and the keys that are declared here decide which documents it takes.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+extends_documentation_fragment:
+  - mlnode.tuning.area.pull
+  - mlnode.tuning.declaration
+  - mlnode.tuning.declaration.attributes
+  - mlnode.tuning.declaration.group
+notes:
+  - The units come with the agent, see M(mlnode.tuning.agent); this declaration starts the timer, now and at boot.
+  - O(node) and O(signers) are required with O(url).
+  - The node needs C(ssh-keygen) of OpenSSH 8.1 or newer.
+  - V(unsupported) where systemd does not run.
+seealso:
+  - module: mlnode.tuning.publish
+  - module: mlnode.tuning.agent
+"""
+
+EXAMPLES = r"""
+- name: Enrol the node
+  mlnode.tuning.pull_timer:
+    name: site
+    url: https://config.example/mlnode
+    node: "{{ inventory_hostname }}"
+    signers:
+      - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExampleExam
+    window:
+      - Sat,Sun 22:00-04:00
+"""
+
+RETURN = r"""
+settings:
+  description: The setting with its four states and its one status, as in M(mlnode.tuning.sysctl_ml).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: pull
+      key: pull.url
+      path: /etc/systemd/system/mlnode-pull.timer
+      declared: https://config.example/mlnode
+      want: https://config.example/mlnode
+      runtime: "off"
+      boot: https://config.example/mlnode
+      boot_source: /etc/systemd/system/timers.target.d/zz-mlnode.pull-site.conf
+      origin: null
+      status: drifted
+      severity: medium
+      reason: "runtime is off"
+reboot_required:
+  description: Whether something takes effect only after a reboot; never for this module.
+  returned: success
+  type: bool
+  sample: false
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.pull import kind as pull
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+
+
+def main() -> None:
+    arguments = schema.module_spec(pull.OPTIONS)
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    tuning_module.declare(module, pull)
+
+
+if __name__ == "__main__":
+    main()

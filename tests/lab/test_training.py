@@ -1,10 +1,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The profile training on machines that really boot: one story per machine, in the order of the file."""
+"""Nodes of a training fleet on machines that really boot: one story per machine, in the order of the file.
+
+Bare metal is in the groups training and fabric at once, as in a fleet, a virtual machine in training alone.
+"""
 
 from __future__ import annotations
 
-import re
+import json
 from typing import Any
 
 import pytest
@@ -12,7 +15,8 @@ import pytest
 from . import claims
 from . import guest_facts as facts
 from .born import Born
-from .collection import Collection
+from .collection import Collection, Hosts, Played
+from .fabric_node import Fabric
 from .machine import Machine
 
 OFFERED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control: "
@@ -48,6 +52,34 @@ DEFAULTS = {
     "net.core.somaxconn": "65535",
 }
 
+#: Drift that any machine can have. The last stands where debugfs has it since Linux 5.13
+DRIFT = {
+    "vm.swappiness": "sysctl -w vm.swappiness=60",
+    "net.ipv4.tcp_congestion_control": "sysctl -w net.ipv4.tcp_congestion_control=cubic",
+    "thp.enabled": f"echo always >{THP}",
+    "kernel.sched_migration_cost_ns": f"echo 500000 >{DEBUG_COST}",
+}
+
+#: A service that would set governors, as far as systemd and the module know
+RIVAL = "/etc/systemd/system/tlp.service"
+
+#: Drift of each other kind that can drift here: a machine without GPU and boot loader
+HARDWARE_DRIFT = {
+    "vm.nr_hugepages@node1": f"echo 0 >{SHARE.format(1)}",
+    "service.tlp": f"printf '[Service]\\nExecStart=/bin/sleep infinity\\n' >{RIVAL}; "
+    "systemctl daemon-reload; systemctl start tlp",
+    "module.rdma_ucm": "modprobe --remove rdma_ucm",
+    # Both limits are in the file that is gone; memory is in that of the fabric, too.
+    "limits.systemd.nofile": "rm /etc/systemd/system.conf.d/zz-mlnode-node.conf",
+    "cpu.governor": f"echo powersave >{facts.GOVERNOR.format(3)}",
+    "nic.fabric.ring.rx": "ethtool -G {igb} rx 256",
+    "nic.rails.mtu": "ip link set {rail} mtu 1500",
+    "rail.rails.arp_ignore": "sysctl -w net.ipv4.conf.{rail}.arp_ignore=0",
+    "qos.rails.pfc": "dcb pfc set dev {simulated} prio-pfc all:on",
+    "irq.nics": "echo 0 >/proc/irq/{irq}/smp_affinity_list",
+    "nccl.NCCL_IB_HCA": "sed -i '/^NCCL_IB_HCA=/d' /etc/nccl.conf",
+}
+
 
 class Story:
     """One machine, what it was at first, and what is declared on it."""
@@ -55,8 +87,9 @@ class Story:
     def __init__(self, machine: Machine, collection: Collection) -> None:
         self.machine = machine
         self.collection = collection
-        self.born = Born.of(machine)
         self.two_nodes = machine.read("/sys/devices/system/node/online") == "0-1"
+        self.fabric = Fabric(machine) if self.two_nodes else None
+        self.born = Born.of(machine)
         # The last is in no profile; since Linux 5.13 it is in debugfs, with a path of its own.
         self.settings: dict[str, Any] = {**claims.WITH_MODULES, "kernel.sched_migration_cost_ns": 5000000}
         if self.two_nodes:
@@ -66,14 +99,35 @@ class Story:
                 "vm.nr_hugepages@node1": 48,
             }
 
-    def play(self, name: str) -> Any:
-        variables: dict[str, Any] = {}
+    def play(self, name: str, *options: str, **variables: Any) -> Played:
+        hosts = Hosts.of(self.machine, "training", *(["fabric"] if self.fabric else []))
         if name in ("site", "drift"):
             variables["node_sysctl"] = self.settings
-        if name in ("site", "drift") and self.two_nodes:
+        if name in ("site", "drift") and self.fabric:
             variables["node_cpu"] = {"max_latency_us": LATENCY}
             variables["node_irq"] = {"rules": {"nics": STEERED}}
-        return self.collection.play(name, self.machine, **variables)
+            variables |= self.fabric.variables
+        return self.collection.play(name, hosts, *options, **variables)
+
+    def reported(self, playbook: str, *options: str) -> set[str]:
+        """The settings that a playbook's report says are not as declared."""
+        report = self.machine.folder / "report.json"
+        played = self.play(playbook, *options, mlnode_report_json=str(report))
+        assert (played.status == 0) == (playbook == "site"), "drift is a failure, and a look ahead is none"
+        outliers = json.loads(report.read_text())["outliers"]
+        return {one["key"] for one in outliers if one["kind"] != "rdma_check"}
+
+    def drift(self) -> dict[str, str]:
+        """Setting → the command that changes it under us."""
+        if not self.fabric:
+            return DRIFT
+        names = {
+            "igb": facts.nic(self.machine, "igb"),
+            "rail": self.fabric.rail,
+            "simulated": self.fabric.simulated,
+            "irq": min(facts.queue_irqs(self.machine, "igb")),
+        }
+        return {key: command.format(**names) for key, command in {**DRIFT, **HARDWARE_DRIFT}.items()}
 
     def assert_as_declared(self) -> None:
         """Asked of the kernel itself, value by value."""
@@ -86,7 +140,8 @@ class Story:
         assert machine.read(DEBUG_COST) == "5000000"
         assert facts.chosen(machine, THP) == "madvise"
         assert machine.read(READ_AHEAD) == "4096"
-        if self.two_nodes:
+        if self.fabric:
+            self.fabric.assert_as_declared()
             assert [machine.read(SHARE.format(node)) for node in (0, 1)] == ["16", "48"]
             assert facts.governors(machine) == ["performance"] * 4
             assert self.nic() == NIC
@@ -124,6 +179,9 @@ def story(request: pytest.FixtureRequest, collection: Collection) -> Story:
 
 def test_site_makes_the_node_what_is_declared(story: Story) -> None:
     assert not {"tcp_bbr", "sch_fq"} & facts.loaded(story.machine), "else their loading proves nothing"
+    if story.fabric:
+        # rdma-core's own rules load it when a device arrives.
+        story.machine.run("modprobe --remove rdma_ucm")
     played = story.play("site")
     assert played.status == 0
     assert played.changed > 0
@@ -146,31 +204,21 @@ def test_bbr_and_fq_carry_traffic(story: Story) -> None:
     story.machine.run(f"tc qdisc del dev {nic} root")
 
 
-def test_drift_by_hand_is_found_named_and_mended(story: Story) -> None:
+def test_drift_of_every_kind_is_reported_alike_by_the_node_and_both_playbooks(story: Story) -> None:
     machine = story.machine
     # What site has changed of NICs makes the agent look at them twice, and mend what it finds.
     working = "systemctl list-units --state=activating --plain --no-legend 'mlnode*'"
     facts.until(lambda: machine.out(working) == "", "the agent has seen to the NICs")
-    machine.run("sysctl -w vm.swappiness=60 net.ipv4.tcp_congestion_control=cubic")
-    machine.write(THP, "always")
-    machine.write(DEBUG_COST, "500000")
-    named = [
-        "vm.swappiness",
-        "net.ipv4.tcp_congestion_control",
-        "thp.enabled",
-        "kernel.sched_migration_cost_ns",
-    ]
-    if story.two_nodes:
-        machine.write(SHARE.format(1), "0")
-        machine.write(facts.GOVERNOR.format(3), "powersave")
-        machine.run(f"ethtool -G {facts.nic(machine, 'igb')} rx 256")
-        machine.write(f"/proc/irq/{min(facts.queue_irqs(machine, 'igb'))}/smp_affinity_list", "0")
-        named += ["vm.nr_hugepages@node1", "cpu.governor", "nic.fabric.ring.rx", "irq.nics"]
-    drift = story.play("drift")
-    assert drift.status != 0
-    assert sorted(re.findall(r"^ *- '?(\S+): drifted", drift.output, re.MULTILINE)) == sorted(named)
+    commands = story.drift()
+    machine.run(" && ".join(commands.values()))
+    assert {*facts.wrong(machine)} == {*commands}
+    assert story.reported("drift") == {*commands}
+    assert story.reported("site", "--check", "--diff") == {*commands}
+    assert {*facts.wrong(machine)} == {*commands}, "looking has changed something"
     assert story.play("site").changed > 0
+    assert facts.wrong(machine) == {}
     story.assert_as_declared()
+    machine.run(f"rm -f {RIVAL}; systemctl daemon-reload")
 
 
 def test_interrupts_stay_when_queues_change_a_nic_arrives_and_irqbalance_runs(story: Story) -> None:
@@ -205,7 +253,7 @@ def test_a_reboot_brings_everything_back_without_ansible(story: Story) -> None:
     units = story.machine.out("systemctl is-active mlnode-apply.service mlnode-nic.path")
     assert units.split() == ["active", "active"]
     assert story.machine.out("journalctl -b --grep='ordering cycle' --quiet; true") == ""
-    assert facts.wrong(story.machine) == {}
+    facts.until(lambda: facts.wrong(story.machine) == {}, "the agent has applied it")
     story.assert_as_declared()
     # The drop-in came before the NIC was raised, or its queue would be another one.
     assert "qdisc fq " in story.machine.out(f"tc qdisc show dev {facts.nic(story.machine, 'virtio_net')}")
@@ -218,6 +266,7 @@ def test_revert_puts_everything_back_at_once(story: Story) -> None:
     # Sockets that began with bbr, this SSH connection for one, keep its module until they are closed; NICs
     # that came up with fq keep sch_fq until the next boot, which the next test looks at.
     assert story.born.left(story.machine, apart_from=OFFERED) == []
+    assert not story.fabric or story.fabric.priorities() == {"pfc": ""}
     assert story.play("revert").changed == 0
 
 

@@ -107,9 +107,10 @@ def _both(one: Measured) -> float | None:
     """The mean of both directions. The slower one, by which a campaign finds faults, is also the one that a
     disturbance has met: of 10 pairs with the noise of tests/simulation it takes 3 % for no effect three times
     as often."""
-    if one.forward is None or one.backward is None:
+    forward, backward = one.amounts.get("forward_gbits"), one.amounts.get("backward_gbits")
+    if forward is None or backward is None:
         return None
-    return math.sqrt(one.forward * one.backward)
+    return math.sqrt(forward * backward)
 
 
 def _memory(phase: Mapping[str, Any]) -> Iterator[tuple[Figure, dict[str, Reading]]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from ...module_utils._mlnode.checks.campaign import tcp
 from ...module_utils._mlnode.checks.model import Verdict
 from ..campaign import limits, model
 from ..campaign.model import Limit
@@ -108,10 +109,11 @@ def judge(
 
 
 def _of_fleet(values: Sequence[float]) -> list[Limit]:
-    spread = limits.spread(values)
+    """As the bandwidths of a campaign are compared, whose kind tcp has the unit and the margin."""
+    spread = limits.spread(tcp, values)
     if spread is None:
         return []
-    low = spread.limit.gbits
+    low = spread.limit.value
     source = (
         f"median {spread.median:.4g} Gb/s of {len(values)} other results, less {1 - low / spread.median:.0%}"
     )
@@ -122,8 +124,8 @@ def _size(
     row: Row, rates: Sequence[float], best: float, known: tuple[Limit, ...], band: str, linked: bool
 ) -> Size:
     slower = min(rates)
-    broke = [one.name for one in known if slower < one.gbits]
-    reasons = [f"under {one.gbits:.4g} Gb/s, {one.source}" for one in known if slower < one.gbits]
+    broke = [one.name for one in known if slower < one.value]
+    reasons = [f"under {one.value:.4g} Gb/s, {one.source}" for one in known if slower < one.value]
     if slower < limits.HOLE * best:
         broke.append(HOLE)
         reasons.append(

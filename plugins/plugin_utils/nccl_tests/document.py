@@ -141,7 +141,7 @@ def _size(one: Size) -> dict[str, Any]:
         "bus_gbits": _gbits(one.gbits),
         "wrong": [row.out_of_place.wrong, row.in_place.wrong],
         "limits": [
-            {"name": limit.name, "gbits": _gbits(limit.gbits), "source": limit.source} for limit in one.limits
+            {"name": limit.name, "gbits": _gbits(limit.value), "source": limit.source} for limit in one.limits
         ],
     }
 

@@ -9,7 +9,8 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..campaign.limits import DEVIATIONS, MARGIN
+from ...module_utils._mlnode.checks.campaign import kinds
+from ..campaign.limits import DEVIATIONS
 from .result import Pair, Unit
 
 #: From the worst on
@@ -17,8 +18,8 @@ WORDS = ("worse", "only in A", "unknown", "only in B", "better", "same")
 WORSE, ONLY_A, UNKNOWN, ONLY_B, BETTER, SAME = WORDS
 
 #: A smaller change is never named. The deviation within a run does not show what differs between two runs,
-#: and where all pairs measure the same it is 0. A fifth of what a campaign takes for slow at the least.
-LEAST = MARGIN / 5
+#: and where all pairs measure the same it is 0. A fifth of the least that any kind takes for slow.
+LEAST = min(kinds.of(name).MARGIN for name in kinds.NAMES) / 5
 
 #: The standard deviation in median absolute deviations, of a normal distribution: half of its values are
 #: nearer to the middle than its upper quartile.

@@ -213,7 +213,7 @@ def _stranger(found: Header, flow: Flow) -> str:
 
 
 def packets(found: Header, size: int, iterations: int) -> int:
-    """That a measurement takes at least."""
+    """The least number that a measurement takes."""
     return iterations * -(-size // found.mtu)
 
 

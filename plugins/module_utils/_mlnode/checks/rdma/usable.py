@@ -76,7 +76,7 @@ def cpus(topology: Topology, device: RdmaDevice) -> tuple[int, ...]:
 
 
 def gbits(port: Port) -> tuple[float | None, str]:
-    """What a port carries, in Gb/s; None with the reason where it is unknown."""
+    """Rate of a port without its coding, in Gb/s; None with the reason where it is unknown."""
     rate = next((one.rate for one in port.device.ports if one.number == port.number), "")
     match = RATE.match(rate)
     if port.device.address is None:

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import re
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +20,8 @@ EPHEMERAL = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 #: A file that the text names right before its content
 FILE = re.compile(r"`([\w/]+\.(?:yml|cfg))`(?:, [^`\n]+)?:\n\n```\w+\n(.*?)```", re.DOTALL)
 COMMANDS = re.compile(r"^```console\n(.*?)```", re.DOTALL | re.MULTILINE)
+#: These set values of the kernel that all nodes have, so that they take one node after the other.
+TUNES = re.compile(r"mlnode\.tuning\.(site|revert)")
 
 
 @dataclass(frozen=True)
@@ -33,21 +37,27 @@ class Done:
 
 
 class Walk:
-    """The commands of a text, run once."""
+    """The commands of a text, run once. patience: seconds in which one that fails is run again."""
 
-    def __init__(self, folder: pathlib.Path, text: str) -> None:
+    def __init__(self, folder: pathlib.Path, text: str, patience: float = 0) -> None:
         self.folder = folder
-        # Neither molecule's settings nor the checkout. One node after the other: they share a kernel.
+        # Neither molecule's settings nor the checkout
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-        self.environment = {**kept, "HOME": str(folder), "ANSIBLE_FORKS": "1", "ANSIBLE_NOCOLOR": "1"}
+        self.environment = {**kept, "HOME": str(folder), "ANSIBLE_NOCOLOR": "1"}
         lines = [line for block in COMMANDS.findall(text) for line in block.splitlines()]
-        self.done = [self.run(line[2:]) for line in lines if line[:2] == "$ "]
+        self.done = [self.tried(line[2:], patience) for line in lines if line[:2] == "$ "]
+
+    def tried(self, command: str, patience: float) -> Done:
+        end = time.monotonic() + patience
+        while (done := self.run(command)).status and time.monotonic() < end:
+            time.sleep(2)
+        return done
 
     def run(self, command: str) -> Done:
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
-            env=self.environment,
+            env={**self.environment, "ANSIBLE_FORKS": "1" if TUNES.search(command) else "4"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -84,5 +94,5 @@ def project(readme: str, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Pa
 
 
 @pytest.fixture(scope="session")
-def walked(project: pathlib.Path) -> Callable[[str], Walk]:
-    return lambda text: Walk(project, text)
+def walked(project: pathlib.Path) -> Callable[..., Walk]:
+    return functools.partial(Walk, project)

@@ -129,7 +129,7 @@ def hostile() -> Fleet:
         fleet.take(host, {"checks": [check(**texts)]}, text)
         host.failures.append(text)
         fleet.host(f"gone {text}").unreachable = text
-        fleet.merged.append(Part(text, text, text, text, 1, (text,), (text,)))
+        fleet.merged.append(Part(text, text, fleet.started, fleet.ended, 1, (text,), (text,)))
     names = [*fleet.hosts]
     pairs = [Pair(*ends, 0, 0.5, "fail", text, text) for *ends, text in zip(names, names[1:], HOSTILE)]
     fleet.campaigns.append(Pairs(HOSTILE[0], HOSTILE[2], dict(zip(names, HOSTILE)), tuple(pairs)))

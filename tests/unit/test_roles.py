@@ -49,7 +49,12 @@ TYPES = {"dict": dict, "list": list, "str": str, "int": int, "bool": bool}
 ONE_OPTION = {"services": "services", "modules": "modules", "sysctl": "settings", "nccl": "variables"}
 
 #: Of the action `declare`, what a role does not take from a variable that has its name
-ELSEWHERE = {"name": None, "ignore": "drift_ignore", "judged_later": "node_judged_later"}
+ELSEWHERE = {
+    "name": None,
+    "ignore": "drift_ignore",
+    "judged_later": "node_judged_later",
+    "render": "node_rendered",
+}
 
 #: What one of the roles has and the other one does not
 OWN = {"node": {"profile", "reboot"}, "fabric": {"type", "expect", "fail_on", "qos_preset"}}

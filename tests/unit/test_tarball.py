@@ -24,8 +24,8 @@ TOP = {
     *("CHANGELOG.md", "COPYING", "README.md", "SECURITY.md", "bindep.txt", "requirements.yml"),
     *("docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles"),
 }
-#: A test or a picture that slips in shows here: 750,000 bytes are packed now.
-MOST_BYTES = 850_000
+#: A test or a picture that slips in shows here: 875,000 bytes are packed now.
+MOST_BYTES = 1_000_000
 
 CONFIG = """\
 [defaults]

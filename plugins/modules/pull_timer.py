@@ -36,7 +36,7 @@ EXAMPLES = r"""
   mlnode.tuning.pull_timer:
     name: site
     url: https://config.example/mlnode
-    node: "{{ inventory_hostname }}"
+    node: gpu001.example
     signers:
       - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExampleExam
     window:

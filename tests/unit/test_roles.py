@@ -54,6 +54,7 @@ ELSEWHERE = {
     "ignore": "drift_ignore",
     "judged_later": "node_judged_later",
     "rollout": "mlnode_rollout",
+    "render": "node_rendered",
 }
 
 #: What one of the roles has and the other one does not

@@ -63,6 +63,7 @@ OPTIONS: Table = {
         "str",
         "The name of this node there. A document for another one is refused.",
         form=NODE,
+        joined="url",
     ),
     "signers": Option(
         "list",

@@ -136,7 +136,7 @@ def words(one: Finding) -> str:
     low = f"low with {tally.low} of {tally.measured} partners"
     if one.verdict is Verdict.UNKNOWN:
         if tally.measured == 0:
-            return f"none of its {tally.planned} pairs was measured"
+            return f"none of its {tally.planned} pairs could be judged"
         return f"{low}, of {tally.planned} planned and {tally.explained} slow: too few to be known good"
     if one.certainty is None:
         return low if tally.low else ""

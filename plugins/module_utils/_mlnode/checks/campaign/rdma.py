@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kinds of RDMA share: the ports of the rails, the programs of perftest, and the proof that it was
+"""Shared by the kinds of RDMA: the ports of the rails, the programs of perftest, and the proof that it was
 RDMA, by the packets that the port itself has counted. Over TCP the two sides only agree; nothing falls back
 to it."""
 

@@ -282,10 +282,10 @@ def _node(node: Node, search: bisect.Search, good: bool, low: bool) -> Found:
         return Found(Verdict.FAIL, f"not all of its rails are active: {', '.join(dead)}", Certainty.CERTAIN)
     own = search.found.ends.get(node.name)
     if own and own.certainty is not None:
-        tally = own.tally
-        return Found(
-            own.verdict, f"low with {tally.low} of {tally.measured} nodes, pair by pair", own.certainty
-        )
+        reason = f"low with {own.tally.low} of {own.tally.measured} nodes, pair by pair"
+        if good:
+            return Found(Verdict.WARN, f"{reason}, and in a group that is good", Certainty.CLEARED)
+        return Found(own.verdict, reason, own.certainty)
     if good:
         return Found(Verdict.PASS)
     return Found(Verdict.UNKNOWN, "in a group that is low" if low else "no result proves it")

@@ -324,6 +324,14 @@ def test_the_number_of_runs_is_bounded() -> None:
     assert "runs were left out" in "\n".join(report["table"])
 
 
+def test_a_node_that_was_good_is_not_accused_where_runs_have_ended() -> None:
+    report = Fleet("abc", runs=3).play(Faults(slow={"b": 0.6}))
+
+    assert [run["nodes"] for run in report["document"]["runs"]] == [["a", "b", "c"], ["a", "b"], ["a", "c"]]
+    assert nodes(report) == {"a": "warn", "b": "unknown", "c": "pass"}
+    assert report["document"]["verdict"] == "fail"
+
+
 def test_nodes_by_themselves_are_compared_with_each_other() -> None:
     fleet = Fleet("abcdefgh", launcher="ssh", stragglers=False)
     fleet.ran = []

@@ -19,12 +19,12 @@ PORT = 18700
 BURST = 1_000_000
 #: Bursts that open the window, which do not count, and bursts after a pause of so many seconds. TCP counts as
 #: idle what is silent for longer than its retransmission timeout, 200 ms at least (RFC 5681, 4.1).
-WARM, COUNTED, IDLE = 4, 3, 1.0
+WARM, COUNTED, IDLE = 4, 5, 1.0
 
 #: Connections at once, more than the kernel's default of net.core.somaxconn, 4096, has room for
 STORM = 6000
-#: For so long, in seconds, the program that listens is busy with something else
-BUSY = 0.5
+#: For so long, in seconds after the last of them, the program that listens is busy with something else
+BUSY = 0.2
 
 #: Bytes of memory that are touched for the first time
 TOUCHED = 256 << 20
@@ -77,9 +77,11 @@ def storm(address: str) -> float:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind((address, PORT))
         server.listen(65535)
-        threading.Thread(target=_accept, args=(server, kept), daemon=True).start()
+        all_begun = threading.Event()
+        threading.Thread(target=_accept, args=(server, kept, all_begun), daemon=True).start()
         begin = time.perf_counter()
         waiting = {one.fileno(): one for one in (_connecting(address) for _number in range(STORM))}
+        all_begun.set()
         poll = select.epoll()
         for number in waiting:
             poll.register(number, select.EPOLLIN)
@@ -99,7 +101,8 @@ def _connecting(address: str) -> socket.socket:
     return one
 
 
-def _accept(server: socket.socket, kept: list[socket.socket]) -> None:
+def _accept(server: socket.socket, kept: list[socket.socket], all_begun: threading.Event) -> None:
+    all_begun.wait()
     time.sleep(BUSY)
     for _number in range(STORM):
         peer = server.accept()[0]

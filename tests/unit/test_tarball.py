@@ -25,7 +25,7 @@ OF_THE_BUILD = {"FILES.json", "MANIFEST.json"}
 #: Everything at the top of the archive; changelogs/changelog.yaml comes with the first release
 TOP = {
     *("CHANGELOG.md", "COPYING", "README.md", "SECURITY.md", "bindep.txt", "requirements.yml"),
-    *("bin", "docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles"),
+    *("docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles", "scripts"),
 }
 #: A test or a picture that slips in shows here: 875,000 bytes are packed now.
 MOST_BYTES = 1_000_000
@@ -38,7 +38,7 @@ callbacks_enabled = mlnode.tuning.fleet_report
 
 
 #: As the guide has it
-SETUP = 'PATH="$PATH:$PWD/collections/ansible_collections/mlnode/tuning/bin"'
+SETUP = 'PATH="$PATH:$PWD/collections/ansible_collections/mlnode/tuning/scripts"'
 
 
 class Project:
@@ -102,7 +102,7 @@ def test_it_has_what_a_user_needs_and_nothing_else(project: Project, packed: set
     assert project.artifact.stat().st_size < MOST_BYTES
 
 
-@pytest.mark.parametrize("folder", ["bin", "inventory", "meta", "packer", "playbooks", "plugins", "roles"])
+@pytest.mark.parametrize("folder", ["inventory", "meta", "packer", "playbooks", "plugins", "roles", "scripts"])
 def test_nothing_of_these_folders_is_left_out(folder: str, packed: set[str]) -> None:
     kept = {name for name in tracked() if name.startswith(f"{folder}/") and (ROOT / name).is_file()}
     assert kept

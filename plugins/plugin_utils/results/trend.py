@@ -216,7 +216,7 @@ def _scale(nodes: Iterable[Series]) -> tuple[float, float]:
 def _bars(series: Series, low: float, high: float) -> str:
     steps = (len(_BARS) - 1) / (high - low) if high > low else 0.0
 
-    def bar(share: float) -> str:
+    def step(share: float) -> str:
         return _BARS[round((min(max(share, low), high) - low) * steps)]
 
-    return "".join(_GAP if one is None else bar(one) for one in _shares(series)[-_RUNS:])
+    return "".join(_GAP if one is None else step(one) for one in _shares(series)[-_RUNS:])

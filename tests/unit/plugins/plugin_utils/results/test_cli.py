@@ -225,7 +225,7 @@ def test_the_command_starts_anywhere(tmp_path: pathlib.Path) -> None:
     (tmp_path / "plugins/__init__.py").write_text("raise SystemExit('a stranger')")
 
     done = subprocess.run(
-        [ROOT / "bin/mlnode-results", "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [ROOT / "scripts/mlnode-results", "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
 
     assert done.returncode == 0, done.stderr

@@ -27,7 +27,7 @@ RAIL = {"rails": [[OWN, PEER]]}
 #: The GPU nearest to the NIC, as perftest counts and places it
 GPU = {"gpu": 1, "gpu_address": "0000:65:00.0"}
 
-Says = Callable[[Sequence[str]], "Finished | None"]
+Says = "Callable[[Sequence[str]], Finished | None]"
 
 
 def of(text: str, own: str = OWN, peer: str = PEER) -> str:

@@ -102,7 +102,9 @@ def test_it_has_what_a_user_needs_and_nothing_else(project: Project, packed: set
     assert project.artifact.stat().st_size < MOST_BYTES
 
 
-@pytest.mark.parametrize("folder", ["inventory", "meta", "packer", "playbooks", "plugins", "roles", "scripts"])
+@pytest.mark.parametrize(
+    "folder", ["inventory", "meta", "packer", "playbooks", "plugins", "roles", "scripts"]
+)
 def test_nothing_of_these_folders_is_left_out(folder: str, packed: set[str]) -> None:
     kept = {name for name in tracked() if name.startswith(f"{folder}/") and (ROOT / name).is_file()}
     assert kept

@@ -129,7 +129,7 @@ def test_every_step_is_made_whatever_fails(checkout: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("target", "failing", "named"),
     [
-        ("lint", "mypy reuse", "mypy reuse"),
+        ("lint", "vermin reuse", "vermin reuse"),
         ("molecule", "default bake", "molecule-default molecule-bake"),
         ("molecule SCENARIOS=drift", "default", ""),
     ],

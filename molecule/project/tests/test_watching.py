@@ -75,6 +75,8 @@ def test_a_value_changed_by_hand_is_an_alert_until_it_is_put_back(walk):
 
     back = walk.run("ansible-playbook mlnode.tuning.site --limit gpu002.example")
     assert back.status == 0, back.output
+    # The next check of the timer would do, in 15 minutes.
+    assert walk.tried(walk.of("mlnode metrics").command, PATIENCE).status == 0
     assert answers(walk, found=False) == []
 
 

@@ -15,6 +15,7 @@ from ..engine.origin import Origin, complete
 from ..engine.plan import kept
 from ..host import trust
 from ..host.host import Host
+from ..linux import systemd_show
 from ..model.errors import HostError, LostOriginError, MlnodeError, UntrustedError, is_denial, listed
 from ..model.record import NamedTuple
 from ..model.setting import BOTH_LAYERS, Layer, Status
@@ -72,6 +73,7 @@ def _closed(host: Host, rows: Sequence[NodeRow]) -> list[str]:
 
 def _look(host: Host, may_be_bare: bool) -> tuple[Survey, list[str]]:
     """All rows, and what is left over from what was declared before."""
+    systemd_show.ask(host)
     errors: list[str] = []
     left: list[str] = []
 

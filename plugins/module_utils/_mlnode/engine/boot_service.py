@@ -147,9 +147,9 @@ def _command(host: Host) -> list[Fault]:
     content = host.content(AGENT_COMMAND)
     if content is None:
         return [Fault(f"{AGENT_COMMAND} does not exist", "install the agent")]
-    # The first line names the interpreter, and what follows is a zip.
-    first, _end, rest = content.partition(b"\n")
-    if not (first.startswith(b"#!") and rest.startswith(b"PK\x03\x04") and b"mlnode/agent/cli.py" in rest):
+    # The first line names the interpreter, and what follows is a zip. It has megabytes: no copy of them.
+    starts = content.startswith(b"#!") and content.startswith(b"PK\x03\x04", content.find(b"\n") + 1)
+    if not (starts and b"mlnode/agent/cli.py" in content):
         return [Fault(f"{AGENT_COMMAND} is not the agent", MEND)]
     if not host.is_executable(AGENT_COMMAND):
         return [Fault(f"{AGENT_COMMAND} is not executable", MEND)]

@@ -37,6 +37,33 @@ class Driver(Protocol):
 Mounts = Mapping[str, Callable[[], Driver]]
 
 
+class _Ahead:
+    """What a thread makes while others look. It waits for a program, so that it takes no time from them."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        import threading  # only here: most commands start no program
+
+        self._value: Any = None
+        self._error: Exception | None = None
+        self._make = make
+        # A command that ends early does not wait for it.
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value = self._make()
+        except Exception as error:  # noqa: BLE001  # pylint: disable=broad-exception-caught  # see result()
+            self._error = error
+
+    def result(self) -> Any:
+        """What was made, or the error that it ended with."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
 class Host:
     """A machine seen through its file system below root, and its commands where root is /."""
 
@@ -53,8 +80,15 @@ class Host:
         """Make what does not change during one run, such as the topology, once. forget() ends that."""
         if key not in self._known:
             self._known[key] = make()
+        elif isinstance(self._known[key], _Ahead):
+            self._known[key] = self._known[key].result()
         value: T = self._known[key]
         return value
+
+    def ahead(self, key: str, make: Callable[[], T]) -> None:
+        """Begin now what once() will be asked for, as it waits for a program."""
+        if key not in self._known:
+            self._known[key] = _Ahead(make)
 
     def forget(self) -> None:
         """Something was changed, so that what once() keeps has to be read again."""

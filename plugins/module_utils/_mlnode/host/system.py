@@ -131,8 +131,9 @@ def _all(handle: int, path: str) -> bytes:
     limit = KERNEL_LIMIT if path.startswith(("/proc/", "/sys/")) else LIMIT
     chunks: list[bytes] = []
     left = limit if status.st_size <= limit else -1  # the size that files of the kernel show means nothing
+    size = max(status.st_size + 1, _CHUNK)
     while left >= 0:
-        chunk = os.read(handle, _CHUNK)
+        chunk = os.read(handle, min(size, left + 1))
         if not chunk:
             return b"".join(chunks)
         chunks.append(chunk)

@@ -25,6 +25,8 @@ _LIMITS = ("LimitNOFILE", "LimitMEMLOCK", "LimitSTACK", "LimitCORE", "LimitNPROC
 #: Those of our declarations, whatever their kind: places.OWN
 _DROP_INS = "/etc/systemd/system/*.service.d/zz-mlnode-*.conf"
 
+_ANSWER = "what systemd says of units"
+
 #: Property → its values, of which ExecStart= may have several
 Properties = Mapping[str, Tuple[str, ...]]
 
@@ -32,7 +34,12 @@ Properties = Mapping[str, Tuple[str, ...]]
 def units(host: Host) -> Mapping[str, Properties]:
     """Unit → what systemd has loaded: the agent's, those that read our drop-ins, those that have one, and
     ROOT_MOUNT. Nothing where it does not run or does not answer."""
-    return host.once("what systemd says of units", lambda: _ask(host))
+    return host.once(_ANSWER, lambda: _ask(host))
+
+
+def ask(host: Host) -> None:
+    """Have systemctl look while the caller looks at something else: a fifth of a check is the wait for it."""
+    host.ahead(_ANSWER, lambda: _ask(host))
 
 
 def _ask(host: Host) -> Mapping[str, Properties]:

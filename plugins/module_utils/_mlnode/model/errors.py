@@ -76,8 +76,19 @@ class HostError(MlnodeError):
         self.action = action
         self.path = path
         self.errno = number
-        self.kernel = (_kernel_words(number, path) or detail) + (f": {cause}" if cause else "")
-        super().__init__(f"cannot {action} {path}: {self.kernel}")
+        self._detail = detail
+        self._cause = cause
+        super().__init__(action, path, number)
+
+    # Made where it is read: most of a thousand in a check only say that a file is absent.
+    @property
+    def kernel(self) -> str:
+        """What the kernel said, or another reason."""
+        words = _kernel_words(self.errno, self.path) or self._detail
+        return f"{words}: {self._cause}" if self._cause else words
+
+    def __str__(self) -> str:
+        return f"cannot {self.action} {self.path}: {self.kernel}"
 
     @property
     def absent(self) -> bool:

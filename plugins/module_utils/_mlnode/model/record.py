@@ -4,7 +4,7 @@
 
 A command of the agent runs for a tenth of a second, and it makes some hundred classes and patterns before it
 reads a file. Python's own take a third of that time: typing.NamedTuple evaluates each annotation, dataclasses
-imports inspect and compiles a function for each method, and re compiles patterns that are never used. These
+imports inspect, both compile a function for each class, and re compiles patterns that are never used. These
 have the same meaning in the library, and a type checker is given the original ones.
 """
 
@@ -25,27 +25,26 @@ else:
     #: For a field without a default
     _MISSING = object()
 
-    def _function(name: str, fields: Any, defaults: Mapping[str, Any], body: str, **names: Any) -> Any:
-        """A function with these parameters, of which some have a default."""
-        given = [f"{one}=_default_{one}" if one in defaults else one for one in fields]
-        names.update((f"_default_{one}", value) for one, value in defaults.items())
-        # The names are those of attributes of a class of this library.
-        exec(f"def {name}(_self, {', '.join(given)}):\n {body}", names)  # noqa: S102  # see above
-        return names[name]
+    class _Made:
+        """A default that is made for each object."""
 
-    def _at_first_use(cls: Any, name: str, make: Callable[[], Any]) -> None:
-        """Give a class a method that is made when it is first called, as most of the classes that a command
-        imports, it never uses."""
-        made: list[Any] = []
+        def __init__(self, make: Callable[[], Any]) -> None:
+            self.make = make
 
-        def first(*values: Any, **named: Any) -> Any:
-            if not made:
-                made.append(make())
-            if getattr(cls, name) is first:  # and not another in its place
-                setattr(cls, name, made[0])
-            return made[0](*values, **named)
-
-        setattr(cls, name, first)
+    def _values(fields: Any, defaults: Mapping[str, Any], given: Any, named: dict[str, Any]) -> list[Any]:
+        """The value of each field. Raises TypeError, as a function with these parameters does."""
+        values = [*given]
+        for one in fields[len(values) :]:
+            default = defaults.get(one, _MISSING)
+            if one in named:
+                values.append(named.pop(one))
+            elif default is _MISSING:
+                raise TypeError(f"{one} is missing")
+            else:
+                values.append(default.make() if type(default) is _Made else default)
+        if named or len(values) > len(fields):
+            raise TypeError(f"{', '.join(fields)} are expected, not {[*given]!r} and {named!r}")
+        return values
 
     class _Tuple(tuple):
         """The methods of all named tuples."""
@@ -75,21 +74,18 @@ else:
                 return type.__new__(cls, name, bases, space)
             fields = tuple(space.get("__annotations__", ()))
             defaults = {one: space.pop(one) for one in fields if one in space}
-            body = f"return _new(_self, ({''.join(f'{one}, ' for one in fields)}))"
+
+            def new(_class: Any, /, *given: Any, **named: Any) -> Any:
+                if named or len(given) != len(fields):
+                    given = _values(fields, defaults, given, named)
+                return _new(_class, given)
+
             space.update((one, property(itemgetter(number))) for number, one in enumerate(fields))
-            space.update(__slots__=(), _fields=fields, _field_defaults=defaults)
-            made = type(name, (_Tuple,), space)
-            _at_first_use(made, "__new__", lambda: _function("__new__", fields, defaults, body, _new=_new))
-            return made
+            space.update(__slots__=(), _fields=fields, _field_defaults=defaults, __new__=new)
+            return type(name, (_Tuple,), space)
 
     class NamedTuple(metaclass=_Naming):
         """See typing.NamedTuple."""
-
-    class _Made:
-        """A default that is made for each object."""
-
-        def __init__(self, make: Callable[[], Any]) -> None:
-            self.make = make
 
     def field(*, default_factory: Callable[[], Any]) -> Any:
         """See dataclasses.field."""
@@ -112,19 +108,16 @@ else:
         known = dict(getattr(cls, "_known", {}))
         for name in cls.__dict__.get("__annotations__", ()):  # noqa: RUF063  # the strings, unevaluated
             known[name] = cls.__dict__.get(name, _MISSING)
-        made = {name: value for name, value in known.items() if isinstance(value, _Made)}
-        for name in made:
-            setattr(cls, name, None)
         defaults = {name: value for name, value in known.items() if value is not _MISSING}
-        pairs = (
-            f"{name!r}: _default_{name}.make() if {name} is _default_{name} else {name}"
-            if name in made
-            else f"{name!r}: {name}"
-            for name in known
-        )
-        cls._known, cls._fields = known, tuple(known)
-        body = f"_self.__dict__.update({{{', '.join(pairs)}}})"
-        _at_first_use(cls, "__init__", lambda: _function("__init__", known, defaults, body))
+        for name, value in defaults.items():
+            if isinstance(value, _Made):
+                setattr(cls, name, None)
+        fields = tuple(known)
+
+        def init(_self: Any, /, *given: Any, **named: Any) -> None:
+            _self.__dict__.update(zip(fields, _values(fields, defaults, given, named)))
+
+        cls._known, cls._fields, cls.__init__ = known, fields, init
         cls.__eq__, cls.__hash__ = _is_equal, _hash if frozen else None
         if frozen:
             cls.__setattr__ = cls.__delattr__ = _refuse

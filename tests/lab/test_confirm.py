@@ -40,6 +40,8 @@ GRACE = 90
 NAME = "lab"
 DECLARED = f"/etc/mlnode/declared.d/{NAME}.json"
 PENDING = "/var/lib/mlnode/confirm.json"
+#: What is to undo a change that is not confirmed
+UNDOES = "systemctl list-units --plain --no-legend 'mlnode-undo-*.timer'"
 
 NETWORK = f"""\
 [Match]
@@ -266,6 +268,7 @@ def test_the_power_fails_before_it_is_confirmed(network: Network, collection: Co
     facts.until(lambda: network.node.read(DECLARED) != kept, "the change is made")
     assert network.mtu == LARGE
     assert network.node.run(f"test -s {PENDING}", check=False).returncode == 0
+    assert network.node.out(UNDOES) != ""
     network.node.cut_power()
     network.node.start()
     playing.kill()
@@ -291,7 +294,7 @@ def test_a_change_that_works_is_confirmed_and_stays(network: Network, collection
     more = {"mtu": LARGE, "rings": 1024, "channels": 2}
     played = declare(collection, network, patiently, **more)
     assert (played.status, played.result["confirmed"]) == (0, True)
-    time.sleep(PATIENT_SECONDS + 5)
+    assert network.node.out(UNDOES) == "", "what would undo it later is stopped"
     assert network.mtu == LARGE
     knobs = facts.nics(network.node)[network.nic]
     assert [knobs[name] for name in ("rings.rx", "rings.tx", "channels.combined")] == ["1024", "1024", "2"]

@@ -16,8 +16,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import jsonschema
 import pytest
@@ -47,8 +48,8 @@ def run(*words: str) -> str:
 class Net:
     """Nodes node01, node02 ... at 10.9.0.1, 10.9.0.2 ..."""
 
-    def __init__(self, nodes: int) -> None:
-        self.prefix = f"mlnode-campaign-{os.getpid()}-"
+    def __init__(self, nodes: int, name: str = "") -> None:
+        self.prefix = f"mlnode-campaign-{os.getpid()}-{name}"
         self.names: list[str] = []
         self.nodes = [f"node{number:02}" for number in range(1, nodes + 1)]
 
@@ -173,14 +174,18 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
     net.slow("node03")
     net.bad("node01", "node05")
 
-    # What a test machine runs besides is none of these nodes' business.
-    done = net.play(
-        tmp_path,
-        "-e",
-        json.dumps(
-            {"campaign_allow": ["busy"], "campaign_duration": 3, "campaign_streams": 2, "campaign_rounds": 0}
-        ),
-    )
+    given = {
+        # What a test machine runs besides is none of these nodes' business.
+        "campaign_allow": ["busy"],
+        # The least. A second more is two for each of the eight rounds.
+        "campaign_duration": 2,
+        "campaign_streams": 2,
+        # Of seven. The nodes of the bad path meet in them, and most pairs are good.
+        "campaign_rounds": 5,
+        # All nodes are asked at once.
+        "campaign_lead": 10,
+    }
+    done = net.play(tmp_path, "-e", json.dumps(given))
 
     assert done.returncode == 2, done.stdout + done.stderr
     content = document(tmp_path)
@@ -219,9 +224,12 @@ else:
 class Pair:
     """Two nodes that have one round, without a playbook: node01 measures, and node02 serves."""
 
+    #: From the beginning of the round on, until it is over whatever happens in it
+    SECONDS = 12.0
+
     def __init__(self, net: Net) -> None:
         self.net = net
-        self.start = time.time() + 4
+        self.start = time.time() + 6
         for name, peer, serves in (("node01", "node02", False), ("node02", "node01", True)):
             rails = [[net.address(name), net.address(peer)]]
             slot = {"round": 0, "peer": peer, "serves": serves, "rails": rails}
@@ -242,6 +250,17 @@ class Pair:
     def wait(self, seconds: float) -> None:
         time.sleep(max(0.0, self.start + seconds - time.time()))
 
+    def stranger(self) -> None:
+        """Before the client, from a third node."""
+        self.wait(0.4)
+        words = f"iperf3 -c {self.net.address('node02')} -p 18600 -t 1".split()
+        inside = ["ip", "netns", "exec", f"{self.net.prefix}node03", *words]
+        subprocess.run(inside, check=False, capture_output=True, timeout=20)
+
+    def dies(self) -> None:
+        self.wait(3)
+        self.net.ip("node02", "link set eth0 down")
+
     def collected(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.script(name, {}))
         assert found["done"], found
@@ -249,46 +268,72 @@ class Pair:
         return answer
 
 
-@pytest.mark.parametrize("net", [2], indirect=True)
-def test_nodes_measure_without_a_controller_and_no_program_is_left(net: Net) -> None:
-    pair = Pair(net)
-    pair.wait(11)
+class Pairs(NamedTuple):
+    """What the two nodes of each pair had to say. running: iperf3 that ran when all rounds were over. left:
+    what was there when all was collected."""
 
-    assert not [one for one in left() if one.isdigit()]
-    [slot] = pair.collected("node01")["slots"]
+    answers: dict[str, list[dict[str, Any]]]
+    nets: dict[str, Net]
+    running: list[str]
+    left: list[str]
+
+
+#: What happens to a pair, and how many nodes its network has
+HAPPENS: dict[str, tuple[Callable[[Pair], None] | None, int]] = {
+    "nothing": (None, 2),
+    "stranger": (Pair.stranger, 3),
+    "dies": (Pair.dies, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def pairs(iperf3: None) -> Iterator[Pairs]:
+    """All at the same time, as a round is waited for."""
+    nets = {name: Net(nodes, f"{name}-") for name, (_happens, nodes) in HAPPENS.items()}
+    try:
+        for net in nets.values():
+            net.make()
+        with ThreadPoolExecutor() as threads:
+            made = dict(zip(nets, threads.map(Pair, nets.values()), strict=True))
+            given = [(happens, made[name]) for name, (happens, _nodes) in HAPPENS.items() if happens]
+            happened = [threads.submit(happens, pair) for happens, pair in given]
+        for one in happened:
+            one.result()
+        for pair in made.values():
+            pair.wait(Pair.SECONDS)
+        running = [one for one in left() if one.isdigit()]
+        answers = {
+            name: [pair.collected(node) for node in ("node01", "node02")] for name, pair in made.items()
+        }
+        yield Pairs(answers, nets, running, [*left()])
+    finally:
+        for net in nets.values():
+            net.remove()
+
+
+def test_nodes_measure_without_a_controller_and_no_program_is_left(pairs: Pairs) -> None:
+    client, server = pairs.answers["nothing"]
+
+    [slot] = client["slots"]
     assert slot["reason"] == ""
     # Payload of packets of 1500 bytes, as htb counts them
     assert slot["forward_gbits"] == pytest.approx(RATE / 1000 * 1448 / 1514, rel=0.1)
-    assert pair.collected("node02")["served"] == []
-    assert not left()
+    assert server["served"] == []
+    assert not pairs.running
+    assert not pairs.left
 
 
-@pytest.mark.parametrize("net", [3], indirect=True)
-def test_a_stranger_that_comes_first_is_reported_by_the_server(net: Net) -> None:
-    pair = Pair(net)
-    pair.wait(0.4)
-    words = f"iperf3 -c {net.address('node02')} -p 18600 -t 1".split()
-    subprocess.run(
-        ["ip", "netns", "exec", f"{net.prefix}node03", *words], check=False, capture_output=True, timeout=20
-    )
-    pair.wait(11)
+def test_a_stranger_that_comes_first_is_reported_by_the_server(pairs: Pairs) -> None:
+    client, server = pairs.answers["stranger"]
 
-    [entry] = pair.collected("node02")["served"]
-    assert (
-        entry["reason"] == f"{net.address('node03')} came to port 18600 in place of {net.address('node01')}"
-    )
-    assert pair.collected("node01")["slots"][0]["reason"]
-    assert not left()
+    [entry] = server["served"]
+    here, there = (pairs.nets["stranger"].address(name) for name in ("node03", "node01"))
+    assert entry["reason"] == f"{here} came to port 18600 in place of {there}"
+    assert client["slots"][0]["reason"]
 
 
-@pytest.mark.parametrize("net", [2], indirect=True)
-def test_a_peer_that_dies_on_the_way(net: Net) -> None:
-    pair = Pair(net)
-    pair.wait(3)
-    net.ip("node02", "link set eth0 down")
-    pair.wait(12)
+def test_a_peer_that_dies_on_the_way(pairs: Pairs) -> None:
+    client, _server = pairs.answers["dies"]
 
-    [slot] = pair.collected("node01")["slots"]
+    [slot] = client["slots"]
     assert slot["reason"]
-    pair.collected("node02")
-    assert not left()

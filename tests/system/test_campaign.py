@@ -10,9 +10,7 @@ smaller rate, and a bad path a class of its own, for packets to one other node.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import time
@@ -22,16 +20,10 @@ from typing import Any, NamedTuple
 
 import jsonschema
 import pytest
-from ansible_collections.mlnode.tuning.tests.system import packages
+from ansible_collections.mlnode.tuning.tests.system import namespaces
+from ansible_collections.mlnode.tuning.tests.system.namespaces import ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENVIRONMENT = {
-    **os.environ,
-    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
-    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-}
-
-pytestmark = [pytest.mark.system, pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")]
+pytestmark = [pytest.mark.system, namespaces.needs_root]
 
 #: Mbit/s. So little that a busy machine with two cores carries it for all nodes at once
 RATE = 40
@@ -39,40 +31,18 @@ RATE = 40
 SLOW, BAD = 28, 20
 
 
-def run(*words: str) -> str:
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, (words, done.stderr)
-    return done.stdout
-
-
-class Net:
+class Net(namespaces.Net):
     """Nodes node01, node02 ... at 10.9.0.1, 10.9.0.2 ..."""
 
     def __init__(self, nodes: int, name: str = "") -> None:
-        self.prefix = f"mlnode-campaign-{os.getpid()}-{name}"
-        self.names: list[str] = []
+        super().__init__(f"campaign{name}")
         self.nodes = [f"node{number:02}" for number in range(1, nodes + 1)]
 
     def make(self) -> None:
-        self.add("switch")
-        self.ip("switch", "link add br0 type bridge")
-        self.ip("switch", "link set br0 up")
-        for number, name in enumerate(self.nodes, 1):
-            self.add(name)
-            self.ip("switch", f"link add {name} type veth peer name eth0 netns {self.prefix}{name}")
-            self.ip("switch", f"link set {name} master br0 up")
-            self.ip(name, "link set eth0 up")
-            self.ip(name, f"addr add 10.9.0.{number}/24 dev eth0")
+        self.switch(1500, self.nodes)
+        for name in self.nodes:
             self.tc(name, "qdisc add dev eth0 root handle 1: htb default 10")
             self.shape(name, 10, RATE)
-
-    def add(self, name: str) -> None:
-        run("ip", "netns", "add", self.prefix + name)
-        self.names.append(name)
-        self.ip(name, "link set lo up")
-
-    def ip(self, name: str, words: str) -> None:
-        run("ip", "-n", self.prefix + name, *words.split())
 
     def tc(self, name: str, words: str) -> None:
         run("tc", "-n", self.prefix + name, *words.split())
@@ -94,49 +64,16 @@ class Net:
         match = f"u32 match ip dst {self.address(other)}/32 flowid 1:{number}"
         self.tc(one, f"filter add dev eth0 parent 1: protocol ip prio 1 {match}")
 
-    def remove(self) -> None:
-        for name in self.names:
-            subprocess.run(["ip", "netns", "delete", self.prefix + name], check=False)
-
-    def play(self, folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
+    def campaign(self, folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
         """The playbook, with each namespace as a node."""
-        hosts = {name: self.host(folder, name) for name in self.nodes}
-        inventory = folder / "inventory.json"
-        inventory.write_text(json.dumps({"all": {"children": {"training": {"hosts": hosts}}}}))
-        command = [
-            str(pathlib.Path(sys.executable).with_name("ansible-playbook")),
-            "-i",
-            str(inventory),
-            *words,
-        ]
-        command += [
-            "-e",
-            f"campaign_results={folder}",
-            "-f",
-            str(len(hosts)),
-            str(ROOT / "playbooks/campaign.yml"),
-        ]
-        return subprocess.run(
-            command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=450,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def host(self, folder: pathlib.Path, name: str) -> dict[str, Any]:
-        python = folder / f"python-{name}"
-        python.write_text(f'#!/bin/sh\nexec ip netns exec {self.prefix}{name} {sys.executable} "$@"\n')
-        python.chmod(0o755)
-        return {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": str(python),
-            "ansible_become": False,
-            "campaign_addresses": [self.address(name)],
-        }
+        hosts = {name: {"campaign_addresses": [self.address(name)]} for name in self.nodes}
+        more = ("-e", f"campaign_results={folder}", "-f", str(len(hosts)))
+        return self.play(folder, "campaign.yml", "training", hosts, *words, *more, seconds=450)
 
 
 @pytest.fixture(scope="module")
 def iperf3() -> None:
-    if not shutil.which("iperf3") and not (packages.install("iperf3") and shutil.which("iperf3")):
-        pytest.skip("no iperf3 here, and none could be installed (apt-get install iperf3)")
+    namespaces.need("iperf3", "iperf3")
 
 
 @pytest.fixture
@@ -185,7 +122,7 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
         # All nodes are asked at once.
         "campaign_lead": 10,
     }
-    done = net.play(tmp_path, "-e", json.dumps(given))
+    done = net.campaign(tmp_path, "-e", json.dumps(given))
 
     assert done.returncode == 2, done.stdout + done.stderr
     content = document(tmp_path)
@@ -200,7 +137,7 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
 
 @pytest.mark.parametrize("net", [2], indirect=True)
 def test_check_mode_and_a_machine_on_which_something_runs(net: Net, tmp_path: pathlib.Path) -> None:
-    done = net.play(tmp_path, "--check", "-e", json.dumps({"campaign_allow": ["busy"]}))
+    done = net.campaign(tmp_path, "--check", "-e", json.dumps({"campaign_allow": ["busy"]}))
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 nodes, 1 rounds of 14 s" in " ".join(done.stdout.split())
@@ -239,13 +176,7 @@ class Pair:
             })  # fmt: skip
 
     def script(self, name: str, asked: dict[str, Any]) -> str:
-        inside = ("ip", "netns", "exec", f"{self.net.prefix}{name}", sys.executable, "-c", SCRIPT)
-        done = subprocess.run(
-            [*inside, json.dumps(asked)], check=False, capture_output=True, text=True, timeout=60,
-            env={**ENVIRONMENT, "PYTHONPATH": str(ROOT / ".ansible/collections")},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return self.net.inside(name, sys.executable, "-c", SCRIPT, json.dumps(asked))
 
     def wait(self, seconds: float) -> None:
         time.sleep(max(0.0, self.start + seconds - time.time()))
@@ -289,7 +220,7 @@ HAPPENS: dict[str, tuple[Callable[[Pair], None] | None, int]] = {
 @pytest.fixture(scope="module")
 def pairs(iperf3: None) -> Iterator[Pairs]:
     """All at the same time, as a round is waited for."""
-    nets = {name: Net(nodes, f"{name}-") for name, (_happens, nodes) in HAPPENS.items()}
+    nets = {name: Net(nodes, f"-{name}") for name, (_happens, nodes) in HAPPENS.items()}
     try:
         for net in nets.values():
             net.make()

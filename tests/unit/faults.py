@@ -182,7 +182,7 @@ def killed_at(position: int, machine: Gated, work: Callable[[Machine], object]) 
 
 
 #: Changes before which a process is killed, in `make test`
-_POSITIONS = 4
+_POSITIONS = 8
 
 
 def kills(template: Gated, work: Callable[[Machine], object]) -> Iterator[tuple[Gated, str]]:

@@ -18,7 +18,12 @@ def folder() -> Iterator[pathlib.Path]:
 
 
 @pytest.fixture
-def node(folder: pathlib.Path) -> IrqNode:
+def bare(folder: pathlib.Path) -> IrqNode:
     found = IrqNode.made(str(folder / "node"))
     found.enable_agent()
     return found
+
+
+@pytest.fixture
+def node(bare: IrqNode) -> IrqNode:
+    return bare

@@ -33,7 +33,7 @@ from .processes import Atomic, copied, plain
 pytestmark = pytest.mark.robustness
 
 #: Two and three runs at the same time, of those that there are
-PAIRS, TRIPLES = 30, 15
+PAIRS, TRIPLES = 12, 6
 
 #: What a look may say while a run is at work
 MEANWHILE = re.compile("nothing is declared|which does not declare|no declaration here has")

@@ -90,7 +90,7 @@ def ill_formed(draw: st.DrawFn, new: st.SearchStrategy[Any]) -> tuple[str, dict[
     return kind, replaced(spec, at[:-1], inside)
 
 
-@examples(400)
+@examples(150)
 @given(ill_formed(junk))
 def test_a_declaration_is_taken_as_it_will_be_read_again_or_refused(
     found: tuple[str, dict[str, Any]],
@@ -130,7 +130,7 @@ def with_a_stranger(draw: st.DrawFn) -> tuple[str, dict[str, Any], str]:
     return kind, replaced(spec, at, strange(str(value))), stranger
 
 
-@examples(400)
+@examples(150)
 @given(with_a_stranger())
 def test_what_no_grammar_has_is_never_accepted(found: tuple[str, dict[str, Any], str]) -> None:
     """Refused, or not taken over: a name without a value is not declared, and a number has no line end."""
@@ -144,7 +144,7 @@ def test_what_no_grammar_has_is_never_accepted(found: tuple[str, dict[str, Any],
         assert stranger not in f"{setting.key} {setting.path} {setting.want} {setting.claim}"
 
 
-@examples(30)
+@examples(12)
 @given(ill_formed(junk))
 def test_a_run_with_an_ill_formed_declaration_ends_in_words(found: tuple[str, dict[str, Any]]) -> None:
     """As a play has it, and as the agent finds it on the node; and then it is undone."""
@@ -290,7 +290,7 @@ def ill_written(machine: Node, path: str, changes: Edits, usual: str) -> Iterato
         machine.forget()
 
 
-@examples(150)
+@examples(50)
 @given(st.sampled_from(TARGETS), edits)
 def test_an_ill_formed_file_ends_no_look(
     tuned: dict[str, Node], target: tuple[str, str], changes: Edits
@@ -308,7 +308,7 @@ def test_an_ill_formed_file_ends_no_look(
         assert machine.state() == before
 
 
-@examples(60)
+@examples(20)
 @given(st.sampled_from(TARGETS), edits, st.sampled_from(["status", "check", "audit", "topology"]))
 def test_the_command_prints_lines_and_no_traceback(
     tuned: dict[str, Node], target: tuple[str, str], changes: Edits, command: str
@@ -324,7 +324,7 @@ def test_the_command_prints_lines_and_no_traceback(
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", said.getvalue()), "a terminal would obey it"
 
 
-@examples(30)
+@examples(12)
 @given(st.sampled_from(sorted({*FILES} - {"boot"})), edits, st.booleans())
 def test_a_damaged_store_makes_a_revert_write_nowhere_else(kind: str, changes: Edits, alone: bool) -> None:
     TRIED["ill-formed inputs"] += 1
@@ -399,7 +399,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-@examples(150)
+@examples(60)
 @given(st.text(max_size=40) | OPTIONS.map(json.dumps), OPTIONS)
 def test_an_ill_formed_question_of_a_controller_is_answered(
     tuned: dict[str, Node], question: str, options: dict[str, Any]

@@ -10,27 +10,20 @@ smaller rate, and a bad path a class of its own, for packets to one other node.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import jsonschema
 import pytest
-from ansible_collections.mlnode.tuning.tests.system import packages
+from ansible_collections.mlnode.tuning.tests.system import namespaces
+from ansible_collections.mlnode.tuning.tests.system.namespaces import ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENVIRONMENT = {
-    **os.environ,
-    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
-    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-}
-
-pytestmark = [pytest.mark.system, pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")]
+pytestmark = [pytest.mark.system, namespaces.needs_root]
 
 #: Mbit/s. So little that a busy machine with two cores carries it for all nodes at once
 RATE = 40
@@ -38,40 +31,18 @@ RATE = 40
 SLOW, BAD = 28, 20
 
 
-def run(*words: str) -> str:
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, (words, done.stderr)
-    return done.stdout
-
-
-class Net:
+class Net(namespaces.Net):
     """Nodes node01, node02 ... at 10.9.0.1, 10.9.0.2 ..."""
 
-    def __init__(self, nodes: int) -> None:
-        self.prefix = f"mlnode-campaign-{os.getpid()}-"
-        self.names: list[str] = []
+    def __init__(self, nodes: int, name: str = "") -> None:
+        super().__init__(f"campaign{name}")
         self.nodes = [f"node{number:02}" for number in range(1, nodes + 1)]
 
     def make(self) -> None:
-        self.add("switch")
-        self.ip("switch", "link add br0 type bridge")
-        self.ip("switch", "link set br0 up")
-        for number, name in enumerate(self.nodes, 1):
-            self.add(name)
-            self.ip("switch", f"link add {name} type veth peer name eth0 netns {self.prefix}{name}")
-            self.ip("switch", f"link set {name} master br0 up")
-            self.ip(name, "link set eth0 up")
-            self.ip(name, f"addr add 10.9.0.{number}/24 dev eth0")
+        self.switch(1500, self.nodes)
+        for name in self.nodes:
             self.tc(name, "qdisc add dev eth0 root handle 1: htb default 10")
             self.shape(name, 10, RATE)
-
-    def add(self, name: str) -> None:
-        run("ip", "netns", "add", self.prefix + name)
-        self.names.append(name)
-        self.ip(name, "link set lo up")
-
-    def ip(self, name: str, words: str) -> None:
-        run("ip", "-n", self.prefix + name, *words.split())
 
     def tc(self, name: str, words: str) -> None:
         run("tc", "-n", self.prefix + name, *words.split())
@@ -93,49 +64,16 @@ class Net:
         match = f"u32 match ip dst {self.address(other)}/32 flowid 1:{number}"
         self.tc(one, f"filter add dev eth0 parent 1: protocol ip prio 1 {match}")
 
-    def remove(self) -> None:
-        for name in self.names:
-            subprocess.run(["ip", "netns", "delete", self.prefix + name], check=False)
-
-    def play(self, folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
+    def campaign(self, folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
         """The playbook, with each namespace as a node."""
-        hosts = {name: self.host(folder, name) for name in self.nodes}
-        inventory = folder / "inventory.json"
-        inventory.write_text(json.dumps({"all": {"children": {"training": {"hosts": hosts}}}}))
-        command = [
-            str(pathlib.Path(sys.executable).with_name("ansible-playbook")),
-            "-i",
-            str(inventory),
-            *words,
-        ]
-        command += [
-            "-e",
-            f"campaign_results={folder}",
-            "-f",
-            str(len(hosts)),
-            str(ROOT / "playbooks/campaign.yml"),
-        ]
-        return subprocess.run(
-            command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=450,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def host(self, folder: pathlib.Path, name: str) -> dict[str, Any]:
-        python = folder / f"python-{name}"
-        python.write_text(f'#!/bin/sh\nexec ip netns exec {self.prefix}{name} {sys.executable} "$@"\n')
-        python.chmod(0o755)
-        return {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": str(python),
-            "ansible_become": False,
-            "campaign_addresses": [self.address(name)],
-        }
+        hosts = {name: {"campaign_addresses": [self.address(name)]} for name in self.nodes}
+        more = ("-e", f"campaign_results={folder}", "-f", str(len(hosts)))
+        return self.play(folder, "campaign.yml", "training", hosts, *words, *more, seconds=450)
 
 
 @pytest.fixture(scope="module")
 def iperf3() -> None:
-    if not shutil.which("iperf3") and not (packages.install("iperf3") and shutil.which("iperf3")):
-        pytest.skip("no iperf3 here, and none could be installed (apt-get install iperf3)")
+    namespaces.need("iperf3", "iperf3")
 
 
 @pytest.fixture
@@ -173,14 +111,18 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
     net.slow("node03")
     net.bad("node01", "node05")
 
-    # What a test machine runs besides is none of these nodes' business.
-    done = net.play(
-        tmp_path,
-        "-e",
-        json.dumps(
-            {"campaign_allow": ["busy"], "campaign_duration": 3, "campaign_streams": 2, "campaign_rounds": 0}
-        ),
-    )
+    given = {
+        # What a test machine runs besides is none of these nodes' business.
+        "campaign_allow": ["busy"],
+        # The least. A second more is two for each of the eight rounds.
+        "campaign_duration": 2,
+        "campaign_streams": 2,
+        # Of seven. The nodes of the bad path meet in them, and most pairs are good.
+        "campaign_rounds": 5,
+        # All nodes are asked at once.
+        "campaign_lead": 10,
+    }
+    done = net.campaign(tmp_path, "-e", json.dumps(given))
 
     assert done.returncode == 2, done.stdout + done.stderr
     content = document(tmp_path)
@@ -195,7 +137,7 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
 
 @pytest.mark.parametrize("net", [2], indirect=True)
 def test_check_mode_and_a_machine_on_which_something_runs(net: Net, tmp_path: pathlib.Path) -> None:
-    done = net.play(tmp_path, "--check", "-e", json.dumps({"campaign_allow": ["busy"]}))
+    done = net.campaign(tmp_path, "--check", "-e", json.dumps({"campaign_allow": ["busy"]}))
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 nodes, 1 rounds of 14 s" in " ".join(done.stdout.split())
@@ -219,9 +161,12 @@ else:
 class Pair:
     """Two nodes that have one round, without a playbook: node01 measures, and node02 serves."""
 
+    #: From the beginning of the round on, until it is over whatever happens in it
+    SECONDS = 12.0
+
     def __init__(self, net: Net) -> None:
         self.net = net
-        self.start = time.time() + 4
+        self.start = time.time() + 6
         for name, peer, serves in (("node01", "node02", False), ("node02", "node01", True)):
             rails = [[net.address(name), net.address(peer)]]
             slot = {"round": 0, "peer": peer, "serves": serves, "rails": rails}
@@ -231,16 +176,21 @@ class Pair:
             })  # fmt: skip
 
     def script(self, name: str, asked: dict[str, Any]) -> str:
-        inside = ("ip", "netns", "exec", f"{self.net.prefix}{name}", sys.executable, "-c", SCRIPT)
-        done = subprocess.run(
-            [*inside, json.dumps(asked)], check=False, capture_output=True, text=True, timeout=60,
-            env={**ENVIRONMENT, "PYTHONPATH": str(ROOT / ".ansible/collections")},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return self.net.inside(name, sys.executable, "-c", SCRIPT, json.dumps(asked))
 
     def wait(self, seconds: float) -> None:
         time.sleep(max(0.0, self.start + seconds - time.time()))
+
+    def stranger(self) -> None:
+        """Before the client, from a third node."""
+        self.wait(0.4)
+        words = f"iperf3 -c {self.net.address('node02')} -p 18600 -t 1".split()
+        inside = ["ip", "netns", "exec", f"{self.net.prefix}node03", *words]
+        subprocess.run(inside, check=False, capture_output=True, timeout=20)
+
+    def dies(self) -> None:
+        self.wait(3)
+        self.net.ip("node02", "link set eth0 down")
 
     def collected(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.script(name, {}))
@@ -249,46 +199,72 @@ class Pair:
         return answer
 
 
-@pytest.mark.parametrize("net", [2], indirect=True)
-def test_nodes_measure_without_a_controller_and_no_program_is_left(net: Net) -> None:
-    pair = Pair(net)
-    pair.wait(11)
+class Pairs(NamedTuple):
+    """What the two nodes of each pair had to say. running: iperf3 that ran when all rounds were over. left:
+    what was there when all was collected."""
 
-    assert not [one for one in left() if one.isdigit()]
-    [slot] = pair.collected("node01")["slots"]
+    answers: dict[str, list[dict[str, Any]]]
+    nets: dict[str, Net]
+    running: list[str]
+    left: list[str]
+
+
+#: What happens to a pair, and how many nodes its network has
+HAPPENS: dict[str, tuple[Callable[[Pair], None] | None, int]] = {
+    "nothing": (None, 2),
+    "stranger": (Pair.stranger, 3),
+    "dies": (Pair.dies, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def pairs(iperf3: None) -> Iterator[Pairs]:
+    """All at the same time, as a round is waited for."""
+    nets = {name: Net(nodes, f"-{name}") for name, (_happens, nodes) in HAPPENS.items()}
+    try:
+        for net in nets.values():
+            net.make()
+        with ThreadPoolExecutor() as threads:
+            made = dict(zip(nets, threads.map(Pair, nets.values()), strict=True))
+            given = [(happens, made[name]) for name, (happens, _nodes) in HAPPENS.items() if happens]
+            happened = [threads.submit(happens, pair) for happens, pair in given]
+        for one in happened:
+            one.result()
+        for pair in made.values():
+            pair.wait(Pair.SECONDS)
+        running = [one for one in left() if one.isdigit()]
+        answers = {
+            name: [pair.collected(node) for node in ("node01", "node02")] for name, pair in made.items()
+        }
+        yield Pairs(answers, nets, running, [*left()])
+    finally:
+        for net in nets.values():
+            net.remove()
+
+
+def test_nodes_measure_without_a_controller_and_no_program_is_left(pairs: Pairs) -> None:
+    client, server = pairs.answers["nothing"]
+
+    [slot] = client["slots"]
     assert slot["reason"] == ""
     # Payload of packets of 1500 bytes, as htb counts them
     assert slot["forward_gbits"] == pytest.approx(RATE / 1000 * 1448 / 1514, rel=0.1)
-    assert pair.collected("node02")["served"] == []
-    assert not left()
+    assert server["served"] == []
+    assert not pairs.running
+    assert not pairs.left
 
 
-@pytest.mark.parametrize("net", [3], indirect=True)
-def test_a_stranger_that_comes_first_is_reported_by_the_server(net: Net) -> None:
-    pair = Pair(net)
-    pair.wait(0.4)
-    words = f"iperf3 -c {net.address('node02')} -p 18600 -t 1".split()
-    subprocess.run(
-        ["ip", "netns", "exec", f"{net.prefix}node03", *words], check=False, capture_output=True, timeout=20
-    )
-    pair.wait(11)
+def test_a_stranger_that_comes_first_is_reported_by_the_server(pairs: Pairs) -> None:
+    client, server = pairs.answers["stranger"]
 
-    [entry] = pair.collected("node02")["served"]
-    assert (
-        entry["reason"] == f"{net.address('node03')} came to port 18600 in place of {net.address('node01')}"
-    )
-    assert pair.collected("node01")["slots"][0]["reason"]
-    assert not left()
+    [entry] = server["served"]
+    here, there = (pairs.nets["stranger"].address(name) for name in ("node03", "node01"))
+    assert entry["reason"] == f"{here} came to port 18600 in place of {there}"
+    assert client["slots"][0]["reason"]
 
 
-@pytest.mark.parametrize("net", [2], indirect=True)
-def test_a_peer_that_dies_on_the_way(net: Net) -> None:
-    pair = Pair(net)
-    pair.wait(3)
-    net.ip("node02", "link set eth0 down")
-    pair.wait(12)
+def test_a_peer_that_dies_on_the_way(pairs: Pairs) -> None:
+    client, _server = pairs.answers["dies"]
 
-    [slot] = pair.collected("node01")["slots"]
+    [slot] = client["slots"]
     assert slot["reason"]
-    pair.collected("node02")
-    assert not left()

@@ -240,7 +240,7 @@ def test_a_timer_or_a_check_that_is_dead(watch: Watch) -> None:
     watch.wait("MlnodeCheckStale", fires=False)
 
 
-@pytest.mark.parametrize("share", [0.97, 0.5, 0.01])
+@pytest.mark.parametrize("share", [0.97, 0.5])
 def test_half_a_file(watch: Watch, share: float) -> None:
     watch.check()
     text = watch.node.text(FILE)

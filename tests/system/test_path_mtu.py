@@ -11,25 +11,16 @@ leaves them.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.system import packages
+from ansible_collections.mlnode.tuning.tests.system import namespaces
 from mlnode.checks.model import Check, Verdict
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENVIRONMENT = {
-    **os.environ,
-    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
-    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-    "PYTHONPATH": str(ROOT / ".ansible/collections"),
-}
 SCRIPT = """
 import json, sys
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import path_mtu
@@ -38,37 +29,23 @@ checks = path_mtu.measure(Host(), path_mtu.parse(*json.loads(sys.argv[1])))
 print(json.dumps([check.document() for check in checks]))
 """
 
-pytestmark = [pytest.mark.system, pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")]
-
-PACKAGE = "iputils-ping"
+pytestmark = [pytest.mark.system, namespaces.needs_root]
 
 B = ("10.9.0.2", "fd00:9::2")
 C = ("10.8.1.3", "fd00:8:1::3")
 
 
-def run(*words: str) -> str:
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-class Net:
+class Net(namespaces.Net):
     def __init__(self) -> None:
-        self.prefix = f"mlnode-path-{os.getpid()}-"
-        self.names: list[str] = []
+        super().__init__("path")
 
     def add(self, name: str) -> None:
-        run("ip", "netns", "add", self.prefix + name)
-        self.names.append(name)
-        self.ip(name, "link set lo up")
+        super().add(name)
         # A link-local address could not be used for two seconds otherwise.
         self.sysctl(name, "net.ipv6.conf.default.accept_dad=0")
 
-    def ip(self, name: str, words: str) -> None:
-        run("ip", "-n", self.prefix + name, *words.split())
-
     def sysctl(self, name: str, setting: str) -> None:
-        run("ip", "netns", "exec", self.prefix + name, "sysctl", "-qw", setting)
+        self.inside(name, "sysctl", "-qw", setting)
 
     def cable(self, one: str, device: str, other: str, port: str) -> None:
         words = f"link add {device} mtu 9000 type veth peer name {port} mtu 9000 netns {self.prefix + other}"
@@ -83,18 +60,13 @@ class Net:
     def checks(self, *peers: Any, size: int | None = 9000, tries: int = 2, sender: str = "a") -> list[Check]:
         # Half a second is a thousand times the way, and a busy machine still keeps up.
         asked = json.dumps([peers, size, tries, 0.5])
-        told = run("ip", "netns", "exec", self.prefix + sender, sys.executable, "-c", SCRIPT, asked)
+        told = self.inside(sender, sys.executable, "-c", SCRIPT, asked)
         return [Check(**{**told, "verdict": Verdict(told["verdict"])}) for told in json.loads(told)]
-
-    def remove(self) -> None:
-        for name in self.names:
-            subprocess.run(["ip", "netns", "delete", self.prefix + name], check=False)
 
 
 @pytest.fixture(scope="module")
 def ping() -> None:
-    if not shutil.which("ping") and not (packages.install(PACKAGE) and shutil.which("ping")):
-        pytest.skip(f"no ping here, and none could be installed (apt-get install {PACKAGE})")
+    namespaces.need("ping", "iputils-ping")
 
 
 @pytest.fixture
@@ -235,7 +207,7 @@ def test_interfaces_and_addresses_to_send_from(net: Net) -> None:
 
 
 def test_a_link_local_address_with_its_zone(net: Net) -> None:
-    told = json.loads(run("ip", "-n", net.prefix + "b", "-j", "addr", "show", "dev", "eth0"))[0]["addr_info"]
+    told = json.loads(net.inside("b", "ip", "-j", "addr", "show", "dev", "eth0"))[0]["addr_info"]
     [address] = [one["local"] for one in told if one["scope"] == "link"]
 
     found = net.checks(f"{address}%eth0", {"address": address, "interface": "eth0"})
@@ -269,30 +241,14 @@ def test_a_fleet_is_measured_at_once(net: Net) -> None:
     assert verdicts(found) == [Verdict.PASS] * 255 + [Verdict.UNKNOWN]
 
 
-def play(net: Net, folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """The playbook, with each namespace as a node."""
-    nodes: dict[str, dict[str, Any]] = {
-        "a": {"path_mtu_address": ["10.9.0.1", "fd00:9::1"]},
-        "b": {"ansible_host": "10.9.0.2"},
-    }
-    for name, node in nodes.items():
-        python = folder / f"python-{name}"
-        python.write_text(f'#!/bin/sh\nexec ip netns exec {net.prefix}{name} {sys.executable} "$@"\n')
-        python.chmod(0o755)
-        node.update(ansible_connection="local", ansible_python_interpreter=str(python), ansible_become=False)
-    inventory = folder / "inventory.json"
-    inventory.write_text(json.dumps({"all": {"children": {"pair": {"hosts": nodes}}}}))
-    command = [pathlib.Path(sys.executable).with_name("ansible-playbook"), "-i", inventory, *words]
-    return subprocess.run(
-        [*command, "-e", "path_mtu_group=pair", ROOT / "playbooks/path_mtu.yml"],
-        env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=180,
-    )  # fmt: skip
+NODES = {"a": {"path_mtu_address": ["10.9.0.1", "fd00:9::1"]}, "b": {"ansible_host": "10.9.0.2"}}
+PLAY = ("path_mtu.yml", "pair", NODES, "-e", "path_mtu_group=pair")
 
 
 def test_the_playbook_names_every_pair_that_fails(net: Net, tmp_path: pathlib.Path) -> None:
     net.switch_mtu(1500)
 
-    done = play(net, tmp_path)
+    done = net.play(tmp_path, *PLAY)
 
     assert done.returncode == 2, done.stdout + done.stderr
     told = " ".join(done.stdout.split())
@@ -300,7 +256,7 @@ def test_the_playbook_names_every_pair_that_fails(net: Net, tmp_path: pathlib.Pa
         assert f"{pair}: path_mtu fail: packets of 9000 bytes do not arrive, 1500 do and 2044 do not" in told
     assert "changed=1" not in told
 
-    done = play(net, tmp_path, "-e", "path_mtu_size=1500")
+    done = net.play(tmp_path, *PLAY, "-e", "path_mtu_size=1500")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the packets of 2 nodes arrive at all others of the group" in done.stdout

@@ -7,27 +7,16 @@ Three nodes at 10.9.0.1 to 10.9.0.3 behind one switch, all with an MTU of 9000.
 
 from __future__ import annotations
 
-import json
-import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.system import packages
+from ansible_collections.mlnode.tuning.tests.system import namespaces
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENVIRONMENT = {
-    **os.environ,
-    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
-    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-}
-
-pytestmark = [pytest.mark.system, pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")]
+pytestmark = [pytest.mark.system, namespaces.needs_root]
 
 #: More than node_preflight takes for many
 WAITING = 1100
@@ -44,40 +33,10 @@ with socket.create_server(("127.0.0.1", 4711)) as server:
 """
 
 
-def run(*words: str) -> str:
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, (words, done.stderr)
-    return done.stdout
-
-
-class Net:
+class Net(namespaces.Net):
     def __init__(self) -> None:
-        self.prefix = f"mlnode-preflight-{os.getpid()}-"
-        self.names: list[str] = []
+        super().__init__("preflight")
         self.nodes = [f"node0{number}" for number in (1, 2, 3)]
-
-    def make(self) -> None:
-        self.add("switch")
-        self.ip("switch", "link add br0 mtu 9000 type bridge")
-        self.ip("switch", "link set br0 up")
-        for number, name in enumerate(self.nodes, 1):
-            self.add(name)
-            peer = f"peer name eth0 mtu 9000 netns {self.prefix}{name}"
-            self.ip("switch", f"link add {name} mtu 9000 type veth {peer}")
-            self.ip("switch", f"link set {name} master br0 up")
-            self.ip(name, "link set eth0 up")
-            self.ip(name, f"addr add 10.9.0.{number}/24 dev eth0")
-
-    def add(self, name: str) -> None:
-        run("ip", "netns", "add", self.prefix + name)
-        self.names.append(name)
-        self.ip(name, "link set lo up")
-
-    def ip(self, name: str, words: str) -> None:
-        run("ip", "-n", self.prefix + name, *words.split())
-
-    def inside(self, name: str, *words: str) -> str:
-        return run("ip", "netns", "exec", self.prefix + name, *words)
 
     def kept(self, name: str) -> pathlib.Path:
         """The file with the counters of a look."""
@@ -85,43 +44,22 @@ class Net:
         return pathlib.Path(f"/run/mlnode/preflight-{number}.json")
 
     def remove(self) -> None:
-        for name in self.names:
-            if name in self.nodes:
-                self.kept(name).unlink(missing_ok=True)
-            subprocess.run(["ip", "netns", "delete", self.prefix + name], check=False)
+        for name in {*self.names} & {*self.nodes}:
+            self.kept(name).unlink(missing_ok=True)
+        super().remove()
 
-    def play(self, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    def preflight(self, folder: pathlib.Path, *names: str) -> subprocess.CompletedProcess[str]:
         """The playbook, with each namespace as a node."""
-        hosts = {name: self.host(folder, name) for name in self.nodes}
-        inventory = folder / "inventory.json"
-        inventory.write_text(json.dumps({"all": {"children": {"nodes": {"hosts": hosts}}}}))
-        program = str(pathlib.Path(sys.executable).with_name("ansible-playbook"))
-        playbook = str(ROOT / "playbooks/preflight.yml")
-        return subprocess.run(
-            [program, "-i", str(inventory), "-e", "preflight_group=nodes", playbook],
-            env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def host(self, folder: pathlib.Path, name: str) -> dict[str, Any]:
-        python = folder / f"python-{name}"
-        python.write_text(f'#!/bin/sh\nexec ip netns exec {self.prefix}{name} {sys.executable} "$@"\n')
-        python.chmod(0o755)
-        return {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": str(python),
-            "ansible_become": False,
-            "ansible_host": f"10.9.0.{self.nodes.index(name) + 1}",
-        }
+        hosts = {name: {"ansible_host": f"10.9.0.{self.nodes.index(name) + 1}"} for name in names}
+        return self.play(folder, "preflight.yml", "nodes", hosts, "-e", "preflight_group=nodes")
 
 
 @pytest.fixture
 def net() -> Iterator[Net]:
-    if not shutil.which("ping") and not (packages.install("iputils-ping") and shutil.which("ping")):
-        pytest.skip("no ping here, and none could be installed (apt-get install iputils-ping)")
+    namespaces.need("ping", "iputils-ping")
     made = Net()
     try:
-        made.make()
+        made.switch(9000, made.nodes)
         yield made
     finally:
         made.remove()
@@ -139,7 +77,7 @@ def test_a_switch_port_that_drops_large_packets_and_a_node_with_many_sockets(
     net.ip("switch", "link set node03 mtu 1500")
     net.inside("node02", sys.executable, "-c", CLOSES)
 
-    done = net.play(tmp_path)
+    done = net.preflight(tmp_path, *net.nodes)
 
     assert done.returncode == 2, done.stdout + done.stderr
     found = rows(done)
@@ -157,9 +95,7 @@ def test_a_switch_port_that_drops_large_packets_and_a_node_with_many_sockets(
 
     # A second look, at two of them: what was counted then is compared with what is counted now.
     net.ip("switch", "link set node03 mtu 9000")
-    net.nodes.remove("node03")
-    done = net.play(tmp_path)
-    net.nodes.append("node03")
+    done = net.preflight(tmp_path, "node01", "node02")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nic_drops" not in done.stdout

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, settings
 from mlnode.host import places
@@ -16,7 +17,9 @@ from mlnode.knobs.nic import settle
 from mlnode.model.setting import BootFile
 
 # A busy machine is no bug: no example has a time to be done in (200 ms without this), nor to be made in.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "patient", max_examples=40 * EFFORT, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("patient")
 
 

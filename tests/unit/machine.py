@@ -306,6 +306,17 @@ class Machine(Host):
             stream.write(text + "\n")
 
 
+class Live(Machine):
+    """The machine that a program runs on, though its files lie below a folder."""
+
+    @property
+    def live(self) -> bool:
+        return True
+
+    def real(self, path: str, follow: bool = True) -> str:
+        return Host(self.root).real(path, follow)
+
+
 class BuildHost(Machine):
     """What an image is built on: its hardware and its programs are not those of a node."""
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible.parsing.vault import VaultLib, VaultSecret
-from ansible_collections.mlnode.tuning.tests.unit.roles import load
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.areas import VIEWS
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 from ansible_collections.mlnode.tuning.tests.unit.stub_site import FINE, Site, failed
 from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
 from mlnode.agent.registry import options
@@ -83,13 +84,6 @@ def test_the_variables_of_another_team_fail_no_play(site: Site) -> None:
 
 GROUPS = load("meta/runtime.yml")["action_groups"]
 
-#: Options without which a module says so first
-NEEDED = {
-    "sysctl_ml": {"settings": {"vm.swappiness": 1}},
-    "path_mtu": {"peers": ["192.0.2.1"]},
-    "rdma_bandwidth": {"serve": True},
-}
-
 
 def play(site: Site, tasks: list[dict[str, Any]], **defaults: Any) -> tuple[int, str]:
     playbook = site.folder / "play.yml"
@@ -98,29 +92,31 @@ def play(site: Site, tasks: list[dict[str, Any]], **defaults: Any) -> tuple[int,
     return site.play("--check", playbook=str(playbook))
 
 
-@pytest.mark.parametrize(
-    ("group", "option", "refused"),
-    [
-        ("declaring", "on_unsupported", "sideways"),
-        ("declaring", "layers", ["roof"]),
-        ("checks", "fail_on", "moon"),
-    ],
-)
-def test_a_default_of_a_group_reaches_each_of_its_modules(
-    site: Site, group: str, option: str, refused: Any
-) -> None:
-    """Each of them refuses the value by name, which it had from nowhere else."""
-    site.host("one", {})
-    names = GROUPS[group]
-    tasks = [
-        {f"mlnode.tuning.{name}": NEEDED.get(name, {}), "name": name, "ignore_errors": True} for name in names
-    ]
+def test_every_module_with_an_option_of_a_group_is_in_the_group() -> None:
+    sources = {
+        path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "plugins/modules").glob("*.py")
+    }
+    checks = {name for name, text in sources.items() if "- mlnode.tuning.fail_on." in text}
 
-    code, output = play(site, tasks, **{f"group/mlnode.tuning.{group}": {option: refused}})
+    assert {*GROUPS["declaring"]} == {*VIEWS, "declare"}
+    assert {*GROUPS["checks"]} == checks
+
+
+def test_a_default_of_a_group_reaches_modules_and_actions(site: Site) -> None:
+    """Each refuses the value by name, which it had from nowhere else."""
+    site.host("one", {})
+    refused = {"declaring": {"on_unsupported": "sideways"}, "checks": {"fail_on": "moon"}}
+    given = {"thp": {}, "declare": {}, "rdma_check": {}, "path_mtu": {"peers": ["192.0.2.1"]}}
+    tasks = [{f"mlnode.tuning.{name}": one, "ignore_errors": True} for name, one in given.items()]
+
+    code, output = play(
+        site, tasks, **{f"group/mlnode.tuning.{group}": default for group, default in refused.items()}
+    )
 
     assert code == 0, output
-    assert f"ignored={len(names)}" in output, output
-    assert output.count(f"value of {option} must be one") >= len(names), output
+    assert f"ignored={len(given)}" in output, output
+    for option in ("on_unsupported", "fail_on"):
+        assert output.count(f"value of {option} must be one") >= 2, output
 
 
 def test_a_default_of_a_group_reaches_the_roles(site: Site) -> None:

@@ -49,7 +49,7 @@ def ansible(program: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("tags", "listed_too"),
-    [([], {*TAGGED.values()}), (["thp"], set()), (["thp", "boot"], {"boot"}), (["verify"], {"verify"})],
+    [([], {*TAGGED.values()}), (["thp", "boot"], {"boot"}), (["verify"], {"verify"})],
 )
 def test_every_area_is_declared_by_one_task_of_a_role(tags: list[str], listed_too: set[str]) -> None:
     chosen = ["--tags", ",".join(tags)] if tags else []
@@ -166,7 +166,6 @@ def test_a_host_of_no_group_that_does_not_answer_is_named_and_no_drift(fleet: st
 @pytest.mark.parametrize(
     ("groups", "said"),
     [
-        ({"training": ["one"]}, ""),
         ({"inference": ["one"]}, ""),
         ({"infrence": ["one"], "login": ["two"]}, "Its own groups: infrence, login."),
         ({"training": [], "inference": []}, "Its own groups: inference, training."),

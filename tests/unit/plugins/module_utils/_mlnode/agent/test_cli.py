@@ -18,12 +18,11 @@ from typing import Any, Callable, Iterator, Tuple
 import ansible_collections
 import jsonschema
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import Live, Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
 from mlnode.engine import engine, origin_paths
 from mlnode.engine.engine import Request
-from mlnode.host.host import Host
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.knobs.thp import kind as thp
 from mlnode.model.version import VERSION
@@ -73,17 +72,6 @@ def tuned(machine: Machine) -> Machine:
     engine.apply(machine, Request("training", thp, {"enabled": "madvise"}))
     engine.apply(machine, Request("training", sysctl, {"settings": SETTINGS}))
     return machine
-
-
-class Live(Machine):
-    """The machine that main() runs on, though its files lie below a folder."""
-
-    @property
-    def live(self) -> bool:
-        return True
-
-    def real(self, path: str, follow: bool = True) -> str:
-        return Host(self.root).real(path, follow)
 
 
 @pytest.fixture
@@ -567,7 +555,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.path[:0] = {paths!r}
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import cli
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import Live, Machine
 
 class Slow(Machine):
     live = True
@@ -712,8 +700,15 @@ def test_an_empty_value_and_a_missing_one_look_different(tuned: Machine, run: Ru
     assert re.search(r"^kernel\.no_such_knob +1 +- +- +unsupported ", out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii:strict", "iso-8859-5:strict"])
-@pytest.mark.parametrize("command", [["status"], ["explain", "vm.swappiness"], ["status", "--json"]])
+@pytest.mark.parametrize(
+    ("encoding", "command"),
+    [
+        ("utf-8:strict", ["status"]),
+        ("ascii:strict", ["explain", "vm.swappiness"]),
+        ("ascii:strict", ["status", "--json"]),
+        ("iso-8859-5:strict", ["status"]),
+    ],
+)
 def test_a_value_of_any_bytes_can_be_shown_on_any_terminal(
     tuned: Machine, tmp_path: pathlib.Path, encoding: str, command: list[str]
 ) -> None:

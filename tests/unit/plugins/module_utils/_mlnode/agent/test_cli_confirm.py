@@ -12,7 +12,7 @@ import sys
 from typing import Callable, Iterator, Sequence, Tuple
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import Live, Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
 from mlnode.engine import confirm, engine, transaction
@@ -21,24 +21,12 @@ from mlnode.engine.lock import locked
 from mlnode.engine.origin import Entry, Origin
 from mlnode.engine.steps import KernelWrite
 from mlnode.host import detached
-from mlnode.host.host import Host
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.model.setting import KnobFile, Write
 
 MAPS = "/proc/sys/vm/max_map_count"
 
 Run = Callable[..., Tuple[int, str, str]]
-
-
-class Live(Machine):
-    """The machine that main() runs on, though its files lie below a folder."""
-
-    @property
-    def live(self) -> bool:
-        return True
-
-    def real(self, path: str, follow: bool = True) -> str:
-        return Host(self.root).real(path, follow)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, install, made
 from hypothesis import given, settings
@@ -117,7 +118,7 @@ _MOVED = "/proc/sys/vm/min_free_kbytes"
 
 
 @given(first=_declarations(), then=_declarations(), agent=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=10 * EFFORT)
 def test_whole_or_area_by_area_leaves_the_same_files(first: Any, then: Any, agent: bool) -> None:
     """Declared, and declared once more as something else. Areas that are left out go first, as in one go."""
     with tempfile.TemporaryDirectory() as folder:

@@ -137,8 +137,7 @@ def zipped(tmp_path: pathlib.Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("place", [collections, zipped])
-@pytest.mark.parametrize("seed", ["1", "2"])
+@pytest.mark.parametrize(("place", "seed"), [(collections, "1"), (zipped, "2")])
 def test_every_process_packs_the_same_sources(
     tmp_path: pathlib.Path, place: Callable[[pathlib.Path], str], seed: str
 ) -> None:

@@ -177,7 +177,7 @@ def test_the_severe_are_named_first(node: nodes.Node, monkeypatch: pytest.Monkey
 
 
 @settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )  # fmt: skip
 @given(
     st.lists(

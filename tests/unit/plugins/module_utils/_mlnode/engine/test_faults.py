@@ -58,7 +58,7 @@ FILES = [
 
 
 #: Of the changes, in `make test`
-POSITIONS = 15
+POSITIONS = 6
 
 #: Every change fails with one errno, each in its turn; with more effort every change fails with all of them.
 TURNS = pytest.mark.parametrize("turn", range(len(ERRNOS) if EFFORT > 1 else 1))

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, kills, start
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import install as agent
@@ -172,7 +173,7 @@ def test_an_apply_killed_at_any_time(tmp_path: pathlib.Path) -> None:
     declare_only(probe)
     after = probe.tree()
     chance = random.Random(20)
-    for turn in range(15):
+    for turn in range(6 * EFFORT):
         machine = copy(template, f"turn-{turn}")
         child = start(partial(declare_only, machine))
         time.sleep(chance.uniform(0, 0.06))

@@ -19,7 +19,7 @@ from mlnode.engine import engine, origin_paths, revert
 from mlnode.model.setting import Layer
 
 quickly = settings(
-    max_examples=25 * EFFORT,
+    max_examples=12 * EFFORT,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -46,7 +46,9 @@ HUGE = 1 << 40
 #: What a run may take in KiB beside what it takes anyway, far under what any of the files would
 MEMORY = 200 << 10
 #: Readers of a node with each sort of file, of about 200
-READERS = 40
+READERS = 12
+#: There are more, or something keeps them from being seen
+SEEN = 40
 #: For all commands of one file, in seconds: they take a tenth of one, and a FIFO takes for ever
 SECONDS = 60
 
@@ -232,7 +234,7 @@ def test_every_reader_of_a_node_comes_to_an_end(
         reads = Reads(str(memory / "copy"), patch)
         for name, command in {**LOOKS, **CHANGES}.items():
             reads.note(name, command, copied())
-    assert len(reads.paths) > READERS, "or something keeps the readers from being seen"
+    assert len(reads.paths) > SEEN
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # With each sort others, so that one run tries twice as many.
     for at, path in some([*reads.paths.items()], READERS, seed=len(sort)):
@@ -274,7 +276,7 @@ def test_every_reader_of_a_captured_tree_comes_to_an_end(
         for name, command in LOOKS.items():
             reads.note(name, command, Host(str(root), drivers.ALL))
     assert node.survey(Host(str(root), drivers.ALL)).errors == ()
-    assert len(reads.paths) > READERS, "or something keeps the readers from being seen"
+    assert len(reads.paths) > SEEN
     for at, path in some([*reads.paths.items()], READERS, seed=len(sort)):
         shutil.move(f"{root}{path}", memory / "kept")
         (root / path[1:]).touch()

@@ -223,7 +223,7 @@ def test_a_name_cannot_forge_the_message(node: Busy) -> None:
     assert jobs.running(node) == ["pid 812 (a\\nb\\x1b[31m\\u202e) holds /dev/nvidia0"]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(comm=st.binary(max_size=15), cmdline=st.binary(max_size=60))
 def test_no_process_is_too_odd(node: Busy, comm: bytes, cmdline: bytes) -> None:
     if not node.exists("/proc/812"):

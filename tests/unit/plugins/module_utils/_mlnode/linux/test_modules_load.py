@@ -13,11 +13,6 @@ from hypothesis import given, strategies
 from mlnode.linux import modules_load
 
 
-@pytest.fixture
-def machine(tmp_path: pathlib.Path) -> Machine:
-    return Machine.debian(str(tmp_path / "node"))
-
-
 def listing(machine: Machine, name: str = "loop") -> str:
     line = modules_load.load(machine).listing(name)
     return line.where if line else ""

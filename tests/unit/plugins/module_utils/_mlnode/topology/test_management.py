@@ -584,7 +584,7 @@ def test_a_record_that_cannot_be_read_is_told(node: Node) -> None:
     assert RECORD in node.unknown()
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     content=st.binary(max_size=80) | st.text(max_size=40).map(lambda text: text.encode("utf-8", "replace")),
     path=st.sampled_from(

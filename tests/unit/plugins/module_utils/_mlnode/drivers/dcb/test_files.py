@@ -8,7 +8,6 @@ import pathlib
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
-from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,30 +22,6 @@ ETH0 = "/dcb/eth0"
 STRICT = "/".join(["strict"] * 8)
 ZEROS = "/".join(["0"] * 8)
 ORDERED = "0/1/2/3/4/5/6/7"
-
-
-@pytest.fixture(name="bridge")
-def _bridge() -> Bridge:
-    return Bridge()
-
-
-@pytest.fixture(name="machine")
-def _machine(tmp_path: pathlib.Path, bridge: Bridge) -> DcbMachine:
-    return made(tmp_path / "node", bridge)
-
-
-def made(folder: pathlib.Path, bridge: Bridge) -> DcbMachine:
-    machine = DcbMachine.with_nics(str(folder), eth0=Nic(), eth1=Nic("e1000e", **BARE))
-    assert isinstance(machine, DcbMachine)
-    machine.bridges = {"eth0": bridge, "eth1": Bridge.bare()}
-    machine.install("dcb")
-    return machine
-
-
-@pytest.fixture(name="kept", scope="module")
-def _kept(tmp_path_factory: pytest.TempPathFactory) -> DcbMachine:
-    """One for all examples of a property, which takes long to make."""
-    return made(tmp_path_factory.mktemp("node"), Bridge())
 
 
 # -- reading -------------------------------------------------------------------------------

@@ -2,11 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import pathlib
-
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
-from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,30 +14,6 @@ ETH0 = "/dcb/eth0"
 TRUST = f"{ETH0}/trust/state"
 SYSFS = "/sys/class/net/eth0/qos/trust"
 BOTH = ("dcb", "mlnx_qos")
-
-
-@pytest.fixture(name="bridge")
-def _bridge() -> Bridge:
-    return Bridge()
-
-
-@pytest.fixture(name="machine")
-def _machine(tmp_path: pathlib.Path, bridge: Bridge) -> DcbMachine:
-    return made(tmp_path / "node", bridge)
-
-
-def made(folder: pathlib.Path, bridge: Bridge) -> DcbMachine:
-    machine = DcbMachine.with_nics(str(folder), eth0=Nic(), eth1=Nic("e1000e", **BARE))
-    assert isinstance(machine, DcbMachine)
-    machine.bridges = {"eth0": bridge, "eth1": Bridge.bare()}
-    machine.install("dcb")
-    return machine
-
-
-@pytest.fixture(name="kept", scope="module")
-def _kept(tmp_path_factory: pytest.TempPathFactory) -> DcbMachine:
-    """One for all examples of a property, which takes long to make."""
-    return made(tmp_path_factory.mktemp("node"), Bridge())
 
 
 def changes(bridge: Bridge) -> list[str]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pathlib
 from collections import Counter
@@ -33,6 +34,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@functools.cache
 def plan(machine: str, declaration: str) -> Plan:
     request = Request(declaration, irq, DECLARATIONS[declaration], (Layer.RUNTIME,))
     return engine.evaluate(captured(tree(machine), irq.MOUNTS), request)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import pathlib
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from mlnode.engine import engine, handlers, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
@@ -44,19 +41,6 @@ OWN = '# comment\n#IRQBALANCE_ARGS=\nIRQBALANCE_BANNED_CPULIST=3\nIRQBALANCE_ARG
 
 SPREAD = {"name": "two", "nics": {"names": ["eth2"]}, "strategy": "spread"}
 KEY = "irq.irqbalance"
-
-
-@pytest.fixture(name="folder")
-def _folder() -> Iterator[pathlib.Path]:
-    yield from in_memory()
-
-
-@pytest.fixture(name="bare")
-def _bare(folder: pathlib.Path) -> IrqNode:
-    """Without irqbalance."""
-    found = IrqNode.made(str(folder / "node"))
-    found.enable_agent()
-    return found
 
 
 @pytest.fixture

@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import revert
 from mlnode.knobs.irq import files as irq_files
@@ -20,19 +18,6 @@ from .node import ETH2, HARDWARE, IRQS, IrqNode, apply, igb, plan, reading, row,
 
 SPREAD = {"name": "all", "strategy": "spread"}
 ETH2_SPREAD = {"name": "two", "nics": {"names": ["eth2"]}, "strategy": "spread"}
-
-
-@pytest.fixture(name="folder")
-def _folder() -> Iterator[pathlib.Path]:
-    """On a tmpfs, as a tree is a thousand small files."""
-    yield from in_memory()
-
-
-@pytest.fixture
-def node(folder: pathlib.Path) -> IrqNode:
-    found = IrqNode.made(str(folder / "node"))
-    found.enable_agent()
-    return found
 
 
 def with_nic(root: pathlib.Path, *names: str) -> IrqNode:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from mlnode.engine import engine
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
 from mlnode.knobs.irq import kind as irq
@@ -18,19 +16,6 @@ from .node import IrqNode, apply, plan, request, row, rows, with_cpus
 
 SPREAD = {"name": "all", "strategy": "spread"}
 ETH2_SPREAD = {"name": "two", "nics": {"names": ["eth2"]}, "strategy": "spread"}
-
-
-@pytest.fixture(name="folder")
-def _folder() -> Iterator[pathlib.Path]:
-    """On a tmpfs, as a tree is a thousand small files."""
-    yield from in_memory()
-
-
-@pytest.fixture
-def node(folder: pathlib.Path) -> IrqNode:
-    found = IrqNode.made(str(folder / "node"))
-    found.enable_agent()
-    return found
 
 
 # -- rules together ------------------------------------------------------------------------

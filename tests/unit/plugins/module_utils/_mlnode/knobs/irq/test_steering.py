@@ -6,30 +6,14 @@ import errno
 import json
 import os
 import pathlib
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Status
 
 from .node import ETH2, FLOWS, HARDWARE, IrqNode, apply, reading, row, rows, with_cpus
-
-
-@pytest.fixture(name="folder")
-def _folder() -> Iterator[pathlib.Path]:
-    """On a tmpfs, as a tree is a thousand small files."""
-    yield from in_memory()
-
-
-@pytest.fixture
-def node(folder: pathlib.Path) -> IrqNode:
-    found = IrqNode.made(str(folder / "node"))
-    found.enable_agent()
-    return found
-
 
 # -- RPS and XPS ---------------------------------------------------------------------------
 

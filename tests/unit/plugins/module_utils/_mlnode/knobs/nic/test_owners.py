@@ -319,7 +319,7 @@ def _folder() -> Iterator[pathlib.Path]:
 @given(st.sampled_from(PLACES), st.lists(st.sampled_from(WORDS), max_size=20).map("".join))
 @example(LINK, "[Match]\nOriginalName=*\n[Link]\nMTUBytes=1\t2")
 @example(INTERFACES, "auto eth0\niface eth0 inet manual\nsource /etc/\0\nup ethtool -G eth0 rx 'a\x1b")
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_no_content_of_a_file_makes_it_stumble(folder: pathlib.Path, place: str, text: str) -> None:
     host = Machine(str(folder / "node"))
     start_all(host)

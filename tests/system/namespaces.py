@@ -1,0 +1,105 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Network namespaces as nodes, which are made for a test and go with it. No packet leaves them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.system import packages
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ENVIRONMENT = {
+    **os.environ,
+    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
+    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    "PYTHONPATH": str(ROOT / ".ansible/collections"),
+}
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
+
+
+def need(program: str, package: str) -> None:
+    """Installed where it is missing; without it the test is skipped."""
+    if not shutil.which(program) and not (packages.install(package) and shutil.which(program)):
+        pytest.skip(f"no {program} here, and none could be installed (apt-get install {package})")
+
+
+def run(*words: str) -> str:
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
+class Net:
+    """prefix: of the names of the namespaces, as others may be there."""
+
+    def __init__(self, name: str) -> None:
+        self.prefix = f"mlnode-{name}-{os.getpid()}-"
+        self.names: list[str] = []
+
+    def add(self, name: str) -> None:
+        run("ip", "netns", "add", self.prefix + name)
+        self.names.append(name)
+        self.ip(name, "link set lo up")
+
+    def ip(self, name: str, words: str) -> None:
+        run("ip", "-n", self.prefix + name, *words.split())
+
+    def inside(self, name: str, *words: str) -> str:
+        return run("ip", "netns", "exec", self.prefix + name, *words)
+
+    def switch(self, mtu: int, names: list[str]) -> None:
+        """Nodes with the addresses 10.9.0.1, 10.9.0.2 ... behind one switch."""
+        self.add("switch")
+        self.ip("switch", f"link add br0 mtu {mtu} type bridge")
+        self.ip("switch", "link set br0 up")
+        for number, name in enumerate(names, 1):
+            self.add(name)
+            peer = f"peer name eth0 mtu {mtu} netns {self.prefix}{name}"
+            self.ip("switch", f"link add {name} mtu {mtu} type veth {peer}")
+            self.ip("switch", f"link set {name} master br0 up")
+            self.ip(name, "link set eth0 up")
+            self.ip(name, f"addr add 10.9.0.{number}/24 dev eth0")
+
+    def remove(self) -> None:
+        for name in self.names:
+            subprocess.run(["ip", "netns", "delete", self.prefix + name], check=False)
+
+    def play(
+        self,
+        folder: pathlib.Path,
+        playbook: str,
+        group: str,
+        hosts: Mapping[str, Mapping[str, Any]],
+        *words: str,
+        seconds: float = 120,
+    ) -> subprocess.CompletedProcess[str]:
+        """A playbook, with namespaces as nodes. hosts: name → its variables."""
+        known = {name: {**self._host(folder, name), **own} for name, own in hosts.items()}
+        inventory = folder / "inventory.json"
+        inventory.write_text(json.dumps({"all": {"children": {group: {"hosts": known}}}}))
+        program = str(pathlib.Path(sys.executable).with_name("ansible-playbook"))
+        return subprocess.run(
+            [program, "-i", str(inventory), *words, str(ROOT / "playbooks" / playbook)],
+            env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=seconds,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def _host(self, folder: pathlib.Path, name: str) -> dict[str, Any]:
+        python = folder / f"python-{name}"
+        python.write_text(f'#!/bin/sh\nexec ip netns exec {self.prefix}{name} {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        return {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": str(python),
+            "ansible_become": False,
+        }

@@ -173,13 +173,11 @@ reboot_required:
   description: Whether something takes effect only after a reboot.
   returned: success
   type: bool
-  sample: false
 not_in_force:
   description: One line for each setting that counts for O(fail_at). Empty in check mode.
   returned: success
   type: list
   elements: str
-  sample: []
 rendered:
   description: The question to the agent, with the areas as profile and variables have them.
   returned: with O(render)

@@ -69,25 +69,12 @@ settings:
   returned: success
   type: list
   elements: dict
-  sample:
-    - kind: modules
-      key: module.ib_uverbs
-      path: /sys/module/ib_uverbs
-      declared: loaded
-      want: loaded
-      runtime: loaded
-      boot: null
-      boot_source: /etc/modprobe.d/local.conf:2
-      origin: null
-      status: overridden
-      severity: high
-      reason: "boot: /etc/modprobe.d/local.conf:2 blacklists it"
+  sample: [{key: module.ib_uverbs, want: loaded, runtime: loaded, boot: null, status: overridden}]
 reboot_required:
   description: >-
     Whether something takes effect only after a reboot, as C(kernel.modules_disabled) lets nothing be loaded before.
   returned: success
   type: bool
-  sample: false
 """
 
 from ansible.module_utils.basic import AnsibleModule

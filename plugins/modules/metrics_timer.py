@@ -54,23 +54,15 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: metrics
-      key: metrics.textfile
-      path: /var/lib/prometheus/node-exporter/mlnode.prom
-      declared: auto
+    - key: metrics.textfile
       want: /var/lib/prometheus/node-exporter
       runtime: "off"
       boot: /var/lib/prometheus/node-exporter
-      boot_source: /etc/systemd/system/timers.target.d/zz-mlnode-site.conf
-      origin: null
       status: drifted
-      severity: medium
-      reason: "runtime is off"
 reboot_required:
   description: Whether something takes effect only after a reboot; never for this module.
   returned: success
   type: bool
-  sample: false
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -78,24 +78,11 @@ settings:
   returned: success
   type: list
   elements: dict
-  sample:
-    - kind: nccl
-      key: nccl.NCCL_IB_TC
-      path: /etc/nccl.conf
-      declared: "106"
-      want: "106"
-      runtime: "106"
-      boot: "104"
-      boot_source: /etc/environment:3
-      origin: null
-      status: overridden
-      severity: high
-      reason: "boot: /etc/environment:3 sets 104"
+  sample: [{key: nccl.NCCL_IB_TC, want: "106", runtime: "106", boot: "104", status: overridden}]
 reboot_required:
   description: Whether something takes effect only after a reboot. Never, as jobs read the file when they start.
   returned: success
   type: bool
-  sample: false
 """
 
 from ansible.module_utils.basic import AnsibleModule

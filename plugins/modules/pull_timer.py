@@ -50,23 +50,15 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: pull
-      key: pull.url
-      path: /etc/systemd/system/mlnode-pull.timer
-      declared: https://config.example/mlnode
+    - key: pull.url
       want: https://config.example/mlnode
       runtime: "off"
       boot: https://config.example/mlnode
-      boot_source: /etc/systemd/system/timers.target.d/zz-mlnode.pull-site.conf
-      origin: null
       status: drifted
-      severity: medium
-      reason: "runtime is off"
 reboot_required:
   description: Whether something takes effect only after a reboot; never for this module.
   returned: success
   type: bool
-  sample: false
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -63,23 +63,15 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: storage
-      key: storage.dataset.read_ahead_kb
-      path: /sys/block/*/queue/read_ahead_kb
-      declared: ">= 4096 (nvme, md)"
+    - key: storage.dataset.read_ahead_kb
       want: "nvme0n1, nvme1n1: 4096; md0: 8192"
       runtime: "nvme0n1, nvme1n1: 128; md0: 8192"
       boot: "nvme0n1, nvme1n1: 4096; md0: 8192"
-      boot_source: mlnode-apply.service
-      origin: null
       status: drifted
-      severity: medium
-      reason: "runtime is nvme0n1, nvme1n1: 128; md0: 8192"
 reboot_required:
   description: Whether something takes effect only after a reboot; never for this module.
   returned: success
   type: bool
-  sample: false
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -137,7 +137,6 @@ reboot_required:
   description: Whether something takes effect only after a reboot.
   returned: success
   type: bool
-  sample: false
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -57,24 +57,11 @@ settings:
   returned: success
   type: list
   elements: dict
-  sample:
-    - kind: thp
-      key: thp.enabled
-      path: /sys/kernel/mm/transparent_hugepage/enabled
-      declared: madvise
-      want: madvise
-      runtime: always
-      boot: always
-      boot_source: kernel command line (transparent_hugepage=always)
-      origin: null
-      status: drifted
-      severity: high
-      reason: "runtime is always; boot: kernel command line (transparent_hugepage=always) sets always"
+  sample: [{key: thp.enabled, want: madvise, runtime: always, boot: always, status: drifted}]
 reboot_required:
   description: Whether something takes effect only after a reboot.
   returned: success
   type: bool
-  sample: false
 """
 
 from ansible.module_utils.basic import AnsibleModule

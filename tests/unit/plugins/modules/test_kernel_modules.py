@@ -39,5 +39,5 @@ def test_check_mode_predicts_what_the_run_then_does(machine: Machine, modules: R
 def test_the_documented_sample_is_what_is_returned(machine: Machine, modules: Runner) -> None:
     machine.put("/etc/modprobe.d/local.conf", "# theirs\nblacklist ib_uverbs\n")
     done = modules.ok(modules=["ib_uverbs"])
-    sample = yaml.safe_load(kernel_modules.RETURN)["settings"]["sample"]
-    assert sample == [done.settings["module.ib_uverbs"]]
+    [sample] = yaml.safe_load(kernel_modules.RETURN)["settings"]["sample"]
+    assert sample.items() <= done.settings["module.ib_uverbs"].items()

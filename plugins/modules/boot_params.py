@@ -105,16 +105,12 @@ running:
 """
 
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(boot.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, boot)
+    tuning_module.run(boot)
 
 
 if __name__ == "__main__":

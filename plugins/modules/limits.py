@@ -79,16 +79,12 @@ reboot_required:
   type: bool
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(limits.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, limits)
+    tuning_module.run(limits)
 
 
 if __name__ == "__main__":

@@ -67,16 +67,12 @@ reboot_required:
   type: bool
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.services import kind as services
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(services.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, services)
+    tuning_module.run(services)
 
 
 if __name__ == "__main__":

@@ -179,32 +179,3 @@ settings:
   elements: dict
   sample: [{key: vm.swappiness, declared_by: [node], want: "1", runtime: "60", boot: "1", status: drifted}]
 """
-
-from ansible.module_utils.basic import AnsibleModule
-
-
-def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "fail_at": {"type": "str", "choices": ["low", "medium", "high", "never"], "default": "never"},
-            "ignore": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    # The name of a setting, which sounds like a secret.
-                    "key": {"type": "str", "required": True, "no_log": False},
-                    "reason": {"type": "str", "required": True},
-                    "until": {"type": "str", "required": True},
-                },
-            },
-            "declarations": {"type": "dict", "default": {}},
-            "interpreter": {"type": "str", "default": "/usr/bin/env python3"},
-        },
-        supports_check_mode=True,
-    )
-    module.fail_json(msg="node_drift: this needs its action plugin, which asks the agent on the node")
-
-
-if __name__ == "__main__":
-    main()

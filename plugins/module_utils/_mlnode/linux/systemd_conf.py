@@ -15,9 +15,11 @@ _CONF = tuple(f"{top}/systemd" for top in drop_ins.TOPS)
 UNITS = tuple(f"{folder}/system" for folder in _CONF)
 
 
-class Assignment(NamedTuple):
-    """A line that sets a key."""
+class Line(NamedTuple):
+    """An assignment of a file. section: such as [Unit]."""
 
+    section: str
+    key: str
     value: str
     file: str
     number: int
@@ -26,8 +28,12 @@ class Assignment(NamedTuple):
     def where(self) -> str:
         return f"{self.file}:{self.number}"
 
+    @property
+    def text(self) -> str:
+        return f"{self.key}={self.value}"
 
-def manager(host: Host, key: str) -> list[Assignment]:
+
+def manager(host: Host, key: str) -> list[Line]:
     """All of a key of [Manager], in the order in which they count. Raises HostError."""
     files = [path for path in (f"{folder}/system.conf" for folder in _CONF) if host.exists(path)]
     more = drop_ins.paths(host, [f"{folder}/system.conf.d" for folder in _CONF])
@@ -50,7 +56,7 @@ def alias_of(host: Host, path: str) -> str:
     return target if target != path.rpartition("/")[2] else ""
 
 
-def service(host: Host, names: Sequence[str], key: str) -> list[Assignment]:
+def service(host: Host, names: Sequence[str], key: str) -> list[Line]:
     """All of a key of [Service], in the order in which they count. names: all that the service has, its own
     first. Raises HostError."""
     # Drop-ins of a name hide those for all services, whatever their folders (shared/dropin.c).
@@ -58,23 +64,20 @@ def service(host: Host, names: Sequence[str], key: str) -> list[Assignment]:
     return _assigned(host, [fragment(host, names[0]), *drop_ins.paths(host, folders)], "[Service]", key)
 
 
-def _assigned(host: Host, paths: Sequence[str], section: str, key: str) -> list[Assignment]:
-    assigned: list[Assignment] = []
-    for path in filter(None, paths):
-        assigned += [one for here, name, one in assignments(host, path) if (here, name) == (section, key)]
-    return assigned
+def _assigned(host: Host, paths: Sequence[str], section: str, key: str) -> list[Line]:
+    lines = (line for path in filter(None, paths) for line in assignments(host, path))
+    return [line for line in lines if (line.section, line.key) == (section, key)]
 
 
-def assignments(host: Host, path: str) -> Iterator[tuple[str, str, Assignment]]:
-    """Section such as [Unit], key and value of every line of a file; none of one that is masked. Raises
-    HostError."""
+def assignments(host: Host, path: str) -> Iterator[Line]:
+    """Every line of a file that sets a key; none of one that is masked. Raises HostError."""
     here = ""
     for number, line in _lines(drop_ins.text(host, path)):
         if line.startswith("[") and line.endswith("]"):
             here = line
         name, equals, value = line.partition("=")
         if here and equals:
-            yield here, name.rstrip(), Assignment(value.strip(), path, number)
+            yield Line(here, name.rstrip(), value.strip(), path, number)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

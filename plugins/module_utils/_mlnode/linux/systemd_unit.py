@@ -14,6 +14,7 @@ from typing import Iterator, Sequence
 from ..host.host import Host
 from ..model.record import NamedTuple
 from . import drop_ins, systemd_conf
+from .systemd_conf import Line
 
 #: systemd.unit(5), "Unit File Load Path": an earlier folder hides the same name in a later one. /lib counts
 #: only where it is not a link to /usr/lib.
@@ -51,24 +52,6 @@ _PARAMETER = "systemd.unit="
 
 #: Links between names of targets; systemd itself gives up after as many (src/basic/unit-file.c: FOLLOW_MAX)
 _MOST_LINKS = 8
-
-
-class Line(NamedTuple):
-    """An assignment of a unit's file or of one of its drop-ins."""
-
-    section: str
-    key: str
-    value: str
-    file: str
-    number: int
-
-    @property
-    def where(self) -> str:
-        return f"{self.file}:{self.number}"
-
-    @property
-    def text(self) -> str:
-        return f"{self.key}={self.value}"
 
 
 class Unit(NamedTuple):
@@ -111,7 +94,9 @@ def load(host: Host, name: str, more: Sequence[str] = ()) -> Unit:
     files = [fragment] if fragment else []
     known = _drop_ins(host, name)
     files += [*known, *(path for path in more if path not in known and host.exists(path))]
-    return Unit(name, fragment, False, tuple(line for path in files for line in _read(host, path)))
+    return Unit(
+        name, fragment, False, tuple(line for path in files for line in systemd_conf.assignments(host, path))
+    )
 
 
 def of_text(name: str, text: str) -> Unit:
@@ -125,12 +110,6 @@ def of_text(name: str, text: str) -> Unit:
         elif equals and not line.startswith("#"):
             lines.append(Line(section, key, value, "", 0))
     return Unit(name, "", False, tuple(lines))
-
-
-def _read(host: Host, path: str) -> Iterator[Line]:
-    """Raises HostError."""
-    for section, key, one in systemd_conf.assignments(host, path):
-        yield Line(section, key, one.value, one.file, one.number)
 
 
 def _places(host: Host) -> list[str]:

@@ -46,7 +46,7 @@ def device(host: Host, name: str) -> Device:
 
 
 def _captured(host: Host, name: str) -> Device:
-    """The file of a captured tree that device.capture() filled."""
+    """From the file of a captured tree."""
     path = f"{places.ETHTOOL}/{name}.json"
     try:
         return Captured.of(host.stored(path))

@@ -7,6 +7,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit.captures import of_dcb as capture
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.agent.mounts import ALL
 from mlnode.drivers.dcb import files
-from mlnode.drivers.dcb.device import Captured, capture
+from mlnode.drivers.dcb.device import Captured
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError
 from mlnode.model.setting import Value

@@ -57,7 +57,7 @@ def _read(setting: RailSetting, context: Context) -> Reading:
         return rules.unread(setting, places, context)
     row = Summary(all_files)
     boot, hints = _boot(setting, context, all_files, row.want)
-    return row.reading(setting.path, boot, context.origins, [*row.notes, *places.notes, *hints])
+    return row.reading(setting.path, boot, context.origins, [*row.notes, places.note, *hints])
 
 
 def _boot(

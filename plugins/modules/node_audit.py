@@ -21,7 +21,7 @@ author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
   skip:
-    description: Names of checks to leave out, as in RV(checks[].name).
+    description: Names of checks to leave out, as the C(name) of each in RV(checks).
     type: list
     elements: str
     default: []

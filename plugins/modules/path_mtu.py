@@ -50,7 +50,7 @@ notes:
   - Needs C(ping) of iputils on the node (package C(iputils-ping) on Debian and Ubuntu, C(iputils) elsewhere), C(ip) of
     iproute2, and root or a group in C(net.ipv4.ping_group_range).
   - The kernel remembers for ten minutes (C(net.ipv4.route.mtu_expires)) what a router reported of its MTU, and C(ping)
-    keeps to that. RV(checks[].found) says so where it does; C(ip route flush cache) makes the kernel forget it.
+    keeps to that. C(found) says so where it does; C(ip route flush cache) makes the kernel forget it.
 seealso:
   - module: mlnode.tuning.node_topology
 """

@@ -19,7 +19,7 @@ from ...model.errors import HostError
 from ...model.record import replace
 from ...topology.model import Topology
 from .. import pcie_values
-from ..model import Check, Verdict
+from ..model import Check, Verdict, skip
 from ..pcie_values import Bytes
 
 NAME, NAME_DEFAULT = "memlock", "memlock_default"
@@ -56,7 +56,7 @@ def _daemons(host: Host, want: Bytes) -> list[Check]:
     except HostError as error:
         return [Check(NAME, "node", Verdict.UNKNOWN, "", str(error), "/proc")]
     if seen.none:
-        return [Check(NAME, "node", Verdict.SKIP, "", "no process is shown below /proc", "/proc")]
+        return [skip(NAME, "node", "no process is shown below /proc", "/proc")]
     checks = []
     for name in _WATCHED:
         for daemon in seen.named(name):
@@ -67,7 +67,7 @@ def _daemons(host: Host, want: Bytes) -> list[Check]:
         checks.append(Check(NAME, "node", Verdict.UNKNOWN, "", why, "/proc/*/status"))
     elif not checks:
         why = f"none of {', '.join(_WATCHED)} runs"
-        checks.append(Check(NAME, "node", Verdict.SKIP, "", why, "/proc/*/status"))
+        checks.append(skip(NAME, "node", why, "/proc/*/status"))
     return checks
 
 
@@ -128,9 +128,7 @@ def _default(host: Host, want: Bytes, declared: bool, all_served: bool) -> Check
     target, source = "systemd", "/etc/systemd/system.conf"
     try:
         if not host.systemd_runs():
-            return Check(
-                NAME_DEFAULT, target, Verdict.SKIP, "", "systemd does not run here", "/run/systemd/system"
-            )
+            return skip(NAME_DEFAULT, target, "systemd does not run here", "/run/systemd/system")
         limit = limits_units.effective(_LIMIT, systemd_conf.manager(host, _KEY))
     except HostError as error:
         return Check(NAME_DEFAULT, target, Verdict.UNKNOWN, str(want), str(error), error.path)

@@ -21,9 +21,9 @@ from ...model.errors import HostError
 from ...model.setting import Value
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Verdict, judged, skip
 from . import ports
-from .ports import ETHERNET, NETS, Port, judged, nothing, skip
+from .ports import ETHERNET, NETS, Port, nothing
 
 NAMES = ("trust", "dscp", "pfc", "global_pause", "ecn", "cnp")
 

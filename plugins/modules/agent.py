@@ -56,6 +56,9 @@ path:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import (
+    everything,  # noqa: F401  # all of the agent is sent along
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_service

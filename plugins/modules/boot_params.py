@@ -83,23 +83,15 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: boot
-      key: boot.isolcpus
-      path: /proc/cmdline
-      declared: isolcpus=managed_irq,domain,2-31,34-63
+    - key: boot.isolcpus
       want: isolcpus=managed_irq,domain,2-31,34-63
       runtime: absent
       boot: isolcpus=managed_irq,domain,2-31,34-63
-      boot_source: /boot/grub/grub.cfg:104
-      origin: null
       status: pending_reboot
-      severity: medium
-      reason: runtime is absent; the next boot brings isolcpus=managed_irq,domain,2-31,34-63
 reboot_required:
   description: Whether something takes effect only after a reboot.
   returned: success
   type: bool
-  sample: true
 running:
   description:
     - What a reboot would end. Slurm jobs, and processes that have a GPU or an RDMA device open; and what could
@@ -113,16 +105,12 @@ running:
 """
 
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(boot.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, boot)
+    tuning_module.run(boot)
 
 
 if __name__ == "__main__":

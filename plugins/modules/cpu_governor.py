@@ -67,36 +67,23 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: cpu
-      key: cpu.governor
-      path: /sys/devices/system/cpu/cpufreq/policy*/scaling_governor
-      declared: performance
+    - key: cpu.governor
       want: performance
       runtime: "performance: 0-61; powersave: 62-63"
       boot: null
-      boot_source: null
-      origin: null
       status: drifted
-      severity: high
-      reason: "runtime is performance: 0-61; powersave: 62-63; boot: nothing brings it back, as mlnode-apply.service
-        is not enabled (install the agent)"
 reboot_required:
   description: Whether something takes effect only after a reboot.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(cpu.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, cpu)
+    tuning_module.run(cpu)
 
 
 if __name__ == "__main__":

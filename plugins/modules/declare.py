@@ -173,13 +173,11 @@ reboot_required:
   description: Whether something takes effect only after a reboot.
   returned: success
   type: bool
-  sample: false
 not_in_force:
   description: One line for each setting that counts for O(fail_at). Empty in check mode.
   returned: success
   type: list
   elements: str
-  sample: []
 rendered:
   description: The question to the agent, with the areas as profile and variables have them.
   returned: with O(render)
@@ -191,49 +189,3 @@ confirmed:
   type: bool
   sample: true
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import MODULES
-
-
-def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "default": "node"},
-            "profile": {"type": "list", "elements": "str", "default": []},
-            "layers": {
-                "type": "list",
-                "elements": "str",
-                "choices": ["runtime", "boot"],
-                "default": ["runtime", "boot"],
-            },
-            "on_unsupported": {"type": "str", "choices": ["fail", "warn", "ignore"], "default": "warn"},
-            "leave": {"type": "bool", "default": False},
-            "confirm_seconds": {"type": "int", "default": 60},
-            "fabric_type": {"type": "str", "choices": ["auto", "roce", "infiniband"]},
-            "fail_at": {"type": "str", "choices": ["low", "medium", "high", "never"], "default": "high"},
-            "ignore": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    # The name of a setting, which sounds like a secret.
-                    "key": {"type": "str", "required": True, "no_log": False},
-                    "reason": {"type": "str", "required": True},
-                    "until": {"type": "str", "required": True},
-                },
-            },
-            "judged_later": {"type": "bool", "default": False},
-            "rollout": {"type": "path", "default": ""},
-            "render": {"type": "bool", "default": False},
-            "interpreter": {"type": "str", "default": "/usr/bin/env python3"},
-            "variables": {"type": "str", "default": ""},
-            **{area: {"type": "dict"} for area in MODULES},
-        },
-        supports_check_mode=True,
-    )
-    module.fail_json(msg="declare: this needs its action plugin, which asks the agent on the node")
-
-
-if __name__ == "__main__":
-    main()

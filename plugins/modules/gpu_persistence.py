@@ -45,36 +45,19 @@ settings:
   returned: success
   type: list
   elements: dict
-  sample:
-    - kind: gpu
-      key: gpu.persistence
-      path: /gpu
-      declared: "on"
-      want: "on"
-      runtime: "on: 0-6; off: 7"
-      boot: "on"
-      boot_source: /etc/systemd/system/multi-user.target.wants/nvidia-persistenced.service
-      origin: "off"
-      status: drifted
-      severity: medium
-      reason: "runtime is on: 0-6; off: 7"
+  sample: [{key: gpu.persistence, want: "on", runtime: "on: 0-6; off: 7", boot: "on", status: drifted}]
 reboot_required:
   description: Whether something takes effect only after a reboot; never for this module.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.gpu import kind as gpu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(gpu.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, gpu)
+    tuning_module.run(gpu)
 
 
 if __name__ == "__main__":

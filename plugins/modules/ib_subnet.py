@@ -69,49 +69,26 @@ EXAMPLES = r"""
 
 RETURN = r"""
 checks:
-  description: One for each deviation, and one for each check that found none.
+  description:
+    - One for each deviation, and one for each check that found none. The fields are those of M(mlnode.tuning.rdma_check).
+    - C(name) is V(manager), V(topology), V(links), V(leaf_rails), V(uplinks), V(errors), V(sharp) or V(baseline).
+    - C(target) is the cable by its two ends, the port, or V(subnet).
+    - C(verdict) is V(pass), as expected; V(warn), new, or errors beyond a threshold; V(fail), gone, moved, down or
+      slow; V(skip), a first look; V(unknown), it could not be looked at.
   returned: success, and where checks fail
   type: list
   elements: dict
-  contains:
-    name:
-      description: V(manager), V(topology), V(links), V(leaf_rails), V(uplinks), V(errors), V(sharp) or V(baseline).
-      type: str
-      sample: links
-    target:
-      description: The cable by its two ends, the port, or V(subnet).
-      type: str
-      sample: gpu003 mlx5_0/1 - leaf2/1
-    verdict:
-      description:
-        - V(pass), as expected; V(warn), new, or errors beyond a threshold; V(fail), gone, moved, down or slow.
-        - V(skip), a first look; V(unknown), it could not be looked at.
-      type: str
-      sample: fail
-    expected:
-      description: What was expected. Empty where nothing was.
-      type: str
-      sample: 4X
-    found:
-      description: What the tool reports, or why there is nothing.
-      type: str
-      sample: >-
-        0x946dae0300d40031 " gpu003 mlx5_0" 8 1[ ] ==( 2X 106.25 Gbps Active/ LinkUp)==> 0xfc6a1c0300b80080 4 1[ ] "leaf2"
-        (Could be 4X )
-    source:
-      description: The command, and the file with what it was compared with.
-      type: str
-      sample: iblinkinfo
-    advice:
-      description: What to do. Empty if nothing.
-      type: str
-      sample: reseat or replace the cable or transceiver if it is Active; if not, look at the subnet manager's log
+  sample:
+    - name: links
+      target: gpu003 mlx5_0/1 - leaf2/1
+      verdict: fail
+      expected: 4X
+      source: iblinkinfo
 failures:
   description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str
-  sample: ["leaf1/1: errors warn: [SymbolErrorCounter == 17]; clean or replace the cable or transceiver"]
 summary:
   description: How many checks ended with each verdict.
   returned: success, and where checks fail

@@ -89,35 +89,23 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: irq
-      key: irq.rails
-      path: /proc/irq/*/smp_affinity_list
-      declared: spread (all rails)
+    - key: irq.rails
       want: "eth2, eth3: 0..27; eth4, eth5: 28..55"
       runtime: "eth2, eth3: 0..27; eth4, eth5: 0..27"
       boot: "eth2, eth3: 0..27; eth4, eth5: 28..55"
-      boot_source: mlnode-apply.service
-      origin: null
       status: drifted
-      severity: medium
-      reason: "runtime is eth2, eth3: 0..27; eth4, eth5: 0..27"
 reboot_required:
   description: Whether something takes effect only after a reboot.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import kind as irq
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(irq.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, irq)
+    tuning_module.run(irq)
 
 
 if __name__ == "__main__":

@@ -69,37 +69,20 @@ settings:
   returned: success
   type: list
   elements: dict
-  sample:
-    - kind: modules
-      key: module.ib_uverbs
-      path: /sys/module/ib_uverbs
-      declared: loaded
-      want: loaded
-      runtime: loaded
-      boot: null
-      boot_source: /etc/modprobe.d/local.conf:2
-      origin: null
-      status: overridden
-      severity: high
-      reason: "boot: /etc/modprobe.d/local.conf:2 blacklists it"
+  sample: [{key: module.ib_uverbs, want: loaded, runtime: loaded, boot: null, status: overridden}]
 reboot_required:
   description: >-
     Whether something takes effect only after a reboot, as C(kernel.modules_disabled) lets nothing be loaded before.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.modules import kind as modules
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(modules.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, modules)
+    tuning_module.run(modules)
 
 
 if __name__ == "__main__":

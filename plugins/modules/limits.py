@@ -68,36 +68,23 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: limits
-      key: limits.services.memlock
-      path: /etc/systemd/system
-      declared: unlimited
+    - key: limits.services.memlock
       want: unlimited
       runtime: 8388608 (slurmd, until restarted)
       boot: unlimited
-      boot_source: /etc/systemd/system/slurmd.service.d/zz-mlnode-default.conf:4
-      origin: null
       status: pending_reboot
-      severity: high
-      reason: >-
-        runtime is 8388608 (slurmd, until restarted); the next boot brings unlimited
 reboot_required:
   description: Whether a running service has to be restarted, by a reboot or by an administrator.
   returned: success
   type: bool
-  sample: true
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(limits.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, limits)
+    tuning_module.run(limits)
 
 
 if __name__ == "__main__":

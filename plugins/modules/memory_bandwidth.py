@@ -75,7 +75,6 @@ nodes:
         reason:
           description: Why it was not measured. Empty if it was.
           type: str
-          sample: ""
     read:
       description: Time of one of many random reads of 8 bytes.
       type: dict

@@ -54,35 +54,23 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: metrics
-      key: metrics.textfile
-      path: /var/lib/prometheus/node-exporter/mlnode.prom
-      declared: auto
+    - key: metrics.textfile
       want: /var/lib/prometheus/node-exporter
       runtime: "off"
       boot: /var/lib/prometheus/node-exporter
-      boot_source: /etc/systemd/system/timers.target.d/zz-mlnode-site.conf
-      origin: null
       status: drifted
-      severity: medium
-      reason: "runtime is off"
 reboot_required:
   description: Whether something takes effect only after a reboot; never for this module.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.metrics import kind as metrics
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(metrics.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, metrics)
+    tuning_module.run(metrics)
 
 
 if __name__ == "__main__":

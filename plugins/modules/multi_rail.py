@@ -70,35 +70,23 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: rail
-      key: rail.rails.arp_ignore
-      path: /proc/sys/net/ipv4/conf/*/arp_ignore
-      declared: 1 (all rails)
+    - key: rail.rails.arp_ignore
       want: "eth2, eth3: 1"
       runtime: "eth2, eth3: 1"
       boot: "eth2, eth3: 1"
-      boot_source: mlnode-apply.service
-      origin: "eth2, eth3: 0"
       status: changed
-      severity: high
-      reason: "runtime is eth2, eth3: 0"
 reboot_required:
   description: Whether something takes effect only after a reboot. Never, for rails.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail import kind as rail
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(rail.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, rail)
+    tuning_module.run(rail)
 
 
 if __name__ == "__main__":

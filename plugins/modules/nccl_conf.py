@@ -78,36 +78,19 @@ settings:
   returned: success
   type: list
   elements: dict
-  sample:
-    - kind: nccl
-      key: nccl.NCCL_IB_TC
-      path: /etc/nccl.conf
-      declared: "106"
-      want: "106"
-      runtime: "106"
-      boot: "104"
-      boot_source: /etc/environment:3
-      origin: null
-      status: overridden
-      severity: high
-      reason: "boot: /etc/environment:3 sets 104"
+  sample: [{key: nccl.NCCL_IB_TC, want: "106", runtime: "106", boot: "104", status: overridden}]
 reboot_required:
   description: Whether something takes effect only after a reboot. Never, as jobs read the file when they start.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import kind as nccl
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(nccl.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, nccl)
+    tuning_module.run(nccl)
 
 
 if __name__ == "__main__":

@@ -95,18 +95,11 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: nic
-      key: nic.fabric.ring.rx
-      path: /ethtool/*/ring/rx
-      declared: auto (not management)
+    - key: nic.fabric.ring.rx
       want: "eth2, eth3: 8192"
       runtime: "eth2, eth3: 8192"
       boot: "eth2, eth3: 8192"
-      boot_source: mlnode-apply.service
-      origin: "eth2, eth3: 1024"
       status: changed
-      severity: high
-      reason: "runtime is eth2, eth3: 1024"
 commands:
   description: What to type for the same on this node, for all that is declared.
   returned: success
@@ -124,7 +117,6 @@ confirm:
     seconds:
       description: How long it waits.
       type: int
-  sample: {}
 confirmed:
   description: Whether a new connection has shown that the node can be reached after the change.
   returned: when the management path was changed over SSH
@@ -134,7 +126,6 @@ reboot_required:
   description: Whether something takes effect only after a reboot. Never, for NICs.
   returned: success
   type: bool
-  sample: false
 """
 
 from ansible.module_utils.basic import AnsibleModule

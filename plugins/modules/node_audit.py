@@ -21,7 +21,7 @@ author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
   skip:
-    description: Names of checks to leave out, as in RV(checks[].name).
+    description: Names of checks to leave out, as the C(name) of each in RV(checks).
     type: list
     elements: str
     default: []
@@ -56,60 +56,28 @@ EXAMPLES = r"""
 
 RETURN = r"""
 checks:
-  description: Everything that was looked at, what matters most first.
+  description:
+    - Everything that was looked at, what matters most first. The fields are those of M(mlnode.tuning.rdma_check). Beside these, C(severity) is how much it
+      matters, V(high), V(medium) or V(low), C(reason) is why, and C(reference) is where that is written.
+    - C(target) is the GPU, PCIe bridge, daemon or service; V(node) for the node itself.
+    - C(verdict) is V(pass), as expected; V(warn) and V(fail), it is not; V(fail) where that is severe; V(skip),
+      reported and not judged, or not there; V(unknown), it could not be read.
   returned: success, and where checks fail
   type: list
   elements: dict
-  contains:
-    name:
-      description: Of the check.
-      type: str
-      sample: governor
-    target:
-      description: The GPU, PCIe bridge, daemon or service; V(node) for the node itself.
-      type: str
-      sample: node
-    verdict:
-      description:
-        - V(pass), as expected; V(warn) and V(fail), it is not; V(fail) where that is severe.
-        - V(skip), reported and not judged, or not there; V(unknown), it could not be read.
-      type: str
-      sample: fail
-    expected:
-      description: The expected value. Empty where nothing is judged.
-      type: str
-      sample: performance
-    found:
-      description: What was read, or why there is nothing.
-      type: str
-      sample: schedutil
-    source:
-      description: The file, folder or command it is from.
-      type: str
-      sample: /sys/devices/system/cpu/cpufreq/policy*/scaling_governor
-    advice:
-      description: What to do. Empty if nothing.
-      type: str
-      sample: "set it to performance: the module cpu_governor"
-    severity:
-      description: How much it matters, V(high), V(medium) or V(low).
-      type: str
-      sample: high
-    reason:
-      description: Why it matters.
-      type: str
-      sample: a clock that follows the load is always late for the short bursts between two kernel launches
-    reference:
-      description: Where that is written.
-      type: str
-      sample: cpufreq.rst
+  sample:
+    - name: governor
+      target: node
+      verdict: fail
+      expected: performance
+      found: schedutil
+      severity: high
+      advice: "set it to performance: the module cpu_governor"
 failures:
   description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str
-  sample:
-    - "high: node: governor fail: schedutil (expected performance); set it to performance: the module cpu_governor"
 summary:
   description: How many checks ended with each verdict.
   returned: success, and where checks fail

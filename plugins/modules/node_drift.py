@@ -124,13 +124,11 @@ failures:
   returned: success, and where drift fails the module
   type: list
   elements: str
-  sample: []
 ignored:
   description: One line per setting that is not as declared and is ignored, with the reason.
   returned: success, and where drift fails the module
   type: list
   elements: str
-  sample: []
 exceptions:
   description: What O(ignore) says, in its order, and what became of each.
   returned: success, and where drift fails the module
@@ -162,7 +160,6 @@ errors:
   returned: success, and where drift fails the module
   type: list
   elements: str
-  sample: []
 digests:
   description: Of what is declared on the node, by name and kind of setting.
   returned: success, and where drift fails the module
@@ -180,47 +177,5 @@ settings:
   returned: success, and where drift fails the module
   type: list
   elements: dict
-  sample:
-    - kind: sysctl
-      key: vm.swappiness
-      path: /proc/sys/vm/swappiness
-      declared: "1"
-      declared_by: [node]
-      want: "1"
-      runtime: "60"
-      boot: "1"
-      boot_source: /etc/sysctl.d/zz-mlnode-node.conf:3
-      origin: "60"
-      status: drifted
-      severity: high
-      reason: runtime is 60
+  sample: [{key: vm.swappiness, declared_by: [node], want: "1", runtime: "60", boot: "1", status: drifted}]
 """
-
-from ansible.module_utils.basic import AnsibleModule
-
-
-def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "fail_at": {"type": "str", "choices": ["low", "medium", "high", "never"], "default": "never"},
-            "ignore": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    # The name of a setting, which sounds like a secret.
-                    "key": {"type": "str", "required": True, "no_log": False},
-                    "reason": {"type": "str", "required": True},
-                    "until": {"type": "str", "required": True},
-                },
-            },
-            "declarations": {"type": "dict", "default": {}},
-            "interpreter": {"type": "str", "default": "/usr/bin/env python3"},
-        },
-        supports_check_mode=True,
-    )
-    module.fail_json(msg="node_drift: this needs its action plugin, which asks the agent on the node")
-
-
-if __name__ == "__main__":
-    main()

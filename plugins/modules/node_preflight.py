@@ -72,54 +72,29 @@ EXAMPLES = r"""
 
 RETURN = r"""
 checks:
-  description: Everything that was looked at.
+  description:
+    - Everything that was looked at. The fields are those of M(mlnode.tuning.rdma_check).
+    - C(name) is C(jobs), C(drift), C(clock_sync), C(clock_offset), C(time_wait), C(local_ports), C(socket_buffers),
+      C(nic_drops), C(tcp_retransmits), C(path_mtu_SIZE), C(tcp_connect), C(tcp_listener), C(last_look) or C(rdma_check).
+      Of RDMA, what is not as expected has the name that it has in M(mlnode.tuning.rdma_check).
+    - C(target) is the peer, interface, device or port; V(node) for the node itself.
+    - C(verdict) is V(pass), as expected; V(warn), it works and costs something; V(fail), a job would suffer; V(pending),
+      files have it right, and it takes effect with the restart or reboot in C(advice); V(skip), there is nothing to look
+      at here, or to compare with yet; V(unknown), it could not be found out.
   returned: success, and where checks fail
   type: list
   elements: dict
-  contains:
-    name:
-      description:
-        - C(jobs), C(drift), C(clock_sync), C(clock_offset), C(time_wait), C(local_ports), C(socket_buffers), C(nic_drops),
-          C(tcp_retransmits), C(path_mtu_SIZE), C(tcp_connect), C(tcp_listener), C(last_look) or C(rdma_check). Of RDMA, what is not
-          as expected has the name that it has in M(mlnode.tuning.rdma_check).
-      type: str
-      sample: tcp_connect
-    target:
-      description: The peer, interface, device or port; V(node) for the node itself.
-      type: str
-      sample: 10.0.0.7
-    verdict:
-      description:
-        - V(pass), as expected; V(warn), it works and costs something; V(fail), a job would suffer.
-        - V(pending), files have it right, and it takes effect with the restart or reboot in RV(checks[].advice).
-        - V(skip), there is nothing to look at here, or to compare with yet; V(unknown), it could not be found out.
-      type: str
-      sample: pass
-    expected:
-      description: What was expected. Empty where nothing was.
-      type: str
-      sample: 50 connections, p99 at most 10 times p50
-    found:
-      description: What was seen, or why there is nothing.
-      type: str
-      sample: p50 84, p95 112, p99 203, mean 88 us, 0 errors of 50
-    source:
-      description: Where it is from.
-      type: str
-      sample: connect(2) to TCP port 18590
-    advice:
-      description: What to do. Empty if nothing.
-      type: str
-      sample: ""
+  sample:
+    - name: tcp_connect
+      target: 10.0.0.7
+      verdict: pass
+      expected: 50 connections, p99 at most 10 times p50
+      found: p50 84, p95 112, p99 203, mean 88 us, 0 errors of 50
 failures:
   description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str
-  sample:
-    - "node: time_wait warn: 4711 (expected at most 1000); keep connections open instead of one for each request (ss -tan
-      state time-wait shows to whom), and let new ones take their ports: net.ipv4.tcp_tw_reuse = 1.
-      net.ipv4.tcp_fin_timeout does not shorten it"
 summary:
   description: How many checks ended with each verdict.
   returned: success, and where checks fail

@@ -71,7 +71,6 @@ reboot_required:
   description: Whether the running system keeps something of it until it is booted again (kernel command line).
   returned: success
   type: bool
-  sample: false
 """
 
 from ansible.module_utils.basic import AnsibleModule

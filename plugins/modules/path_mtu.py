@@ -50,7 +50,7 @@ notes:
   - Needs C(ping) of iputils on the node (package C(iputils-ping) on Debian and Ubuntu, C(iputils) elsewhere), C(ip) of
     iproute2, and root or a group in C(net.ipv4.ping_group_range).
   - The kernel remembers for ten minutes (C(net.ipv4.route.mtu_expires)) what a router reported of its MTU, and C(ping)
-    keeps to that. RV(checks[].found) says so where it does; C(ip route flush cache) makes the kernel forget it.
+    keeps to that. C(found) says so where it does; C(ip route flush cache) makes the kernel forget it.
 seealso:
   - module: mlnode.tuning.node_topology
 """
@@ -70,53 +70,26 @@ EXAMPLES = r"""
 
 RETURN = r"""
 checks:
-  description: What was found of each peer, in their order.
+  description:
+    - What was found of each peer, in their order, with the C(name) V(path_mtu). The fields are those of
+      M(mlnode.tuning.rdma_check).
+    - C(target) is the peer, and the interface if one was given.
+    - C(verdict) is V(pass), the packets arrive; V(fail), they do not, and smaller ones do; V(unknown), not even small
+      ones are answered, or there was no way to ask, such as no C(ping), no route, an unknown name, or no permission.
   returned: success, and where checks fail
   type: list
   elements: dict
-  contains:
-    name:
-      description: Always V(path_mtu).
-      type: str
-      sample: path_mtu
-    target:
-      description: The peer, and the interface if one was given.
-      type: str
-      sample: 10.0.0.7
-    verdict:
-      description:
-        - V(pass), the packets arrive; V(fail), they do not, and smaller ones do.
-        - V(unknown), not even small ones are answered, or there was no way to ask, such as no C(ping), no route, an
-          unknown name, or no permission.
-      type: str
-      sample: fail
-    expected:
-      description: What is to be proven.
-      type: str
-      sample: packets of 9000 bytes arrive
-    found:
-      description: What was seen.
-      type: str
-      sample: packets of 9000 bytes do not arrive, 1500 do and 2044 do not
-    source:
-      description: How it was seen. Empty where nothing could be sent.
-      type: str
-      sample: ICMP echo, don't fragment, from 10.0.0.1
-    advice:
-      description: What to look at. Empty where all is well.
-      type: str
-      sample: >-
-        no router reports why, so a link on the way drops them: look at the MTU of the peer's interface and of every
-        switch port between
+  sample:
+    - target: 10.0.0.7
+      verdict: fail
+      expected: packets of 9000 bytes arrive
+      found: packets of 9000 bytes do not arrive, 1500 do and 2044 do not
+      source: ICMP echo, don't fragment, from 10.0.0.1
 failures:
   description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str
-  sample:
-    - "10.0.0.7: path_mtu fail: packets of 9000 bytes do not arrive, 1500 do and 2044 do not (expected packets of 9000
-      bytes arrive); no router reports why, so a link on the way drops them: look at the MTU of the peer's interface and
-      of every switch port between"
 summary:
   description: How many checks ended with each verdict.
   returned: success, and where checks fail

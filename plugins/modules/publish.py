@@ -77,22 +77,3 @@ serial:
   type: int
   sample: 1795564915
 """
-
-from ansible.module_utils.basic import AnsibleModule
-
-
-def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "declarations": {"type": "list", "elements": "dict", "required": True},
-            "folder": {"type": "path", "required": True},
-            # A path, and no secret.
-            "key": {"type": "path", "required": True, "no_log": False},
-        },
-        supports_check_mode=True,
-    )
-    module.fail_json(msg="publish: this needs its action plugin, which runs on the controller")
-
-
-if __name__ == "__main__":
-    main()

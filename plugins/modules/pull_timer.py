@@ -50,35 +50,23 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: pull
-      key: pull.url
-      path: /etc/systemd/system/mlnode-pull.timer
-      declared: https://config.example/mlnode
+    - key: pull.url
       want: https://config.example/mlnode
       runtime: "off"
       boot: https://config.example/mlnode
-      boot_source: /etc/systemd/system/timers.target.d/zz-mlnode.pull-site.conf
-      origin: null
       status: drifted
-      severity: medium
-      reason: "runtime is off"
 reboot_required:
   description: Whether something takes effect only after a reboot; never for this module.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.pull import kind as pull
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(pull.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, pull)
+    tuning_module.run(pull)
 
 
 if __name__ == "__main__":

@@ -108,50 +108,25 @@ EXAMPLES = r"""
 
 RETURN = r"""
 checks:
-  description: The one thing that was looked at.
+  description:
+    - The one thing that was looked at, with the C(name) V(bandwidth). The fields are those of M(mlnode.tuning.rdma_check).
+    - C(target) is the port, and the peer if this side measures.
+    - C(verdict) is V(pass), it is as fast as expected; V(fail), it is not, or the port cannot be used at all;
+      V(unknown), nothing could be measured, or the expected bandwidth is unknown; V(skip), in check mode.
   returned: success, and where checks fail
   type: list
   elements: dict
-  contains:
-    name:
-      description: Always V(bandwidth).
-      type: str
-      sample: bandwidth
-    target:
-      description: The port, and the peer if this side measures.
-      type: str
-      sample: mlx5_0/1 -> gpu002
-    verdict:
-      description:
-        - V(pass), it is as fast as expected; V(fail), it is not, or the port cannot be used at all.
-        - V(unknown), nothing could be measured, or the expected bandwidth is unknown; V(skip), in check mode.
-      type: str
-      sample: fail
-    expected:
-      description: What was expected. Empty where it is unknown.
-      type: str
-      sample: at least 360 Gb/s, 0.9 of 400
-    found:
-      description: What was measured, or why there is nothing.
-      type: str
-      sample: 197.3 Gb/s on CPUs 0-55
-    source:
-      description: The command, or the folder that prevents it.
-      type: str
-      sample: ib_write_bw -d mlx5_0 -i 1 -s 65536 -F -D 5 -p 18515 --report_gbits -x 3 gpu002
-    advice:
-      description: What to do. Empty if nothing.
-      type: str
-      sample: >-
-        look at rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and at other senders
+  sample:
+    - target: mlx5_0/1 -> gpu002
+      verdict: fail
+      expected: at least 360 Gb/s, 0.9 of 400
+      found: 197.3 Gb/s on CPUs 0-55
+      source: ib_write_bw -d mlx5_0 -i 1 -s 65536 -F -D 5 -p 18515 --report_gbits -x 3 gpu002
 failures:
   description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail
   type: list
   elements: str
-  sample:
-    - "mlx5_0/1 -> gpu002: bandwidth fail: 197.3 Gb/s on CPUs 0-55 (expected at least 360 Gb/s, 0.9 of 400); look at
-      rate, pcie_link, max_read_request and relaxed_ordering of both sides (rdma_check), and at other senders"
 gbits:
   description: What was measured, in Gb/s.
   returned: when something was

@@ -89,18 +89,11 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: qos
-      key: qos.fabric.pfc
-      path: /dcb/*/pfc/prio-pfc
-      declared: 3 (all rails)
+    - key: qos.fabric.pfc
       want: "eth2, eth3: 3"
       runtime: "eth2, eth3: 3"
       boot: "eth2, eth3: 3"
-      boot_source: mlnode-apply.service
-      origin: "eth2, eth3: none"
       status: changed
-      severity: high
-      reason: "runtime is eth2, eth3: none"
 commands:
   description:
     - What to type for the same on this node, for all that is declared. Trust is not among them, as it follows from the
@@ -121,19 +114,14 @@ reboot_required:
   description: Whether something takes effect only after a reboot. Never, for NICs.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import kind as qos
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(qos.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, qos)
+    tuning_module.run(qos)
 
 
 if __name__ == "__main__":

@@ -63,35 +63,23 @@ settings:
   type: list
   elements: dict
   sample:
-    - kind: storage
-      key: storage.dataset.read_ahead_kb
-      path: /sys/block/*/queue/read_ahead_kb
-      declared: ">= 4096 (nvme, md)"
+    - key: storage.dataset.read_ahead_kb
       want: "nvme0n1, nvme1n1: 4096; md0: 8192"
       runtime: "nvme0n1, nvme1n1: 128; md0: 8192"
       boot: "nvme0n1, nvme1n1: 4096; md0: 8192"
-      boot_source: mlnode-apply.service
-      origin: null
       status: drifted
-      severity: medium
-      reason: "runtime is nvme0n1, nvme1n1: 128; md0: 8192"
 reboot_required:
   description: Whether something takes effect only after a reboot; never for this module.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.storage import kind as storage
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(storage.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, storage)
+    tuning_module.run(storage)
 
 
 if __name__ == "__main__":

@@ -57,36 +57,19 @@ settings:
   returned: success
   type: list
   elements: dict
-  sample:
-    - kind: thp
-      key: thp.enabled
-      path: /sys/kernel/mm/transparent_hugepage/enabled
-      declared: madvise
-      want: madvise
-      runtime: always
-      boot: always
-      boot_source: kernel command line (transparent_hugepage=always)
-      origin: null
-      status: drifted
-      severity: high
-      reason: "runtime is always; boot: kernel command line (transparent_hugepage=always) sets always"
+  sample: [{key: thp.enabled, want: madvise, runtime: always, boot: always, status: drifted}]
 reboot_required:
   description: Whether something takes effect only after a reboot.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(thp.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, thp)
+    tuning_module.run(thp)
 
 
 if __name__ == "__main__":

@@ -60,37 +60,19 @@ settings:
   returned: success
   type: list
   elements: dict
-  sample:
-    - kind: services
-      key: service.tuned
-      path: /service/tuned.service/running
-      declared: leave
-      want: left
-      runtime: left
-      boot: null
-      boot_source: /etc/tuned/active_profile
-      origin: null
-      status: overridden
-      severity: medium
-      reason: >-
-        boot: tuned.service with the profile throughput-performance may set thp.enabled (declared by site): declare stop
+  sample: [{key: service.tuned, want: left, runtime: left, boot: null, status: overridden}]
 reboot_required:
   description: Whether something takes effect only after a reboot; never for this module.
   returned: success
   type: bool
-  sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.services import kind as services
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
 
 def main() -> None:
-    arguments = schema.module_spec(services.OPTIONS)
-    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
-    tuning_module.declare(module, services)
+    tuning_module.run(services)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,8 @@ _SPEC = ("type", "elements", "default", "choices", "required", "aliases")
 
 @functools.lru_cache(maxsize=None)
 def module(name: str) -> dict[str, Any]:
-    """The argument spec; `ansible-test sanity` compares it with that of the module.
-
-    Read, not imported: Ansible compiles what it imports of a collection in each run, and a module would bring
-    the library along.
-    """
+    """The argument spec. The module has nothing but its documentation, which is read and not imported:
+    Ansible compiles what it imports of a collection in each run."""
     match = _DOCUMENTATION.search((_MODULES / f"{name}.py").read_text(encoding="utf-8"))
     if match is None:
         raise AnsibleError(f"{name} is not documented")

@@ -26,7 +26,7 @@ import json, socket
 from {LIBRARY}.model.errors import HostError
 from {LIBRARY}.agent.mounts import ALL
 from {LIBRARY}.drivers.ethtool import files
-from {LIBRARY}.drivers.ethtool.device import capture
+from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as capture
 from {LIBRARY}.host.host import Host
 
 host = Host("/", ALL)

@@ -91,9 +91,13 @@ def test_no_package_imports_itself_through_another() -> None:
             target = shipped.LIBRARY.joinpath(*name.split("."))
             folder = target if target.is_dir() else target.parent
             graph.setdefault(own, set()).add(str(folder.relative_to(LIBRARY)))
-    # A package of drivers is named by its own files, and names one of them in a function.
     order = graphlib.TopologicalSorter({one: {*found} - {one, "."} for one, found in graph.items()})
     assert [*order.static_order()]
+
+
+def test_no_file_imports_itself_through_another() -> None:
+    graph = {name_of(path): {*imported(path)} - {name_of(path)} for path in files()}
+    assert [*graphlib.TopologicalSorter(graph).static_order()]
 
 
 def test_few_files_reach_the_operating_system_past_host() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.errors import printable
+from ...module_utils._mlnode.report.grid import grid
 from ..fleet_report.names import few
 from . import model
 
@@ -33,11 +34,8 @@ def lines(document: Mapping[str, Any]) -> list[str]:
 
 def aligned(rows: Sequence[Row]) -> list[str]:
     """Rows below their titles, as many as people read; nothing without rows."""
-    shown = [_TITLES, *rows[:MOST]] if rows else []
-    widths = [max((len(row[column]) for row in shown), default=0) for column in (0, 1)]
-    table = [f"{one:{widths[0]}}  {two:{widths[1]}}  {three}".rstrip() for one, two, three in shown]
-    more = [f"and {len(rows) - MOST} more"] if rows[MOST:] else []
-    return [printable(line) for line in (*table, *more)]
+    table = grid(_TITLES, rows[:MOST], None) if rows else []
+    return [*table, *([f"and {len(rows) - MOST} more"] if rows[MOST:] else [])]
 
 
 def _nodes(document: Mapping[str, Any]) -> Iterator[Row]:

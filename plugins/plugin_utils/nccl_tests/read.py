@@ -40,11 +40,6 @@ class Row(NamedTuple):
     in_place: Measure
     processes: tuple[Sequence[Sequence[float]], ...] = ()
 
-    @property
-    def slower(self) -> float:
-        """µs of the slower of both."""
-        return max(self.out_of_place.time, self.in_place.time)
-
 
 class Device(NamedTuple):
     rank: int

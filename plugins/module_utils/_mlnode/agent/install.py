@@ -119,15 +119,13 @@ def _files() -> dict[str, bytes]:
     """File name in the zip → source of every module of this package.
 
     Asked of the import system, not of the file system: inside a running Ansible module the sources lie in
-    a zip themselves.
+    a zip themselves. What has no archive has to import agent/everything.py before.
     """
     if own_archive.path():
         return own_archive.sources()
-    # Only here: what is built from an archive has to import none of it.
-    from . import everything
-
-    del everything
     package = __name__.rpartition(".agent.")[0]
+    if f"{package}.agent.everything" not in sys.modules:
+        raise MlnodeError("the agent cannot be built from a part of it")
     files: dict[str, bytes] = {}
     for name, module in sorted(sys.modules.items()):
         if name != package and not name.startswith(f"{package}."):

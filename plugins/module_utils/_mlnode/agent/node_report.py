@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..model.version import VERSION
-from ..report.document import drift_line, summary
+from ..report.document import summary
 from .node import Survey
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
@@ -30,8 +30,3 @@ def node(survey: Survey) -> dict[str, Any]:
         "errors": list(survey.errors),
         "settings": settings(survey),
     }
-
-
-def drift_words(survey: Survey) -> list[str]:
-    """One line per drifted setting, complete enough to act on without the table."""
-    return [drift_line(item.row.document()) for item in survey.rows if item.row.status.is_drift]

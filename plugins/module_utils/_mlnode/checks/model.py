@@ -67,6 +67,26 @@ class Check:
         return f"{line}; {self.advice}" if self.advice else line
 
 
+def skip(name: str, target: str, why: str, source: str = "") -> Check:
+    return Check(name, target, Verdict.SKIP, "", why, source)
+
+
+def judged(
+    name: str,
+    target: str,
+    good: bool,
+    expected: str,
+    found: str,
+    source: str,
+    advice: str = "",
+    bad: Verdict = Verdict.FAIL,
+) -> Check:
+    """advice: where it is not good."""
+    if good:
+        return Check(name, target, Verdict.PASS, expected, found, source)
+    return Check(name, target, bad, expected, found, source, advice)
+
+
 def bad(checks: Iterable[Check]) -> list[Check]:
     """Those that are not as expected, the worst first."""
     return sorted((check for check in checks if check.verdict in BAD), key=lambda one: BAD.index(one.verdict))

@@ -63,11 +63,6 @@ class Bytes:
     def __str__(self) -> str:
         return "unlimited" if self.number is None else f"{self.number} bytes"
 
-    def allows(self, least: Bytes) -> bool:
-        if self.number is None:
-            return True
-        return least.number is not None and self.number >= least.number
-
 
 def link(where: str, raw: Any) -> LinkWanted:
     if isinstance(raw, LinkWanted):

@@ -14,8 +14,9 @@ from typing import Mapping, Sequence
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
 from ..linux import systemd_show, systemd_unit
+from ..linux.systemd_conf import Line
 from ..linux.systemd_show import Properties
-from ..linux.systemd_unit import Line, Unit
+from ..linux.systemd_unit import Unit
 from ..model.record import NamedTuple
 from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
 from .units import (

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 from contextlib import contextmanager
-from typing import Any, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from ..host import trust
 from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import DeclarationError, HostError, MlnodeError, StoreError
 from ..model.record import NamedTuple, regex
+from ..model.setting import Setting
 
 FOLDER = "/etc/mlnode/declared.d"
 
@@ -131,6 +132,19 @@ def expected(host: Host) -> list[Declaration]:
     if new is not None and new.kinds:
         declarations.append(new)
     return sorted(declarations, key=lambda item: item.name)
+
+
+def settings(
+    host: Host, kind: str, parse: Callable[[Spec], Sequence[Setting]]
+) -> Iterator[tuple[Declaration, Any]]:
+    """Each setting of a kind with the declaration that has it, as of expected(). What cannot be parsed is
+    reported by its own run. Raises HostError."""
+    for declaration in expected(host):
+        try:
+            parsed = parse(declaration.kinds.get(kind, {}))
+        except MlnodeError:
+            continue
+        yield from ((declaration, setting) for setting in parsed)
 
 
 @contextmanager

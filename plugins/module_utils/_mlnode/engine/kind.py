@@ -195,6 +195,12 @@ def no_facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
     return {}
 
 
+def no_boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+    """Kind.boot_files() where the agent alone brings the declaration back."""
+    del name, rows, context
+    return []
+
+
 def no_conflicts(key: str, other: str) -> bool:
     """Kind.conflicts() where a write to one changes no other, or read() compares what several want."""
     del key, other

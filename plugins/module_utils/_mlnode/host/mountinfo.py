@@ -9,13 +9,13 @@ mounts are those of /proc/self/mountinfo (proc_pid_mountinfo(5)), each a row of 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Callable, Iterator, Sequence
+from typing import Callable, Iterator, Protocol, Sequence, TypeVar
 
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
+from ..model.setting import Value
 
-if TYPE_CHECKING:
-    from .host import Host
+T = TypeVar("T")
 
 TABLE = "/proc/self/mountinfo"
 #: Says in which container this is; readable by root alone, for others it says nothing
@@ -53,6 +53,22 @@ _HOMES = {
 _ALL_USERS = ["0", "0", "4294967295"]
 
 _ESCAPE = regex(r"\\([0-7]{3})")
+
+
+class Files(Protocol):
+    """The part of Host that is asked here, which asks this module in turn."""
+
+    root: str
+
+    @property
+    def live(self) -> bool: ...
+    def is_superuser(self) -> bool: ...
+    def once(self, key: str, make: Callable[[], T]) -> T: ...
+    def exists(self, path: str) -> bool: ...
+    def link_target(self, path: str) -> str: ...
+    def real(self, path: str) -> str: ...
+    def text(self, path: str) -> str: ...
+    def value(self, path: str) -> Value: ...
 
 
 class Mount(NamedTuple):
@@ -128,7 +144,7 @@ def carrying(mounts: Sequence[Mount], path: str) -> Mount | None:
 # -- questions about a file ----------------------------------------------------------------
 
 
-def over(host: Host, path: str) -> str:
+def over(host: Files, path: str) -> str:
     """Reason why a path does not show the kernel's own file; empty if it does, and in a container, whose
     runtime decides what is shown (lxcfs, masked files). Raises HostError."""
     if not path.startswith(_TREES) or path in _OWN:
@@ -145,24 +161,24 @@ def over(host: Host, path: str) -> str:
     )
 
 
-def _is_mounted_over(host: Host) -> bool:
+def _is_mounted_over(host: Files) -> bool:
     """True if there is any such mount; asked for each file that is read, so its answer is kept."""
     return any(mount.point != "/" and not mount.is_kernels(mount.point) for mount in _mounts(host))
 
 
-def blocked(host: Host, path: str) -> str:
+def blocked(host: Files, path: str) -> str:
     """Reason why no user of this node can write a kernel file, as the kernel or those who run this container
     have decided; empty if it can, and where barred() says why not."""
     return _owner(host, path) if _denied(host, path) else ""
 
 
-def barred(host: Host, path: str) -> str:
+def barred(host: Files, path: str) -> str:
     """Reason why a kernel file cannot be written though it is this machine's to set; empty if it can be."""
     denial = _denied(host, path) if path.startswith(_TREES) else ""
     return "" if denial and _owner(host, path) else denial
 
 
-def _denied(host: Host, path: str) -> str:
+def _denied(host: Files, path: str) -> str:
     try:
         real = _resolved(host, path)
         mount = carrying(_mounts(host), real)
@@ -180,7 +196,7 @@ def _denied(host: Host, path: str) -> str:
     return f"{path} may not be written, even by root: a security module or lockdown denies it"
 
 
-def _owner(host: Host, path: str) -> str:
+def _owner(host: Files, path: str) -> str:
     """Reason why a file that cannot be written here is another's to set; empty if it is this machine's."""
     name = _container(host)
     if name:
@@ -199,23 +215,23 @@ def _owner(host: Host, path: str) -> str:
     return ""
 
 
-def _namespace(host: Host, process: str, kind: str = "net") -> str:
+def _namespace(host: Files, process: str, kind: str = "net") -> str:
     try:
         return host.link_target(f"/proc/{process}/ns/{kind}")
     except HostError:
         return ""
 
 
-def _container(host: Host) -> str:
+def _container(host: Files) -> str:
     return host.once("container", lambda: container(host))
 
 
-def _mounts(host: Host) -> tuple[Mount, ...]:
+def _mounts(host: Files) -> tuple[Mount, ...]:
     """Raises HostError; nothing where the table is absent, as in most captured trees."""
     return host.once("mounts", lambda: tuple(parse(host.text(TABLE))))
 
 
-def _resolved(host: Host, path: str) -> str:
+def _resolved(host: Files, path: str) -> str:
     """The path without links, as mounts are on what they lead to."""
     return os.path.realpath(path) if host.live else host.real(path)[len(host.root) :]
 
@@ -227,7 +243,7 @@ def _resolved(host: Host, path: str) -> str:
 _FIRST = {"pid": "pid:[4026531836]", "uts": "uts:[4026531838]"}
 
 
-def _is_first(host: Host) -> bool:
+def _is_first(host: Files) -> bool:
     """True if this process is in the namespaces that the kernel began with: a marker of a container came with
     the image that the root file system of this machine was made of."""
     if any(_namespace(host, "self", kind) != first for kind, first in _FIRST.items()):
@@ -236,7 +252,7 @@ def _is_first(host: Host) -> bool:
     return not first or first == _namespace(host, "self", "mnt")
 
 
-def container(host: Host, note: Callable[[str, str], None] = lambda _path, _words: None) -> str:
+def container(host: Files, note: Callable[[str, str], None] = lambda _path, _words: None) -> str:
     """docker, podman, lxc ...: the runtime of this container, from the files by which it says so (systemd:
     src/basic/virt.c); empty outside of one.
 

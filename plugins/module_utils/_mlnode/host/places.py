@@ -44,7 +44,8 @@ _SHARED = (
 )
 
 #: Folders that no kernel makes: what is below them is a driver's to show, see Host.mounts
-_DEVICES = ("/ethtool", "/dcb", "/roce", "/service", "/gpu")
+ETHTOOL, DCB = "/ethtool", "/dcb"
+_DEVICES = (ETHTOOL, DCB, "/roce", "/service", "/gpu")
 #: The same for the agent, of which nothing is set
 AGENT = "/agent"
 DRIVEN = (*_DEVICES, AGENT)

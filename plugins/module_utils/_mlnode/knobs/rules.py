@@ -12,8 +12,8 @@ from ..model import schema, values
 from ..model.errors import DeclarationError, MlnodeError
 from ..model.setting import Reading, Setting, Severity, Value
 
-#: A name that declares, one of its settings, and how that reads
-Read = Tuple[str, Setting, Reading]
+#: A name that declares, one of its settings, and what is allowed there
+Other = Tuple[str, Any, Context]
 
 
 def unique(settings: Iterable[Setting]) -> list[Setting]:
@@ -83,11 +83,11 @@ def _rule_of(setting: Setting) -> str:
 
 def of_others(
     context: Context, kind: str, options: schema.Table, parse: Callable[[Mapping[str, Any]], list[Setting]]
-) -> list[tuple[str, Setting, Context]]:
+) -> list[Other]:
     """The settings of other declarations, with what is allowed there. Errors are reported by their run."""
     if not context.runtime:
         return []
-    entries: list[tuple[str, Setting, Context]] = []
+    entries: list[Other] = []
     for declaration in declared.expected(context.host):
         if declaration.name == context.name or kind not in declaration.kinds:
             continue
@@ -101,12 +101,21 @@ def of_others(
     return entries
 
 
-def refuse_overlap(context: Context, reads: Iterable[Read], shared: Sequence[str] = ()) -> None:
+def refuse_overlap(
+    context: Context,
+    own: Iterable[tuple[Setting, Reading]],
+    others: Iterable[Other],
+    read: Callable[[Any, Context], Reading],
+    shared: Sequence[str] = (),
+) -> None:
     """Two rules that mean one device and want something else of it would undo each other at every run; one
     that wants a least number is content with more.
 
-    shared: files for which that cannot be. Raises DeclarationError.
+    others: as of_others(), which read() looks at. shared: files for which that cannot be. Raises
+    DeclarationError.
     """
+    reads = [(context.name, setting, reading) for setting, reading in own]
+    reads += [(name, setting, read(setting, there)) for name, setting, there in others]
     wanted: dict[str, tuple[str, str]] = {}
     floors: list[tuple[str, str, str]] = []
     for where, setting, reading in reads:

@@ -143,12 +143,6 @@ def excuse(host: Host, rises: Mapping[str, int]) -> None:
         _write(host, boot, known)
 
 
-def forget(host: Host) -> None:
-    """Remove what is kept, as a revert does. Raises HostError."""
-    host.remove_file(PATH)
-    host.remove_folder_if_empty(PATH.rpartition("/")[0])
-
-
 def _time(host: Host) -> tuple[str, float]:
     """This boot, and the seconds since it: a clock that cannot be set. Raises HostError."""
     boot = host.read(_BOOT_ID).strip()

@@ -8,23 +8,20 @@ The rules are those of modules-load.d(5) and modprobe.d(5), read in the sources 
 
 from __future__ import annotations
 
-import errno
 import fnmatch
 import re
 from typing import Iterator, Sequence
 
 from ..host.host import Host
-from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
+from . import drop_ins
 
 #: Where the kernel shows what is loaded
 LOADED = "/sys/module"
 
-#: Earlier hides later; /lib counts only where it is not a link to /usr/lib
-_PLACES = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
-_LOAD, _PROBE = "modules-load.d", "modprobe.d"
+_LOAD, _PROBE = (tuple(f"{top}/{name}" for top in drop_ins.TOPS) for name in ("modules-load.d", "modprobe.d"))
 #: What kmod reads; of modules-load.d systemd reads the first alone
-_CONF, _ALIAS = ".conf", ".alias"
+_PROBED = (".conf", ".alias")
 
 #: Commands of an `install` line that load nothing
 _NOTHING = regex(r"(?:/usr)?(?:/s?bin/)?(?:true|false)\b", re.ASCII)
@@ -134,13 +131,13 @@ def load(host: Host) -> Config:
     unreadable: list[str] = []
     listed = [
         Line(text.strip(), path, number)
-        for path, content in _files(host, _LOAD, (_CONF,), unreadable)
+        for path, content in drop_ins.texts(host, _LOAD, unreadable)
         for number, text in enumerate(content.split("\n"), start=1)
         if text.strip() and text.strip()[0] not in "#;"
     ]
     rules = [
         Line(text, path, number)
-        for path, content in _files(host, _PROBE, (_CONF, _ALIAS), unreadable)
+        for path, content in drop_ins.texts(host, _PROBE, unreadable, _PROBED)
         for number, text in _wrapped(content)
         # Only a # at the very beginning makes a comment: with a blank before it, the line is a wrong one.
         if text.strip() and not text.startswith("#")
@@ -160,32 +157,6 @@ def _wrapped(content: str) -> Iterator[tuple[int, str]]:
         begun = []
     if begun:  # nothing follows
         yield here - len(begun) + 1, "".join(begun)
-
-
-def _files(
-    host: Host, folder: str, endings: tuple[str, ...], unreadable: list[str]
-) -> Iterator[tuple[str, str]]:
-    """Path and content, in the order of the names, in which they count."""
-    path_of: dict[str, str] = {}
-    for place in _PLACES:
-        try:
-            if place == "/lib" and host.is_link(place):
-                continue
-            for name in host.names(f"{place}/{folder}"):
-                if name.endswith(endings) and not name.startswith("."):
-                    path_of.setdefault(name, f"{place}/{folder}/{name}")
-        except HostError as error:
-            unreadable.append(str(error))
-    for name in sorted(path_of):
-        path = path_of[name]
-        try:
-            # A link to /dev/null masks those in later folders, and one that leads nowhere says nothing.
-            if host.link_target(path) == "/dev/null":
-                continue
-            yield path, host.text(path)
-        except HostError as error:
-            if error.errno != errno.EISDIR:
-                unreadable.append(str(error))
 
 
 # -- the kernel command line ---------------------------------------------------------------

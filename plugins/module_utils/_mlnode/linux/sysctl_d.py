@@ -9,22 +9,14 @@ assignment of a key wins; a glob yields to any explicit assignment or `-key` exc
 
 from __future__ import annotations
 
-import errno
 import fnmatch
 from typing import Iterable
 
 from ..host.host import Host
-from ..model.errors import HostError
 from ..model.record import NamedTuple
+from . import drop_ins
 
-#: Earlier hides later (sysctl.d(5)); /lib counts only where it is not a link to /usr/lib.
-FOLDERS = (
-    "/etc/sysctl.d",
-    "/run/sysctl.d",
-    "/usr/local/lib/sysctl.d",
-    "/usr/lib/sysctl.d",
-    "/lib/sysctl.d",
-)
+FOLDERS = tuple(f"{top}/sysctl.d" for top in drop_ins.TOPS)
 
 #: What systemd strips around keys and values (basic/string-util.h: WHITESPACE)
 _BLANK = " \t\n\r"
@@ -137,40 +129,8 @@ def load(host: Host, without: str = "") -> BootConfig:
 
     without: begin of the paths that are taken for absent, so that they hide nothing either.
     """
-    files: dict[str, str] = {}
     unreadable: list[str] = []
-    for folder in FOLDERS:
-        if folder == "/lib/sysctl.d" and host.is_link("/lib"):
-            continue
-        try:
-            names = host.names(folder)
-        except HostError as error:
-            unreadable.append(str(error))
-            continue
-        for name in names:
-            path = f"{folder}/{name}"
-            if (
-                name.endswith(".conf")
-                and not name.startswith(".")
-                and not (without and path.startswith(without))
-            ):
-                files.setdefault(name, path)
     lines: list[Line] = []
-    for name in sorted(files):
-        try:
-            lines += parse(_content(host, files[name]), files[name])
-        except HostError as error:
-            unreadable.append(str(error))
+    for path, text in drop_ins.texts(host, FOLDERS, unreadable, without=without):
+        lines += parse(text, path)
     return BootConfig(tuple(lines), tuple(unreadable))
-
-
-def _content(host: Host, path: str) -> str:
-    """A file's text; a link to /dev/null masks; a dangling link or a folder sets nothing."""
-    if host.link_target(path) == "/dev/null":
-        return ""
-    try:
-        return host.read(path)
-    except HostError as error:
-        if error.absent or error.errno == errno.EISDIR:
-            return ""
-        raise

@@ -9,17 +9,17 @@ from typing import Iterator, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple
+from . import drop_ins
 
-#: A name in an earlier folder hides the same in a later one; /lib counts only if it is not a link to /usr/lib
-_CONF = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
+_CONF = tuple(f"{top}/systemd" for top in drop_ins.TOPS)
 UNITS = tuple(f"{folder}/system" for folder in _CONF)
 
-_MASKED = "/dev/null"
 
+class Line(NamedTuple):
+    """An assignment of a file. section: such as [Unit]."""
 
-class Assignment(NamedTuple):
-    """A line that sets a key."""
-
+    section: str
+    key: str
     value: str
     file: str
     number: int
@@ -28,28 +28,26 @@ class Assignment(NamedTuple):
     def where(self) -> str:
         return f"{self.file}:{self.number}"
 
+    @property
+    def text(self) -> str:
+        return f"{self.key}={self.value}"
 
-def manager(host: Host, key: str) -> list[Assignment]:
+
+def manager(host: Host, key: str) -> list[Line]:
     """All of a key of [Manager], in the order in which they count. Raises HostError."""
-    folders = _folders(host, _CONF)
-    files = [f"{folder}/system.conf" for folder in folders if host.exists(f"{folder}/system.conf")]
-    drop_ins = _drop_ins(host, [f"{folder}/system.conf.d" for folder in folders])
-    return _assigned(host, [*files[:1], *drop_ins], "[Manager]", key)
+    files = [path for path in (f"{folder}/system.conf" for folder in _CONF) if host.exists(path)]
+    more = drop_ins.paths(host, [f"{folder}/system.conf.d" for folder in _CONF])
+    return _assigned(host, [*files[:1], *more], "[Manager]", key)
 
 
 def fragment(host: Host, unit: str) -> str:
     """The file of a unit; empty where there is none, or it is masked. Raises HostError."""
-    for folder in _folders(host, UNITS):
-        path = f"{folder}/{unit}"
-        if _is_masked(host, path):
+    for path in (f"{folder}/{unit}" for folder in UNITS if drop_ins.counts(host, folder)):
+        if drop_ins.is_masked(host, path):
             return ""
         if host.exists(path):
             return path
     return ""
-
-
-def _is_masked(host: Host, path: str) -> bool:
-    return host.link_target(path) == _MASKED
 
 
 def alias_of(host: Host, path: str) -> str:
@@ -58,44 +56,28 @@ def alias_of(host: Host, path: str) -> str:
     return target if target != path.rpartition("/")[2] else ""
 
 
-def service(host: Host, names: Sequence[str], key: str) -> list[Assignment]:
+def service(host: Host, names: Sequence[str], key: str) -> list[Line]:
     """All of a key of [Service], in the order in which they count. names: all that the service has, its own
     first. Raises HostError."""
     # Drop-ins of a name hide those for all services, whatever their folders (shared/dropin.c).
-    folders = [f"{one}/{name}.d" for name in [*names, "service"] for one in _folders(host, UNITS)]
-    return _assigned(host, [fragment(host, names[0]), *_drop_ins(host, folders)], "[Service]", key)
+    folders = [f"{one}/{name}.d" for name in [*names, "service"] for one in UNITS]
+    return _assigned(host, [fragment(host, names[0]), *drop_ins.paths(host, folders)], "[Service]", key)
 
 
-def _folders(host: Host, folders: Sequence[str]) -> list[str]:
-    return [folder for folder in folders if not (folder.startswith("/lib/") and host.is_link("/lib"))]
+def _assigned(host: Host, paths: Sequence[str], section: str, key: str) -> list[Line]:
+    lines = (line for path in filter(None, paths) for line in assignments(host, path))
+    return [line for line in lines if (line.section, line.key) == (section, key)]
 
 
-def _drop_ins(host: Host, folders: Sequence[str]) -> list[str]:
-    files: dict[str, str] = {}
-    for folder in folders:
-        for name in host.names(folder):
-            if name.endswith(".conf") and not name.startswith("."):
-                files.setdefault(name, f"{folder}/{name}")
-    return [files[name] for name in sorted(files)]
-
-
-def _assigned(host: Host, paths: Sequence[str], section: str, key: str) -> list[Assignment]:
-    assigned: list[Assignment] = []
-    for path in filter(None, paths):
-        assigned += [one for here, name, one in assignments(host, path) if (here, name) == (section, key)]
-    return assigned
-
-
-def assignments(host: Host, path: str) -> Iterator[tuple[str, str, Assignment]]:
-    """Section such as [Unit], key and value of every line of a file; none of one that is masked. Raises
-    HostError."""
+def assignments(host: Host, path: str) -> Iterator[Line]:
+    """Every line of a file that sets a key; none of one that is masked. Raises HostError."""
     here = ""
-    for number, line in _lines("" if _is_masked(host, path) else host.text(path)):
+    for number, line in _lines(drop_ins.text(host, path)):
         if line.startswith("[") and line.endswith("]"):
             here = line
         name, equals, value = line.partition("=")
         if here and equals:
-            yield here, name.rstrip(), Assignment(value.strip(), path, number)
+            yield Line(here, name.rstrip(), value.strip(), path, number)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

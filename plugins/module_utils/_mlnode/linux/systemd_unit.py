@@ -9,13 +9,12 @@ running node does.
 
 from __future__ import annotations
 
-import errno
 from typing import Iterator, Sequence
 
 from ..host.host import Host
-from ..model.errors import HostError
 from ..model.record import NamedTuple
-from . import systemd_conf
+from . import drop_ins, systemd_conf
+from .systemd_conf import Line
 
 #: systemd.unit(5), "Unit File Load Path": an earlier folder hides the same name in a later one. /lib counts
 #: only where it is not a link to /usr/lib.
@@ -53,24 +52,6 @@ _PARAMETER = "systemd.unit="
 
 #: Links between names of targets; systemd itself gives up after as many (src/basic/unit-file.c: FOLLOW_MAX)
 _MOST_LINKS = 8
-
-
-class Line(NamedTuple):
-    """An assignment of a unit's file or of one of its drop-ins."""
-
-    section: str
-    key: str
-    value: str
-    file: str
-    number: int
-
-    @property
-    def where(self) -> str:
-        return f"{self.file}:{self.number}"
-
-    @property
-    def text(self) -> str:
-        return f"{self.key}={self.value}"
 
 
 class Unit(NamedTuple):
@@ -113,7 +94,9 @@ def load(host: Host, name: str, more: Sequence[str] = ()) -> Unit:
     files = [fragment] if fragment else []
     known = _drop_ins(host, name)
     files += [*known, *(path for path in more if path not in known and host.exists(path))]
-    return Unit(name, fragment, False, tuple(line for path in files for line in _read(host, path)))
+    return Unit(
+        name, fragment, False, tuple(line for path in files for line in systemd_conf.assignments(host, path))
+    )
 
 
 def of_text(name: str, text: str) -> Unit:
@@ -129,19 +112,8 @@ def of_text(name: str, text: str) -> Unit:
     return Unit(name, "", False, tuple(lines))
 
 
-def _read(host: Host, path: str) -> Iterator[Line]:
-    """Raises HostError; a folder, or a link that leads nowhere, says nothing."""
-    try:
-        for section, key, one in systemd_conf.assignments(host, path):
-            yield Line(section, key, one.value, one.file, one.number)
-    except HostError as error:
-        if error.errno != errno.EISDIR:
-            raise
-
-
 def _places(host: Host) -> list[str]:
-    linked = host.is_link("/lib")
-    return [place for place in PLACES if not (linked and place.startswith("/lib/"))]
+    return [place for place in PLACES if drop_ins.counts(host, place)]
 
 
 def _paths(host: Host, name: str) -> list[str]:
@@ -154,7 +126,7 @@ def _is_there(host: Host, path: str) -> bool:
 
 def _is_nothing(host: Host, path: str) -> bool:
     """An empty file or a link to /dev/null, which systemd takes for a mask."""
-    if host.link_target(path) == "/dev/null":
+    if drop_ins.is_masked(host, path):
         return True
     return host.exists(path) and host.content(path) == b""
 
@@ -164,14 +136,8 @@ def _drop_ins(host: Host, name: str) -> list[str]:
     of its name, then that for all units of its type."""
     stem, dot, kind = name.rpartition(".")
     prefixes = [name, *(f"{part}{dot}{kind}" for part in _prefixes(stem))]
-    folders = [f"{place}/{one}.d" for place in _places(host) for one in prefixes]
-    folders += [f"{place}/{kind}.d" for place in _places(host)]
-    files: dict[str, str] = {}
-    for folder in folders:
-        for file in host.names(folder):
-            if file.endswith(".conf") and not file.startswith("."):
-                files.setdefault(file, f"{folder}/{file}")
-    return [files[file] for file in sorted(files)]
+    folders = [f"{place}/{one}.d" for place in PLACES for one in prefixes]
+    return drop_ins.paths(host, [*folders, *(f"{place}/{kind}.d" for place in PLACES)])
 
 
 def _prefixes(stem: str) -> Iterator[str]:

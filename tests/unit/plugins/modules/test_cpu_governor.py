@@ -115,7 +115,7 @@ def test_the_sample_is_what_a_node_says(
     (found,) = governor.ok(check=True, governor="performance").result["settings"]
 
     (sample,) = yaml.safe_load(cpu_governor.RETURN)["settings"]["sample"]
-    assert found == sample
+    assert sample.items() <= found.items()
 
 
 def test_the_examples_work(governor: Runner) -> None:

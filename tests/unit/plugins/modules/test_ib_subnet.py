@@ -101,7 +101,7 @@ def test_the_documented_fields_are_those_it_has(check: Runner) -> None:
     documented = yaml.safe_load(ib_subnet.RETURN)
     done = check.ok()
     assert {*documented} <= {*done.result}
-    assert [*documented["checks"]["contains"]] == [*done.result["checks"][0]]
+    assert {*documented["checks"]["sample"][0]} <= {*done.result["checks"][0]}
     assert {*documented["subnet"]["sample"]} == {*WHOLE}
     text = str(documented["checks"])
     for word in (*({*Verdict} - {Verdict.PENDING}), *CHECKS):

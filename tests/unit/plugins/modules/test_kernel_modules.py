@@ -33,5 +33,5 @@ def test_modules_are_loaded_now_and_at_every_boot(machine: Machine, modules: Run
 def test_the_documented_sample_is_what_is_returned(machine: Machine, modules: Runner) -> None:
     machine.put("/etc/modprobe.d/local.conf", "# theirs\nblacklist ib_uverbs\n")
     done = modules.ok(modules=["ib_uverbs"])
-    sample = yaml.safe_load(kernel_modules.RETURN)["settings"]["sample"]
-    assert sample == [done.settings["module.ib_uverbs"]]
+    [sample] = yaml.safe_load(kernel_modules.RETURN)["settings"]["sample"]
+    assert sample.items() <= done.settings["module.ib_uverbs"].items()

@@ -52,7 +52,7 @@ def test_what_is_wrong_is_said(look: Runner) -> None:
 def test_the_documented_fields_are_those_it_has(look: Runner) -> None:
     documented = yaml.safe_load(node_audit.RETURN)
     [first, *_more] = look.ok().result["checks"]
-    assert [*documented["checks"]["contains"]] == [*first]
+    assert {*documented["checks"]["sample"][0]} <= {*first}
     named = {word for word in Verdict if f"V({word})" in str(documented["checks"])}
     assert named == {*Verdict} - {Verdict.PENDING}
 

@@ -104,7 +104,7 @@ def test_the_documented_fields_are_those_it_has(check: Runner) -> None:
     done = check.ok(peers=[BAD], size=9000, fail_on="never")
 
     assert {*documented} <= {*done.result}
-    assert [*documented["checks"]["contains"]] == [*done.result["checks"][0]]
+    assert {*documented["checks"]["sample"][0]} <= {*done.result["checks"][0]}
     assert {word for word in Verdict if f"V({word})" in str(documented["checks"])} == {
         *(Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN)
     }

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator
 
 from ...drivers import services as service_files
 from ...host.host import Host
+from ...knobs.limits import parse as limits_parse
 from ...knobs.limits import pending as limits_pending
+from ...knobs.limits import units as limits_units
 from ...knobs.limits.parse import LIMITS
 from ...knobs.services import kind as services
 from ...knobs.services.known import SERVICES
@@ -56,7 +57,6 @@ NAMES = tuple(topic.name for topic in _TOPICS)
 
 #: Who starts jobs or containers, which inherit its limit
 _STARTERS = ("slurmd", "containerd", "dockerd", "crio", "pbs_mom", "kubelet")
-_ROW = "Max open files"
 #: A data loader with 64 workers and NCCL on 512 ranks has tens of thousands
 _LEAST_FILES = 65536
 #: What fs.nr_open starts with (fs/file.c). systemd raises that to 1073741816, and gives it for `infinity`.
@@ -93,19 +93,16 @@ def _open_files(host: Host) -> Iterator[AuditCheck]:
 
 
 def _limit(host: Host, path: str, target: str) -> AuditCheck:
-    value = host.value(path)
-    if value.text is None:
-        return model.unknown(NOFILE, value.problem, path, target)
-    pair = daemons.limit(value.text, _ROW, "files")
-    if pair is None or not all(limit == "unlimited" or re.match(r"[0-9]{1,20}\Z", limit) for limit in pair):
-        return model.unknown(NOFILE, f"{path} has no row {_ROW}", path, target)
-    soft, hard = pair
-    good = hard == "unlimited" or int(hard) >= _LEAST_FILES
-    found = soft if soft == hard else f"{soft}, and up to {hard} for who asks"
     try:
+        now = limits_units.of_process(host, LIMITS["nofile"], path)
+        if now is None:
+            return model.unknown(NOFILE, "the process has ended meanwhile", path, target)
+        soft, hard = limits_parse.words(now)
+        good = now.hard is None or now.hard >= _LEAST_FILES
+        found = soft if soft == hard else f"{soft}, and up to {hard} for who asks"
         many = _given_to_children(host, target) if good else ""
     except HostError as error:
-        return model.unknown(NOFILE, str(error), error.path, target)
+        return model.unknown(NOFILE, str(error), path, target)
     if many:
         return model.judged(
             _MANY, False, f"{found}; {many}", path, f"a soft limit up to {_MOST_FILES}", target

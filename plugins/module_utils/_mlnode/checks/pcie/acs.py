@@ -13,8 +13,8 @@ from ...topology import links, pci, pci_config
 from ...topology.model import PciDevice
 from ...topology.pci_config import ConfigError
 from .. import pcie_values
-from ..model import Check, Verdict
-from .subjects import Subjects, nothing
+from ..model import Check, Verdict, skip
+from .subjects import NODE, Subjects
 
 NAME = "acs"
 
@@ -36,7 +36,7 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     want, _declared = pcie_values.wanted(subjects.expect, "acs")
     bridges = _bridges(subjects)
     if not bridges:
-        yield nothing(NAME, _why_none(subjects), "/sys/bus/pci/devices")
+        yield skip(NAME, NODE, _why_none(subjects), "/sys/bus/pci/devices")
     leave = _left_alone(subjects) if want == "auto" else ""
     results = {}
     for address, pairs in bridges.items():
@@ -91,7 +91,7 @@ def _bridge(host: Host, address: str, pairs: list[str], want: str, leave: str, m
     try:
         data = pci_config.read(host, address)
         if pci_config.express(data) is None:
-            return Check(NAME, target, Verdict.SKIP, "", "no PCI Express function: it has no ACS", source)
+            return skip(NAME, target, "no PCI Express function: it has no ACS", source)
         capability = pci_config.acs(data)
     except ConfigError as error:
         text = str(error)
@@ -100,9 +100,9 @@ def _bridge(host: Host, address: str, pairs: list[str], want: str, leave: str, m
     found = str(capability) if capability is not None else "no ACS: the bridge cannot redirect"
     redirects = capability is not None and capability.redirects
     if leave:
-        return Check(NAME, target, Verdict.SKIP, "", f"{found}; {leave}", source)
+        return skip(NAME, target, f"{found}; {leave}", source)
     if capability is None and want == "on" and may_lack:
-        return Check(NAME, target, Verdict.SKIP, "", found, source)
+        return skip(NAME, target, found, source)
     expected = f"redirection {want} between {', '.join(pairs)}"
     if redirects == (want == "on"):
         return Check(NAME, target, Verdict.PASS, expected, found, source)

@@ -12,8 +12,8 @@ from ...knobs.boot import cmdline, loaders
 from ...model.errors import HostError
 from ...model.record import regex
 from .. import pcie_values
-from ..model import Check, Verdict
-from .subjects import Card, Subjects, nothing
+from ..model import Check, Verdict, skip
+from .subjects import NODE, Card, Subjects
 
 NAME = "iommu"
 
@@ -40,7 +40,7 @@ _PARAMETER = regex(r"(?:^|\s)((?:intel_iommu|amd_iommu|iommu|iommu\.passthrough)
 
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     if not subjects.cards:
-        yield nothing(NAME, "no RDMA device on PCIe", "/sys/class/infiniband")
+        yield skip(NAME, NODE, "no RDMA device on PCIe", "/sys/class/infiniband")
     for card in subjects.cards:
         yield _card(host, subjects, card)
 
@@ -48,7 +48,7 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
 def _card(host: Host, subjects: Subjects, card: Card) -> Check:
     want, declared = pcie_values.wanted(subjects.expect, "iommu")
     if want == "auto" and subjects.virtual:
-        return Check(NAME, card.label, Verdict.SKIP, "", "a virtual machine, whose host decides it", UNITS)
+        return skip(NAME, card.label, "a virtual machine, whose host decides it", UNITS)
     link = f"/sys/bus/pci/devices/{card.address}/iommu_group"
     try:
         group = host.link_target(link).rpartition("/")[2]
@@ -79,7 +79,7 @@ def _without_group(host: Host, card: Card, want: str, link: str) -> Check:
         return Check(NAME, card.label, Verdict.UNKNOWN, "", str(error), UNITS)
     if not known:
         found = f"{UNITS} does not exist: a kernel without IOMMU support, or it was not captured"
-        return Check(NAME, card.label, Verdict.SKIP, "", found, UNITS)
+        return skip(NAME, card.label, found, UNITS)
     if units:
         found = f"{', '.join(units)} in use, and {link} does not exist"
         return Check(NAME, card.label, Verdict.UNKNOWN, "", found, UNITS)

@@ -12,10 +12,9 @@ from ...model.setting import Value
 from ...topology import links, pci
 from ...topology.model import Link, PciDevice, giga_transfers
 from .. import pcie_values
-from ..model import Check, Verdict
+from ..model import Check, Verdict, judged, skip
 from ..pcie_values import LinkWanted
-from . import subjects as pcie_subjects
-from .subjects import Subjects, severity
+from .subjects import NODE, Subjects, severity
 
 NAME = "pcie_link"
 
@@ -29,7 +28,7 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     named = {card.address: card.label for card in subjects.cards}
     named.update({gpu.address: subjects.gpu(gpu.address) for gpu in subjects.topology.gpus})
     if not named:
-        yield pcie_subjects.nothing(NAME, "no RDMA device or GPU on PCIe", "/sys/bus/pci/devices")
+        yield skip(NAME, NODE, "no RDMA device or GPU on PCIe", "/sys/bus/pci/devices")
     for address, label in {**named, **_bridges(subjects, named)}.items():
         device = subjects.devices[address]
         want, is_declared = declared.get(address, (LinkWanted(), False))
@@ -103,9 +102,7 @@ def _as_declared(device: PciDevice, link: Link, label: str, want: LinkWanted) ->
     most = _words(giga_transfers(link.max_speed), link.max_width)
     advice = f"reseat the card, look at slot and riser; this end can do {most}"
     expected = f"at least {_words(speed, width)}"
-    return pcie_subjects.judged(
-        NAME, label, good, expected, _now(link), _source(device), advice, severity(True)
-    )
+    return judged(NAME, label, good, expected, _now(link), _source(device), advice, severity(True))
 
 
 def _unknown(host: Host, device: PciDevice, label: str, declared: bool) -> Check:

@@ -13,8 +13,8 @@ from ...model import cpulist
 from ...model.record import regex
 from ...topology import distance, numa
 from ...topology.model import KINDS, UNKNOWN, Binding, Node, RdmaDevice
-from ..model import Check, Verdict
-from .subjects import BELOW_ONE_BRIDGE, Card, Subjects, judged, nothing
+from ..model import Check, Verdict, judged, skip
+from .subjects import BELOW_ONE_BRIDGE, NODE, Card, Subjects
 
 NAMES = ("numa_locality", "gpu_distance", "irq_locality")
 
@@ -29,7 +29,7 @@ _ONE_NODE = "one NUMA node has all the CPUs, so everything is near"
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     if not subjects.cards:
         for name in NAMES:
-            yield nothing(name, _NO_CARD, "/sys/class/infiniband")
+            yield skip(name, NODE, _NO_CARD, "/sys/class/infiniband")
         return
     computing = numa.with_cpus(subjects.topology.nodes)
     for card in subjects.cards:
@@ -74,7 +74,7 @@ def _few(subjects: Subjects, name: str, card: Card, computing: tuple[Node, ...])
     """With fewer than two nodes no place is wrong, unless they could not be read."""
     problems = [one for one in subjects.topology.problems if _NODE_FILE.match(one.path)]
     if computing and not problems:
-        return Check(name, card.label, Verdict.SKIP, "", _ONE_NODE, numa.NODES)
+        return skip(name, card.label, _ONE_NODE, numa.NODES)
     found = problems[0].what if problems else "this kernel knows no NUMA nodes"
     missing = all(one.missing for one in problems)
     return Check(name, card.label, Verdict.SKIP if missing else Verdict.UNKNOWN, "", found, numa.NODES)
@@ -111,7 +111,7 @@ def _around(subjects: Subjects, card: Card) -> dict[str, int]:
 def _distances(subjects: Subjects) -> Iterator[Check]:
     bindings = subjects.topology.bindings
     if not bindings:
-        yield nothing("gpu_distance", "no GPU", "/sys/bus/pci/devices")
+        yield skip("gpu_distance", NODE, "no GPU", "/sys/bus/pci/devices")
     best = min((KINDS.index(one.distance) for one in bindings if one.distance in KINDS), default=0)
     for binding in bindings:
         yield _distance(subjects, binding, KINDS[best])
@@ -156,14 +156,12 @@ def _interrupts(host: Host, subjects: Subjects, card: Card, computing: tuple[Nod
     node = card.device.node
     home = numa.home(subjects.topology.nodes, node)
     if home is None:
-        return Check(
-            name, card.label, Verdict.SKIP, "", "its NUMA node is not known", _node_file(card.address)
-        )
+        return skip(name, card.label, "its NUMA node is not known", _node_file(card.address))
     vectors = irq_vectors.of(host, card.address)
     if vectors.problem:
         return Check(name, card.label, Verdict.UNKNOWN, "", vectors.problem, folder)
     if not vectors.queues:
-        return Check(name, card.label, Verdict.SKIP, "", "no interrupt of a queue is in use", folder)
+        return skip(name, card.label, "no interrupt of a queue is in use", folder)
     outside = []
     for vector in vectors.queues:
         path = f"/proc/irq/{vector.irq}/effective_affinity_list"

@@ -10,7 +10,7 @@ from ...model.record import dataclass
 from ...topology import pci
 from ...topology.model import PciDevice, RdmaDevice, Topology
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Verdict
 
 #: What a check is about where there is nothing to look at
 NODE = "node"
@@ -89,19 +89,6 @@ def _judged(rdma: RdmaDevice, topology: Topology, expect: Mapping[str, Any]) -> 
 
 def _declared(rdma: RdmaDevice, expect: Mapping[str, Any]) -> Mapping[str, Any]:
     return expect.of(rdma.name, None, rdma.rail) if isinstance(expect, Expectations) else expect
-
-
-def nothing(name: str, why: str, source: str) -> Check:
-    """There is nothing on this node that the check could be about."""
-    return Check(name, NODE, Verdict.SKIP, "", why, source)
-
-
-def judged(
-    name: str, target: str, good: bool, expected: str, found: str, source: str, advice: str, bad: Verdict
-) -> Check:
-    """bad: the verdict where it is not good; advice is for then."""
-    verdict = Verdict.PASS if good else bad
-    return Check(name, target, verdict, expected, found, source, "" if good else advice)
 
 
 def severity(declared: bool) -> Verdict:

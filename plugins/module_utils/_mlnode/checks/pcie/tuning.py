@@ -14,8 +14,8 @@ from ...host.host import Host
 from ...topology import pci_config
 from ...topology.pci_config import ConfigError, Express
 from .. import pcie_values
-from ..model import Check, Verdict
-from .subjects import Card, Subjects, judged, nothing, severity
+from ..model import Check, Verdict, judged, skip
+from .subjects import NODE, Card, Subjects, severity
 
 NAMES = ("max_payload", "max_read_request", "relaxed_ordering", "ats")
 
@@ -27,7 +27,7 @@ _CONVENTIONAL = "no PCI Express function: it has no such setting"
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     if not subjects.cards:
         for name in NAMES:
-            yield nothing(name, _NO_CARD, "/sys/class/infiniband")
+            yield skip(name, NODE, _NO_CARD, "/sys/class/infiniband")
     for card in subjects.cards:
         yield _payload(host, subjects, card)
         yield _control(host, subjects, card, "max_read_request", "mrrs", _read_request)
@@ -41,9 +41,9 @@ def _payload(host: Host, subjects: Subjects, card: Card) -> Check:
     path = card.device.path
     source = ", ".join(pci_config.path(address) for address in path)
     if subjects.virtual:
-        return Check(name, card.label, Verdict.SKIP, "", _HYPERVISORS, source)
+        return skip(name, card.label, _HYPERVISORS, source)
     if len(path) < 2:
-        return Check(name, card.label, Verdict.SKIP, "", "no bridge above it that could differ", source)
+        return skip(name, card.label, "no bridge above it that could differ", source)
     sizes: dict[str, int] = {}
     for address in path:
         try:
@@ -51,7 +51,7 @@ def _payload(host: Host, subjects: Subjects, card: Card) -> Check:
         except ConfigError as error:
             return _unknown(name, card, address, error, expected)
         if express is None:
-            return Check(name, card.label, Verdict.SKIP, "", f"{address}: {_CONVENTIONAL}", source)
+            return skip(name, card.label, f"{address}: {_CONVENTIONAL}", source)
         sizes[address] = express.payload
     same = len(set(sizes.values())) == 1
     shown = ", ".join(f"{address} {size}" for address, size in sizes.items())
@@ -70,7 +70,7 @@ def _control(host: Host, subjects: Subjects, card: Card, name: str, key: str, ju
     _want, declared = pcie_values.wanted(card.expect, key)
     source = pci_config.path(card.address)
     if subjects.virtual and not declared:
-        return Check(name, card.label, Verdict.SKIP, "", _HYPERVISORS, source)
+        return skip(name, card.label, _HYPERVISORS, source)
     try:
         express = pci_config.express(pci_config.read(host, card.address))
     except ConfigError as error:
@@ -122,7 +122,7 @@ def _ats(host: Host, subjects: Subjects, card: Card) -> Check:
     name, source = "ats", pci_config.path(card.address)
     want, declared = pcie_values.wanted(card.expect, "ats")
     if want == "auto" and subjects.virtual:
-        return Check(name, card.label, Verdict.SKIP, "", _HYPERVISORS, source)
+        return skip(name, card.label, _HYPERVISORS, source)
     try:
         data = pci_config.read(host, card.address)
         if pci_config.express(data) is None:

@@ -12,7 +12,7 @@ from ...model import values
 from ...model.setting import Value
 from ...topology.model import Nic
 from ...topology.nics import RATED
-from ..model import Check, Verdict
+from ..model import Check, Verdict, skip
 
 NAME = "socket_buffers"
 
@@ -42,7 +42,7 @@ def checks(
             yield _judged(host, name, rate, round_trip)
         else:
             source = f"/sys/class/net/{name}/speed"
-            yield Check(NAME, name, Verdict.SKIP, "", "it reports no rate of a cable", source)
+            yield skip(NAME, name, "it reports no rate of a cable", source)
 
 
 def _judged(host: Host, name: str, rate_mbit: int, round_trip: float) -> Check:

@@ -14,7 +14,7 @@ from ...model.errors import HostError, StoreError, listed
 from ...model.setting import Severity, Status
 from ...topology import read
 from ..expect import Expectations
-from ..model import Check, Verdict, bad, summary
+from ..model import Check, Verdict, bad, skip, summary
 
 #: Where a node keeps its declarations, as engine/declared.py has it, which would bring the engine along
 _DECLARED = "/etc/mlnode/declared.d"
@@ -50,7 +50,7 @@ def drift(host: Host) -> Iterator[Check]:
     """Findings of the installed agent. Raises HostError, StoreError."""
     expected, source = "as declared", "mlnode check"
     if not [name for name in host.names(_DECLARED) if name.endswith(".json")]:
-        yield Check("drift", "node", Verdict.SKIP, "", "nothing is declared on this node", _DECLARED)
+        yield skip("drift", "node", "nothing is declared on this node", _DECLARED)
         return
     done = host.run([AGENT_COMMAND, "check", "--json"], _SECONDS)
     try:
@@ -93,7 +93,7 @@ def rdma_check(host: Host, expect: Expectations, writable: bool) -> Iterator[Che
     """Each that is not as expected, or one check for all of them. Without mlxlink, which takes seconds."""
     if not read.of(host).rdma and expect == Expectations():
         found = "no RDMA device is here, and none is expected"
-        yield Check("rdma_check", "node", Verdict.SKIP, "", found, "/sys/class/infiniband")
+        yield skip("rdma_check", "node", found, "/sys/class/infiniband")
         return
     # Python compiles it on the node at each call, which takes as long as all the rest.
     from ..rdma import mlxlink

@@ -17,7 +17,7 @@ from ...topology import read
 from ...topology.model import Topology
 from .. import expect, path_mtu
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Verdict, skip
 from ..path_mtu import Peer, Route
 from . import buffers, clock, connect, losses, node, sockets
 from .connect import Meeting
@@ -123,7 +123,7 @@ def _alone(request: Request) -> Iterator[Check]:
     """With no other node, nothing between nodes was looked at."""
     if not request.peers:
         for name in ("path_mtu", connect.NAME):
-            yield Check(name, "node", Verdict.SKIP, "", "no other node was given", "peers")
+            yield skip(name, "node", "no other node was given", "peers")
 
 
 # -- the way to the peers ------------------------------------------------------------------

@@ -20,10 +20,10 @@ from ...topology.model import RdmaDevice, Topology
 from ...topology.reader import integer
 from .. import rdma_limits
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Verdict, skip
 from ..rdma_limits import BY_NAME, COUNTERS, Counter, Limit
 from . import ports as rdma_ports
-from .ports import CLASS, ETHERNET, NETS, PCI, Port, skip
+from .ports import CLASS, ETHERNET, NETS, PCI, Port
 
 NAMES = tuple(dict.fromkeys(counter.check for counter in COUNTERS))
 

@@ -20,7 +20,7 @@ from ...model.record import dataclass, regex
 from ...model.setting import Value
 from ...topology.model import Topology
 from .. import pcie_values
-from ..model import Check, Verdict
+from ..model import Check, Verdict, skip
 from ..pcie import subjects as pcie_subjects
 
 NAME = "gpudirect"
@@ -67,7 +67,7 @@ def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Ch
     vendors = sorted({gpu.vendor for gpu in topology.gpus})
     if not vendors or not cards:
         missing = "GPU" if not vendors else "RDMA device on PCIe"
-        return [pcie_subjects.nothing(NAME, f"no {missing}", "/sys/bus/pci/devices")]
+        return [skip(NAME, pcie_subjects.NODE, f"no {missing}", "/sys/bus/pci/devices")]
     addresses = tuple(card.address for card in cards)
     # Jobs run without it, through the memory of the host, so that it fails where it is asked for.
     bad = Verdict.FAIL if declared else Verdict.WARN
@@ -80,7 +80,7 @@ def _vendor(
     target = f"{vendor} GPUs"
     if vendor not in _ADVICE:
         why = f"nothing is known here of GPUDirect with GPUs of {vendor}"
-        return Check(NAME, target, Verdict.SKIP, "", why, "/sys/bus/pci/devices")
+        return skip(NAME, target, why, "/sys/bus/pci/devices")
     ways = []
     if want in ("auto", "peermem"):
         ways.append(_peermem(host, vendor, cards))

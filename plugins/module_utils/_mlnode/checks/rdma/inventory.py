@@ -11,9 +11,9 @@ from ...host.host import Host
 from ...model.record import regex
 from ...topology.model import RdmaDevice, Topology
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Verdict, judged, skip
 from . import ports
-from .ports import CLASS, PCI, judged, nothing, skip, told
+from .ports import CLASS, PCI, nothing, told
 
 NAMES = ("inventory", "rails", "slot", "numa", "naming", "firmware", "board_id", "hca_type", "iwarp")
 

@@ -16,10 +16,10 @@ from ...model.setting import Value
 from ...topology.model import Nic, Topology
 from ...topology.reader import integer
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Verdict, judged, skip
 from ..rdma_values import MTUS, Rate
 from . import ports
-from .ports import ETHERNET, INFINIBAND, NETS, Port, judged, nothing, skip, told
+from .ports import ETHERNET, INFINIBAND, NETS, Port, nothing, told
 
 NAMES = ("state", "phys_state", "link_layer", "rate", "width", "netdev", "netdev_speed", "netdev_mtu", "mtu")
 

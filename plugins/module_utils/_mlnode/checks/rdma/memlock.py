@@ -8,18 +8,18 @@ running daemon counts, and what systemd would give it at its next start. In a co
 
 from __future__ import annotations
 
-import re
 from typing import Any, Mapping
 
 from ...host.host import Host
 from ...knobs.limits import pending as limits_pending
-from ...knobs.limits.parse import LIMITS
+from ...knobs.limits import units as limits_units
+from ...knobs.limits.parse import LIMITS, Amount, is_within
 from ...linux import daemons, systemd_conf
 from ...model.errors import HostError
-from ...model.record import regex, replace
+from ...model.record import replace
 from ...topology.model import Topology
 from .. import pcie_values
-from ..model import Check, Verdict
+from ..model import Check, Verdict, skip
 from ..pcie_values import Bytes
 
 NAME, NAME_DEFAULT = "memlock", "memlock_default"
@@ -31,12 +31,8 @@ _STARTERS = ("slurmd", "containerd", "dockerd", "crio", "pbs_mom")
 _INDIRECT = ("sshd", "kubelet")
 _WATCHED = (*_STARTERS, *_INDIRECT)
 
-_ROW = "Max locked memory"
-
-_KEY = "DefaultLimitMEMLOCK"
-#: Suffixes of systemd.syntax(7), to the base of 1024
-_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
-_SIZE = regex(r"([0-9]{1,18})([KMGTPE]?)\Z", re.ASCII)
+_LIMIT = LIMITS["memlock"]
+_KEY = f"Default{_LIMIT.key}"
 
 
 def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:
@@ -60,7 +56,7 @@ def _daemons(host: Host, want: Bytes) -> list[Check]:
     except HostError as error:
         return [Check(NAME, "node", Verdict.UNKNOWN, "", str(error), "/proc")]
     if seen.none:
-        return [Check(NAME, "node", Verdict.SKIP, "", "no process is shown below /proc", "/proc")]
+        return [skip(NAME, "node", "no process is shown below /proc", "/proc")]
     checks = []
     for name in _WATCHED:
         for daemon in seen.named(name):
@@ -71,7 +67,7 @@ def _daemons(host: Host, want: Bytes) -> list[Check]:
         checks.append(Check(NAME, "node", Verdict.UNKNOWN, "", why, "/proc/*/status"))
     elif not checks:
         why = f"none of {', '.join(_WATCHED)} runs"
-        checks.append(Check(NAME, "node", Verdict.SKIP, "", why, "/proc/*/status"))
+        checks.append(skip(NAME, "node", why, "/proc/*/status"))
     return checks
 
 
@@ -81,16 +77,16 @@ def _judged(host: Host, check: Check, want: Bytes) -> Check:
     if check.verdict not in (Verdict.FAIL, Verdict.WARN):
         return check
     try:
-        unit, assigned = limits_pending.next_start(host, LIMITS["memlock"], check.target)
-        logins, where = limits_pending.of_logins(host, LIMITS["memlock"])
+        unit, assigned = limits_pending.next_start(host, _LIMIT, check.target)
+        logins, where = limits_pending.of_logins(host, _LIMIT)
     except HostError as error:
         return replace(check, found=f"{check.found}; its next start is unknown: {error}")
-    if assigned.amount is not None and Bytes(assigned.amount.soft).allows(want):
+    if assigned.amount is not None and _is_enough(assigned.amount, want):
         then = f"{assigned.amount} ({assigned.where})"
         found = limits_pending.words(check.target, unit, check.found, then)
         advice = f"systemctl restart {unit}"
         check = replace(check, verdict=Verdict.PENDING, found=found, advice=advice)
-    if check.target == "sshd" and logins is not None and Bytes(logins.soft).allows(want):
+    if check.target == "sshd" and logins is not None and _is_enough(logins, want):
         found = f"{check.found}; logins get {logins} from {where} all the same"
         return replace(check, verdict=Verdict.SKIP, found=found)
     return check
@@ -107,22 +103,21 @@ def _advice(name: str) -> str:
 
 def _process(host: Host, pid: int, target: str, want: Bytes, bad: Verdict, advice: str) -> Check:
     path = f"/proc/{pid}/limits"
-    value = host.value(path)
-    if value.text is None:
-        return Check(NAME, target, Verdict.UNKNOWN, str(want), value.problem, path)
-    soft, hard = (_number(text) for text in daemons.limit(value.text, _ROW, "bytes") or ("", ""))
-    if soft is None or hard is None:
-        return Check(NAME, target, Verdict.UNKNOWN, str(want), f"{path} has no row {_ROW}", path)
+    try:
+        now = limits_units.of_process(host, _LIMIT, path)
+    except HostError as error:
+        return Check(NAME, target, Verdict.UNKNOWN, str(want), str(error), path)
+    if now is None:
+        return Check(NAME, target, Verdict.UNKNOWN, str(want), "the process has ended meanwhile", path)
+    soft, hard = Bytes(now.soft), Bytes(now.hard)
     found = str(soft) if soft == hard else f"{soft}, and up to {hard} for who asks"
-    if soft.allows(want):
+    if _is_enough(now, want):
         return Check(NAME, target, Verdict.PASS, str(want), found, path)
     return Check(NAME, target, bad, str(want), found, path, advice)
 
 
-def _number(text: str) -> Bytes | None:
-    if text == "unlimited":
-        return Bytes()
-    return Bytes(int(text)) if re.match(r"[0-9]{1,20}\Z", text, re.ASCII) else None
+def _is_enough(amount: Amount, want: Bytes) -> bool:
+    return is_within(want.number, amount.soft)
 
 
 # -- what the next start brings ------------------------------------------------------------
@@ -133,40 +128,24 @@ def _default(host: Host, want: Bytes, declared: bool, all_served: bool) -> Check
     target, source = "systemd", "/etc/systemd/system.conf"
     try:
         if not host.systemd_runs():
-            return Check(
-                NAME_DEFAULT, target, Verdict.SKIP, "", "systemd does not run here", "/run/systemd/system"
-            )
-        value, where = _last(host)
+            return skip(NAME_DEFAULT, target, "systemd does not run here", "/run/systemd/system")
+        limit = limits_units.effective(_LIMIT, systemd_conf.manager(host, _KEY))
     except HostError as error:
         return Check(NAME_DEFAULT, target, Verdict.UNKNOWN, str(want), str(error), error.path)
     advice = (
         f"{_KEY}=infinity in a file of /etc/systemd/system.conf.d, systemctl daemon-reexec, restart daemons"
     )
     bad = Verdict.FAIL if declared else Verdict.WARN
-    limit = _size(value)
-    if value and limit is None:
-        found = f"{_KEY}={value[:60]}, which systemd does not take"
-        return Check(NAME_DEFAULT, target, bad, str(want), found, where, advice)
-    if limit is not None and limit.allows(want):
-        return Check(NAME_DEFAULT, target, Verdict.PASS, str(want), f"{_KEY}={value}", where)
-    found = f"{_KEY}={value}" if value else f"{_KEY} is set nowhere, so systemd's own counts, 8 MiB at most"
+    if limit.amount is not None and _is_enough(limit.amount, want):
+        return Check(
+            NAME_DEFAULT, target, Verdict.PASS, str(want), f"{_KEY}={limit.amount.in_systemd()}", limit.where
+        )
+    found = (
+        f"{_KEY}={limit.amount.in_systemd()}"
+        if limit.amount
+        else f"{_KEY} is set nowhere, so systemd's own counts, 8 MiB at most"
+    )
     if all_served:
         found += "; the daemons that start jobs have enough of their own"
-        return Check(NAME_DEFAULT, target, Verdict.SKIP, str(want), found, where or source)
-    return Check(NAME_DEFAULT, target, bad, str(want), found, where or source, advice)
-
-
-def _last(host: Host) -> tuple[str, str]:
-    """The last assignment and where it stands; "" and "" where there is none, or it was taken back."""
-    lines = systemd_conf.manager(host, _KEY)
-    value = lines[-1].value if lines else ""
-    return value, lines[-1].where if value else ""
-
-
-def _size(text: str) -> Bytes | None:
-    """The soft limit of `infinity`, `64M` or `8M:infinity`; None for anything else."""
-    soft = text.partition(":")[0].strip()
-    if soft == "infinity":
-        return Bytes()
-    match = _SIZE.match(soft)
-    return Bytes(int(match.group(1)) << 10 * _UNITS[match.group(2)]) if match else None
+        return Check(NAME_DEFAULT, target, Verdict.SKIP, str(want), found, limit.where or source)
+    return Check(NAME_DEFAULT, target, bad, str(want), found, limit.where or source, advice)

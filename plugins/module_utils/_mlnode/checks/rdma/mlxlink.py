@@ -19,10 +19,10 @@ from ...model.record import dataclass, regex
 from ...model.setting import Value
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Verdict, judged, skip
 from ..rdma_limits import BER
 from . import ports as rdma_ports
-from .ports import Port, judged, nothing, skip
+from .ports import Port, nothing
 
 NAMES = ("link_report", "ber", "cable")
 

@@ -10,9 +10,9 @@ from ...linux import lldp
 from ...model.errors import HostError
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check
+from ..model import Check, skip
 from . import ports
-from .ports import ETHERNET, skip
+from .ports import ETHERNET
 
 NAMES = ("switch_port",)
 (NAME,) = NAMES

@@ -13,9 +13,9 @@ from ...model.errors import HostError
 from ...model.setting import Value
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Verdict, judged, skip
 from . import ports
-from .ports import CLASS, Subjects, judged, nothing, skip, told
+from .ports import CLASS, Subjects, nothing, told
 
 _OF_RDMA = ("uverbs", "rdma_ucm", "netns", "multi_rail")
 NAMES = (*_OF_RDMA, "gpus")

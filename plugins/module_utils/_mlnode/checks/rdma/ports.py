@@ -114,26 +114,6 @@ def nothing(name: str, target: str, value: Value, path: str, expected: str = "",
     return Check(name, target, verdict, expected, value.problem, path, advice)
 
 
-def skip(name: str, target: str, why: str, source: str = "") -> Check:
-    return Check(name, target, Verdict.SKIP, "", why, source)
-
-
-def judged(
-    name: str,
-    target: str,
-    good: bool,
-    expected: str,
-    found: str,
-    source: str,
-    advice: str = "",
-    bad: Verdict = Verdict.FAIL,
-) -> Check:
-    """advice: where it is not good."""
-    if good:
-        return Check(name, target, Verdict.PASS, expected, found, source)
-    return Check(name, target, bad, expected, found, source, advice)
-
-
 def told(name: str, target: str, found: str, source: str, key: str) -> Check:
     """A value about which nothing is declared: shown, and not judged."""
     return Check(name, target, Verdict.SKIP, "", found, source, f"declare {key} to have it judged")

@@ -17,14 +17,13 @@ from ...engine import declared
 from ...host.host import Host
 from ...knobs.nics import targets as nic_targets
 from ...knobs.qos import parse as qos_parse
-from ...knobs.qos.parse import QosSetting
-from ...model.errors import HostError, MlnodeError
+from ...model.errors import HostError
 from ...model.setting import Value
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Verdict, judged, skip
 from . import ports
-from .ports import ETHERNET, NETS, Port, judged, nothing, skip
+from .ports import ETHERNET, NETS, Port, nothing
 
 NAMES = ("trust", "dscp", "pfc", "global_pause", "ecn", "cnp")
 
@@ -59,17 +58,11 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 
 
 def _declared(host: Host) -> dict[str, dict[str, Any]]:
-    """Interface → its values in this node's declarations. Damaged ones are reported by their own runs."""
+    """Interface → its values in this node's declarations."""
     wanted: dict[str, dict[str, Any]] = {}
-    for declaration in declared.load_all(host, []):
-        try:
-            settings = qos_parse.parse(declaration.kinds.get(qos_parse.KIND, {}))
-        except MlnodeError:
-            continue
-        for setting in settings:
-            if isinstance(setting, QosSetting):
-                for target in nic_targets.find(host, setting.rule.nics, "pause").targets:
-                    wanted.setdefault(target.name, {}).update(setting.rule.given)
+    for _declaration, setting in declared.settings(host, qos_parse.KIND, qos_parse.parse):
+        for target in nic_targets.find(host, setting.rule.nics, "pause").targets:
+            wanted.setdefault(target.name, {}).update(setting.rule.given)
     return wanted
 
 

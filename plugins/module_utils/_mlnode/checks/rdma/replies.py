@@ -15,9 +15,8 @@ from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Verdict, judged, skip
 from . import ports
-from .ports import judged, skip
 
 NAMES = ("reply_path",)
 (_NAME,) = NAMES

@@ -19,8 +19,7 @@ from ...knobs.rail import parse as rail_parse
 from ...model.errors import MlnodeError
 from ...model.setting import Setting
 from ...topology.model import Topology
-from ..model import Check, Verdict
-from .ports import judged, skip
+from ..model import Check, Verdict, judged, skip
 
 NAMES = ("rules",)
 

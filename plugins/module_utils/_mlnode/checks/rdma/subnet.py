@@ -13,9 +13,9 @@ from ...model.setting import Value
 from ...topology.model import Topology
 from ...topology.reader import integer
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Verdict, judged, skip
 from . import ports
-from .ports import INFINIBAND, Port, judged, nothing, skip
+from .ports import INFINIBAND, Port, nothing
 
 NAMES = ("subnet", "pkey")
 

@@ -17,7 +17,7 @@ from ...host import system
 from ...host.host import Host
 from ...model.errors import DeclarationError, HostError
 from ...model.record import dataclass, field, regex
-from ..model import Check, Verdict
+from ..model import Check, Verdict, skip
 from . import fabric, reports
 from .reports import SUBNET, SubnetError
 
@@ -113,7 +113,7 @@ class _Looker:
             return
         counts = ", ".join(f"{number} {name}" for name, number in self._result.counts.items())
         kept = "kept, for later looks" if self._request.writable else "not kept, as nothing may be written"
-        self._result.checks.append(Check("topology", SUBNET, Verdict.SKIP, "", f"{counts}: {kept}", source))
+        self._result.checks.append(skip("topology", SUBNET, f"{counts}: {kept}", source))
 
     def _judge(self, name: str, command: Sequence[str], judge: Callable[[str], list[Check]]) -> None:
         self._result.checks += self._ask(name, command, judge) or []

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Sequence
 
 from ...model.record import regex
-from ..model import Check, Verdict
+from ..model import Check, Verdict, skip
 from . import reports, shape
 from .reports import SUBNET, Node
 
@@ -54,7 +54,7 @@ def _rails(ends: Sequence[shape.End]) -> list[Check]:
     nameless = sum(not end.node for end in ends)
     if nameless:
         found = f"ports without the name of a node and a device, which rdma-ndd gives them: {nameless}"
-        return [Check(shape.RAILS, SUBNET, Verdict.SKIP, "", found, _SOURCE)]
+        return [skip(shape.RAILS, SUBNET, found, _SOURCE)]
     return shape.rails(ends, SUBNET, _SOURCE)
 
 

@@ -14,7 +14,7 @@ from typing import Iterable, Mapping, Sequence
 
 from ...model.errors import listed
 from ...model.record import NamedTuple
-from ..model import Check, Verdict
+from ..model import Check, Verdict, skip
 
 RAILS, UPLINKS = "leaf_rails", "uplinks"
 
@@ -42,13 +42,13 @@ def rails(ends: Iterable[End], target: str, source: str) -> list[Check]:
     devices = {end.device for several in leaves.values() for end in several}
     if len(devices) < 2 or len(leaves) < 2:
         found = f"leaves: {len(leaves)}, devices of a node: {len(devices)}: no rails to compare"
-        return [Check(RAILS, target, Verdict.SKIP, "", found, source)]
+        return [skip(RAILS, target, found, source)]
     main = {leaf: _main(several) for leaf, several in leaves.items()}
     by_rail = [leaf for leaf, device in main.items() if device]
     if len(by_rail) * 2 <= len(leaves):
         mixed = len(leaves) - len(by_rail)
         found = f"{mixed} of {len(leaves)} leaves serve several rails alike: not built by rails"
-        return [Check(RAILS, target, Verdict.SKIP, "", found, source)]
+        return [skip(RAILS, target, found, source)]
     checks = []
     for leaf in by_rail:
         astray = [str(end) for end in leaves[leaf] if end.device != main[leaf]]
@@ -88,7 +88,7 @@ def uplinks(leaves: Sequence[Leaf], target: str, source: str) -> list[Check]:
     are spread unevenly. A leaf may be built so, which the subnet does not know."""
     if not any(leaf.up for leaf in leaves):
         found = f"leaves: {len(leaves)}, and no switch above"
-        return [Check(UPLINKS, target, Verdict.SKIP, "", found, source)]
+        return [skip(UPLINKS, target, found, source)]
     usual, votes = Counter(leaf.ratio for leaf in leaves).most_common(1)[0]
     checks = []
     for leaf in leaves:

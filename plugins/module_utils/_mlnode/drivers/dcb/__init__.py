@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from ...host import places
 from ...host.host import Driver
 
-TOP = "/dcb"
+TOP = places.DCB
 ROCE = "/roce"
 
 

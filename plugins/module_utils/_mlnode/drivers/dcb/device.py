@@ -11,7 +11,7 @@ from ...host import snapshot
 from ...model.errors import HostError, MissingError
 from ...model.record import NamedTuple
 
-#: Of the captured files, see capture()
+#: Of the captured files, see Captured
 FORMAT = 1
 
 #: Priorities, traffic classes, buffers (include/uapi/linux/dcbnl.h: IEEE_8021QAZ_MAX_TCS, DCBX_MAX_BUFFERS)
@@ -59,24 +59,11 @@ class Device(Protocol):
         """Change these fields of a group and leave the others. Raises HostError."""
 
 
-def capture(device: Device) -> dict[str, Any]:
-    """All answers of a NIC, for ROOT/dcb/NAME.json of a captured tree:
+class Captured:
+    """A NIC as ROOT/dcb/NAME.json of a captured tree has it. It takes no changes.
 
     {"format": 1, "answers": {GROUP: {FIELD: VALUE, ...} or the words why there is none, ...}}
     """
-    answers: dict[str, Any] = {}
-    for group in GROUPS:
-        try:
-            answers[group] = dict(device.get(group))
-        except MissingError as error:
-            answers[group] = error.missing
-        except HostError:  # it stays unreadable
-            continue
-    return {"format": FORMAT, "answers": answers}
-
-
-class Captured:
-    """A NIC as capture() saw it. It takes no changes."""
 
     def __init__(self, path: str, answers: Mapping[str, Any]) -> None:
         self._path = path

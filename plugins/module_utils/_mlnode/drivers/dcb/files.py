@@ -19,12 +19,13 @@ import errno
 import re
 from typing import Callable, Mapping
 
+from ...host import places
 from ...host.capability import lacks_net_admin
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
 from ...model.record import regex
 from ..nic_files import NicFiles, Place, assigned, must_exist
-from . import TOP, answers, tools
+from . import answers, tools
 from .device import CLASSES, GROUPS, NONE, Captured, Device
 
 #: As selection.py takes names; what else the kernel takes would be taken for an option by the tools
@@ -37,8 +38,8 @@ def device(host: Host, name: str) -> Device:
 
 
 def _captured(host: Host, name: str) -> Device:
-    """The file of a captured tree that device.capture() filled."""
-    path = f"{TOP}/{name}.json"
+    """From the file of a captured tree."""
+    path = f"{places.DCB}/{name}.json"
     try:
         return Captured.of(path, host.stored(path))
     except HostError as error:
@@ -48,7 +49,7 @@ def _captured(host: Host, name: str) -> Device:
 
 
 class Files(NicFiles):
-    """The driver of TOP. of: who answers for an interface."""
+    """The driver of /dcb. of: who answers for an interface."""
 
     GROUPS = GROUPS
 

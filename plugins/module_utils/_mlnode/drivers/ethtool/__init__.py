@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from ...host import places
 from ...host.host import Driver
 
-TOP = "/ethtool"
+TOP = places.ETHTOOL
 
 
 def driver() -> Driver:

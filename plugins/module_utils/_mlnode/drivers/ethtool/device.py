@@ -9,10 +9,9 @@ import os
 from typing import Any, Mapping, Protocol
 
 from ...host import snapshot
-from ...model.errors import errno_name
 from ...model.record import NamedTuple
 
-#: Of the captured files, see capture()
+#: Of the captured files, see Captured
 FORMAT = 1
 
 
@@ -59,24 +58,11 @@ class Device(Protocol):
         a value that cannot be one of the field."""
 
 
-def capture(device: Device) -> dict[str, Any]:
-    """All answers of a NIC, for ROOT/ethtool/NAME.json of a captured tree:
+class Captured:
+    """A NIC as ROOT/ethtool/NAME.json of a captured tree has it. It takes no changes.
 
     {"format": 1, "answers": {GROUP: {FIELD: VALUE, ...} or the name of an errno, ...}}
     """
-    answers: dict[str, Any] = {}
-    for group in GROUPS:
-        try:
-            answers[group] = dict(device.get(group))
-        except OSError as error:
-            answers[group] = errno_name(error.errno or errno.EIO)
-        except ValueError:
-            answers[group] = errno_name(errno.EPROTO)
-    return {"format": FORMAT, "answers": answers}
-
-
-class Captured:
-    """A NIC as capture() saw it. It takes no changes."""
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers = answers

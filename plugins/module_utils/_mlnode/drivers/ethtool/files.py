@@ -26,12 +26,12 @@ import errno
 import os
 from typing import Callable, Mapping
 
+from ...host import places
 from ...host.capability import lacks_net_admin
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
 from ...model.record import regex
 from ..nic_files import NicFiles, Place, assigned, must_exist
-from . import TOP
 from .device import GROUPS, Captured, Device
 from .ioctls import Kernel
 
@@ -46,8 +46,8 @@ def device(host: Host, name: str) -> Device:
 
 
 def _captured(host: Host, name: str) -> Device:
-    """The file of a captured tree that device.capture() filled."""
-    path = f"{TOP}/{name}.json"
+    """From the file of a captured tree."""
+    path = f"{places.ETHTOOL}/{name}.json"
     try:
         return Captured.of(host.stored(path))
     except HostError as error:
@@ -59,7 +59,7 @@ def _captured(host: Host, name: str) -> Device:
 
 
 class Files(NicFiles):
-    """The driver of TOP. of: who answers for an interface."""
+    """The driver of /ethtool. of: who answers for an interface."""
 
     GROUPS = GROUPS
 

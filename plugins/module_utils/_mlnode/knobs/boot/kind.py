@@ -16,7 +16,7 @@ from ...engine.kind import Context, Facts, Row, Spec, never_kept
 from ...host.host import Host
 from ...linux import jobs
 from ...model import cpulist, values
-from ...model.errors import DeclarationError, HostError
+from ...model.errors import HostError
 from ...model.record import NamedTuple, replace
 from ...model.schema import unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Status, Value
@@ -91,15 +91,9 @@ def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[i
 
 
 def _others(context: Context) -> list[Setting]:
-    """Settings of the node's other declarations. An invalid one is reported by its own request."""
-    settings: list[Setting] = []
-    for declaration in declared.expected(context.host):
-        if declaration.name != context.name and KIND in declaration.kinds:
-            try:
-                settings += boot_parse.parse(declaration.kinds[KIND])
-            except DeclarationError:
-                continue
-    return settings
+    """Settings of the node's other declarations."""
+    pairs = declared.settings(context.host, KIND, boot_parse.parse)
+    return [setting for declaration, setting in pairs if declaration.name != context.name]
 
 
 def _too_long(settings: Sequence[Setting], node: _Node) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence
 
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_facts
+from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_facts
 from ...host.host import Host, Mounts
 from ...model import cpulist, values
-from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value
+from ...model.setting import KnobFile, Reading, Setting, Severity, Value
 from ...model.values import same
 from ..summary import Files
 from . import boost, files
@@ -108,12 +108,6 @@ def _left_out(scope: Scope) -> str:
     return f"{subject('CPU', scope.offline, 'is', 'are')} offline and left out" if scope.offline else ""
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """None: the agent re-applies the declaration."""
-    del name, rows, context
-    return []
-
-
 def boot_sources(key: str, host: Host) -> list[str]:
     """The governor of the kernel command line, which every policy starts with."""
     if cpu_parse.split(key)[0] != "governor":
@@ -135,6 +129,7 @@ def conflicts(key: str, other: str) -> bool:
     return cpus is None or their_cpus is None or not set(cpus).isdisjoint(their_cpus)
 
 
+boot_files = no_boot_files
 facts = no_facts
 keeps = never_kept
 

@@ -14,12 +14,12 @@ from ...drivers import nvidia
 from ...drivers import services as service_files
 from ...drivers.nvidia import OFF, ON
 from ...drivers.services import RUNNING
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import systemd_conf
 from ...model import schema, values
 from ...model.errors import HostError
-from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Severity, Value, Write
+from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from ...topology import read as topology
 from ...topology.model import Gpu
 from ..services import kind as services
@@ -180,12 +180,6 @@ def _native(host: Host) -> str:
 # -- the rest of a kind --------------------------------------------------------------------
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """None: the agent re-applies the declaration."""
-    del name, rows, context
-    return []
-
-
 def boot_sources(key: str, host: Host) -> list[str]:
     """Files and lines that start the daemon."""
     del key
@@ -196,6 +190,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
 
 
 #: Never: there is one setting.
+boot_files = no_boot_files
 conflicts = no_conflicts
 facts = no_facts
 keeps = never_kept

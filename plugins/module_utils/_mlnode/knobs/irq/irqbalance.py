@@ -16,7 +16,7 @@ from ...engine.handlers import IRQBALANCE, IRQBALANCE_SERVICE
 from ...engine.kind import Context, Row
 from ...host import places
 from ...host.host import Host
-from ...linux import systemd_unit
+from ...linux import systemd_conf, systemd_unit
 from ...linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
@@ -30,14 +30,6 @@ BRINGS = (edited_file,)
 
 LISTS = "/etc/mlnode/irqbalance.d"
 
-#: Where systemd looks for a unit, the first one wins: systemd.unit(5)
-_UNIT_FOLDERS = (
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-)
 #: The service's own folder, as cgroup v2 and v1 show it; there while it runs
 _RUNNING = (
     f"/sys/fs/cgroup/system.slice/{IRQBALANCE_UNIT}",
@@ -89,8 +81,7 @@ class Service(NamedTuple):
 
 def installed(host: Host) -> bool:
     """False too where the unit is masked, so that nothing starts it."""
-    path = _unit(host)
-    return bool(path) and host.link_target(path) != "/dev/null"
+    return bool(systemd_conf.fragment(host, IRQBALANCE_UNIT))
 
 
 def active(host: Host) -> bool:
@@ -141,38 +132,16 @@ def devices(host: Host, pairs: Iterable[tuple[Setting, Reading]]) -> tuple[str, 
 # -- the service ---------------------------------------------------------------------------
 
 
-def _unit(host: Host) -> str:
-    """The path of the unit; empty where there is none."""
-    paths = (f"{folder}/{IRQBALANCE_UNIT}" for folder in _UNIT_FOLDERS)
-    return next((path for path in paths if host.is_link(path) or host.exists(path)), "")
-
-
-def _directives(host: Host) -> list[tuple[str, str]]:
-    """Name and value of every line of the unit and its drop-ins, in the order in which they count."""
-    drop_ins = {
-        path.rpartition("/")[2]: path
-        for folder in reversed(_UNIT_FOLDERS)
-        for path in host.matching(f"{folder}/{IRQBALANCE_UNIT}.d/*.conf")
-    }
-    directives = []
-    for path in filter(None, (_unit(host), *(drop_ins[name] for name in sorted(drop_ins)))):
-        for line in host.text(path).splitlines():
-            name, equals, value = line.strip().partition("=")
-            if equals and name[:1] not in "#;":
-                directives.append((name.strip(), value.strip()))
-    return directives
-
-
 def _service(host: Host) -> Service:
     """Raises HostError where a file of arguments cannot be read."""
     files: list[str] = []
     command = ""
-    for name, value in _directives(host):
-        if name == "EnvironmentFile":
-            files = [*files, value.lstrip("-")] if value else []
-        elif name == "ExecStart":
-            command = value
-        elif name == "Environment" and _VARIABLE in value:
+    for line in systemd_unit.load(host, IRQBALANCE_UNIT).lines:
+        if line.key == "EnvironmentFile":
+            files = [*files, line.value.lstrip("-")] if line.value else []
+        elif line.key == "ExecStart":
+            command = line.value
+        elif line.key == "Environment" and _VARIABLE in line.value:
             return Service(unfit=f"{IRQBALANCE_UNIT} sets {_VARIABLE} itself")
     if not files or not places.may_write(files[-1]) or not re.search(rf"\$\{{?{_VARIABLE}\b", command):
         return Service(unfit=f"{IRQBALANCE_UNIT} takes no {_VARIABLE} from a file in /etc that is its own")
@@ -368,7 +337,8 @@ def _bytes(text: str) -> bytes:
 def boot_sources(host: Host) -> list[str]:
     """Every line that gives irqbalance an argument or a setting."""
     sources = []
-    for path in [value.lstrip("-") for name, value in _directives(host) if name == "EnvironmentFile"]:
+    unit = systemd_unit.load(host, IRQBALANCE_UNIT)
+    for path in [line.value.lstrip("-") for line in unit.lines if line.key == "EnvironmentFile"]:
         lines = host.text(path).splitlines() if path else []
         sources += [
             f"{path}:{number}: {line}"

@@ -47,16 +47,12 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     balanced = irq_parse.BALANCE_KEY in {item.key for item in settings}
     flows = max((item.rule.rfs_entries or 0 for item in ruled), default=0)
     readings = [_read_rule(item, flows, context) for item in ruled]
+    others = rules.of_others(context, KIND, OPTIONS, irq_parse.parse)
     rules.refuse_overlap(
         context,
-        [
-            *((context.name, setting, reading) for setting, reading in zip(ruled, readings)),
-            *(
-                (name, setting, _read_rule(setting, 0, there))
-                for name, setting, there in rules.of_others(context, KIND, OPTIONS, irq_parse.parse)
-                if isinstance(setting, RuleSetting)
-            ),
-        ],
+        zip(ruled, readings),
+        [other for other in others if isinstance(other[1], RuleSetting)],
+        lambda setting, there: _read_rule(setting, 0, there),
         shared=[files.FLOW_TABLE],  # only ever raised
     )
     devices = irqbalance.devices(context.host, zip(ruled, readings)) if context.runtime else None

@@ -10,6 +10,7 @@ import re
 from typing import Iterator, Mapping
 
 from ...host.host import Host
+from ...linux import drop_ins
 from ...model.errors import HostError
 from ...model.record import NamedTuple, dataclass, field, regex
 from .parse import LIMITS, UNLIMITED
@@ -154,21 +155,14 @@ def _users(host: Host) -> dict[str, int]:
 def load(host: Host) -> Limits:
     """Never raises: what cannot be read is named in the result."""
     try:
-        names = [name for name in host.names(FOLDER) if name.endswith(".conf") and not name.startswith(".")]
-        paths = [_MAIN, *(f"{FOLDER}/{name}" for name in sorted(names))]
-        lines = tuple(line for path in paths for line in _lines(_text(host, path), path))
+        paths = [_MAIN, *drop_ins.paths(host, [FOLDER])]
+        lines = tuple(line for path in paths for line in _lines(drop_ins.text(host, path), path))
         used, other = _services(host)
         users = _users(host)
     except HostError as error:
         return Limits((), unreadable=str(error))
     unused = "" if used else f"no file in {SERVICES[0]} uses pam_limits.so: logins get their limits elsewhere"
     return Limits(lines, unused=unused, other=tuple(other), users=users)
-
-
-def _text(host: Host, path: str) -> str:
-    if host.link_target(path) == "/dev/null":
-        return ""
-    return host.text(path)
 
 
 def _lines(text: str, path: str) -> Iterator[Line]:

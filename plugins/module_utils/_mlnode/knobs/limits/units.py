@@ -9,7 +9,7 @@ from typing import Sequence
 
 from ...host.host import Host
 from ...linux import daemons, systemd_conf, systemd_show
-from ...linux.systemd_conf import Assignment
+from ...linux.systemd_conf import Line
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 from ...model.setting import Value
@@ -106,7 +106,7 @@ class Assigned(NamedTuple):
     where: str = ""
 
 
-def effective(limit: Limit, assignments: Sequence[Assignment]) -> Assigned:
+def effective(limit: Limit, assignments: Sequence[Line]) -> Assigned:
     """The last one that systemd takes: it passes over what it does not understand."""
     for one in reversed(assignments):
         value = amount(limit, one.value)

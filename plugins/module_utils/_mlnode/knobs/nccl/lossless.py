@@ -9,7 +9,6 @@ from typing import Iterator, Sequence
 
 from ...engine import declared
 from ...host.host import Host
-from ...model.errors import MlnodeError
 from ...model.record import NamedTuple
 from ...topology import read as topology
 from ..nics import targets as nic_targets
@@ -61,13 +60,9 @@ def _has(one: Files) -> bool:
 
 
 def priorities(host: Host) -> Iterator[tuple[str, QosSetting]]:
-    """Settings declared of kind qos, each with its file. A damaged declaration is reported by its own run."""
-    for declaration in declared.expected(host):
-        try:
-            settings = qos_parse.parse(declaration.kinds.get(qos_parse.KIND, {}))
-        except MlnodeError:
-            continue
-        yield from ((declaration.path, one) for one in settings if isinstance(one, QosSetting))
+    """Settings declared of kind qos, each with its file."""
+    for declaration, setting in declared.settings(host, qos_parse.KIND, qos_parse.parse):
+        yield declaration.path, setting
 
 
 def _listed(host: Host, rails: Sequence[Rail]) -> str:

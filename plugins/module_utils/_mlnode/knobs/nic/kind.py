@@ -50,17 +50,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
         return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
     readings = [_read(item, context) for item in ruled]
     others = rules.of_others(context, KIND, OPTIONS, nic_parse.parse)
-    rules.refuse_overlap(
-        context,
-        [
-            *((context.name, item, reading) for item, reading in zip(ruled, readings)),
-            *(
-                (name, item, _read(item, there))
-                for name, item, there in others
-                if isinstance(item, NicSetting)
-            ),
-        ],
-    )
+    rules.refuse_overlap(context, zip(ruled, readings), others, _read)
     return rules.report_once(ruled, _undone_together(readings), info)
 
 

@@ -9,7 +9,6 @@ from typing import Mapping, Sequence
 from ...drivers.dcb import answers
 from ...engine import declared
 from ...host.host import Host
-from ...model.errors import MlnodeError
 from ...model.schema import unless_allowed
 from ...model.setting import KnobFile
 from ..nic import parse as nic_parse
@@ -99,15 +98,11 @@ def paused(host: Host, setting: QosSetting, target: Target) -> str:
 def wants_pause(host: Host) -> dict[str, str]:
     """NIC → who declares that it pauses all of its traffic: a setting of nic_ethtool, and its declaration."""
     sources: dict[str, str] = {}
-    for declaration in declared.expected(host):
-        try:
-            settings = nic_parse.parse(declaration.kinds.get(nic_parse.KIND, {}))
-        except MlnodeError:  # reported by its own run
+    for declaration, setting in declared.settings(host, nic_parse.KIND, nic_parse.parse):
+        if setting.group != "pause" or setting.text != "on":
             continue
-        for setting in settings:
-            if isinstance(setting, NicSetting) and setting.group == "pause" and setting.text == "on":
-                if setting.field == "autoneg":  # negotiated to what rx and tx allow
-                    continue
-                for target in nic_targets.find(host, setting.rule.nics, "pause").targets:
-                    sources.setdefault(target.name, f"{setting.key} (declared by {declaration.name})")
+        if setting.field == "autoneg":  # negotiated to what rx and tx allow
+            continue
+        for target in nic_targets.find(host, setting.rule.nics, "pause").targets:
+            sources.setdefault(target.name, f"{setting.key} (declared by {declaration.name})")
     return sources

@@ -56,14 +56,9 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     readings = [_reading(look, context, pausing) for look in looks]
     rules.refuse_overlap(
         context,
-        [
-            *((context.name, item, reading) for item, reading in zip(ruled, readings)),
-            *(
-                (name, item, _reading(_look(item, there), there, pausing))
-                for name, item, there in rules.of_others(context, KIND, OPTIONS, qos_parse.parse)
-                if isinstance(item, QosSetting)
-            ),
-        ],
+        zip(ruled, readings),
+        rules.of_others(context, KIND, OPTIONS, qos_parse.parse),
+        lambda item, there: _reading(_look(item, there), there, pausing),
     )
     return rules.report_once(ruled, readings, info)
 

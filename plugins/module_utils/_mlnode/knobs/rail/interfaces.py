@@ -9,12 +9,12 @@ from typing import Mapping
 from ...host.host import Host
 from ...linux import iproute
 from ...model.errors import HostError
-from ...model.record import NamedTuple
 from ...model.setting import Value
 from ...topology import read as topology
 from ...topology.model import Nic
 from ..nics import targets as nic_targets
 from ..nics.selection import Selection
+from ..nics.targets import Targets
 from ..summary import Target
 
 _NETS = "/sys/class/net"
@@ -26,18 +26,7 @@ _GROUP = "tx_queue_len"
 _ABOVE = ("bond", "vlan", "bridge")
 
 
-class Places(NamedTuple):
-    """The interfaces; the rest as in ports.Found, but that there may be several notes."""
-
-    targets: tuple[Target, ...] = ()
-    problem: Value = Value()
-    notes: tuple[str, ...] = ()
-    nowhere: bool = False
-    missing: bool = False
-    elsewhere: bool = False
-
-
-def find(host: Host, selection: Selection) -> Places:
+def find(host: Host, selection: Selection) -> Targets:
     """Interfaces with the addresses of the chosen NICs. Raises nothing: what is unknown is the problem."""
     chosen = nic_targets.find(host, selection, _GROUP)
     targets: dict[str, Target] = {}
@@ -50,15 +39,8 @@ def find(host: Host, selection: Selection) -> Places:
             for name in names:
                 targets.setdefault(name, target if name == target.name else Target(name))
     except HostError as error:
-        return Places(problem=Value(unreadable=str(error)))
-    return Places(
-        tuple(targets.values()),
-        chosen.problem,
-        tuple(notes),
-        chosen.nowhere,
-        chosen.missing,
-        chosen.elsewhere,
-    )
+        return Targets(problem=Value(unreadable=str(error)))
+    return chosen._replace(targets=tuple(targets.values()), note="; ".join(notes))
 
 
 def speaking(host: Host, name: str) -> list[str]:

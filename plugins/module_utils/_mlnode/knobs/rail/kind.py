@@ -16,7 +16,6 @@ from ...engine.kind import Context, Facts, Info, Spec, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import sysctl_d
 from ...model.errors import HostError
-from ...model.record import NamedTuple
 from ...model.setting import Boot, Reading, Setting, Severity, Value
 from .. import rules
 from ..nics.targets import management_file
@@ -24,7 +23,6 @@ from ..summary import Files, Summary
 from . import files, interfaces
 from . import parse as rail_parse
 from . import schema as own
-from .interfaces import Places
 from .parse import RailSetting, path_of
 
 KIND = rail_parse.KIND
@@ -43,44 +41,23 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     ruled = [item for item in settings if isinstance(item, RailSetting)]
     if not context.runtime:
         return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
-    others = [
-        _look(name, item, there)
-        for name, item, there in rules.of_others(context, KIND, OPTIONS, rail_parse.parse)
-        if isinstance(item, RailSetting)
-    ]
-    looks = [*(_look(context.name, item, context) for item in ruled), *others]
-    reads = [(look.name, look.setting, _reading(look)) for look in looks]
-    rules.refuse_overlap(context, reads)
-    return rules.report_once(ruled, [reading for _name, _setting, reading in reads[: len(ruled)]], info)
+    readings = [_read(item, context) for item in ruled]
+    others = rules.of_others(context, KIND, OPTIONS, rail_parse.parse)
+    rules.refuse_overlap(context, zip(ruled, readings), others, _read)
+    return rules.report_once(ruled, readings, info)
 
 
 # -- one setting ---------------------------------------------------------------------------
 
 
-class _Look(NamedTuple):
-    """A setting, who declares it, and what its interfaces bring."""
-
-    name: str
-    setting: RailSetting
-    context: Context
-    places: Places
-    found: Sequence[Files]
-
-
-def _look(name: str, setting: RailSetting, context: Context) -> _Look:
-    host = context.host
-    places = interfaces.find(host, setting.rule.nics)
-    all_files = [files.of(host, setting, want, context.allow) for want in places.targets]
-    return _Look(name, setting, context, places, all_files)
-
-
-def _reading(look: _Look) -> Reading:
-    setting, context, all_files = look.setting, look.context, look.found
+def _read(setting: RailSetting, context: Context) -> Reading:
+    places = interfaces.find(context.host, setting.rule.nics)
+    all_files = [files.of(context.host, setting, want, context.allow) for want in places.targets]
     if not all_files:
-        return rules.unread(setting, look.places, context)
+        return rules.unread(setting, places, context)
     row = Summary(all_files)
     boot, hints = _boot(setting, context, all_files, row.want)
-    return row.reading(setting.path, boot, context.origins, [*row.notes, *look.places.notes, *hints])
+    return row.reading(setting.path, boot, context.origins, [*row.notes, places.note, *hints])
 
 
 def _boot(

@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Mapping, Sequence
 
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
 from ...host import mountinfo
 from ...host.host import Host, Mounts
 from ...model import schema, values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple, dataclass, regex
 from ...model.schema import Option
-from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value, Write
+from ...model.setting import KnobFile, Reading, Setting, Severity, Value, Write
 from ...topology import machine
 from ...topology.reader import Reader
 from .. import rules
@@ -238,17 +238,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     ruled = [item for item in settings if isinstance(item, RuleSetting)]
     readings = [_read_one(item, context) for item in ruled]
     others = rules.of_others(context, KIND, OPTIONS, lambda spec: parse(spec, None))
-    rules.refuse_overlap(
-        context,
-        [
-            *((context.name, item, reading) for item, reading in zip(ruled, readings)),
-            *(
-                (name, item, _read_one(item, there))
-                for name, item, there in others
-                if isinstance(item, RuleSetting)
-            ),
-        ],
-    )
+    rules.refuse_overlap(context, zip(ruled, readings), others, _read_one)
     return readings
 
 
@@ -328,12 +318,6 @@ _FILES: Mapping[str, Callable[[Host, RuleSetting, _Device], Files]] = {
 # -- the rest of a kind --------------------------------------------------------------------
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """None: the agent re-applies the declaration."""
-    del name, rows, context
-    return []
-
-
 def boot_sources(key: str, host: Host) -> list[str]:
     """Lines of udev rules that set the same of some device; the agent has its turn after them."""
     name = key.rpartition(".")[2]
@@ -347,6 +331,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
 
 
 #: Never by their names alone: read() compares the files that two rules want.
+boot_files = no_boot_files
 conflicts = no_conflicts
 facts = no_facts
 keeps = never_kept

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...engine import boot_service
-from ...engine.kind import Context, Facts, Info, Row, Spec, no_facts
+from ...engine.kind import Context, Row, no_facts
 from ...host.host import Host, Mounts
 from ...linux import modules_load, sysctl_d, sysctl_values, systemd_show
 from ...model import values
@@ -40,9 +40,7 @@ _AVAILABLE = {"net.ipv4.tcp_congestion_control": "/proc/sys/net/ipv4/tcp_availab
 UNSET = "no file sets it"
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """See sysctl_parse.parse."""
-    return sysctl_parse.parse(spec, facts)
+parse = sysctl_parse.parse
 
 
 def boot_sources(key: str, host: Host) -> list[str]:
@@ -65,9 +63,7 @@ def keeps(key: str, path: str, origin: str, context: Context) -> str:
     return guards.refusal(key, path, runtime, origin, context)
 
 
-def info(key: str, runtime: Value) -> Info:
-    """See sysctl_info.info."""
-    return sysctl_info.info(key, runtime)
+info = sysctl_info.info
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...model import schema, values
-from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Severity, Value, Write
+from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from . import schema as own
 
 OPTIONS = own.OPTIONS
@@ -154,12 +154,6 @@ def _kilobytes(text: str) -> int | None:
     return number >> 10 if number >= 1024 and number & (number - 1) == 0 else None
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """None: the agent re-applies the declaration."""
-    del name, rows, context
-    return []
-
-
 def boot_sources(key: str, host: Host) -> list[str]:
     """The kernel command line's word, if it has one."""
     given = _from_command_line(key[len("thp.") :], Facts(host))
@@ -167,6 +161,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
 
 
 #: Never: every file stands for itself.
+boot_files = no_boot_files
 conflicts = no_conflicts
 facts = no_facts
 keeps = never_kept

@@ -10,13 +10,14 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node_report
 from mlnode.agent import rows as agent_rows
-from mlnode.agent.node import apply_all, survey
+from mlnode.agent.node import Survey, apply_all, survey
 from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.model.setting import Severity, Status
 from mlnode.model.version import VERSION
+from mlnode.report.document import drift_line
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 
@@ -48,17 +49,21 @@ def test_plain_data_survives_json(tuned: Machine) -> None:
     assert json.loads(json.dumps(state)) == state
 
 
+def drift_lines(found: Survey) -> list[str]:
+    return [drift_line(item.row.document()) for item in found.rows if item.row.status.is_drift]
+
+
 def test_drift_is_told_in_lines_that_stand_alone(tuned: Machine) -> None:
     tuned.put(SWAPPINESS, "60\n")
     tuned.put("/etc/sysctl.d/zzz.conf", "vm.swappiness = 30\n")
 
     words = "runtime is 60; boot: /etc/sysctl.d/zzz.conf:1 sets 30"
     state = "drifted, want 1, runtime 60, boot 30 (high)"
-    assert node_report.drift_words(survey(tuned)) == [f"vm.swappiness: {state}: {words}"]
+    assert drift_lines(survey(tuned)) == [f"vm.swappiness: {state}: {words}"]
 
 
 def test_what_no_run_can_mend_is_no_drift(tuned: Machine) -> None:
-    assert node_report.drift_words(survey(tuned)) == []
+    assert drift_lines(survey(tuned)) == []
 
 
 def test_drift_to_and_from_an_empty_value_shows_both_sides(machine: Machine) -> None:
@@ -66,7 +71,7 @@ def test_drift_to_and_from_an_empty_value_shows_both_sides(machine: Machine) -> 
     engine.apply(machine, Request("one", sysctl, {"settings": {ports: ""}}))
     machine.put("/proc/sys/net/ipv4/ip_local_reserved_ports", "9100\n")
 
-    [line] = node_report.drift_words(survey(machine))
+    [line] = drift_lines(survey(machine))
 
     assert line.startswith(f'{ports}: drifted, want "", runtime 9100, boot "" (')
 

@@ -10,7 +10,7 @@ from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.checks import pcie_values
-from mlnode.checks.pcie_values import Bytes, LinkWanted
+from mlnode.checks.pcie_values import LinkWanted
 from mlnode.model.errors import DeclarationError
 
 KEYS = {**pcie_values.DEVICE_KEYS, **pcie_values.NODE_KEYS}
@@ -84,11 +84,3 @@ def test_never_anything_but_an_answer_or_a_refusal(key: str, raw: Any) -> None:
         found = KEYS[key]("here", raw)
     if found is not None:
         assert KEYS[key]("here", found) == found
-
-
-@pytest.mark.parametrize(
-    "has, least, enough",
-    [(None, None, True), (None, 5, True), (5, None, False), (5, 5, True), (4, 5, False), (0, 0, True)],
-)
-def test_enough(has: int | None, least: int | None, enough: bool) -> None:
-    assert Bytes(has).allows(Bytes(least)) is enough

@@ -185,14 +185,6 @@ def test_a_full_disk_is_an_error_of_the_host(machine: Machine, monkeypatch: pyte
         take(machine, 5)
 
 
-def test_it_can_be_forgotten(machine: Machine) -> None:
-    before = machine.tree()
-    take(machine, 5)
-    link_counters.forget(machine)
-    link_counters.forget(machine)
-    assert machine.tree() == before
-
-
 json_values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4)),
     lambda inner: st.one_of(

@@ -354,7 +354,7 @@ def test_links_are_those_of_the_rdma_checks() -> None:
         ("1024", "4096", "warn", "1024, and up to 4096 for who asks"),
         ("1024", "524288", "pass", "1024, and up to 524288 for who asks"),
         ("unlimited", "unlimited", "pass", "unlimited"),
-        ("x", "y", "unknown", "/proc/9/limits has no row Max open files"),
+        ("x", "y", "unknown", "cannot read /proc/9/limits: 'x' is not a number"),
     ],
 )
 def test_open_files_of_who_starts_jobs(

@@ -7,13 +7,14 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit.captures import of_dcb as capture
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.agent.mounts import ALL
 from mlnode.drivers.dcb import files
-from mlnode.drivers.dcb.device import Captured, capture
+from mlnode.drivers.dcb.device import Captured
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError
 from mlnode.model.setting import Value

@@ -10,9 +10,9 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as capture
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, NicMachine
 from mlnode.agent.mounts import ALL
-from mlnode.drivers.ethtool.device import capture
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError
 from mlnode.model.setting import Value

@@ -8,12 +8,13 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as capture
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, NicMachine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.drivers.ethtool import files
-from mlnode.drivers.ethtool.device import GROUPS, capture
+from mlnode.drivers.ethtool.device import GROUPS
 from mlnode.drivers.ethtool.ioctls import Kernel
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError, MissingError

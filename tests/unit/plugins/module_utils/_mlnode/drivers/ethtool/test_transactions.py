@@ -9,8 +9,8 @@ import pathlib
 import shutil
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as capture
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic, NicMachine
-from mlnode.drivers.ethtool.device import capture
 from mlnode.engine import transaction
 from mlnode.engine.origin import Origin, restore
 from mlnode.engine.steps import KernelWrite

@@ -8,8 +8,8 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as capture
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Bits, Nic
-from mlnode.drivers.ethtool.device import capture
 from mlnode.engine import boot_run, engine, revert
 from mlnode.knobs.nic import commands as nic_commands
 from mlnode.knobs.nic import kind as nic
